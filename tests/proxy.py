@@ -34,7 +34,7 @@ class DroppingProxy:
     `reset()` ends all connections of this moment, by TCP with an RST. `cut()` does so and refuses
     new ones, `silence()` keeps all bytes back as a network that drops packets does, and
     `slow(delay_s)` has them come later. `heal()` ends all of these and forgets the rules; the bytes
-    kept back arrive. `accepted` counts connections; with `resets_at_once` none lasts.
+    kept back arrive. `accepted` counts connections.
     """
 
     def __init__(self, server: Path, *, tls: ssl.SSLContext | None = None) -> None:
@@ -45,7 +45,6 @@ class DroppingProxy:
         self.port = 0
         self.dropped = 0
         self.accepted = 0
-        self.resets_at_once = False
         self.delay_s = 0.0
         self.silent = False
         self.loop = asyncio.new_event_loop()
@@ -254,9 +253,6 @@ class _Link(asyncio.Protocol):
         self.back.to = transport
         self._proxy.links.add(self)
         self._proxy.accepted += 1
-        if self._proxy.resets_at_once:
-            self.reset()
-            return
         self._connecting = self._proxy.loop.create_task(self._connect())
 
     async def _connect(self) -> None:

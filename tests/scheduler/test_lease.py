@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import Status
-from tests.scheduler.scene import CREDITS, LEASE_MS, Holdings, Scene, ids_of, lease_end_ms
+from tests.scheduler.scene import LEASE_MS, Scene, ids_of, lease_end_ms
 
 pytestmark = pytest.mark.sound
 
@@ -23,53 +22,6 @@ async def test_an_ended_lease_is_taken_over_as_the_next_attempt(scene: Scene) ->
     assert ids_of([second, third]) == [first.schedule_id] * 2
     assert [each.attempt for each in (first, second, third)] == [1, 2, 3]
     assert len({first.token, second.token, third.token}) == 3
-    assert await scene.claim() == []
-
-
-@pytest.mark.time_passes
-async def test_a_lease_holds_until_its_end(scene: Scene) -> None:
-    invocation = await scene.held(60_000)
-    await scene.clock.pass_ms(50)
-    assert await scene.claim() == []
-    assert await scene.claim(take_over_by_ms=0) == []
-    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
-
-
-@pytest.mark.time_passes
-async def test_a_claim_that_takes_nothing_over_leaves_an_ended_lease(scene: Scene) -> None:
-    invocation = await scene.lapsed()
-    fresh = await scene.create()
-    # A schedule that no worker held is claimed all the same.
-    assert ids_of(await scene.claim(take_over_by_ms=0)) == [fresh]
-    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
-    # The worker that held it holds it still.
-    assert await scene.ack([invocation]) == [1]
-
-
-@pytest.mark.time_passes
-async def test_an_extension_prolongs_what_the_token_holds(scene: Scene) -> None:
-    invocation = await scene.held(SHORT_MS)
-    claimed_at_ms = lease_end_ms(invocation) - SHORT_MS
-    assert await scene.extend(LEASE_MS, [invocation]) == []
-    visible_at_ms = await scene.visible_at_ms(invocation.schedule_id)
-    assert visible_at_ms == lease_end_ms(invocation)
-    assert claimed_at_ms <= visible_at_ms - LEASE_MS <= await scene.clock.now_ms() + 1
-    await scene.clock.pass_ms(SHORT_MS + 1)
-    assert await scene.claim() == []
-
-
-@pytest.mark.time_passes
-async def test_a_lease_that_is_made_shorter_is_looked_at_when_it_ends(scene: Scene) -> None:
-    invocation = await scene.held(600_000)
-    assert await scene.extend(SHORT_MS, [invocation]) == []
-    await scene.assert_sound()
-    await scene.clock.pass_ms(SHORT_MS + 1)
-    assert ids_of(await scene.claim()) == [invocation.schedule_id]
-
-
-@pytest.mark.time_passes
-async def test_an_ended_lease_that_nobody_took_over_can_be_extended(scene: Scene) -> None:
-    assert await scene.extend(LEASE_MS, [await scene.lapsed()]) == []
     assert await scene.claim() == []
 
 
@@ -146,12 +98,19 @@ async def test_a_release_of_a_later_attempt_keeps_those_before(scene: Scene) -> 
 
 
 @pytest.mark.time_passes
-async def test_a_release_leaves_alone_what_another_worker_holds(scene: Scene) -> None:
-    first = await scene.lapsed()
-    second = await scene.claim_one()
-    await scene.release([first])
-    assert await scene.visible_at_ms(first.schedule_id) == lease_end_ms(second)
-    assert await scene.ack([second]) == [1]
-    await scene.release([second])
-    assert await scene.status(first.schedule_id) == Status.COMPLETED
-    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, {"completed": 1})
+@pytest.mark.parametrize("most", [1, 4, 128])
+async def test_what_is_left_to_others_is_looked_past(scene: Scene, most: int) -> None:
+    """Eight looks of as many as are wanted: beyond that, it is too deep for this claim."""
+    count = min(7 * most, 40)
+    await scene.create_many(count, await scene.clock.now_ms() - 60_000)
+    left = ids_of(await scene.claim(lease_ms=SHORT_MS, most=count))
+    assert len(left) == count
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    fresh = [await scene.create(-1) for _ in range(5)]
+    claimed: list[str] = []
+    for _ in range(5):
+        claimed += ids_of(await scene.claim(take_over_by_ms=0, most=most))
+    assert sorted(claimed) == sorted(fresh)
+    taken = await scene.claim(most=count)
+    assert sorted(ids_of(taken)) == sorted(left)
+    assert {each.attempt for each in taken} == {2}

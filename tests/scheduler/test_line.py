@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
-from scheduler.models import Status
+from scheduler.errors import OutcomeUnknown, StoreUnavailable, Unreadable
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server import line
@@ -108,16 +107,6 @@ async def test_a_call_that_is_given_up_does_not_disturb_those_behind(
     assert await scene.run()
 
 
-async def test_a_reset_of_an_idle_line_costs_nothing(far: Scene, proxy: DroppingProxy) -> None:
-    for _ in range(3):
-        before = line_of(far)
-        proxy.reset()
-        await until_async(lambda: not before.is_open, "the reset to arrive")  # noqa: B023
-        assert await far.store.server.reads([("GET", "none")]) == [None]
-        assert line_of(far) is not before
-    assert await far.claim() == []
-
-
 async def test_resets_at_any_moment_change_nothing_twice(far: Scene, proxy: DroppingProxy) -> None:
     """While idle, while a call is being written, while its reply is on its way; while the next
     connection is being made, and then it is certain that nothing was done."""
@@ -171,22 +160,6 @@ async def test_a_reply_that_does_not_come_ends_the_line(
     assert line_of(far) is not before
 
 
-async def test_a_steady_stream_of_calls_does_not_hide_one_that_waits(
-    far: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The time limit is of each call, not of the line: it goes on as long as replies come."""
-    monkeypatch.setattr(line, "REPLY_TIMEOUT_S", 0.2)
-    line_of(far).close()
-    assert await far.claim() == []
-    opened = line_of(far)
-    end_s = time.monotonic() + 0.7
-    while time.monotonic() < end_s:
-        await far.store.server.reads([("GET", "none")])
-        await asyncio.sleep(0.01)
-    assert line_of(far) is opened
-    assert opened.is_open
-
-
 async def test_an_unknown_script_is_sent_whole(valkey_scene: Scene) -> None:
     scene, opened = valkey_scene, line_of(valkey_scene)
     await scene.redis.script_flush()
@@ -231,44 +204,3 @@ async def test_what_is_no_reply_ends_the_line_and_is_unknown(tmp_path: Path) -> 
     await store.aclose()
     await until_async(lambda: open_ == 0, "its connections to end")
     server.close()
-
-
-async def test_connections_that_end_as_they_begin_are_no_endless_loop(
-    far: Scene, proxy: DroppingProxy
-) -> None:
-    due_ms = await far.clock.now_ms() + 60_000
-    proxy.resets_at_once = True
-    proxy.reset()
-    await until_async(lambda: not line_of(far).is_open, "the reset to arrive")
-    before = proxy.accepted
-    result = await settled(lambda: far.create_at(due_ms))
-    assert type(result) is StoreUnavailable
-    assert proxy.accepted - before < 10
-    proxy.resets_at_once = False
-    await far.create_at(due_ms)
-    assert (await far.holdings()).waiting == 1
-
-
-async def test_a_store_that_is_closed_while_a_line_opens_leaves_none_open(
-    valkey: ValkeyProcess,
-) -> None:
-    store = await Store.open(Settings(redis_url=valkey.url, shards=1))
-    lines = lines_of(store)
-    lines.renew()
-    call = asyncio.create_task(settled(lambda: store.server.reads([("GET", "none")])))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    await store.aclose()
-    assert isinstance(await call, list | StoreError)
-    assert lines._opening is not None
-    await asyncio.wait([lines._opening])
-    assert lines._line is None or not lines._line.is_open
-
-
-async def test_a_large_reply_and_a_large_call_come_whole(valkey_scene: Scene) -> None:
-    scene = valkey_scene
-    schedule_id = await scene.create(body=b'"%s"' % (b"x" * 5_000_000))
-    invocation = await scene.claim_one()
-    assert len(invocation.request.body or b"") == 5_000_002
-    assert await scene.ack([invocation]) == [1]
-    assert await scene.status(schedule_id) == Status.COMPLETED

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.errors import InvalidRequest, NotFound, TooManyScans
+from scheduler.errors import TooManyScans
 from scheduler.models import LogEntry, LogStatus, Outcome, Request, Status
 from scheduler.store import keys
 from scheduler.store.log.entries import entry as entry_of
@@ -121,19 +121,6 @@ async def test_a_full_page_at_the_very_end_has_no_cursor(scene: Scene, descendin
         assert (len(page.entries), page.next_cursor is None) == (limit, is_last)
 
 
-async def test_a_held_one_is_listed_as_scheduled_at_its_trigger_time(scene: Scene) -> None:
-    due_ms = await scene.clock.now_ms() - 5000
-    held = await scene.create_at(due_ms)
-    await scene.create(-1)
-    await scene.claim(lease_ms=600_000)
-    for query in ({}, {"status": Status.SCHEDULED}, {"from_ms": due_ms, "to_ms": due_ms + 1}):
-        entry = (await scene.log(**query))[-1]
-        assert (entry.schedule_id, entry.status) == (held, Status.SCHEDULED)
-        assert (entry.scheduled_at_ms, entry.executed_at_ms) == (due_ms, None)
-    assert await scene.log(from_ms=await scene.clock.now_ms() + 1000) == []
-    await scene.assert_sound()
-
-
 @pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
 async def test_thousands_of_entries_of_one_millisecond_are_paged_through(
     scene: Scene, descending: bool
@@ -233,16 +220,6 @@ async def test_a_rare_kind_comes_in_short_pages_with_a_cursor_to_go_on(scene: Sc
         assert found == [rare]
 
 
-async def test_a_filter_by_two_things_goes_along_the_shorter_index(scene: Scene) -> None:
-    start_ms = await scene.clock.now_ms() - 100_000
-    await write(scene, [(start_ms + n, 0, Status.COMPLETED, URLS[0]) for n in range(2500)])
-    [rare] = await write(scene, [(start_ms + 2500, 0, Status.FAILED, URLS[0])])
-    await write(scene, [(start_ms + 2501 + n, 0, Status.COMPLETED, URLS[0]) for n in range(2500)])
-    page = await page_of(scene, url=URLS[0], status=Status.FAILED)
-    assert names(page.entries) == [rare]
-    assert page.next_cursor is None
-
-
 async def test_what_ends_while_a_page_is_read_is_listed_once(scene: Scene) -> None:
     """Between reading what waits and reading the log, all that waited ends."""
     for _ in range(20):
@@ -258,24 +235,6 @@ async def test_what_ends_while_a_page_is_read_is_listed_once(scene: Scene) -> No
     page = await logs.page(scene.account_id, LogQuery(limit=100))
     assert len(page.entries) == len({entry.schedule_id for entry in page.entries}) == 20
     assert {entry.status for entry in page.entries} == {Status.COMPLETED}
-
-
-async def test_a_cursor_of_one_order_can_be_used_in_the_other(scene: Scene) -> None:
-    """And the page before a page is found from its first entry."""
-    made = [await scene.run() for _ in range(7)]
-    first = await page_of(scene, limit=3)
-    back = await page_of(scene, limit=10, descending=False, cursor=first.next_cursor)
-    assert names(back.entries) == made[-2:]
-    second = await page_of(scene, limit=3, cursor=first.next_cursor)
-    assert names(second.entries) == made[3:0:-1]
-    before = await page_of(scene, limit=3, descending=False, cursor=second.first_cursor)
-    assert before.entries[::-1] == first.entries
-
-
-@pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "kwEA" * 50])
-async def test_a_bad_cursor_is_refused(scene: Scene, cursor: str) -> None:
-    with pytest.raises(InvalidRequest, match="not a cursor"):
-        await page_of(scene, cursor=cursor)
 
 
 async def test_a_part_of_the_url_is_found_among_what_ended_and_what_waits(scene: Scene) -> None:
@@ -305,23 +264,6 @@ async def test_the_log_is_filtered_by_how_it_ended(scene: Scene) -> None:
     assert await scene.log(answer="no such thing") == []
 
 
-async def test_an_entry_is_found_by_its_schedule_and_moment(scene: Scene) -> None:
-    for n in range(5):
-        await scene.create(-100 + n)
-    claimed = await scene.claim()
-    await scene.ack(claimed, FAILED, 7)
-    for entry in await scene.log():
-        found = await scene.store.logs.find(scene.account_id, entry.schedule_id, entry.at_ms)
-        assert found == entry
-        assert found.lateness_ms == 7
-        for schedule_id, at_ms in (
-            (entry.schedule_id, entry.at_ms + 1),
-            ("sch_" + "0" * 26, entry.at_ms),
-        ):
-            with pytest.raises(NotFound):
-                await scene.store.logs.find(scene.account_id, schedule_id, at_ms)
-
-
 async def test_an_entry_is_found_among_thousands_of_its_millisecond_and_they_count(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,28 +276,6 @@ async def test_an_entry_is_found_among_thousands_of_its_millisecond_and_they_cou
     assert (await find(scene.account_id, made[-1], at_ms)).schedule_id == made[-1]
     with pytest.raises(TooManyScans):
         await find(scene.account_id, made[270], at_ms)
-
-
-@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
-async def test_where_what_waits_fills_a_page_the_log_is_read_no_further(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, descending: bool
-) -> None:
-    waiting_ms, logged_ms = [await scene.clock.now_ms() - each for each in (3000, 5000)]
-    if not descending:
-        waiting_ms, logged_ms = logged_ms, waiting_ms
-    logged = await write(scene, [(logged_ms + n, 0, Status.FAILED, URLS[0]) for n in range(3)])
-    waiting = sorted(await scene.create_many(6, waiting_ms))
-    read, seen = scene.store.logs._ended.read, []
-
-    async def noted(*arguments: Any) -> Any:
-        seen.append(await read(*arguments))
-        return seen[-1]
-
-    monkeypatch.setattr(scene.store.logs._ended, "read", noted)
-    assert names(await scene.log(limit=4, descending=descending)) == (
-        [*waiting, *logged] if not descending else [*waiting[::-1], *logged[::-1]]
-    )
-    assert [len(each.entries) for each in seen] == [0, 3, 1]
 
 
 LONG = "https://example.com/hook"
@@ -373,9 +293,3 @@ async def test_of_a_long_url_the_log_has_the_start_and_finds_it_by_the_whole(sce
     for url, is_shown, times in zip(urls, shown, (2, 1, 1, 1), strict=True):
         assert [entry.url for entry in await scene.log(url=url)] == [is_shown] * times
     assert await scene.log(url=LONG.ljust(600, "a") + "3") == []
-
-
-async def test_while_it_waits_a_long_url_is_told_as_it_is(scene: Scene) -> None:
-    url = LONG.ljust(2000, "a")
-    await scene.create(60_000, url=url)
-    assert [entry.url for entry in await scene.log(url=url)] == [url]

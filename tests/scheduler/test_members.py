@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import LogStatus
 from scheduler.store import keys
-from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.members import Members, read_members
 from scheduler.store.queries.timeline import WAITING, Place, Span
-from tests.scheduler.operator_walks import FAR_MS
 from tests.scheduler.scene import Scene
 
 MS = 5000
@@ -106,40 +103,3 @@ async def test_what_moves_while_a_page_is_read_is_listed_once(
     monkeypatch.setattr(scene.store.server, "reads", moving)
     page = await scene.store.unended.page(scene.account_id, Selection())
     assert [each.schedule_id for each in page.schedules] == made
-
-
-async def test_what_ends_while_a_page_is_read_is_not_listed_without_its_body(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ends, stays = [await scene.create(60_000, body=b'"x"') for _ in range(2)]
-    reads = scene.store.server.reads
-
-    async def ending(commands: Any, **options: Any) -> list[Any]:
-        if commands[0][0] == "HMGET":
-            monkeypatch.undo()
-            await scene.cancel(ends)
-        return await reads(commands, **options)
-
-    monkeypatch.setattr(scene.store.server, "reads", ending)
-    query = LogQuery(status=LogStatus.SCHEDULED)
-    page = await scene.store.logs.page(scene.account_id, query)
-    assert [each.schedule_id for each in page.entries] == [stays]
-
-
-@pytest.mark.parametrize("bytes_", [b"", b"none", 5 * 2**20], ids=["none", "damaged", "heavy"])
-async def test_a_page_is_read_by_its_bytes_unless_all_that_an_account_has_is_light(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, bytes_: bytes | int
-) -> None:
-    made = await scene.create_many(40, FAR_MS)
-    await scene.store.server.call("HSET", scene.base + keys.ACCOUNT, "bytes", bytes_)
-    monkeypatch.setattr("scheduler.store.queries.reading.CHUNK_BYTES", 200)
-    reads, rows = scene.store.server.reads, []
-
-    async def counted(commands: Any, **options: Any) -> list[Any]:
-        rows.append(sum(name == "HMGET" for name, *_ in commands))
-        return await reads(commands, **options)
-
-    monkeypatch.setattr(scene.store.server, "reads", counted)
-    page = await scene.store.unended.page(scene.account_id, Selection())
-    assert sorted(each.schedule_id for each in page.schedules) == sorted(made)
-    assert (max(rows) == 40) == (bytes_ == b"")

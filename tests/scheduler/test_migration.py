@@ -3,22 +3,21 @@ on it, and none does half of what it should."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis import Redis
 from redis.asyncio import RedisCluster
 
 from scheduler.errors import StoreUnavailable
-from scheduler.models import Idempotency, Plan, Request
+from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.server import Script
 from tests.cluster import ask, migrate
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.scene import CREDITS, URL, Scene, ids_of, settled
+from tests.scheduler.scene import CREDITS, Scene, ids_of, settled
 from tests.servers import ValkeyCluster
 
 SHARDS = 4
@@ -49,9 +48,8 @@ async def store(cluster: ValkeyCluster, monkeypatch: pytest.MonkeyPatch) -> Asyn
     await opened.aclose()
 
 
-@pytest.fixture
-async def scenes(store: Store) -> list[Scene]:
-    """An account in each shard, with something of every kind; the first shard is to move."""
+async def furnished(store: Store) -> list[Scene]:
+    """An account in each shard, with something of every kind."""
     made = []
     for n in range(SHARDS):
         account = await store.accounts.create(f"account {n}", credits=CREDITS, plan=Plan.FREE)
@@ -78,9 +76,7 @@ class Move:
         migrate(self._source, self._target, self.names[part])
 
     def end(self) -> None:
-        """Safe to repeat."""
-        if self._cluster.owner(self._slot) is self._source:
-            self._cluster.end_move(self._slot, self._target)
+        self._cluster.end_move(self._slot, self._target)
 
     def everything(self) -> dict[bytes, bytes]:
         """All that either node has in the slot, as it would be restored."""
@@ -93,23 +89,15 @@ class Move:
         return found
 
 
-@pytest.fixture
-def move(cluster: ValkeyCluster, scenes: list[Scene]) -> Iterator[Move]:
-    """The first shard's; it ends with the test."""
-    moving = Move(cluster, keys.slot(keys.tag(scenes[0].shard)))
-    assert moving.names
-    yield moving
-    moving.end()
-
-
 @pytest.mark.parametrize(
     "part", [slice(0), slice(None, None, 2), slice(None)], ids=["none", "half", "all"]
 )
 async def test_no_script_runs_while_its_shard_moves(
-    scenes: list[Scene], move: Move, part: slice
+    cluster: ValkeyCluster, store: Store, part: slice
 ) -> None:
     """However many of its keys have been moved already."""
-    moving, *others = scenes
+    moving, *others = await furnished(store)
+    move = Move(cluster, keys.slot(keys.tag(moving.shard)))
     move.begin(part)
     before = move.everything()
     assert len(before) == len(move.names)
@@ -128,44 +116,6 @@ async def test_no_script_runs_while_its_shard_moves(
     move.end()
     await serves(moving)
     await moving.assert_sound()
-
-
-async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothing(
-    scenes: list[Scene], move: Move
-) -> None:
-    """In the store's own words: all calls of an API and a worker, except reads key by key
-    and found on either node."""
-    scene, store = scenes[0], scenes[0].store
-    account_id, schedules, claims = scene.account_id, store.schedules, store.claims
-    waiting = (await scene.log(status="scheduled"))[0].schedule_id
-    [invocation] = await scene.claim()
-    _, key = await store.api_keys.create(account_id, "key")
-    request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
-    move.begin(slice(None, None, 2))
-    before = move.everything()
-    calls: list[Callable[[], Awaitable[Any]]] = [
-        lambda: schedules.create(account_id, request),
-        lambda: schedules.create_all(account_id, [request] * 3, Idempotency("key", "asked")),
-        lambda: store.canceller.cancel(account_id, waiting),
-        lambda: schedules.change(account_id, waiting, lambda _: request),
-        lambda: claims.claim(scene.shard, lease_ms=1000, most=10),
-        lambda: claims.extend(scene.shard, 15_000, [invocation]),
-        lambda: claims.release(scene.shard, [invocation]),
-        lambda: scene.ack([invocation]),
-        lambda: claims.realign(scene.shard),
-        lambda: store.overview.pulse(account_id),
-        lambda: store.accounts.grant(account_id, 5),
-        lambda: store.api_keys.create(account_id, "another"),
-        lambda: store.api_keys.admit(key),
-        lambda: store.sessions.open(account_id),
-    ]
-    for call in calls:
-        assert type(await settled(call)) is StoreUnavailable
-    assert move.everything() == before
-    move.end()
-    assert await scene.ack([invocation]) == [1]
-    await calls[0]()
-    await scene.assert_sound()
 
 
 async def serves(scene: Scene) -> None:

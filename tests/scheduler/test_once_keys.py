@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from scheduler.errors import KeyReused
 from scheduler.models import Idempotency, Request
 from tests.scheduler.scene import CREDITS, URL, Scene
 
@@ -31,14 +28,3 @@ async def test_a_key_is_known_for_a_day_and_then_new_again(fake_scene: Scene) ->
     second, replayed = await created(scene, Idempotency("key", "something else"))
     assert (second != first, replayed) == (True, False)
     assert (await scene.holdings()).credits == CREDITS - 2
-
-
-async def test_a_replay_does_not_prolong_a_keys_life(fake_scene: Scene) -> None:
-    scene = fake_scene
-    await created(scene)
-    await scene.clock.pass_ms(DAY_MS // 2)
-    assert (await created(scene))[1]
-    with pytest.raises(KeyReused):
-        await created(scene, Idempotency("key", "something else"))
-    await scene.clock.pass_ms(DAY_MS // 2 + 1)
-    assert not (await created(scene))[1]

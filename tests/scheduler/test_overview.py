@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-import msgspec
-
-from scheduler.models import Outcome, Plan, Request, Status
+from scheduler.models import Outcome, Status
 from scheduler.rollups import (
     LATENESS_BOUNDS_MS,
     RESPONSE_BOUNDS_MS,
     lateness_quantile_ms,
     response_quantile_ms,
 )
-from scheduler.settings import Settings
-from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange
-from tests.scheduler.clocks import FakeClock
-from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import (
     COMPLETED,
     LAST_DAY,
@@ -27,14 +21,6 @@ from tests.scheduler.scene import (
     Scene,
     until_now,
 )
-
-
-async def test_a_new_account_has_an_even_pulse(scene: Scene) -> None:
-    pulse = await scene.store.overview.pulse(scene.account_id)
-    assert (pulse.credits, pulse.waiting, pulse.executing, pulse.due_soon) == (100, 0, 0, 0)
-    series = await until_now(scene.store, scene.account_id, LAST_HOUR)
-    assert (len(series.points), series.completed, series.failed) == (60, 0, 0)
-    assert lateness_quantile_ms(series.lateness, 0.95) is None
 
 
 async def test_what_waits_is_forecast_where_it_is_due(fake_scene: Scene) -> None:
@@ -51,18 +37,6 @@ async def test_what_waits_is_forecast_where_it_is_due(fake_scene: Scene) -> None
     assert all(minutes[minute] >= 1 for minute in due)
     days = await overview.forecast(account_id, ChartRange(minute_ms, 24 * 3_600_000, 3))
     assert sum(days) == 5
-
-
-async def test_what_a_worker_holds_is_executing_and_not_forecast(scene: Scene) -> None:
-    await scene.create()
-    await scene.create()
-    await scene.create(3_600_000)
-    await scene.claim()
-    pulse = await scene.store.overview.pulse(scene.account_id)
-    assert (pulse.waiting, pulse.executing, pulse.due_soon) == (1, 2, 0)
-    minute_ms = pulse.now_ms // 60_000 * 60_000
-    stretch = ChartRange(minute_ms, 60_000, 120)
-    assert sum(await scene.store.overview.forecast(scene.account_id, stretch)) == 1
 
 
 async def test_points_need_not_begin_where_a_day_does(fake_scene: Scene) -> None:
@@ -116,18 +90,6 @@ async def test_executions_are_in_every_series(scene: Scene) -> None:
         assert series.response == point.response
 
 
-async def test_each_execution_counts_in_its_own_point(fake_scene: Scene) -> None:
-    """Over minutes, hours and days, and no longer than the period lasts."""
-    for advance_ms in (0, 120_000, 5 * 3_600_000, 3 * 86_400_000):
-        await fake_scene.clock.pass_ms(advance_ms)
-        await fake_scene.run(COMPLETED)
-    month = await until_now(fake_scene.store, fake_scene.account_id, LAST_MONTH)
-    assert [point.completed for point in month.points if point.completed] in ([3, 1], [2, 1, 1])
-    assert [point.completed for point in month.points][-1] == 1
-    day = await until_now(fake_scene.store, fake_scene.account_id, LAST_DAY)
-    assert (day.completed, day.points[-1].completed) == (1, 1)
-
-
 async def test_what_is_overdue_is_counted_and_how_late_it_is_by_now(fake_scene: Scene) -> None:
     pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
     assert (pulse.overdue, pulse.overdue_since_ms, sum(pulse.overdue_lateness)) == (0, None, 0)
@@ -156,11 +118,6 @@ async def test_what_a_dead_worker_held_is_overdue_since_it_was_due(fake_scene: S
     assert abs((pulse.overdue_since_ms or 0) - due_ms) <= 1000, "not since its lease ended"
 
 
-def test_what_is_later_than_any_bound_counts_as_the_last() -> None:
-    histogram = [0] * len(LATENESS_BOUNDS_MS) + [3]
-    assert lateness_quantile_ms(histogram, 0.95) == 3_600_000
-
-
 def test_a_response_time_is_told_to_a_quarter() -> None:
     assert response_quantile_ms([0] * 20, 0.5) is None
     for took_ms in (1, 8, 62, 480, 30_000):
@@ -182,45 +139,3 @@ async def test_the_ledger_tells_what_moved_by_day(fake_scene: Scene) -> None:
     assert today[1:] == (7, 0, 0)
     assert before[1:] == (100, 2, 1)
     assert today.change + before.change == await store.accounts.credits(account_id)
-
-
-async def test_a_search_finds_a_part_of_the_url(scene: Scene) -> None:
-    wanted = await scene.create(60_000, url="https://example.com/invoices/7")
-    await scene.create(60_000, url="https://example.com/reports")
-    whole = "https://example.com/invoices/7"
-    parts = {whole[i:] for i in range(len(whole) - 5)} | {whole[:i] for i in range(21, len(whole))}
-    for part in ("EXAMPLE.com/Inv", "HTTPS://example.com/i", *parts):
-        assert [each.schedule_id for each in await scene.log(url_part=part)] == [wanted], part
-    for part in ("http", "https", "https://", "s:/", "://", "//", "/", "https://example.com/"):
-        assert len(await scene.log(url_part=part)) == 2, part
-    assert await scene.log(url_part="http://") == []
-
-
-async def test_a_search_finds_a_part_of_a_sealed_url(
-    settings: Settings, fake_clock: FakeClock
-) -> None:
-    store = await open_fake(msgspec.structs.replace(settings, secret_key=(b"k" * 32,)))
-    account = await store.accounts.create("first", credits=2, plan=Plan.FREE)
-    made = [Request(2**41, "GET", f"https://example.com/{each}") for each in ("invoices", "other")]
-    created = await store.schedules.create_all(account.account_id, made)
-    page = await store.logs.page(account.account_id, LogQuery(url_part="//example.com/inv"))
-    assert [each.schedule_id for each in page.entries] == created.schedule_ids[:1]
-    await store.aclose()
-
-
-async def test_the_system_tells_of_shards_servers_and_accounts(valkey_scene: Scene) -> None:
-    store = valkey_scene.store
-    await valkey_scene.create(60_000)
-    await store.workers.beat("one", {"inFlight": 3})
-    [worker] = await store.workers.all()
-    assert (worker.process_id, worker.says) == ("one", {"inFlight": 3})
-    shards = await store.system.shards()
-    busy = shards[valkey_scene.shard]
-    assert (busy.accounts, busy.busy_accounts) == (1, 1)
-    assert busy.next_look_ms is not None
-    [server] = await store.system.servers()
-    assert server.used_bytes > 0
-    assert server.warnings == []
-    accounts, count = await store.accounts.some(10)
-    assert ([each.name for each in accounts], count) == (["first"], 1)
-    assert await store.accounts.some(0) == ([], 1)

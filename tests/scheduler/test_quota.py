@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from scheduler.errors import InsufficientCredits, KeyReused, QuotaExceeded
-from scheduler.models import Answer, BodyKind, Idempotency, Outcome, Plan, Request
+from scheduler.errors import KeyReused, QuotaExceeded
+from scheduler.models import Answer, Idempotency, Outcome, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store.stored import pack_request
 from tests.scheduler.clocks import FakeClock
@@ -78,29 +78,6 @@ async def test_what_is_over_the_quota_is_refused_and_changes_nothing(bounded: Sc
     await other.assert_sound()
 
 
-async def test_what_is_stored_is_told_as_a_create_would_judge_it(
-    bounded: Scene, settings: Settings
-) -> None:
-    """An ended schedule stops counting an hour after its deletion, before any call settles it."""
-    stored = bounded.store.accounts.stored_bytes
-    assert await stored(bounded.account_id) == 0
-    _, ended = await create(bounded, 1000, 4000)
-    assert await stored(bounded.account_id) == await counted(bounded)
-    await bounded.cancel(ended)
-    await bounded.clock.pass_ms((settings.schedule_retention_hours + 2) * HOUR_MS)
-    had = await counted(bounded)
-    assert 1000 < await stored(bounded.account_id) < had
-    assert await counted(bounded) == had, "it only reads"
-
-
-async def test_only_what_can_be_paid_for_counts(bounded: Scene) -> None:
-    scene = Scene(bounded.store, bounded.clock, await bounded.account("poor", credits=2))
-    assert len(await create(scene, 3000, 3000, 3000, 3000)) == 2
-    with pytest.raises(InsufficientCredits):
-        await create(scene, 9000)
-    await scene.assert_sound()
-
-
 async def test_quotas_go_by_plan_from_the_next_create_on(bounded: Scene) -> None:
     for plan, size in ((Plan.FREE, 9000), (Plan.PRO, 9000), (Plan.UNLIMITED, 5 * QUOTA)):
         await bounded.store.changes.plan(bounded.account_id, plan)
@@ -116,32 +93,8 @@ async def test_a_cancelled_schedule_keeps_no_body_and_makes_room(bounded: Scene)
     cancelled = await bounded.get(schedule_id)
     assert (cancelled.request.body, cancelled.body_dropped) == (None, True)
     assert (cancelled.request.url, cancelled.request.method) == (URL, "POST")
-    assert await counted(bounded) < 500
+    assert 0 < await counted(bounded) < 500
     await create(bounded, 9000)
-
-
-@pytest.mark.parametrize("body", [None, b"", b"text"])
-async def test_of_a_cancelled_schedule_it_is_known_whether_it_had_a_body(
-    scene: Scene, body: bytes | None
-) -> None:
-    kind = BodyKind.JSON if body is None else BodyKind.TEXT
-    schedule_id = await scene.create(60_000, body=body, body_kind=kind)
-    await scene.cancel(schedule_id)
-    cancelled = await scene.get(schedule_id)
-    assert cancelled.request.body is None
-    assert cancelled.body_dropped is (body is not None)
-
-
-async def test_creating_and_cancelling_without_end_comes_to_an_end(bounded: Scene) -> None:
-    """It costs no credit, and the rest that is kept of each counts."""
-    made = 0
-    while made < 100:
-        created = await settled(lambda: create(bounded, 0))
-        if isinstance(created, QuotaExceeded):
-            break
-        made += 1
-        await bounded.cancel(created[0])
-    assert 20 < made < 50
 
 
 @pytest.mark.parametrize(
@@ -187,17 +140,6 @@ async def test_a_replay_that_is_over_the_quota_is_refused(bounded: Scene) -> Non
     with pytest.raises(QuotaExceeded):
         await replay_one(bounded, letter)
     assert await bounded.holdings() == before
-
-
-async def test_a_change_counts_what_it_adds(bounded: Scene) -> None:
-    [schedule_id] = await create(bounded, 100)
-    await bounded.change(schedule_id, body=b" " * 9000)
-    with pytest.raises(QuotaExceeded):
-        await bounded.change(schedule_id, body=b" " * 10_000)
-    assert (await bounded.get(schedule_id)).request.body == b" " * 9000
-    await bounded.assert_sound()
-    await bounded.change(schedule_id, body=b" " * 10)
-    await create(bounded, 8000)
 
 
 @pytest.mark.parametrize(

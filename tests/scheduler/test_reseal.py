@@ -24,10 +24,9 @@ from scheduler.store.secrecy import Secrecy
 from tests.cluster import ValkeyCluster
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
+from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of, everything
 from tests.scheduler.letters import replay
 from tests.scheduler.scene import Scene
-from tests.servers import DroppingProxy, script
 
 pytestmark = pytest.mark.usefixtures("_no_pauses")
 OLD_ID, NEW_ID = (Secrecy([key]).key_ids[0] for key in (OLD, NEW))
@@ -108,11 +107,8 @@ async def test_an_old_key_can_be_dropped(stores: Stores) -> None:
         await stores.open(OLD)
 
 
-@pytest.mark.parametrize("first", [(), (OLD,)], ids=["in clear", "old key"])
-async def test_what_targets_said_is_sealed_anew_too(
-    stores: Stores, first: tuple[bytes, ...]
-) -> None:
-    before = await stores.open(*first)
+async def test_what_targets_said_is_sealed_anew_too(stores: Stores) -> None:
+    before = await stores.open(OLD)
     account_id = await account_of(before)
     saying = [
         msgspec.structs.replace(FAILED, answer=Answer("text/plain", b"no" * size))
@@ -126,7 +122,7 @@ async def test_what_targets_said_is_sealed_anew_too(
     again = [Ack(each, saying[0], 0, 2**42) for each in await claim(before)]
     assert await before.ends.ack(0, again) == [1]
     was = [await before.schedules.get(account_id, each) for each in (*made, between)]
-    store = await stores.open(NEW, *first)
+    store = await stores.open(NEW, OLD)
     done = await store.resealer.reseal()
     assert (done.requests, done.answers, done.unreadable, done.kept) == (3, 3, [], {})
     assert b"nono" not in await everything(store)
@@ -219,24 +215,6 @@ async def test_it_goes_on_where_it_was_interrupted(stores: Stores) -> None:
     assert await store.check() == []
 
 
-@pytest.mark.parametrize("name", ["reseal", "reseal_secrets"])
-async def test_a_reply_may_get_lost(stores: Stores, proxy: DroppingProxy, name: str) -> None:
-    # The scripts are known from here on.
-    await furnished(await stores.open(OLD))
-    await stores.opened.pop().aclose()
-    warm = await stores.open(NEW, OLD)
-    await warm.resealer.reseal()
-    await stores.opened.pop().aclose()
-    newest = b"3" * 32
-    store = await Stores(proxy.url).open(newest, NEW)
-    proxy.drop_reply(script(f"operators/{name}"), times=2)
-    done = await store.resealer.reseal()
-    assert proxy.dropped == 2
-    assert (done.requests, done.secrets, done.forgotten) == (5, 2, [NEW_ID])
-    assert await store.check() == []
-    await store.aclose()
-
-
 async def running(store: Store, process_id: str, *secret_keys: bytes) -> None:
     """A process with these keys, as its heartbeat shows it."""
     key_ids = Secrecy(secret_keys).key_ids
@@ -257,42 +235,6 @@ async def test_it_refuses_while_a_process_does_not_seal_with_the_newest_key(
     assert await everything(store) == before
     await clear.apis.leave("api-1")
     assert (await store.resealer.reseal()).unreadable == []
-
-
-async def test_a_process_that_began_meanwhile_keeps_the_old_key(stores: Stores) -> None:
-    before = await stores.open(OLD)
-    await furnished(before)
-    store = await stores.open(NEW, OLD)
-
-    async def begin() -> None:
-        await running(before, "worker-1", OLD)
-
-    with before_the_first_write(store, begin), pytest.raises(PostdateError, match="worker-1"):
-        await store.resealer.reseal()
-    assert OLD_ID in await store.sealing_keys.read()
-
-
-async def test_a_process_that_was_taken_for_gone_notes_its_key_again(stores: Stores) -> None:
-    """It was frozen for longer than its heartbeat counts. What it seals is seen, and its key is
-    asked for."""
-    frozen = await stores.open(OLD)
-    account_id = await account_of(frozen)
-    store = await stores.open(NEW, OLD)
-    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
-    await frozen.schedules.create(account_id, REQUEST)
-    await frozen.sealing_keys.watch()
-    with pytest.raises(StoreMisconfigured, match=OLD_ID):
-        await stores.open(NEW)
-    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
-
-
-async def test_a_key_that_sealed_nothing_locks_no_process_out(stores: Stores) -> None:
-    """As of a command that ran once with another key in its environment."""
-    stray = await stores.open(OTHER)
-    await stray.hold.look()
-    await stray.sealing_keys.watch()
-    await stores.open(NEW)
-    await stores.open()
 
 
 async def test_a_running_process_reports_a_key_that_it_lacks(stores: Stores) -> None:
@@ -318,21 +260,6 @@ async def test_a_key_that_is_lost_can_be_given_up(stores: Stores) -> None:
     await store.aclose()
     after = await stores.open(NEW)
     assert any(schedule_id in each for each in await after.check())
-
-
-async def test_a_read_only_look_changes_nothing(stores: Stores) -> None:
-    url = stores.url
-    with pytest.raises(StoreMisconfigured, match="store is empty"):
-        await Store.open(Settings(redis_url=url), read_only=True)
-    store = await stores.open(OLD)
-    await account_of(store)
-    before = await everything(store)
-    reading = Settings(redis_url=url, shards=32, secret_key=(NEW,))
-    looking = await Store.open(reading, read_only=True, needs_keys=False)
-    await looking.hold.look()
-    await looking.accounts.list_accounts()
-    await looking.aclose()
-    assert await everything(store) == before
 
 
 @pytest.mark.parametrize(
@@ -365,40 +292,6 @@ async def test_what_is_damaged_is_named_and_the_rest_is_sealed_anew(
         assert named.format(made) in finding
         assert "script" not in finding
     assert await sealed_by(store, NEW_ID, sound) == 3
-
-
-async def test_what_cannot_be_read_is_told_and_left_and_so_is_its_key(stores: Stores) -> None:
-    before = await stores.open(OLD)
-    account_id = await account_of(before)
-    schedule_id = await before.schedules.create(account_id, REQUEST)
-    key = keys.schedule(account_id, schedule_id)
-    stored = await redis_of(before).hget(key, "r")
-    assert stored is not None
-    await redis_of(before).hset(key, "r", stored[:-1] + bytes([stored[-1] ^ 1]))
-    store = await stores.open(NEW, OLD)
-    done = await store.resealer.reseal()
-    assert done.kept == {OLD_ID: "it sealed 1 that are left"}
-    assert len(done.unreadable) == 1
-    assert schedule_id in done.unreadable[0]
-
-
-async def test_without_a_key_there_is_nothing_to_seal_with(stores: Stores) -> None:
-    with pytest.raises(PostdateError, match="no POSTDATE_SECRET_KEY"):
-        await (await stores.open()).resealer.reseal()
-
-
-async def test_a_walk_over_a_store_that_was_changed_over_forgets_nothing(stores: Stores) -> None:
-    before = await stores.open(OLD)
-    await furnished(before)
-    store = await stores.open(NEW, OLD)
-    runs = iter(range(99))
-
-    async def another() -> int:
-        return next(runs)
-
-    with patch.object(store.resealer, "_servers", another), patch.object(module, "_MOST_WALKS", 2):
-        done = await store.resealer.reseal()
-    assert done.kept == {OLD_ID: "the store was restarted or changed over meanwhile"}
 
 
 async def test_it_walks_through_every_node_of_a_cluster(cluster: ValkeyCluster) -> None:

@@ -10,7 +10,6 @@ from scheduler.models import Idempotency, Plan, Request
 from scheduler.rollups import DAY_MS, HOUR_MS
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.verdict import Verdict
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
 from tests.servers import ValkeyProcess
@@ -68,19 +67,6 @@ async def test_an_ended_schedule_is_kept_for_its_time_and_its_log_entry_longer(
         with pytest.raises(NotFound):
             await scene.get(schedule_id)
     assert {entry.schedule_id for entry in await scene.log()} == {executed, cancelled, waiting}
-    await scene.assert_sound()
-
-
-async def test_what_waits_is_never_forgotten(fake_scene: Scene) -> None:
-    scene = fake_scene
-    schedule_id = await scene.create(400 * DAY_MS)
-    held = await scene.create()
-    invocation = await scene.claim_one()
-    await scene.clock.pass_ms(400 * DAY_MS)
-    claimed = await scene.claim()
-    assert {each.schedule_id for each in claimed} == {schedule_id, held}
-    assert await scene.ack([invocation]) == [Verdict.HELD]
-    assert await scene.ack(claimed) == [1, 1]
     await scene.assert_sound()
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 
 from scheduler.errors import Conflict
-from scheduler.models import LogStatus, Outcome, Request, Status
+from scheduler.models import LogStatus, Outcome, Phases, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import pack_request
 from scheduler.store.verdict import Verdict
-from tests.scheduler.chunks import logged
 from tests.scheduler.letters import letter_ids, replay, verdicts
 from tests.scheduler.scene import (
     COMPLETED,
@@ -23,11 +19,11 @@ from tests.scheduler.scene import (
     Holdings,
     Scene,
     after_the_first_read,
-    settled,
 )
 
 pytestmark = pytest.mark.sound
 WAIT_MS = 40
+PHASES = Phases(3, 20, 31, 40, 1)
 ENDED = Outcome(Status.FAILED, 500, 7, "Internal Server Error")
 
 
@@ -116,44 +112,6 @@ async def test_between_attempts_it_is_listed_at_its_next_one(scene: Scene) -> No
     assert verdicts(await replay(scene, [schedule_id])) == [Verdict.NOT_ENDED]
 
 
-@pytest.mark.time_passes
-async def test_a_lost_worker_counts_as_an_attempt_and_not_as_a_retry(scene: Scene) -> None:
-    schedule_id = await retried(scene, 0)
-    due_ms = (await scene.claim_one(lease_ms=10)).due_at_ms
-    await scene.clock.pass_ms(11)
-    taken = await scene.claim_one(lease_ms=10)
-    assert (taken.attempt, taken.retry.number, taken.retry.attempts) == (3, 1, 1)
-    assert taken.due_at_ms == due_ms
-    await scene.clock.pass_ms(11)
-    assert await scene.retry([await scene.claim_one()], 0) == [1]
-    found = await scene.get(schedule_id)
-    assert (found.retry.number, found.retry.attempts, found.attempts) == (2, 4, 4)
-    assert (await scene.claim_one()).attempt == 5
-
-
-async def test_what_is_given_back_waits_for_the_same_moment_with_the_same_number(
-    scene: Scene,
-) -> None:
-    await retried(scene, 20)
-    first = await scene.claim_one(ahead_ms=1000)
-    await scene.release([first])
-    assert await scene.visible_at_ms(first.schedule_id) == first.due_at_ms
-    again = await scene.claim_one(ahead_ms=1000)
-    assert (again.attempt, again.retry, again.due_at_ms) == (2, first.retry, first.due_at_ms)
-
-
-async def test_an_attempt_of_a_worker_that_lost_its_lease_is_not_recorded(scene: Scene) -> None:
-    """Nor is that of its neighbours in the same step, until it is left out."""
-    gone = await scene.lapsed()
-    mine = await scene.claim_one()
-    neighbour = await scene.held()
-    assert await scene.retry([gone, neighbour], 0) == [Verdict.HELD, Verdict.DONE]
-    [entry] = await scene.log(status=LogStatus.RETRYING)
-    assert entry.schedule_id == neighbour.schedule_id
-    assert await scene.ack([mine]) == [1]
-    assert await scene.retry([mine], 0) == [0]
-
-
 async def test_ends_and_retries_of_one_call_are_both_recorded(scene: Scene) -> None:
     made = [await scene.create() for _ in range(4)]
     claimed = await scene.claim()
@@ -195,18 +153,6 @@ async def test_a_cancellation_between_attempts_stops_the_rest_and_refunds_nothin
     assert await letter_ids(scene) == []
 
 
-async def test_while_a_later_attempt_is_made_it_can_neither_be_stopped_nor_changed(
-    scene: Scene,
-) -> None:
-    schedule_id = await retried(scene, 0)
-    await scene.claim_one()
-    for call in (lambda: scene.cancel(schedule_id), lambda: scene.change(schedule_id)):
-        refused = await settled(call)
-        assert isinstance(refused, Conflict)
-        assert refused.status == Status.SCHEDULED
-    assert (await scene.get(schedule_id)).executing
-
-
 @pytest.mark.parametrize("before", [0, 1])
 async def test_a_cancellation_that_read_it_before_an_attempt_tells_that_one_and_refunds_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, before: int
@@ -223,115 +169,16 @@ async def test_a_cancellation_that_read_it_before_an_attempt_tells_that_one_and_
     assert cancelled.each[0].stopped.attempts == before + 1
 
 
-async def test_cancellations_that_race_retries_have_one_winner_each(scene: Scene) -> None:
-    """Whichever wins, a stopped schedule was attempted and paid for, a cancelled one was not."""
-    rounds = 70
-    stopped = 0
-    for n in range(rounds):
-        schedule_id = await scene.create()
-
-        async def attempt() -> None:
-            for each in await scene.claim():
-                assert await scene.retry([each], 60_000) == [1]
-
-        async def cancel(schedule_id: str = schedule_id, n: int = n) -> bool:
-            """Whether it was stopped."""
-            for _ in range(n % 7):
-                await asyncio.sleep(0)
-            while isinstance(result := await settled(lambda: scene.cancel(schedule_id)), Conflict):
-                assert result.status == Status.SCHEDULED  # it is being attempted
-                await asyncio.sleep(0)
-            return result.each[0].stopped is not None
-
-        _, was_stopped = await asyncio.gather(attempt(), cancel())
-        stopped += was_stopped
-        assert await scene.claim() == []
-    assert stopped
-    found = await scene.holdings()
-    assert (found.spent, found.waiting) == (stopped, 0)
-    assert found.log.get("cancelled", 0) == rounds - stopped
-
-
-async def test_a_new_trigger_time_moves_the_next_attempt_and_nothing_else_does(
-    scene: Scene,
-) -> None:
-    schedule_id = await retried(scene)
-    before = await scene.get(schedule_id)
-    changed = await scene.change(schedule_id, method="PUT", retries=7)
-    assert changed.retry == before.retry is not None
-    assert (changed.request.method, changed.request.retries) == ("PUT", 7)
-    assert await scene.claim() == []
-    to_ms = await scene.clock.now_ms() - 5
-    changed = await scene.change(schedule_id, trigger_at_ms=to_ms)
-    assert changed == await scene.get(schedule_id)
-    assert changed.retry == msgspec.structs.replace(before.retry, due_at_ms=to_ms)
-    assert changed.request.trigger_at_ms == to_ms
-    claimed = await scene.claim_one()
-    assert (claimed.attempt, claimed.due_at_ms, claimed.retry) == (2, to_ms, changed.retry)
-
-
-async def test_a_schedule_that_asks_for_no_retries_is_stored_in_the_same_bytes(
-    scene: Scene,
-) -> None:
-    plain = Request(1, "POST", "https://example.com/")
-    careful = Request(1, "POST", "https://example.com/", expires_at_ms=5, method_given=False)
-    assert pack_request(plain) == msgspec.msgpack.encode((1, "P", "example.com/", {}, None))
-    assert pack_request(careful) == msgspec.msgpack.encode(
-        (1, "P", "example.com/", {}, None, "at-least-once", 5, False)
-    )
-    await scene.run()
-    [stream] = await scene.redis.xrange(scene.base + keys.LOG)
-    [[*entry]] = msgspec.msgpack.decode(stream[1][b"e"])
-    assert len(entry) == 9
-    assert not await scene.redis.exists(scene.base + keys.TRIED)
-
-
-async def test_delays_are_stored_though_no_retries_are_asked_for(scene: Scene) -> None:
-    request = (await scene.get(await scene.create(60_000, retry_delays_ms=(1000, 60_000)))).request
-    assert (request.retries, request.retry_delays_ms) == (0, (1000, 60_000))
-
-
-async def test_an_account_whose_next_attempt_comes_first_is_looked_at_in_time(
-    scene: Scene,
-) -> None:
-    await scene.create(3_600_000)
-    await retried(scene, 1000)
-    batch = await scene.store.claims.claim(scene.shard, lease_ms=1000, most=10)
-    due_ms = (await scene.log(status=LogStatus.RETRYING))[0].next_attempt_at_ms
-    assert batch.next_look_ms == due_ms
-
-
-async def test_many_cancellations_stop_what_was_attempted_and_refund_the_others(
-    scene: Scene,
-) -> None:
-    attempted, waiting = await retried(scene), await scene.create(60_000)
-    done = await scene.cancel_all([attempted, waiting])
-    first, second = done.each
-    assert (first.schedule_id, first.refusal) == (attempted, None)
-    assert first.stopped.outcome == FAILED
-    assert (second.schedule_id, second.refusal, second.stopped) == (waiting, None, None)
-    assert done.credits == CREDITS - 1
-    again = await scene.cancel_all([attempted, waiting])
-    assert [str(each.refusal) for each in again.each] == [
-        "The schedule is failed already",
-        "The schedule is cancelled already",
-    ]
-    log = {"retrying": 1, "failed": 1, "cancelled": 1}
-    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, log)
-
-
-async def test_those_that_are_stopped_together_are_one_chunk_of_the_log(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if one of them was attempted once more since they were read: it is stopped after."""
-    others = [await retried(scene) for _ in range(20)]
-    first = await retried(scene, 0)
-
-    async def it_is_attempted() -> None:
-        assert await scene.retry([await scene.claim_one()], 60_000) == [1]
-
-    assert await logged(scene) == [1] * 21
-    after_the_first_read(monkeypatch, it_is_attempted)
-    done = await scene.cancel_all([*others, first])
-    assert [each.stopped and each.stopped.attempts for each in done.each] == [1] * 20 + [2]
-    assert await logged(scene) == [1] * 22 + [21]
+async def test_how_long_its_parts_took_is_told_of_the_last_attempt(scene: Scene) -> None:
+    first = msgspec.structs.replace(FAILED, phases=Phases(None, 30_000))
+    schedule_id = await scene.create()
+    await scene.retry([await scene.claim_one()], 0, first)
+    waiting = await scene.get(schedule_id)
+    assert waiting.retry.outcome.phases == first.phases
+    listed = await scene.store.unended.page(scene.account_id, Selection())
+    assert listed.schedules == [waiting]
+    again = await scene.claim_one()
+    await scene.ack([again], msgspec.structs.replace(COMPLETED, phases=PHASES))
+    ended = await scene.get(schedule_id)
+    assert ended.outcome.phases == PHASES
+    assert all("phases" not in entry.__struct_fields__ for entry in await scene.log())

@@ -9,15 +9,11 @@ from hypothesis import strategies as st
 from scheduler.rollups import (
     DAY_MS,
     HOUR_MS,
-    LATENESS_BOUNDS_MS,
     MINUTE_MS,
     SECOND_MS,
     SECONDS_KEPT_MS,
     Cover,
-    Range,
-    buckets_of,
     cover,
-    kept_from,
 )
 from tests.scheduler.clocks import START_MS
 
@@ -70,40 +66,6 @@ def test_a_plan_never_needs_seconds_that_are_gone(one: int, other: int) -> None:
             assert start_ms >= START_MS - SECONDS_KEPT_MS
 
 
-@given(moments, moments)
-def test_a_plan_reads_little_of_the_log(one: int, other: int) -> None:
-    from_ms, to_ms = sorted((one, other))
-    stretches = cover(from_ms, to_ms, START_MS).stretches
-    assert len(stretches) <= 2
-    for start_ms, end_ms in stretches:
-        recent = start_ms >= START_MS - SECONDS_KEPT_MS
-        assert end_ms - start_ms < (2 * SECOND_MS if recent else 2 * MINUTE_MS)
-
-
-def test_thirty_days_of_whole_minutes_need_no_log() -> None:
-    now_ms = START_MS + 12_345_678
-    found = cover(kept_from(now_ms, 30 * DAY_MS), now_ms // SECOND_MS * SECOND_MS, now_ms)
-    assert found.stretches == []
-    assert len(found.ranges) < 40
-
-
-def test_an_hour_that_begins_in_one_day_and_ends_in_the_next_is_split() -> None:
-    midnight = START_MS // DAY_MS * DAY_MS
-    day = midnight // DAY_MS
-    found = cover(midnight - HOUR_MS, midnight + HOUR_MS, START_MS)
-    assert found == Cover([Range(f"day:{day - 1}", 23, 23), Range(f"day:{day}", 0, 0)], [])
-
-
 @pytest.mark.parametrize("length_ms", [0, -1, -DAY_MS])
 def test_an_empty_period_needs_nothing(length_ms: int) -> None:
     assert cover(START_MS, START_MS + length_ms, START_MS) == Cover([], [])
-
-
-@given(st.integers(-(2**40), 2**40))
-def test_lateness_falls_into_the_bucket_whose_bound_it_does_not_exceed(late_ms: int) -> None:
-    below = [bound for bound in LATENESS_BOUNDS_MS if bound < late_ms]
-    assert buckets_of(0, late_ms)[1] == f"b{len(below)}"
-
-
-def test_what_is_kept_begins_on_a_whole_minute() -> None:
-    assert kept_from(START_MS + 61_001, DAY_MS) == START_MS - DAY_MS + MINUTE_MS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 from redis.crc import key_slot
@@ -12,7 +11,6 @@ from redis.crc import key_slot
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.server.routing import Routes
 from tests.cluster import ask
 from tests.servers import DEADLINE_S, ValkeyCluster, ValkeyProcess, until_async
 
@@ -88,21 +86,6 @@ async def test_those_of_other_nodes_do_not_wait_for_one_that_hangs(
     finally:
         source.resume()
     assert await waits == [None]
-
-
-async def test_a_store_closes_every_connection_even_while_it_asks_for_the_nodes(
-    cluster: ValkeyCluster,
-) -> None:
-    for rounds in range(20):
-        store = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
-        way = cast("Routes", store.server.way)
-        way._doubt()
-        for _ in range(rounds):
-            await asyncio.sleep(0)
-        await store.aclose()
-        nodes = way._nodes
-        known = [*nodes.nodes_cache.values(), *nodes.startup_nodes.values()]
-        assert not any(each.is_connected for node in known for each in node._connections), rounds
 
 
 async def test_a_node_that_is_away_hinders_no_start_and_is_used_again(

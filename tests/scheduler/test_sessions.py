@@ -6,22 +6,11 @@ import asyncio
 
 import pytest
 
-from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.sessions import LINK_TTL_MS, SESSION_TTL_MS, Purpose
 from tests.scheduler.scene import Scene
 
 NOBODY = "acc_00_00000000"
-
-
-async def test_a_session_is_found_by_its_secret_until_it_is_closed(scene: Scene) -> None:
-    sessions = scene.store.sessions
-    opened = await sessions.open(scene.account_id)
-    assert await sessions.find(opened.secret) == opened.session
-    assert await sessions.count(scene.account_id) == 1
-    await sessions.close(opened.session)
-    assert await sessions.find(opened.secret) is None
-    assert await sessions.count(scene.account_id) == 0
 
 
 async def test_neither_secret_nor_link_is_in_the_store(scene: Scene) -> None:
@@ -55,17 +44,6 @@ async def test_signing_out_everywhere_closes_all_and_voids_links(scene: Scene) -
     assert not await sessions.leads_to(link, Purpose.SIGN_IN)
     assert await sessions.redeem(link, Purpose.SIGN_IN) is None
     assert await sessions.find(neighbour.secret) == neighbour.session
-
-
-async def test_of_too_many_sessions_the_oldest_are_closed(fake_scene: Scene) -> None:
-    sessions = fake_scene.store.sessions
-    first = await sessions.open(fake_scene.account_id)
-    for _ in range(50):
-        await fake_scene.clock.pass_ms(1)
-        last = await sessions.open(fake_scene.account_id)
-    assert await sessions.find(first.secret) is None
-    assert await sessions.find(last.secret) == last.session
-    assert await sessions.count(fake_scene.account_id) == 50
 
 
 async def test_a_link_signs_in_once_whoever_redeems_it(scene: Scene) -> None:
@@ -107,27 +85,3 @@ async def test_links_and_sessions_end_by_themselves(scene: Scene) -> None:
     assert LINK_TTL_MS - 60_000 < left["link"] <= LINK_TTL_MS
     assert await client.pttl(f"{scene.base}sessions") > 0
     assert opened.session.csrf != opened.secret
-
-
-async def test_an_unknown_account_gets_neither(scene: Scene) -> None:
-    sessions = scene.store.sessions
-    for call in (sessions.open(NOBODY), sessions.make_link(NOBODY, Purpose.SIGN_IN)):
-        with pytest.raises(NotFound):
-            await call
-
-
-async def test_what_is_said_is_heard_once_and_by_one(scene: Scene) -> None:
-    sessions = scene.store.sessions
-    opened = await sessions.open(scene.account_id)
-    await sessions.say(opened.session, "Granted.")
-    found = await sessions.find(opened.secret)
-    assert found.said == "Granted."
-    assert [await sessions.hear(found) for _ in range(2)] == ["Granted.", ""]
-    await sessions.say(opened.session, "Cancelled.")
-    assert await sessions.hear(found) == "", "these are other words, for who finds them"
-    found = await sessions.find(opened.secret)
-    assert found is not None
-    await sessions.close(opened.session)
-    await sessions.say(opened.session, "Too late.")
-    assert await sessions.find(opened.secret) is None
-    assert await sessions.hear(found) == ""

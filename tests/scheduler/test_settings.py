@@ -17,23 +17,14 @@ from scheduler.settings import (
     unknown_variables,
     without_password,
 )
-from scheduler.store.retention import Retention
 
 
 def networks(*texts: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {},
-        {"POSTDATE_PORT": " ", "POSTDATE_REDIS_URL": ""},
-        {"PORT": "x", "POSTDATE_PARROT": "y"},
-    ],
-    ids=["empty", "blank", "of others"],
-)
-def test_what_is_not_set_has_its_default(environ: dict[str, str]) -> None:
+def test_what_is_not_set_has_its_default() -> None:
+    environ = {"POSTDATE_PORT": " ", "POSTDATE_REDIS_URL": "", "PORT": "x"}
     assert from_environment(environ) == Settings()
 
 
@@ -104,24 +95,15 @@ def test_rates_are_set_plan_by_plan() -> None:
             ("POSTDATE_PORT", text, "it must be a whole number from 0 to 65535")
             for text in ("http", "65536", "-1", "²")
         ),
-        ("POSTDATE_WORKERS", "0", "it must be a whole number from 1 to 256"),
-        ("POSTDATE_PROCESSES", "257", "it must be a whole number from 1 to 256"),
         ("POSTDATE_STORE_MALLOC", "fast", "it must be one of auto, libc"),
         ("POSTDATE_RATE_FREE", "0", "it must be a whole number at least 1"),
         ("POSTDATE_REDIS_URL", "localhost:6379", "it must start with redis://"),
         ("POSTDATE_PUBLIC_URL", "p.example", "it must start with http:// or https://"),
         ("POSTDATE_PUBLIC_URL", "https://", "it must name a host"),
-        ("POSTDATE_PUBLIC_URL", "https:///path", "it must name a host"),
         ("POSTDATE_PUBLIC_URL", "https://p.example:x", "Port could not be cast"),
         ("POSTDATE_PUBLIC_URL", "https://p.example/#a", "without user, query and fragment"),
         ("POSTDATE_ALLOW_TARGETS", "10.0.0.1/8", "10.0.0.1/8 has host bits set"),
-        ("POSTDATE_ALLOW_TARGETS", "localhost", "does not appear to be an IPv4 or IPv6 network"),
-        ("POSTDATE_DENY_TARGETS", "10.1", "does not appear to be an IPv4 or IPv6 network"),
         ("POSTDATE_ALLOW_PORTS", "80, https", "'https' is no port"),
-        ("POSTDATE_DESTINATION_ERRORS", "both", "it must be one of same, exact"),
-        ("POSTDATE_LOG_LEVEL", "loud", "it must be one of debug, info, warning, error"),
-        ("POSTDATE_KEEP_ANSWER_BYTES", "-1", "it must be a whole number from 0 to 16384"),
-        ("POSTDATE_KEEP_ANSWER_BYTES", "16385", "it must be a whole number from 0 to 16384"),
         ("POSTDATE_LEASE_MS", "299", "it must be a whole number from 300 to 3600000"),
     ],
 )
@@ -152,9 +134,3 @@ def test_a_password_is_never_shown() -> None:
     with pytest.raises(SettingsError) as raised:
         from_environment({"POSTDATE_REDIS_URL": "redi://user:secret@host"})
     assert "secret" not in str(raised.value)
-
-
-def test_durations_come_in_the_unit_that_the_code_counts_in() -> None:
-    kept = Retention.of(Settings(schedule_retention_hours=2, log_retention_days=3))
-    assert kept.schedule_ms == 7_200_000
-    assert kept.promised_log_ms == 259_200_000

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.models import EXECUTED, LogEntry, Outcome, Status, Usage
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene
+from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
 SEED = 20_261_120
 
@@ -148,16 +148,3 @@ async def test_a_log_that_was_trimmed_by_age_is_counted_from_its_totals(fake_sce
     await scene.store.tick()
     usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms())
     assert (usage.completed, usage.failed) == (2, 1)
-
-
-async def test_statistics_outlive_a_log_that_was_cut_short(fake_scene: Scene) -> None:
-    """Whole seconds and more are counted from the rollups, whatever became of the entries."""
-    scene = fake_scene
-    for _ in range(CREDITS):
-        await scene.run()
-    await scene.redis.xtrim(scene.base + "log", maxlen=3, approximate=False)
-    start_ms = await scene.clock.now_ms() // SECOND_MS * SECOND_MS
-    await scene.clock.pass_ms(SECOND_MS)
-    await scene.store.tick()
-    usage = await scene.store.stats.usage(scene.account_id, start_ms, start_ms + SECOND_MS)
-    assert usage.executed == CREDITS

@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.errors import StoreMisconfigured, StoreReplaced
-from scheduler.settings import Settings
+from scheduler.errors import StoreReplaced
 from scheduler.store import Store, keys
-from scheduler.store.operators.heartbeats import STORE_ID
 from tests.plain import redis_of
-from tests.servers import ValkeyProcess
 
 LOGGED = "the store is not the one that was opened"
 BACK = "the store is the one that was opened again"
@@ -24,20 +21,6 @@ async def look(store: Store) -> list[str]:
     with capture_logs() as logged:
         assert await store.shards.newest() == 2
     return [str(each["event"]) for each in logged]
-
-
-async def heartbeat(store: Store, process_id: str = "one") -> None:
-    await store.workers.beat(process_id, {STORE_ID: store.shards.store_id})
-
-
-async def test_every_process_reads_the_id_that_the_first_one_wrote(valkey_store: Store) -> None:
-    url = redis_of(valkey_store).connection_pool
-    settings = Settings(redis_url=f"unix://{url.connection_kwargs['path']}")
-    for read_only in (False, True):
-        other = await Store.open(settings, read_only=read_only)
-        assert other.shards.store_id == valkey_store.shards.store_id
-        assert len(other.shards.store_id) == 32
-        await other.aclose()
 
 
 async def test_a_store_that_was_emptied_is_reported_and_not_set_up_again(
@@ -63,26 +46,3 @@ async def test_another_store_is_reported_until_the_right_one_is_back(valkey_stor
         await redis_of(valkey_store).hset(keys.META, name, value)
     assert await look(valkey_store) == [BACK]
     await valkey_store.ping()
-
-
-async def test_check_names_each_process_that_opened_another_store(valkey_store: Store) -> None:
-    await heartbeat(valkey_store)
-    assert await valkey_store.check() == []
-    await valkey_store.apis.beat("two", {STORE_ID: "another"})
-    assert await valkey_store.check() == [
-        "two runs on this store, but opened another one: this one was emptied or replaced under it"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("beats", "sentence"),
-    [(True, "The store was emptied: it has heartbeats"), (False, "The store is empty: the first")],
-)
-async def test_who_only_reads_an_empty_store_learns_whether_it_was_emptied(
-    valkey: ValkeyProcess, valkey_store: Store, beats: bool, sentence: str
-) -> None:
-    await redis_of(valkey_store).execute_command("FLUSHALL")
-    if beats:
-        await heartbeat(valkey_store)
-    with pytest.raises(StoreMisconfigured, match=sentence):
-        await Store.open(Settings(redis_url=valkey.url), read_only=True)

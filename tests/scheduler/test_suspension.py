@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.errors import NotFound
-from scheduler.ids import new_account_id
-from scheduler.models import Outcome, Plan, Status
-from scheduler.store import keys
+from scheduler.models import Plan, Status
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 
 pytestmark = pytest.mark.sound
@@ -65,60 +62,6 @@ async def test_its_schedules_can_be_changed_and_cancelled_all_the_same(scene: Sc
     await scene.change(changed, trigger_at_ms=now_ms)
     await scene.cancel(cancelled)
     assert await scene.claim() == []
-
-
-@pytest.mark.time_passes
-async def test_what_a_lost_worker_held_waits_as_well(scene: Scene) -> None:
-    await scene.create()
-    await scene.claim_one(lease_ms=300)
-    await scene.store.changes.suspend(scene.account_id)
-    await scene.clock.pass_ms(500)
-    assert await scene.claim() == []
-    await scene.store.changes.resume(scene.account_id)
-    again = await scene.claim_one()
-    assert again.attempt == 2
-
-
-async def test_a_lease_that_ended_long_ago_is_nothing_to_tell_of(fake_scene: Scene) -> None:
-    scene = fake_scene
-    await scene.create()
-    await scene.claim_one(lease_ms=300)
-    await scene.store.changes.suspend(scene.account_id)
-    await scene.clock.pass_ms(10 * MINUTE_MS)
-    assert await scene.store.check() == []
-    await scene.store.changes.resume(scene.account_id)
-    [told] = await scene.store.check()
-    assert "ended long ago" in told
-    await scene.claim_one()
-
-
-async def test_it_is_safe_to_repeat(scene: Scene) -> None:
-    await scene.create()
-    for _ in range(2):
-        await scene.store.changes.suspend(scene.account_id)
-    assert await scene.claim() == []
-    for _ in range(2):
-        await scene.store.changes.resume(scene.account_id)
-    [claimed] = await scene.claim()
-    await scene.store.changes.resume(scene.account_id)
-    assert await scene.ack([claimed], Outcome(Status.FAILED, 500, 1, "x")) == [1]
-    await scene.store.changes.resume(scene.account_id)
-    heads = keys.shard(scene.shard) + keys.HEADS
-    assert await scene.redis.zcount(heads, "-inf", 0) == 0
-
-
-async def test_nobody_cannot_be_suspended(scene: Scene) -> None:
-    nobody = new_account_id(0)
-    changes = scene.store.changes
-    for call in (
-        changes.suspend(nobody),
-        changes.resume(nobody),
-        changes.plan(nobody, Plan.PRO),
-        changes.rename(nobody, "x"),
-    ):
-        with pytest.raises(NotFound):
-            await call
-    assert await scene.redis.exists(keys.account(nobody) + keys.ACCOUNT) == 0
 
 
 async def test_its_key_says_so_and_its_plan_from_the_next_request_on(scene: Scene) -> None:

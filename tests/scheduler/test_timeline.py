@@ -82,18 +82,6 @@ def test_a_cursor_never_leads_out_of_the_period() -> None:
     assert span(10, 40, cursor, down=True).after == Place(40)
 
 
-def test_the_period_begins_inclusive_and_ends_exclusive() -> None:
-    up, down = span(10, 20, None, down=False), span(10, 20, None, down=True)
-    first, last, out = Place(10, ENDED, "0"), Place(19, WAITING, "z"), Place(20, ENDED, "0")
-    assert up.past(first, up.after)
-    assert not up.past_end(last.ms)
-    assert up.past_end(out.ms)
-    assert down.past(last, down.after)
-    assert not down.past(out, down.after)
-    assert not down.past_end(first.ms)
-    assert down.past_end(9)
-
-
 @given(
     st.lists(st.sets(few_places, max_size=12), min_size=1, max_size=3),
     st.integers(1, 4),

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from unittest.mock import patch
 
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Invocation, Status
-from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.verdict import Verdict
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import (
-    COMPLETED,
     CREDITS,
-    FAILED,
     LEASE_MS,
     Holdings,
     Scene,
@@ -72,40 +68,6 @@ async def test_an_ack_is_taken_whichever_extension_was_lost(
 
 
 @pytest.mark.time_passes
-@pytest.mark.parametrize("losses", LOSSES, ids="-".join)
-async def test_after_a_lost_extension_it_can_be_extended_again_or_given_back(
-    scene: Scene, losses: list[str]
-) -> None:
-    """Another extension leaves one token, and a release none."""
-    due_ms = await scene.clock.now_ms() - 1000
-    schedule_id = await scene.create_at(due_ms)
-    invocation = await scene.claim_one(lease_ms=60_000)
-    await unanswered(scene, [invocation], *losses)
-    assert await extend(scene, [invocation]) == []
-    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(invocation)
-    await unanswered(scene, [invocation], *losses)
-    await scene.release([invocation])
-    assert await scene.visible_at_ms(schedule_id) == due_ms
-    assert await scene.ack([invocation]) == [Verdict.HELD]
-    assert (await scene.claim_one()).attempt == 1
-
-
-@pytest.mark.time_passes
-async def test_none_of_several_tokens_holds_what_was_taken_over(scene: Scene) -> None:
-    first = await scene.held(lease_ms=SHORT_MS)
-    schedule_id = first.schedule_id
-    with losing(scene.store, REPLY), pytest.raises(OutcomeUnknown):
-        await extend(scene, [first], SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 2)
-    second = await scene.claim_one()
-    assert await extend(scene, [first]) == [schedule_id]
-    assert await scene.ack([first]) == [Verdict.HELD]
-    await scene.release([first])
-    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(second)
-    assert await scene.ack([second]) == [1]
-
-
-@pytest.mark.time_passes
 async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     scene: Scene, calls: list[str]
 ) -> None:
@@ -133,53 +95,6 @@ async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     assert await scene.ack(batch) == [0] * 5
 
 
-@pytest.mark.time_passes
-async def test_outcomes_of_which_none_is_held_write_nothing(scene: Scene, calls: list[str]) -> None:
-    await scene.create(-2000)
-    ended = await scene.claim_one()
-    assert await scene.ack([ended]) == [1]
-    lost = await scene.lapsed()
-    await scene.claim_one()
-    before = await scene.holdings()
-    calls.clear()
-    assert await scene.ack([ended, lost], FAILED) == [Verdict.ENDED, Verdict.HELD]
-    assert calls == ["lifecycle/end"]
-    assert await scene.holdings() == before
-
-
-@pytest.mark.time_passes
-async def test_who_claimed_the_same_again_acks_both_in_one_call(scene: Scene) -> None:
-    """Its own first lease had ended, and it claimed the schedule once more."""
-    first = await scene.lapsed()
-    second = await scene.claim_one()
-    acks = [Ack(first, FAILED, 0), Ack(second, COMPLETED, 0)]
-    assert await scene.store.ends.ack(scene.shard, acks) == [Verdict.HELD, Verdict.DONE]
-    assert (await scene.holdings()).log == {"completed": 1}
-
-
-@pytest.mark.time_passes
-async def test_an_extension_by_a_clock_that_is_off_is_done_by_the_right_one(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    invocation = await scene.held()
-    claimed_at_ms = lease_end_ms(invocation) - LEASE_MS
-    await scene.store.tick()
-    clock, calls = scene.store.clock, 0
-    now_us = clock.now_us
-
-    def an_hour_behind_at_first() -> int:
-        nonlocal calls
-        calls += 1
-        return now_us() - 3_600_000_000 * (calls == 1)
-
-    monkeypatch.setattr(clock, "now_us", an_hour_behind_at_first)
-    assert await extend(scene, [invocation], 60_000) == []
-    assert calls == 2
-    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
-    assert claimed_at_ms <= lease_end_ms(invocation) - 60_000 <= await scene.clock.now_ms() + 1
-    assert await scene.ack([invocation]) == [1]
-
-
 @pytest.mark.parametrize("off_us", [-31_000_000, 31_000_000])
 async def test_a_lease_never_ends_at_a_wrong_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, off_us: int
@@ -194,12 +109,6 @@ async def test_a_lease_never_ends_at_a_wrong_time(
             await extend(scene, [invocation], 60_000)
     assert await scene.visible_at_ms(invocation.schedule_id) == before == lease_end_ms(invocation)
     assert await extend(scene, [invocation]) == []
-
-
-async def test_no_extension_of_nothing_is_sent(scene: Scene, calls: list[str]) -> None:
-    assert await scene.extend(LEASE_MS, []) == []
-    assert await scene.store.ends.ack(scene.shard, []) == []
-    assert calls == []
 
 
 async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
@@ -239,27 +148,3 @@ async def test_what_happens_while_a_lease_is_being_prolonged_counts(
         await scene.release([invocation])
         await extension
         assert ids_of(await scene.claim()) == [invocation.schedule_id]
-
-
-async def test_a_lease_that_is_prolonged_twice_at_a_time_stays_ours(valkey_scene: Scene) -> None:
-    scene, claims = valkey_scene, valkey_scene.store.claims
-    schedule_id = await scene.create()
-    invocation = await scene.claim_one()
-    lost = await asyncio.gather(
-        *(claims.extend(scene.shard, LEASE_MS + n, [invocation]) for n in range(3))
-    )
-    assert lost == [[], [], []]
-    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(invocation)
-    assert await scene.ack([invocation]) == [1]
-
-
-async def test_an_extension_that_certainly_was_not_made_leaves_the_token(scene: Scene) -> None:
-    invocation = await scene.held()
-    before = invocation.token
-
-    async def away(*_: object) -> object:
-        raise StoreUnavailable("away")
-
-    with patch.object(scene.store.server, "run", away), pytest.raises(StoreUnavailable):
-        await scene.extend(LEASE_MS, [invocation])
-    assert invocation.token == before

@@ -48,42 +48,6 @@ async def test_a_log_is_cut_by_number_exact_to_a_chunk(small_log: Scene) -> None
         assert await scene.log(status=status) == expected
 
 
-async def test_a_log_of_single_entries_is_cut_as_fast_as_large_chunks_come(
-    small_log: Scene,
-) -> None:
-    scene = small_log
-    await chunks(scene, [1] * (KEPT_ENTRIES + 20))
-    assert await logged(scene) == [1] * KEPT_ENTRIES
-    for _ in range(3):
-        await chunks(scene, [40])
-        assert sum(await logged(scene)) <= KEPT_ENTRIES
-    assert await logged(scene) == [40, 40]
-
-
-async def test_a_chunk_that_is_larger_than_the_log_may_be_is_kept(small_log: Scene) -> None:
-    scene = small_log
-    await chunks(scene, [3, KEPT_ENTRIES + 28])
-    assert await logged(scene) == [KEPT_ENTRIES + 28]
-    await chunks(scene, [2])
-    assert await logged(scene) == [2]
-    assert len([each for s in ("completed", "failed") for each in await scene.log(status=s)]) == 2
-
-
-async def test_a_log_whose_limit_was_lowered_shrinks_a_piece_at_a_time(fake_scene: Scene) -> None:
-    scene = fake_scene
-    await chunks(scene, [1] * 400)
-    limits = scene.store.ends._retention._replace(log_entries=KEPT_ENTRIES)
-    scene.store.ends._retention = limits
-    counts = []
-    while sum(await logged(scene)) > KEPT_ENTRIES:
-        await chunks(scene, [1])
-        counts.append(sum(await logged(scene)))
-        assert len(counts) < 10
-    assert len(counts) > 1
-    assert counts == sorted(counts, reverse=True)
-    assert len(await scene.log()) == KEPT_ENTRIES
-
-
 async def test_old_chunks_go_by_their_age(fake_scene: Scene) -> None:
     scene = fake_scene
     await chunks(scene, [30, 1, 1, 1, 16])

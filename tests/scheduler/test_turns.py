@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.store import keys
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import Scene, ids_of
 
@@ -24,28 +23,6 @@ async def test_a_backlog_survives_a_clock_that_is_set_back(
     await fake_scene.store.claims.realign(fake_scene.shard)
 
     assert len(await fake_scene.claim()) == 128
-
-
-async def test_the_clock_counts_steps_back_but_not_slow_replies(fake_scene: Scene) -> None:
-    clock = fake_scene.store.clock
-    before, now_us = clock.steps_back, clock.now_us()
-    clock.observe(now_us - 6_000_000)
-    assert clock.steps_back == before
-
-    clock.observe(now_us - HOUR_MS * 1000)
-
-    assert clock.steps_back == before + 1
-    assert abs(clock.now_us() - (now_us - HOUR_MS * 1000)) < 1_000_000
-
-
-async def test_realigning_moves_no_turn_that_is_right(scene: Scene) -> None:
-    await scene.create(60_000)
-    heads = keys.shard(scene.shard) + keys.HEADS
-    before = await scene.redis.zrange(heads, 0, -1, withscores=True)
-
-    await scene.store.claims.realign(scene.shard)
-
-    assert await scene.redis.zrange(heads, 0, -1, withscores=True) == before
 
 
 @pytest.mark.time_passes

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
-from scheduler.errors import Unreadable
 from scheduler.models import Delivery
 from scheduler.store import Store, keys
 from scheduler.store.lifecycle.claim import Batch
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of
-from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of, new_id
+from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of
 
 CAREFUL = msgspec.structs.replace(REQUEST, trigger_at_ms=1, delivery=Delivery.AT_MOST_ONCE)
 
@@ -116,31 +112,6 @@ async def test_a_list_shows_the_others(scene: Scene, ended: bool, other_kind: bo
     assert {each.schedule_id for each in page.schedules} == {made[0], made[2]}
 
 
-async def test_a_list_does_not_leave_out_what_another_process_can_read(stores: Stores) -> None:
-    behind = await stores.open(OLD)
-    ahead = await stores.open(NEW, OLD)
-    account_id = await account_of(ahead)
-    await ahead.schedules.create(account_id, REQUEST)
-    with pytest.raises(Unreadable):
-        await behind.unended.page(account_id, Selection())
-
-
-async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scene) -> None:
-    damaged = await scene.create_many(130, await scene.clock.now_ms() - 2000)
-    first = damaged[0]
-    await scene.create(-1000)
-    packed = await scene.redis.hget(scene.key(first), "r")
-    for each in damaged:
-        await scene.redis.hset(scene.key(each), "r", b"\xc0")
-    ended: list[int] = []
-    await scene.store.restore.expire(await scene.clock.now_ms(), ended.append)
-    assert ended == [1]
-    # No worker holds the others, and no attempt is used.
-    await scene.redis.hset(scene.key(first), "r", packed)
-    [mended] = await scene.claim(most=200)
-    assert (mended.schedule_id, mended.attempt) == (first, 1)
-
-
 @pytest.mark.parametrize("place", ["waiting", "held", "log", "accounts"])
 async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: str) -> None:
     """Whichever of its walks meets it."""
@@ -161,56 +132,3 @@ async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: 
     assert all("script" not in each for each in restore.damaged)
     named = f"accounts of shard {shard}" if place == "accounts" else scene.account_id
     assert any(named in each for each in restore.damaged)
-
-
-async def test_lists_of_accounts_leave_out_a_damaged_one(scene: Scene) -> None:
-    other = await scene.account("other")
-    await scene.redis.delete(scene.base + keys.ACCOUNT)
-    await scene.redis.set(scene.base + keys.ACCOUNT, "none of ours")
-    with capture_logs() as logs:
-        assert [each.account_id for each in await scene.store.accounts.list_accounts()] == [other]
-        found, count = await scene.store.accounts.some(9)
-    assert ([each.account_id for each in found], count) == ([other], 2)
-    assert {each["account"] for each in logs} == {scene.account_id}
-
-
-async def moved_alone(scene: Scene, schedule_id: str) -> None:
-    await scene.redis.zincrby(scene.base + keys.WAITING, -1, schedule_id[4:])
-
-
-async def attempts_forgotten(scene: Scene, _: str) -> None:
-    await scene.redis.delete(scene.base + keys.TRIED)
-
-
-async def attempts_of_nobody(scene: Scene, _: str) -> None:
-    await scene.redis.hset(scene.base + keys.TRIED, new_id()[4:], 2)
-
-
-async def ended_and_retried(scene: Scene, schedule_id: str) -> None:
-    attempt = await scene.redis.hget(scene.key(schedule_id), "n")
-    await scene.cancel(schedule_id)
-    await scene.redis.hset(scene.key(schedule_id), "n", attempt)
-
-
-@pytest.mark.parametrize(
-    ("breakage", "sentence"),
-    [
-        (moved_alone, "does not wait for the moment that its next attempt is to be at"),
-        (attempts_forgotten, "is retried, but not all of its attempts are noted"),
-        (attempts_of_nobody, "is not among the waiting, but its attempts are still noted"),
-        (ended_and_retried, "has ended, but is still to be retried"),
-    ],
-)
-async def test_the_check_tells_what_is_wrong_with_a_retry(
-    scene: Scene,
-    breakage: Callable[[Scene, str], Awaitable[None]],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0.01)
-    held = await scene.held()
-    assert await scene.retry([held], 60_000) == [1]
-    assert await scene.store.check() == []
-    await breakage(scene, held.schedule_id)
-    [told] = await scene.store.check()
-    assert told.endswith(sentence)

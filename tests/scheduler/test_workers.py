@@ -46,15 +46,3 @@ async def test_of_those_lost_in_a_crash_loop_the_latest_fifty_are_listed(
     await fake_store.workers.beat("alive", {})
     found = [each.process_id for each in await fake_store.workers.all()]
     assert found == ["alive", *(f"w{n:02}" for n in range(10, 60))]
-
-
-async def test_who_says_good_bye_is_forgotten_at_once(store: Store) -> None:
-    await store.workers.beat("a", {})
-    await store.workers.beat("b", {"inFlight": 3})
-    await store.workers.leave("a")
-    heard_of = [(each.process_id, each.says) for each in await store.workers.beat("c", {"pid": 1})]
-    assert sorted(heard_of) == [("b", {"inFlight": 3}), ("c", {"pid": 1})]
-    assert [(each.process_id, each.says) for each in await store.workers.all()] == [
-        ("b", {"inFlight": 3}),
-        ("c", {"pid": 1}),
-    ]
