@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import click
+
 from tests.chaos.defects import all_caught
-from tests.chaos.run import STORES, Options, remove, run
+from tests.chaos.run import STORES, Options, run
 from tests.chaos.verdict import judge_directory, table
 from tests.store_servers import redis_embedded
 
@@ -19,7 +22,7 @@ def main() -> int:
         return 0 if all(all_caught(seed, options.defects) for seed in options.seed) else 1
     if options.judge is not None:
         verdict = judge_directory(options.judge)
-        _say(table(verdict))
+        click.echo(table(verdict))
         return 0 if verdict.held else 1
     with redis_embedded() if options.redis else nullcontext():
         held = [_one(seed, options) for seed in options.seed]
@@ -30,19 +33,14 @@ def _one(seed: int, given: argparse.Namespace) -> bool:
     fields = {name: vars(given)[name] for name in Options.__struct_fields__ if name in vars(given)}
     options = Options(**fields | {"seed": seed, "faults": tuple(given.faults)})
     verdict, directory = run(options, given.keep and given.keep / f"seed-{seed}")
-    _say(table(verdict))
+    click.echo(table(verdict))
     told = "every promise held." if verdict.held else f"{len(verdict.breaches)} breaches."
-    _say(f"\nSeed {seed}: {told}\n")
+    click.echo(f"\nSeed {seed}: {told}\n")
     if not verdict.held:
-        _say(f"History: {directory}\n")
-    if verdict.held and given.keep is None:
-        remove(directory)
+        click.echo(f"History: {directory}\n")
+    elif given.keep is None:
+        shutil.rmtree(directory, ignore_errors=True)
     return verdict.held
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,19 +51,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--redis", action="store_true", help="the redis-server on PATH instead of Valkey"
     )
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--lease-ms", type=int, default=3000)
     parser.add_argument(
         "--margin-ms", type=int, default=10_000, help="what recovery may take beyond a lease"
     )
-    parser.add_argument(
-        "--fire-timeout-ms", type=int, default=8000, help="the time limit of a request"
-    )
     parser.add_argument("--faults", nargs="+", default=[], help="only these kinds")
     parser.add_argument("--claim-ahead-ms", type=int, default=25)
-    parser.add_argument(
-        "--long-freeze", action="store_true", help="freeze a worker for longer than that limit"
-    )
     parser.add_argument("--processes", type=int, help="of each API and worker; 2 for an even seed")
     parser.add_argument("--keep", type=Path, help="a directory for the histories, held or not")
     parser.add_argument("--judge", type=Path, help="no run: judge the history in this directory")

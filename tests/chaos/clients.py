@@ -75,17 +75,6 @@ class Client:
                 await self._something()
                 await asyncio.sleep(self._random.uniform(*_PAUSE_S))
 
-    async def burst(self, from_ms: int, count: int) -> None:
-        """Creates so many, due a millisecond after one another: at any moment of that time a
-        worker has some that it holds and has not sent."""
-        asked = [
-            Asked(f"{self.name}-{n}", "ok", from_ms + n, delivery=_DELIVERIES[n % 2])
-            for n in range(count)
-        ]
-        body = json.dumps({"schedules": [self._payload(each) for each in asked]})
-        async with self._connected() as self._http:
-            await self._call("batch", "POST", "/schedule/batch", body=body, asked=asked)
-
     def _connected(self) -> httpx.AsyncClient:
         headers = {"x-api-key": self._customer.api_key, "content-type": "application/json"}
         # Nothing here speaks TLS, and loading certificates takes as long as a fault lasts.

@@ -28,13 +28,12 @@ Kind = Literal[
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
-    """How the run was set up. `granted` is what each account got; `fire_timeout_ms`, `lease_ms`
-    are the service's settings, `margin_ms` is what recovery may take beyond a lease."""
+    """How the run was set up. `granted` is what each account got; `margin_ms` is what
+    recovery may take beyond a lease."""
 
     seed: int
     seconds: float
     store: str
-    accounts: list[str]
     granted: int
     lease_ms: int
     margin_ms: int

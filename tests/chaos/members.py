@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ class Member:
             self.mishaps.append(f"{self.name} did not start: {error}")
 
     def kill(self) -> None:
-        self._note_if_dead()
+        self.note_if_dead()
         self._kills += 1
         children = self._pids()[1:]
         if children and self._kills % 2:
@@ -59,29 +58,25 @@ class Member:
 
     def stop(self) -> None:
         """Asks it to end; `start` waits until it has."""
-        self._note_if_dead()
+        self.note_if_dead()
         if self.process.running:
             self._expected_dead = True
             self.process.signal(signal.SIGTERM)
 
-    def freeze(self) -> None:
+    def pause(self) -> None:
         self._signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         self._signal(signal.SIGCONT)
-
-    def look(self) -> None:
-        """Notes if it ended by itself."""
-        self._note_if_dead()
 
     def remove(self) -> None:
         if self.process.running:
-            self.thaw()
+            self.resume()
         self.process.remove()
         self._keep_log("stopped")
 
     def _signal(self, number: int) -> None:
-        self._note_if_dead()
+        self.note_if_dead()
         if self.process.running:
             _send(self._pids(), number)
 
@@ -92,7 +87,7 @@ class Member:
             return [own]
         return [own, *sorted(processes_of(self.process.data_dir).keys() - {own})]
 
-    def _note_if_dead(self) -> None:
+    def note_if_dead(self) -> None:
         if not self._expected_dead and not self.process.running:
             self._expected_dead = True
             last = self.process.stderr.strip().splitlines()[-1:] or ["it said nothing"]
@@ -107,12 +102,3 @@ def _send(pids: list[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def start_all(members: list[Member]) -> None:
-    """Starts them side by side; returns once all are ready."""
-    starts = [threading.Thread(target=member.start) for member in members]
-    for each in starts:
-        each.start()
-    for each in starts:
-        each.join()

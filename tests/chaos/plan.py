@@ -13,11 +13,10 @@ ALL_LINES = "all lines"
 SERVICE = "service"
 _GAP_S = (0.3, 1.8)
 _FIRST_S = 1.0
-LONG_FREEZE_AT_S = 4.0
 _HOLDS_AT_S = (3.0, STORM_S + 0.5)
 _HOLD_S = 5.0
 _APART_S = 1.0
-_ON_LINES = frozenset({"cut", "silence", "slow", "reset", "flap", "lose replies"})
+_ON_LINES = frozenset({"cut", "silence", "slow", "reset", "lose replies"})
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -66,7 +65,6 @@ def nemeses(
         Nemesis("silence", every, 2, (0.3, 7.0)),
         Nemesis("slow", every, 2, (1.0, 5.0), (0.02, 0.4)),
         Nemesis("reset", every, 4, (0.0, 0.0)),
-        Nemesis("flap", every, 2, (0.5, 3.0), (0.05, 0.3)),
         Nemesis("lose replies", tuple(lines), 4, (0.5, 2.0), (1, 12)),
     ]
     return [nemesis for nemesis in found if nemesis.targets]
@@ -98,19 +96,6 @@ def holds(seconds: float) -> list[Step]:
     return [Step(at_s, "hold", SERVICE, _HOLD_S) for at_s in starts_s if at_s + _HOLD_S < seconds]
 
 
-def long_freeze(lasts_s: float, workers: list[str]) -> list[Step]:
-    """All workers frozen for so long: no worker takes over their schedules."""
-    return [Step(LONG_FREEZE_AT_S, "freeze", worker, lasts_s) for worker in workers]
-
-
-def after(steps: list[Step], first: list[Step]) -> list[Step]:
-    """What a plan has left behind these first steps; nothing else happens before they begin."""
-    begins_s = first[0].at_s
-    left = [step for step in steps if step.at_s > begins_s]
-    kept = [step for step in left if not any(_meet(step, each) for each in first)]
-    return [*first, *kept]
-
-
 def _moments(random: Random, seconds: float) -> Iterator[float]:
     at_s = _FIRST_S
     while at_s < seconds:
@@ -126,10 +111,7 @@ def _end_of_storm(at_s: float, seconds: float) -> float:
 
 def _meet(one: Step, other: Step) -> bool:
     """Whether two steps would be on one target at one time, with a moment to recover between."""
-    if one.target != other.target and not (_on_all_lines(one, other)):
+    lines = {one.what, other.what} <= _ON_LINES and ALL_LINES in (one.target, other.target)
+    if one.target != other.target and not lines:
         return False
     return one.at_s < other.until_s + _APART_S and other.at_s < one.until_s + _APART_S
-
-
-def _on_all_lines(one: Step, other: Step) -> bool:
-    return ALL_LINES in (one.target, other.target) and {one.what, other.what} <= _ON_LINES

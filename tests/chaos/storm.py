@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
@@ -17,9 +18,11 @@ from tests.chaos.stores import ChaosStore
 from tests.processes import postdate_process
 from tests.proxy import DroppingProxy
 
-_FLAP_EVERY_S = 0.25
-_REOPENED_S = 60.0
+_REOPENED_S = 120.0
 _AGAIN_S = 0.3
+_AT_ONCE = 16
+# What breaks a process or a server, and what heals it.
+_ACTS = {"kill": ("kill", "start"), "freeze": ("pause", "resume"), "stop": ("stop", "start")}
 
 Act = Callable[[], None]
 
@@ -32,12 +35,13 @@ class Storm(threading.Thread):
         self, steps: list[Step], members: list[Member], store: ChaosStore, recorder: Recorder
     ) -> None:
         super().__init__(name="storm", daemon=True)
-        self._members = {member.name: member for member in members}
+        self._breakable = {**store.servers, **{member.name: member for member in members}}
         self._store = store
         self._recorder = recorder
         self._order = itertools.count()
         self._agenda: list[tuple[float, int, Act]] = []
-        self._returning: list[threading.Thread] = []
+        self._pool = ThreadPoolExecutor(_AT_ONCE)
+        self._returning: list[Future[None]] = []
         self._away: set[str] = set()
         self.failure: BaseException | None = None
         for step in steps:
@@ -45,13 +49,13 @@ class Storm(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._began_s = time.monotonic()
+            began_s = time.monotonic()
             while self._agenda:
                 at_s, _, act = heapq.heappop(self._agenda)
-                time.sleep(max(0.0, self._began_s + at_s - time.monotonic()))
+                time.sleep(max(0.0, began_s + at_s - time.monotonic()))
                 act()
             for each in self._returning:
-                each.join(_REOPENED_S)
+                each.result(_REOPENED_S)
             self._store.until_ready()
         except BaseException as failure:
             self.failure = failure
@@ -62,22 +66,16 @@ class Storm(threading.Thread):
     def _begin(self, step: Step) -> None:
         if step.target in self._away:
             return  # it has not recovered yet from the fault before
-        member = self._members.get(step.target)
-        server = self._store.servers.get(step.target)
         if step.what == "hold":
-            thread = threading.Thread(target=self._hold, args=(step,), daemon=True)
-            self._returning.append(thread)
-            thread.start()
-        elif member is not None:
-            acts = _of(step, member.kill, member.start, member.freeze, member.thaw)
-            self._break(step, *((member.stop, member.start) if step.what == "stop" else acts))
-        elif server is not None:
-            self._break(step, *_of(step, server.kill, server.start, server.pause, server.resume))
+            self._returning.append(self._pool.submit(self._hold, step))
+        elif step.target in self._breakable:
+            self._break(step)
         else:
             self._disturb(step)
 
-    def _break(self, step: Step, breaks: Act, heals: Act) -> None:
-        """A process: its fault ends when it serves again, which is waited for elsewhere."""
+    def _break(self, step: Step) -> None:
+        """The fault ends when the process or server serves again, which is waited for elsewhere."""
+        breaks, heals = (getattr(self._breakable[step.target], act) for act in _ACTS[step.what])
         number = self._write(step)
         self._away.add(step.target)
         breaks()
@@ -87,12 +85,7 @@ class Storm(threading.Thread):
             self._away.discard(step.target)
             self._write(step, number)
 
-        def return_() -> None:
-            thread = threading.Thread(target=heal, daemon=True)
-            self._returning.append(thread)
-            thread.start()
-
-        self._at(step.until_s, return_)
+        self._at(step.until_s, lambda: self._returning.append(self._pool.submit(heal)))
 
     def _hold(self, step: Step) -> None:
         """By the commands of an operator. While it surely is on hold there is a fault in the
@@ -110,14 +103,11 @@ class Storm(threading.Thread):
         self._write(step, number)
 
     def _disturb(self, step: Step) -> None:
-        lines = list(self._store.lines.values())
-        if step.target != ALL_LINES:
-            lines = [self._store.lines[step.target]]
+        every = self._store.lines
+        lines = list(every.values()) if step.target == ALL_LINES else [every[step.target]]
         number = self._write(step)
         for line in lines:
             _disturb(line, step)
-        if step.what == "flap":
-            self._flap(step, lines)
 
         def heal() -> None:
             for line in lines:
@@ -126,15 +116,6 @@ class Storm(threading.Thread):
 
         self._at(step.until_s, heal)
 
-    def _flap(self, step: Step, lines: list[DroppingProxy]) -> None:
-        """Away and back, again and again."""
-        at_s, away = step.at_s, True
-        while at_s < step.until_s:
-            at_s += step.detail + _FLAP_EVERY_S * away
-            away = not away
-            for line in lines:
-                self._at(min(at_s, step.until_s), line.cut if away else line.heal)
-
     def _write(self, step: Step, number: int | None = None) -> int:
         given = number or self._recorder.number()
         phase = "begin" if number is None else "end"
@@ -142,13 +123,9 @@ class Storm(threading.Thread):
         return given
 
 
-def _of(step: Step, kill: Act, start: Act, freeze: Act, thaw: Act) -> tuple[Act, Act]:
-    return (kill, start) if step.what == "kill" else (freeze, thaw)
-
-
 def _disturb(line: DroppingProxy, step: Step) -> None:
     match step.what:
-        case "cut" | "flap":
+        case "cut":
             line.cut()
         case "silence":
             line.silence()

@@ -1,12 +1,7 @@
-"""The target as a process of its own: `python -m tests.chaos.target ARRIVALS` prints its URL.
-
-The first part of a path says how it behaves; each request is a line in the file ARRIVALS, written
-before it is answered. It ends when its standard input does.
-"""
+"""The target: the first part of a path says how it behaves."""
 
 from __future__ import annotations
 
-import sys
 import zlib
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,7 +21,8 @@ _ANSWERS = {
 
 
 class ChaosTarget(Receiver):
-    """A receiver that writes down what arrives, and answers as the path asks for."""
+    """A receiver that writes each request to a file, as a line, before it answers as the path asks
+    for."""
 
     def __init__(self, arrivals: Path) -> None:
         super().__init__()
@@ -62,10 +58,3 @@ def arrival_of(received: Received) -> Arrival:
 
 def _attempt(received: Received) -> int:
     return int(received.headers.get("postdate-attempt", 0))
-
-
-if __name__ == "__main__":
-    with ChaosTarget(Path(sys.argv[1])) as target:
-        sys.stdout.write(target.url + "\n")
-        sys.stdout.flush()
-        sys.stdin.read()
