@@ -15,7 +15,7 @@ from api.dashboard.render import page
 from api.dashboard.session import signed_in
 from api.dashboard.zones import UTC
 from api.service import HttpRequest, service_of
-from scheduler.store.accounts.ledger import Movements
+from scheduler.store.accounts.accounts import Movements
 
 _HEIGHT = 130
 _DAYS_DRAWN = 30

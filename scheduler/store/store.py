@@ -7,17 +7,15 @@ import structlog
 from scheduler.errors import StoreError, StoreMisconfigured, StoreReplaced
 from scheduler.settings import Settings, without_password
 from scheduler.store import keys
-from scheduler.store.accounts.accounts import Accounts, Changes, Deletion
+from scheduler.store.accounts.accounts import Accounts, Changes, Deletion, Ledger
 from scheduler.store.accounts.api_keys import ApiKeys
-from scheduler.store.accounts.ledger import Ledger
-from scheduler.store.accounts.sessions import Sessions
+from scheduler.store.accounts.sessions import Sessions, Users
 from scheduler.store.accounts.signing import Signing
-from scheduler.store.accounts.users import Users
 from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.lifecycle.claim import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
 from scheduler.store.lifecycle.create import Schedules
-from scheduler.store.lifecycle.end import Ends
+from scheduler.store.lifecycle.end_rows import Ends
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics

@@ -30,7 +30,7 @@ from api.dashboard.session import our_page
 from api.dashboard.shared import Shared
 from api.dashboard.zones import UTC, Zone, zone_named
 from scheduler.models import BodyKind, Outcome, Phases, Request, Status
-from scheduler.store.accounts.ledger import Movements
+from scheduler.store.accounts.accounts import Movements
 from scheduler.store.operators.system import server_warnings
 from scheduler.times import format_iso8601, parse_iso8601
 

@@ -9,8 +9,7 @@ import pytest
 from api.dashboard import passwords
 from scheduler.models import Account
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.accounts.users import ATTEMPTS_PER_BOTH
+from scheduler.store.accounts.sessions import ATTEMPTS_PER_BOTH, Purpose
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 
 EMAIL = "ada@example.com"

@@ -7,7 +7,7 @@ import pytest
 from scheduler.errors import NotFound, Taken
 from scheduler.models import Plan
 from scheduler.store import Store, keys
-from scheduler.store.accounts.users import (
+from scheduler.store.accounts.sessions import (
     ATTEMPTS_PER_ADDRESS,
     ATTEMPTS_PER_BOTH,
     ATTEMPTS_PER_EMAIL,

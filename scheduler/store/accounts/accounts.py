@@ -1,4 +1,4 @@
-"""Accounts: made, paid into, changed and deleted."""
+"""Accounts: made, paid into, changed and deleted; and the movements of their credits by day."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import structlog
 from scheduler import ids
 from scheduler.errors import NotFound, StoreRefused, Taken, TooMany
 from scheduler.models import Account, Plan
+from scheduler.rollups import CREATED, DAY_MS
 from scheduler.store import keys
 from scheduler.store.accounts.signing import new_secret
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, pairs
+from scheduler.store.server.clock import StoreClock
 from scheduler.store.shards import Shards
 from scheduler.texts import normal_email
 
@@ -35,6 +37,8 @@ _TOO_MANY = -1
 _READ_AT_ONCE = 50
 _SCAN_COUNT = 500
 _log = structlog.get_logger(__name__)
+# Spent credits are noted by their hour.
+_MOVEMENTS = ("granted", "refunded", *(f"{hour}{CREATED}" for hour in range(24)))
 
 
 class Accounts:
@@ -107,8 +111,7 @@ class Accounts:
 
     async def list_accounts(self) -> list[Account]:
         """All accounts, by shard and age; a damaged one is logged and left out."""
-        sizes = await self._sizes()
-        return (await self.some(sum(sizes)))[0]
+        return (await self.some(2**53))[0]
 
     async def some(self, most: int) -> tuple[list[Account], int]:
         """The first `most` of all sound accounts, by shard and age; and the number of accounts."""
@@ -257,10 +260,9 @@ class Deletion:
         self._accounts = accounts
 
     async def delete(self, name_or_id: str) -> Deleted:
-        """Removes an account and all that it has, its waiting schedules unfired. Safe to repeat:
-        after a failure the same call goes on. Name and e-mail address stay reserved until it is
-        through. Scans the names of all keys: a second for some hundred thousand. Raises NotFound.
-        """
+        """Removes an account and all that it has, its waiting schedules unfired. Raises NotFound.
+        Safe to repeat: after a failure the same call goes on; until then name and e-mail address
+        stay reserved. Scans the names of all keys: a second for some hundred thousand."""
         account_id = await self._accounts.id_of(name_or_id)
         shard, account = keys.parts(account_id)
         prefix = keys.shard(shard)
@@ -295,6 +297,42 @@ class Deletion:
         async for found in self._server.keys(base + "*", _SCAN_COUNT):
             if names := [name for name in found if name != leaving]:
                 await self._server.call("UNLINK", *names)
+
+
+class Movements(NamedTuple):
+    """Credits that moved on one day (UTC), which begins at `day_ms`."""
+
+    day_ms: int
+    granted: int
+    spent: int
+    refunded: int
+
+    @property
+    def change(self) -> int:
+        return self.granted - self.spent + self.refunded
+
+
+class Ledger:
+    """Reads what moved; the balance itself is the account's."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._days = retention.promised_log_ms // DAY_MS
+
+    async def movements(self, account_id: str) -> list[Movements]:
+        """The days on which something moved, the latest first, as far back as they are kept."""
+        today = self._clock.now_ms() // DAY_MS
+        days = range(today, today - self._days, -1)
+        base = keys.account(account_id)
+        replies = await self._server.reads(
+            [("HMGET", f"{base}{keys.DAY}{day}", *_MOVEMENTS) for day in days]
+        )
+        found = []
+        for day, reply in zip(days, replies, strict=True):
+            granted, refunded, *spent = (int(value or 0) for value in reply)
+            found.append(Movements(day * DAY_MS, granted, sum(spent), refunded))
+        return [each for each in found if each.granted or each.spent or each.refunded]
 
 
 async def reserve(server: Server, key: str, account_id: str) -> str:

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Deactivates an API key: it holds from the next request on. Safe to repeat.
+-- Deactivates an API key, from the next request on. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  key id
 -- Returns  the key's SHA-256, or '' if there is no such key

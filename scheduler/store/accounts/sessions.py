@@ -1,5 +1,7 @@
-"""Signed-in browsers, and the one-time links that sign in or set a password. Both are secrets of
-256 random bits that name their shard, as API keys do, and are stored by hash."""
+"""Who signs in: holders of accounts, by e-mail address and password, of which only the text of its
+argon2id hash comes here. And their browsers' sessions, and the one-time links that sign in or set a
+password: secrets of 256 random bits that name their shard, as API keys do, and are stored by hash.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,25 @@ from typing import Any, NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
-from scheduler.store.server import Script, Server
-from scheduler.store.server.line import Argument
+from scheduler.store.server import Argument, Script, Server
 from scheduler.store.shards import Shards
+from scheduler.texts import normal_email
 
 SESSION_TTL_MS = 7 * 24 * 3_600_000
 LINK_TTL_MS = 3_600_000
 
 _MOST_SESSIONS = 50
 
+# Failed attempts within a quarter of an hour: from one network address at one e-mail address, and
+# at all of them, as an office shares it. Attempts from elsewhere do not lock a holder out; beyond
+# ATTEMPTS_PER_EMAIL from many places, only places that signed in before may.
+ATTEMPTS_WINDOW_MS = 15 * 60_000
+ATTEMPTS_PER_BOTH = 10
+ATTEMPTS_PER_ADDRESS = 100
+ATTEMPTS_PER_EMAIL = 1000
+KNOWN_FOR_MS = 90 * 24 * 3_600_000
+
+_ATTEMPT = Script("accounts/attempt")
 _OPEN = Script("accounts/session_open")
 _CLOSE = Script("accounts/session_close")
 _SET = Script("accounts/set")
@@ -159,5 +171,79 @@ class Sessions:
         return shard if shard is not None and await self._shards.has(shard) else None
 
 
+class Holder(NamedTuple):
+    """Who may sign in to an account; `password` is None until one has been set."""
+
+    account_id: str
+    password: str | None
+
+
+class Users:
+    """Finds who signs in, keeps their passwords, and counts who tries."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def find(self, email: str) -> Holder | None:
+        """The holder with this address, in any spelling; None if there is none."""
+        try:
+            address = normal_email(email)
+        except ValueError:
+            return None
+        account_id = await self._server.read("GET", keys.EMAIL + address)
+        if account_id is None:
+            return None
+        # Reserved, but its account was never made.
+        base = keys.account(account_id.decode())
+        if await self._server.read("HGET", base + keys.ACCOUNT, "email") != address.encode():
+            return None
+        return await self.of(account_id.decode())
+
+    async def of(self, account_id: str) -> Holder:
+        key = keys.account(account_id) + keys.HOLDER
+        password = await self._server.read("HGET", key, "password")
+        return Holder(account_id, password.decode() if password else None)
+
+    async def attempt(self, email: str, address: str) -> int:
+        """Counts an attempt to sign in before it is made; seconds until one may be (0: now)."""
+        who, where = _email(email), _address(address)
+        both = f"{who} {where}"
+        # By network address first: who has used that up makes no more counters.
+        for whose, most in (
+            (where, ATTEMPTS_PER_ADDRESS),
+            (both, ATTEMPTS_PER_BOTH),
+            (who, ATTEMPTS_PER_EMAIL),
+        ):
+            count, left_ms = await self._server.run(
+                _ATTEMPT, keys.ATTEMPTS + whose, [ATTEMPTS_WINDOW_MS]
+            )
+            if count > most and not (whose == who and await self._is_known(both)):
+                return max(1, int(-(-left_ms // 1000)))
+        return 0
+
+    async def forgive(self, email: str, address: str) -> None:
+        """After a success: counts anew here, knows the browser's place for a while, and takes this
+        attempt off the network address."""
+        both = f"{_email(email)} {_address(address)}"
+        await self._server.call("DEL", keys.ATTEMPTS + both)
+        await self._server.call("DECR", keys.ATTEMPTS + _address(address))
+        known = keys.ATTEMPTS + f"known {both}"
+        await self._server.call("SET", known, "", "PX", KNOWN_FOR_MS)
+
+    async def _is_known(self, both: str) -> bool:
+        return bool(await self._server.read("EXISTS", keys.ATTEMPTS + f"known {both}"))
+
+
 def _key(session: Session) -> str:
     return keys.shard(keys.parts(session.account_id).shard) + keys.SESSION + session.sha256
+
+
+def _email(email: str) -> str:
+    try:
+        return "email:" + normal_email(email)
+    except ValueError:
+        return "email:none"  # all that is no address counts together
+
+
+def _address(address: str) -> str:
+    return "address:" + address

@@ -10,8 +10,13 @@ from scheduler import ids
 from scheduler.errors import Damaged, OutcomeUnknown, PostdateError, StoreError, anew
 from scheduler.models import Retry, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.end import Ends
-from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, parts_of, stopped_group
+from scheduler.store.lifecycle.end_rows import (
+    Ends,
+    Waiting,
+    cancelled_group,
+    parts_of,
+    stopped_group,
+)
 from scheduler.store.queries.listing import Selection, Unended
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.server import Argument, Server

@@ -34,27 +34,29 @@ local heads = prefix .. K.HEADS
 if not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
   return {now_us, '-2', token, {}, {}}
 end
-local claimed = {} -- account -> its part of the reply
-local order = {}
-
-local passed_over, count_passed_over = {}, 0
+local claimed, order = {}, {} -- account -> its part of the reply; the parts in order
+local passed_over, count_passed_over = {}, #ARGV - 7
 for i = 8, #ARGV do
   passed_over[ARGV[i]] = true
-  count_passed_over = count_passed_over + 1
-end
-
-local function part_of(account)
-  if not claimed[account] then
-    claimed[account] = {account, {}, {}}
-    order[#order + 1] = claimed[account]
-  end
-  return claimed[account][2], claimed[account][3]
 end
 
 -- Whether the store could not record how an account's schedules end. Checks that once per lease.
 local is_parked = nil
 if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
---@include lifecycle/recordable
+--@include log/append
+  local room = 2 ^ 40 -- more than any number gains in one call
+  -- Raises unless `end` could record anything of the account now; a claim reads the other keys.
+  local function check_recordable(base)
+    local at = read_log(base, room, '', {room, room, room}).at
+    for _, key in ipairs({K.EXPIRING, K.MINUTE .. math.floor(at / 60000),
+      K.HOUR .. math.floor(at / 3600000), K.DAY .. math.floor(at / 86400000)}) do
+      for _, value in ipairs(redis.call('HVALS', base .. key)) do
+        plus(value, room)
+      end
+    end
+    plus(redis.call('HGET', base .. K.ACCOUNT, 'bytes'), room)
+    redis.call('ZCARD', base .. K.FAILED)
+  end
   is_parked = function(account)
     local look_at_ms = redis.pcall('ZSCORE', prefix .. K.PARKED, account)
     if type(look_at_ms) ~= 'string' then
@@ -89,7 +91,11 @@ local function take_from(account, first, most)
   -- Attempts used before by those that are retried, were released or lost.
   local used = redis.call('EXISTS', queue.tried) == 1
     and redis.call('HMGET', queue.tried, unpack(schedules)) or {}
-  local rows, later = part_of(account)
+  if not claimed[account] then
+    claimed[account] = {account, {}, {}}
+    order[#order + 1] = claimed[account]
+  end
+  local rows, later = claimed[account][2], claimed[account][3]
   local visible_again, newly_held, tried, left = {}, {}, {}, 0
   for i, schedule in ipairs(schedules) do
     local score = due[2 * i]
@@ -152,8 +158,7 @@ local function set_head(account, served_after)
     return math.huge
   end
   local first = redis.call('ZRANGE', prefix .. account .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')
-  local due = tonumber(first[2])
-  local turn = now - served_after / 1000
+  local due, turn = tonumber(first[2]), now - served_after / 1000
   look_again(prefix, account, due and string.format('%.3f', math.max(due, turn)))
   return due or math.huge
 end

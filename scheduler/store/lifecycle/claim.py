@@ -123,8 +123,7 @@ class Claims:
         """
         asked_s = elapsed_s()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
-        arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
-        arguments.append("")
+        arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms, ""]
         arguments += [keys.parts(account).local for account in pass_over]
         if not self._server.wait_replicas:
             reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)

@@ -204,9 +204,9 @@ end
 -- dead letters that go; earlier: keys to forget sooner.
 local function add_replays(group)
   local account, verdicts = group.account, {}
-  account.originals = account.originals or {}
-  account.letters, account.earlier = account.letters or {}, account.earlier or {}
-  account.hours = account.hours or {}
+  if not account.originals then
+    account.originals, account.letters, account.earlier, account.hours = {}, {}, {}, {}
+  end
   for n = 1, group.count do
     local new, row = keys[group.keys + n], group.first + 4 * n - 4
     local key = account.base .. K.SCHEDULE .. ARGV[row + 3]
@@ -294,19 +294,6 @@ end
 -- Writing comes last, and cannot fail. Only the first write of each account checks its key itself.
 check_heads(prefix)
 
-local function note_replays(account)
-  for key, made in pairs(account.originals) do
-    redis.call('HSET', key, 'a', made)
-  end
-  for _, key in ipairs(account.earlier) do
-    redis.call('PEXPIREAT', key, whole(kept_until_ms))
-  end
-  each_thousand('ZREM', account.base .. K.FAILED, account.letters)
-  if account.expiring then
-    write(account.expiring)
-  end
-end
-
 local function store(account)
   local base, new = account.base, account.new
   wait(account.queue, account.waiting, account.earliest)
@@ -318,8 +305,18 @@ local function store(account)
     settle(base, account.over)
   end
   write(account.movement, ttl_ms)
-  if account.originals then
-    note_replays(account)
+  if not account.originals then
+    return
+  end
+  for key, made in pairs(account.originals) do
+    redis.call('HSET', key, 'a', made)
+  end
+  for _, key in ipairs(account.earlier) do
+    redis.call('PEXPIREAT', key, whole(kept_until_ms))
+  end
+  each_thousand('ZREM', base .. K.FAILED, account.letters)
+  if account.expiring then
+    write(account.expiring)
   end
 end
 

@@ -7,13 +7,9 @@
 -- moment when the schedule is due. An account with a damaged key is parked: claims pass it over
 -- until the store can record again, or workers would fire its schedules after each lease.
 -- KEYS[1]  the shard's prefix
--- ARGV[1]  how long an ended schedule is kept (ms)
--- ARGV[2]  how long log and statistics are kept (ms)
--- ARGV[3]  most log entries of an account
--- ARGV[4]  how long single seconds are kept (ms)
--- ARGV[5]  how long a failed schedule is kept (ms)
--- ARGV[6]  how long of that as a dead letter (ms)
--- ARGV[7]  most dead letters of an account
+-- ARGV     how long an ended schedule is kept (ms), how long log and statistics are (ms), most log
+--          entries of an account, how long single seconds are kept (ms), how long a failed schedule
+--          is (ms), how long of that as a dead letter (ms), most dead letters of an account
 -- ARGV[8…] for each group: account, kind, number of rows, chunk of log entries, a list (what the
 --          index notes, and the digests of it), more by kind, rows. A list begins with its length.
 --          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
@@ -86,28 +82,11 @@ local function judge(group)
   return found, all
 end
 
--- The weight (bytes) of all that targets said.
-local function said_weight(said)
-  local weight = 0
-  for i = 2, #said, 2 do
-    weight = weight + answer_weight(#said[i])
-  end
-  return weight
-end
-
--- The dead letters of a group, as `note_failed` has them.
-local function letters_of(group, at)
-  local letters = {}
-  for i, outcome in ipairs(group.outcomes) do
-    if has_failed(outcome) then
-      letters[#letters + 1], letters[#letters + 2] = at, group.schedules[i]
-    end
-  end
-  return letters
-end
-
 local function read_executions(plan, group, hours)
-  local base, at, said_bytes = group.base, plan.log.at, said_weight(group.said)
+  local base, at, said_bytes = group.base, plan.log.at, 0
+  for i = 2, #group.said, 2 do
+    said_bytes = said_bytes + answer_weight(#group.said[i])
+  end
   if said_bytes > 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
     plan.bytes = added(base .. K.ACCOUNT, {'bytes'}, {said_bytes})
   end
@@ -120,7 +99,13 @@ local function read_executions(plan, group, hours)
   if group.failed > 0 then
     note_expiring(hours, weight_of(group.failed_bytes + said_bytes, group.failed),
       now_ms + failed_kept_ms)
-    plan.letters = letters_of(group, at)
+    plan.letters = {}
+    for i, outcome in ipairs(group.outcomes) do
+      if has_failed(outcome) then
+        local n = #plan.letters
+        plan.letters[n + 1], plan.letters[n + 2] = at, group.schedules[i]
+      end
+    end
     plan.trimmed = read_failed(base, #plan.letters / 2, at, failed_ms, most_failed, kept_ms, hours)
   end
   plan.rollups = read_rollups(base, at, {R.COMPLETED, group.completed, R.FAILED, group.failed,
@@ -193,15 +178,6 @@ local function try_again(group, failed_at)
   put_back(group.queue, group.schedules, due, tried, {}, earliest)
 end
 
--- Forgets what earlier attempts left, but not the answer that a failed one got.
-local function forget_attempts(group, used)
-  for i, schedule in ipairs(group.schedules) do
-    if used[i] then
-      redis.call('HDEL', group.key .. schedule, 'n', has_failed(group.outcomes[i]) and 'n' or 's')
-    end
-  end
-end
-
 local function record_executions(plan, group)
   for i = 1, #group.said, 2 do
     note_said(group.key .. group.schedules[tonumber(group.said[i])], group.said[i + 1])
@@ -210,7 +186,11 @@ local function record_executions(plan, group)
     note_failed(group.base, plan.letters, plan.trimmed, failed_ms)
   end
   if plan.used then
-    forget_attempts(group, plan.used)
+    for i, schedule in ipairs(group.schedules) do
+      if plan.used[i] then -- the answer that a failed one got stays
+        redis.call('HDEL', group.key .. schedule, 'n', has_failed(group.outcomes[i]) and 'n' or 's')
+      end
+    end
   end
   count(plan.rollups, ttl_ms, seconds_ms)
 end

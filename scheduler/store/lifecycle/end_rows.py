@@ -1,10 +1,11 @@
-"""Groups of `end.lua`: schedules of one account that end in one way, or are to be tried again, with
-what log, index and statistics gain by them. The script's head has the order of all that. Pure."""
+"""Ends schedules, on their worker's word or on their owner's: in groups of one account that end in
+one way, or are to be tried again, with what log, index and statistics gain by them. The head of
+`end.lua` has the order of all that."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,8 +16,10 @@ from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.log.entries import entry, pack_chunk, url_places
 from scheduler.store.queries.reading import Stored
+from scheduler.store.retention import Retention
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Argument
+from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import (
     BETWEEN_ATTEMPTS_BYTES,
     pack_outcome,
@@ -24,7 +27,9 @@ from scheduler.store.stored import (
     seal_said,
     sha1_of,
 )
+from scheduler.store.verdict import AGAIN, DONE, ENDED, VERDICTS, Verdict
 
+_END = Script("lifecycle/end")
 T = TypeVar("T")
 # A schedule that its owner ends, as it was read, and its score in `waiting` (us).
 Waiting = tuple[Stored, str]
@@ -42,6 +47,62 @@ class Ack(msgspec.Struct, frozen=True):
     next_attempt_at_ms: int | None = None
 
 
+class Ends:
+    """Records outcomes, and attempts that are made again."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention = retention
+        # Of a group. The script trims dead letters by those that are there, not by those that come.
+        self.most = retention.failed_most
+
+    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[Verdict]:
+        """Records outcomes, with log and statistics; of those that are to be tried again, the
+        attempt and when the next one is due. Safe to repeat. A verdict for each: DONE, ENDED
+        (before), HELD (by another worker now), or DAMAGED: it, or a key of its account. Then
+        nothing of that account was recorded, and claims pass it over until something can be."""
+        left: dict[Invocation, Ack] = {}
+        for ack in acks:
+            left.setdefault(ack.invocation, ack)
+        found: dict[Invocation, Verdict] = {}
+        while left:
+            found |= await self._ack(shard, list(left.values()))
+            left = {each: ack for each, ack in left.items() if found[each] is AGAIN}
+        verdicts = []
+        for ack in acks:
+            verdict = found[ack.invocation]
+            verdicts.append(verdict)
+            if verdict is DONE:  # the same one, later in the list, had ended by then
+                found[ack.invocation] = ENDED
+        return verdicts
+
+    async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, Verdict]:
+        groups = groups_of(acks, self.most)
+        arguments: list[Argument] = []
+        for group in groups:
+            executed = group[0].next_attempt_at_ms is None
+            made_of = _executed_group if executed else _retried_group
+            arguments += made_of(group, self._server.secrecy)
+        verdicts = await self.run(shard, arguments, self._server.run)
+        sent = (ack.invocation for group in groups for ack in group)
+        return dict(zip(sent, verdicts, strict=True))
+
+    async def run(
+        self,
+        shard: int,
+        groups: Sequence[Argument],
+        send: Callable[[Script, str, Sequence[Argument]], Awaitable[Any]],
+    ) -> list[Verdict]:
+        """The script's verdicts on the rows of groups (`end_rows`), in order."""
+        kept = self._retention
+        arguments: list[Argument] = [kept.schedule_ms, kept.log_ms, kept.log_entries]
+        arguments += (kept.seconds_ms, kept.failed_kept_ms, kept.failed_ms, kept.failed_most)
+        now_us, verdicts = await send(_END, keys.shard(shard), [*arguments, *groups])
+        self._clock.observe(now_us)
+        return [VERDICTS[each] for each in verdicts]
+
+
 def groups_of(acks: Sequence[Ack], most: int) -> list[Sequence[Ack]]:
     """Acks by account, and by whether they end it; at most so many together."""
     groups: dict[tuple[str, bool], list[Ack]] = {}
@@ -54,13 +115,6 @@ def groups_of(acks: Sequence[Ack], most: int) -> list[Sequence[Ack]]:
 def parts_of(rows: Sequence[T], most: int) -> list[Sequence[T]]:
     """Rows in their order, at most so many together."""
     return [rows[start : start + most] for start in range(0, len(rows), most)]
-
-
-def group_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
-    """Of acks that `groups_of` put together."""
-    if acks[0].next_attempt_at_ms is None:
-        return _executed_group(acks, secrecy)
-    return _retried_group(acks, secrecy)
 
 
 def _executed_group(

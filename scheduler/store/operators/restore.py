@@ -13,8 +13,7 @@ from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import Claims, UnreadClaim
-from scheduler.store.lifecycle.end import Ends
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end_rows import Ack, Ends
 from scheduler.store.operators.damage import accounts_of, noting_damage
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock
