@@ -13,9 +13,8 @@ from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.verdict import DONE, ENDED, Verdict
-from worker.holdings import Holdings
+from worker.holdings import Holdings, subject
 from worker.leases import Touch
-from worker.subject import subject
 from worker.upkeep import Backoff
 
 # So long a few outcomes wait for others; more than that are sent at once.
@@ -114,14 +113,12 @@ class Acks:
         for ack, verdict in zip(batch, verdicts, strict=True):
             if verdict is DONE:
                 continue
+            about = subject(ack.invocation)
             if verdict is Verdict.DAMAGED:
                 why = "something of it, or of its account, is damaged"
-                _log.error("an outcome cannot be recorded", **subject(ack.invocation), error=why)
-            if verdict is Verdict.HELD:
-                _log.warning(
-                    "lease was lost; another worker records the outcome",
-                    **subject(ack.invocation),
-                )
+                _log.error("an outcome cannot be recorded", **about, error=why)
+            elif verdict is Verdict.HELD:
+                _log.warning("lease was lost; another worker records the outcome", **about)
         self._acked()
 
 

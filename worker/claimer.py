@@ -63,7 +63,6 @@ class Claimer:
         self._lease_ms, self._ahead_ms = settings.lease_ms, settings.claim_ahead_ms
         self._claimed = claimed
         self._looked = looked
-        self._rest_ms = self._ahead_ms * _REST_PART
         self._due_ms: dict[int, float] = {}
         # Its rhythm goes by this machine's clock: the store's may be set back by an hour.
         self._rested_ms: dict[int, float] = {}
@@ -217,7 +216,7 @@ class Claimer:
                 "on hold: nothing is claimed" if batch.on_hold else "resumed: claiming again"
             )
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
-        rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
+        rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._ahead_ms * _REST_PART
         self._rested_ms[shard] = 0.0 if batch.full else _own_ms() + rest_ms
         self._holdings.add(batch.invocations)
         if batch.unread:

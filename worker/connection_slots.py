@@ -23,13 +23,11 @@ class ConnectionSlots:
     """At most `most_connections` to one origin, opening ones included, and at most 64 of them
     opening at a time; other origins do not notice.
 
-    A connection belongs to one account until it ends. A queued entry goes on when a place comes
-    free, or a connection of its account that it may use. Entries that were `resent` go first. Then
-    a place goes to the queued account that has the fewest connections, round-robin among equals,
-    and to its oldest entry. If that account has no connection, room is made for it at once, else
-    after `PATIENCE_S`. For that it closes idle connections, and freed ones of an account that has
-    at least two more; an account's only one after `TURN_S`, for an account without. A queue moves
-    on with each `ended` and each `closed`: then ask `next_to_open`.
+    A connection belongs to one account until it ends. Entries that were `resent` go first. Then a
+    place goes to the queued account that has the fewest connections, round-robin among equals, and
+    to its oldest entry. For an account without one, room is made at once, else after `PATIENCE_S`:
+    of idle connections, and of freed ones of an account that has at least two more; an account's
+    only one goes after `TURN_S`. With each `ended` and each `closed`, ask `next_to_open`.
     """
 
     def __init__(self, most_connections: int) -> None:

@@ -17,13 +17,13 @@ from scheduler.reminder import Reminder
 from scheduler.settings import Settings
 from scheduler.targets import Origin
 from worker.fair_share import FairShare
+from worker.fire import Marks
 from worker.handshakes import Handshakes, PausedProtocol, Unexamined
 from worker.happy_eyeballs import HappyEyeballs, OutOfPorts, OutOfSockets
 from worker.loop_budget import LoopBudget, bound_reading
 from worker.outcome import ConnectFailed, connect_failure
-from worker.phases import Marks
 from worker.pool import Pool
-from worker.sockets import budget, is_out_of_files, is_out_of_ports
+from worker.sockets import OUT_OF_FILES, budget, is_out_of_ports
 from worker.wire import Route, Wire
 
 # How long nothing is tried without a free local port: an attempt looks through all, up to 10 ms.
@@ -125,9 +125,6 @@ class Connector:
         self.sockets -= 1
         self._closed(route.origin, route.account_id)
 
-    def close(self) -> None:
-        self.handshakes.close()
-
     async def _connect_one(self, route: Route, marks: Marks) -> Wire:
         if self.sockets >= self._budget.sockets:
             self._pool.drop_oldest()
@@ -140,7 +137,9 @@ class Connector:
                 shortage = _shortage(error, route)
                 if shortage is None:
                     raise ConnectFailed(connect_failure(error)) from error
-                if has_made_room or not self._make_room(shortage, route):
+                # Kept connections are a luxury: all go, or those whose local ports would do.
+                alike = route if shortage is OutOfPorts else None
+                if has_made_room or not self._pool.drop_all(alike):
                     self._note_shortage(shortage, error, route)
                     raise shortage from error
             has_made_room = True
@@ -156,12 +155,6 @@ class Connector:
             self.shortages[OutOfPorts] += 1
             raise OutOfPorts
         del self._without_ports_s[there]
-
-    def _make_room(self, shortage: type[OutOfSockets], route: Route) -> bool:
-        """Close kept connections, which are a luxury: all, or those whose local ports would do."""
-        if shortage is OutOfPorts:
-            return self._pool.drop_alike(route)
-        return self._pool.drop_all()
 
     def _note_shortage(self, shortage: type[OutOfSockets], error: OSError, route: Route) -> None:
         self.shortages[shortage] += 1
@@ -209,6 +202,6 @@ class Connector:
 def _shortage(error: OSError, route: Route) -> type[OutOfSockets] | None:
     """What this process lacks, if that is why it could not connect. A type, because an exception
     that its own frame refers to is a ring."""
-    if is_out_of_files(error):
+    if error.errno in OUT_OF_FILES:
         return OutOfSockets
     return OutOfPorts if is_out_of_ports(error, route.address, route.origin.port) else None

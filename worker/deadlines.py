@@ -22,9 +22,8 @@ _READ_FIRST_S = 0.1
 class Deadlines:
     """The fires in flight, first deadline first; `expire` is called with each that ran out.
 
-    They come in the order of their deadlines, because all have the same limit. A dict keeps that
-    order and forgets a fire at once when it ends; a deque would keep everything behind the slowest
-    one, a million fires in 30 s.
+    They come in that order, because all have the same limit. A dict keeps it and forgets a fire at
+    once; a deque would keep everything behind the slowest one, a million fires in 30 s.
 
     A pause of this process is not charged to unsent fires: their deadlines move.
     """

@@ -1,14 +1,17 @@
-"""Divides a scarce resource so that no account can take all of it."""
+"""Divides a scarce resource so that no account can take all of it, or be first every time."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 # An account may have up to this many times the free room. One flood so takes four fifths, two
 # floods four ninths each, and a neighbour always finds room. (Choudhury and Hahne, "Dynamic queue
 # length thresholds for shared-memory packet switches", 1998.)
 SHARE_OF_FREE = 4
 _MOST_CROWDED = 64
+T = TypeVar("T")
 
 
 class FairShare:
@@ -40,9 +43,6 @@ class FairShare:
         if not self._by_account[account_id]:
             del self._by_account[account_id]
 
-    def accounts(self) -> list[str]:
-        return list(self._by_account)
-
     def crowding(self) -> list[str]:
         """The accounts that have more than their share, fullest first."""
         most = self.free * SHARE_OF_FREE
@@ -50,3 +50,50 @@ class FairShare:
             return []
         fullest = self._by_account.most_common(_MOST_CROWDED)
         return [account_id for account_id, part in fullest if part > most]
+
+
+class FairQueue(Generic[T]):
+    """Round-robin over accounts, whose entries go first in, first out: one that has thousands in it
+    lets a neighbour's go next but one."""
+
+    def __init__(self) -> None:
+        # A dict as a ring: the first account is next.
+        self._queues: dict[str, deque[T]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def add(self, account_id: str, entry: T) -> None:
+        queue = self._queues.get(account_id)
+        if queue is None:
+            queue = self._queues[account_id] = deque()
+        queue.append(entry)
+
+    def pop(self) -> T:
+        """Removes the next entry; the one after it is another account's, if one waits."""
+        account_id = next(iter(self._queues))
+        if len(self._queues) == 1:
+            queue = self._queues[account_id]
+            entry = queue.popleft()
+            if not queue:
+                del self._queues[account_id]
+            return entry
+        queue = self._queues.pop(account_id)
+        entry = queue.popleft()
+        if queue:
+            self._queues[account_id] = queue
+        return entry
+
+    def pop_of(self, may: Callable[[str], bool]) -> tuple[str, T] | None:
+        """Removes the next entry of an account that may, and says whose; None if there is none."""
+        for account_id in self._queues:
+            if may(account_id):
+                queue = self._queues.pop(account_id)
+                entry = queue.popleft()
+                if queue:
+                    self._queues[account_id] = queue
+                return account_id, entry
+        return None
+
+    def clear(self) -> None:
+        self._queues.clear()

@@ -20,16 +20,15 @@ from scheduler.targets import DestinationNotAllowed, Origin, parse_target
 from worker.connection_slots import ConnectionSlots
 from worker.connector import PORTS_PAUSE_S, Connector
 from worker.deadlines import Deadlines
-from worker.fire import NOT_SENT, Done, Fire
+from worker.fire import NOT_SENT, Done, Fire, Marks
 from worker.guard import Guard, Resolve
 from worker.happy_eyeballs import OutOfPorts, OutOfSockets
+from worker.holdings import subject
 from worker.origin_queue import PATIENCE_S
-from worker.outcome import ConnectFailed, Failure, concealed, failed, timed_out
-from worker.phases import Marks
+from worker.outcome import ConnectFailed, Failure, failed, timed_out
 from worker.pool import Pool
 from worker.request import AT_MOST_ONCE, render
 from worker.resolver import SystemResolver
-from worker.subject import subject
 from worker.wire import Wire
 
 # A lease counts as ended so long before it does, for the time that a request takes to arrive.
@@ -129,10 +128,8 @@ class Firer:
         self._guard.close()
         await self._resolver.aclose()
         self.pool.close()
-        self.connector.close()
+        self.connector.handshakes.close()
         await asyncio.sleep(0)  # the loop closes the sockets in its next round
-
-    # What a Fire calls
 
     def connect(self, fire: Fire) -> None:
         """The cold path: resolve if need be, then a new connection, or one that comes free.
@@ -190,15 +187,16 @@ class Firer:
         _report(done, fire.invocation, outcome, fire.sent_at_s)
 
     def _failed(self, failure: Failure, response_time_ms: int = 0) -> Outcome:
-        return failed(concealed(failure) if self._conceals else failure, response_time_ms)
+        """Customers may be not to learn which names there are inside."""
+        if self._conceals and failure in (Failure.UNRESOLVED, Failure.NOT_ALLOWED):
+            failure = Failure.NO_DESTINATION
+        return failed(failure, response_time_ms)
 
     def fail_internally(self, fire: Fire) -> None:
         """Ends this one fire for the unexpected exception that is being handled."""
         _log.exception("Internal error", **subject(fire.invocation))
         self._let_go(fire)
         self.end(fire, failed(Failure.INTERNAL, fire.elapsed_ms()))
-
-    # The way of a fire
 
     def _start(self, fire: Fire) -> None:
         target, wire = fire.target, None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import structlog
 
 from scheduler.destinations import Destinations
-from scheduler.targets import Address, Target
+from scheduler.targets import Target
 from worker.fair_share import SHARE_OF_FREE
 from worker.lookups import Lookups
 from worker.loop_budget import LoopBudget
@@ -91,12 +91,10 @@ class Guard:
         loop: asyncio.AbstractEventLoop,
         destinations: Destinations,
         resolve: Resolve,
-        is_own: Callable[[str], bool] = is_own_address,
     ) -> None:
         self._loop = loop
         self._destinations = destinations
         self._resolve = resolve
-        self._is_own = is_own
         self._names = _Names()
         self._literals: dict[str, Resolved] = {}
         self._steps = LoopBudget(loop, _STEPS_IN_A_ROUND)
@@ -115,7 +113,7 @@ class Guard:
         if answer is None or now >= answer.usable_until_s:
             if is_name:
                 return None
-            answer = self._literals[host] = _resolved("", self._judged_literal(host), now)
+            answer = self._literals[host] = _resolved("", self._judge([host]), now)
             if len(self._literals) > MAX_LITERALS:
                 del self._literals[next(iter(self._literals))]
         elif is_name and now >= answer.fresh_until_s:
@@ -162,29 +160,20 @@ class Guard:
             _log.exception("Internal error", host=host)
             return Failure.INTERNAL
 
-    def _judged_literal(self, host: str) -> tuple[str, ...] | Failure:
-        try:
-            return self._judge([host])
-        except OSError:  # the system could not say whose it is
-            return Failure.UNRESOLVED
-
     def _judge(self, texts: list[str]) -> tuple[str, ...] | Failure:
-        """All or nothing: one private address among public ones is how a rebinding looks. Raises
-        OSError if the system could not be asked."""
+        """All or nothing: one private address among public ones is how a rebinding looks."""
         if not texts:
             return Failure.UNRESOLVED
         addresses = {text: ipaddress.ip_address(text) for text in texts}
         if not all(map(self._destinations.allows, addresses.values())):
             return Failure.NOT_ALLOWED
         chosen = _by_turns(texts)[:MAX_ADDRESSES]
-        if any(self._is_closed(text, addresses[text]) for text in chosen):
-            return Failure.NOT_ALLOWED
-        return chosen
-
-    def _is_closed(self, text: str, address: Address) -> bool:
-        """Whether it is this machine's own, and not opened by a setting. It takes a system call, so
-        only for addresses about to be connected to."""
-        return not self._destinations.opens(address) and self._is_own(text)
+        closed = [text for text in chosen if not self._destinations.opens(addresses[text])]
+        try:  # a system call each, so only for those about to be connected to
+            is_inside = any(map(is_own_address, closed))
+        except OSError:  # the system could not say whose it is
+            return Failure.UNRESOLVED
+        return Failure.NOT_ALLOWED if is_inside else chosen
 
 
 def _resolved(account_id: str, found: tuple[str, ...] | Failure, now: float) -> Resolved:

@@ -12,10 +12,9 @@ import selectors
 import socket
 import ssl
 import sys
-from typing import NamedTuple, cast
+from typing import cast
 
-from worker.fair_queue import FairQueue
-from worker.fair_share import FairShare
+from worker.fair_share import FairQueue, FairShare
 from worker.loop_budget import LoopBudget, bound_reading
 from worker.sockets import reset
 
@@ -37,8 +36,7 @@ def map_large_blocks() -> None:
     """Have glibc return large blocks to the system as they are freed. No effect elsewhere.
 
     uvloop allocates 256 KiB for each TLS connection. The first one freed would raise glibc's
-    threshold above that, so later ones would come from a heap that hardly ever shrinks: 0.4 GB of
-    it for 1,300 handshakes at a time, of which ever more becomes resident.
+    threshold above that: later ones would come from a heap that hardly ever shrinks (0.4 GB).
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
@@ -71,11 +69,6 @@ class _Early(asyncio.Protocol):
         self.was_called = True
 
 
-class _Waiter(NamedTuple):
-    account_id: str
-    room: asyncio.Future[None]
-
-
 class Handshakes:
     """To be made inside a running loop."""
 
@@ -86,7 +79,7 @@ class Handshakes:
         self._unread = selectors.DefaultSelector()
         loop.add_reader(self._unread.fileno(), self._look)
         self._unusual = FairShare(_MOST_UNUSUAL_BYTES)
-        self._crowded_out: FairQueue[_Waiter] = FairQueue()
+        self._crowded_out: FairQueue[asyncio.Future[None]] = FairQueue()
 
     async def secure(
         self,
@@ -112,7 +105,8 @@ class Handshakes:
                 ssl_handshake_timeout=_NO_LIMIT_S,
             )
             steps = self._loop.create_task(began)  # type: ignore[arg-type]
-            steps.add_done_callback(_heard)
+            # Takes the exception, in case nothing waits for it any more.
+            steps.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             await asyncio.sleep(0)
             # It has asked the loop to say hello and to read from then on: this comes behind that.
             self._loop.call_soon(_pause, transport)
@@ -152,7 +146,7 @@ class Handshakes:
         """Returns once there is room for it; what has been sent waits in the kernel."""
         while not self._unusual.take(account_id, weight):
             room = self._loop.create_future()
-            self._crowded_out.add(_Waiter(account_id, room))
+            self._crowded_out.add(account_id, room)
             self._let_in()  # the room may be another account's
             try:
                 await room
@@ -165,8 +159,9 @@ class Handshakes:
     def _let_in(self) -> None:
         """The next one whose account has room; that one lets in the one after it."""
         while waiting := self._crowded_out.pop_of(self._unusual.may_take):
-            if not waiting.room.done():  # else it was given up
-                waiting.room.set_result(None)
+            _, room = waiting
+            if not room.done():  # else it was given up
+                room.set_result(None)
                 return
 
     def close(self) -> None:
@@ -214,23 +209,13 @@ def _pause(transport: asyncio.Transport) -> None:
 
 
 def _unusual_bytes(transport: asyncio.Transport) -> int:
-    """How much of a handshake is beyond honest ones. Raises SSLError if that is too much."""
-    received = _received_bytes(transport)
-    if received > MAX_HANDSHAKE_BYTES:
-        raise ssl.SSLError("The handshake is too large")
-    return max(0, received - _USUAL_BYTES)
-
-
-def _received_bytes(transport: asyncio.Transport) -> int:
-    """Of a connection so far, read or not; 0 where the system does not say, which Linux does."""
+    """How much of a handshake, read or not, is beyond honest ones; 0 where the system does not say,
+    which Linux does. Raises SSLError if that is too much."""
     if sys.platform != "linux":
         return 0
     opened = transport.get_extra_info("socket")
     info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    return int.from_bytes(info[_RECEIVED], sys.byteorder)
-
-
-def _heard(steps: asyncio.Task[asyncio.BaseTransport]) -> None:
-    """Takes the exception, in case nothing waits for it any more."""
-    if not steps.cancelled():
-        steps.exception()
+    received = int.from_bytes(info[_RECEIVED], sys.byteorder)
+    if received > MAX_HANDSHAKE_BYTES:
+        raise ssl.SSLError("The handshake is too large")
+    return max(0, received - _USUAL_BYTES)

@@ -25,18 +25,14 @@ class OutOfPorts(OutOfSockets):
     """It has no local port left for connections to this address and port."""
 
 
-Attempt = Callable[[str], Coroutine[Any, Any, Wire]]
-"""Connects to one address. Raises ConnectFailed or OutOfSockets."""
-
-
 class HappyEyeballs:
     """One fire's way to a connection; the first that is made wins. While others wait, an attempt
     that hangs is given up in time for each of them, and for the exchange. A second attempt at once
-    needs a spare socket."""
+    needs a spare socket. `attempt` connects, or raises ConnectFailed or OutOfSockets."""
 
     def __init__(
         self,
-        attempt: Attempt,
+        attempt: Callable[[str], Coroutine[Any, Any, Wire]],
         addresses: tuple[str, ...],
         limit_s: float,
         spares: FairShare,
@@ -83,12 +79,10 @@ class HappyEyeballs:
         now_s = self._loop.time()
         if not self._waiting or (self._running and now_s < self._next_s):
             return
-        if self._running and not self._may_have_second():
-            self._next_s = now_s + self._pace_s
-            return
-        attempt = self._loop.create_task(self._attempt(self._waiting.popleft()))
-        self._running[attempt] = now_s
         self._next_s = now_s + self._pace_s
+        if not self._running or self._may_have_second():
+            attempt = self._loop.create_task(self._attempt(self._waiting.popleft()))
+            self._running[attempt] = now_s
 
     def _may_have_second(self) -> bool:
         if len(self._running) == _ATTEMPTS:

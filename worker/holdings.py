@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,6 +17,15 @@ _MOST_A_CLAIM = 128
 _MOST_BYTES = 4 * 1024 * 1024
 _UNSENT = {Stage.TIMED, Stage.QUEUED, Stage.UNSURE, Stage.UNREADABLE}
 _account_id = attrgetter("account_id")
+_TRACE_ID_BYTES = 16
+
+
+def subject(invocation: Invocation) -> dict[str, str]:
+    """What a line of the log is about: a schedule, and `trace_id` where its create was part of a
+    sampled trace: the same as the API's lines have, so that one search finds both."""
+    trace = invocation.request.trace
+    fields = {"schedule": invocation.schedule_id}
+    return fields if trace is None else fields | {"trace_id": trace[:_TRACE_ID_BYTES].hex()}
 
 
 class ClaimRoom(NamedTuple):
@@ -33,7 +42,7 @@ class Holdings:
 
     def __init__(self, limit: int, limit_bytes: int) -> None:
         self._held: dict[Invocation, None] = {}
-        self._slots, self._bytes = FairShare(limit), FairShare(limit_bytes)
+        self.slots, self.bytes = FairShare(limit), FairShare(limit_bytes)
         self._reserved = self._reserved_bytes = 0
         self._changed = asyncio.Event()
         self.asking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -43,26 +52,20 @@ class Holdings:
     def __len__(self) -> int:
         return len(self._held)
 
-    @property
-    def free(self) -> int:
-        return self._slots.free
-
-    @property
-    def free_bytes(self) -> int:
-        """Below 0 where the last ones that were claimed weighed more than there was room for."""
-        return self._bytes.free
+    def __iter__(self) -> Iterator[Invocation]:
+        return iter(self._held)
 
     @property
     def is_full(self) -> bool:
-        return self.free <= self._reserved or self.free_bytes <= self._reserved_bytes
+        return self.slots.free <= self._reserved or self.bytes.free <= self._reserved_bytes
 
     def reserve(self, claims: int) -> ClaimRoom | None:
         """The part of the next of so many claims, which are to have equal ones; None if all is
         taken. `give_back` is to follow, once what the claim brought is held."""
         if self.is_full:
             return None
-        slots = -(-(self.free - self._reserved) // claims)
-        size_bytes = -(-(self.free_bytes - self._reserved_bytes) // claims)
+        slots = -(-(self.slots.free - self._reserved) // claims)
+        size_bytes = -(-(self.bytes.free - self._reserved_bytes) // claims)
         part = ClaimRoom(min(slots, _MOST_A_CLAIM), min(size_bytes, _MOST_BYTES))
         self._reserved += part.slots
         self._reserved_bytes += part.size_bytes
@@ -75,23 +78,20 @@ class Holdings:
     def add(self, invocations: Sequence[Invocation]) -> None:
         self._held.update(dict.fromkeys(invocations))
         for account_id, (count, size_bytes) in _sums(invocations).items():
-            self._slots.hold(account_id, count)
-            self._bytes.hold(account_id, size_bytes)
+            self.slots.hold(account_id, count)
+            self.bytes.hold(account_id, size_bytes)
 
     def remove(self, invocations: Iterable[Invocation]) -> None:
         """Those that are not held (any more) are passed over."""
         held = self._held
         gone = [each for each in invocations if held.pop(each, _NOT_HELD) is None]
         for account_id, (count, size_bytes) in _sums(gone).items():
-            self._slots.give_back(account_id, count)
-            self._bytes.give_back(account_id, size_bytes)
+            self.slots.give_back(account_id, count)
+            self.bytes.give_back(account_id, size_bytes)
         self._changed.set()
 
     def crowding(self) -> list[str]:
-        return list(dict.fromkeys(self._slots.crowding() + self._bytes.crowding()))
-
-    def accounts(self) -> list[str]:
-        return self._slots.accounts()
+        return list(dict.fromkeys(self.slots.crowding() + self.bytes.crowding()))
 
     def stages(self) -> Counter[Stage]:
         return Counter(each.stage for each in self._held)

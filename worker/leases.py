@@ -13,7 +13,6 @@ from scheduler.reminder import Reminder
 from scheduler.store import Store
 from scheduler.store.server.failures import reason_of
 from worker.holdings import Holdings
-from worker.subject import subject
 
 WATCH_EVERY_S = 1.0
 _MOST_AT_ONCE = 500
@@ -30,36 +29,32 @@ class Touch:
 
     def __init__(self, lease_ms: int, store_uptime_ms: int) -> None:
         self._lease_s = lease_ms / 1000
-        self._lost: set[int] = set()
+        self.lost: set[int] = set()
         self._reminder = Reminder()
         self._grace_until_s: dict[int, float] = {}
         # A server whose clock was set back says that it starts in the future.
         grace_ms = max(0, lease_ms - max(0, store_uptime_ms))
         self._first_grace_until_s = elapsed_s() + grace_ms / 1000
 
-    @property
-    def lost(self) -> frozenset[int]:
-        return frozenset(self._lost)
-
     def lose(self, shards: Iterable[int], error: BaseException) -> None:
-        gone = set(shards) - self._lost
-        if gone and not self._lost:
+        gone = set(shards) - self.lost
+        if gone and not self.lost:
             self._reminder.is_due()
             _log.warning("lost touch with the store; trying on", reason=reason_of(error))
-        self._lost |= gone
+        self.lost |= gone
 
     def remind(self, error: BaseException) -> None:
         """Of shards that stay lost."""
         if self._reminder.is_due():
             _log.warning(
-                "still out of touch with the store", shards=len(self._lost), reason=reason_of(error)
+                "still out of touch with the store", shards=len(self.lost), reason=reason_of(error)
             )
 
     def regain(self, shard: int) -> None:
-        if shard in self._lost:
-            self._lost.discard(shard)
+        if shard in self.lost:
+            self.lost.discard(shard)
             self._grace_until_s[shard] = elapsed_s() + self._lease_s
-            if not self._lost:
+            if not self.lost:
                 self._reminder.end()
                 _log.info("in touch with the store again")
 
@@ -94,18 +89,12 @@ class Leases:
 
     async def confirm(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:
         """Prolongs these leases, and returns those that are another's by now. Raises StoreError."""
-        async with self._holdings.asking[shard]:
-            return await self._confirm(shard, invocations)
-
-    async def _confirm(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:
         lost: list[Invocation] = []
-        for start in range(0, len(invocations), _MOST_AT_ONCE):
-            some = invocations[start : start + _MOST_AT_ONCE]
-            lost += await self._store.claims.extend(shard, self._lease_ms, some)
-        for each in lost:
-            # Acked since the list was made, or taken over; its ack compares tokens.
-            _log.debug("lease not prolonged", **subject(each))
-        return lost
+        async with self._holdings.asking[shard]:
+            for start in range(0, len(invocations), _MOST_AT_ONCE):
+                some = invocations[start : start + _MOST_AT_ONCE]
+                lost += await self._store.claims.extend(shard, self._lease_ms, some)
+        return lost  # acked since the list was made, or taken over; an ack compares tokens
 
     async def release(self, shard: int, invocations: list[Invocation]) -> None:
         """Gives these back, and empties the list as it goes. Raises StoreError."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from worker.fair_queue import FairQueue
-from worker.fair_share import FairShare
+from worker.fair_share import FairQueue, FairShare
 
 if TYPE_CHECKING:
     from worker.guard import Resolved
@@ -32,11 +31,6 @@ class _Lookup(msgspec.Struct, eq=False):
         return not self.is_started and (self.is_refresh or self.waiting > 0)
 
 
-class _Queued(NamedTuple):
-    account_id: str
-    lookup: _Lookup
-
-
 class Lookups:
     """At most 256 at a time, of which no account has all; each name's is made once for all that
     wait. Names that were known go before new ones, round-robin over accounts, and a name is not
@@ -52,8 +46,8 @@ class Lookups:
         self._ask = ask
         self._shares = FairShare(MAX_LOOKUPS)
         self._pending: dict[str, _Lookup] = {}
-        self._known: FairQueue[_Queued] = FairQueue()
-        self._new: FairQueue[_Queued] = FairQueue()
+        self._known: FairQueue[_Lookup] = FairQueue()
+        self._new: FairQueue[_Lookup] = FairQueue()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def refresh(self, name: str, account_id: str) -> None:
@@ -91,7 +85,7 @@ class Lookups:
         if account_id not in lookup.accounts:
             lookup.accounts.add(account_id)
             queue = self._known if lookup.is_refresh else self._new
-            queue.add(_Queued(account_id, lookup))
+            queue.add(account_id, lookup)
 
     def _start(self) -> None:
         while self._shares.free:

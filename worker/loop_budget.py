@@ -7,10 +7,9 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from scheduler.models import Invocation, Stage
-from worker.fair_queue import FairQueue
+from worker.fair_share import FairQueue
 
 # A byte of the most costly answers, one-byte chunks and empty 1xx, is 5 to 30 ns of parsing.
 ROUND_BYTES = 256 * 1024
@@ -24,21 +23,16 @@ _FEW = 8
 _QUEUED = Stage.QUEUED  # an enum's member takes a tenth of a microsecond to look up
 
 
-class _Postponed(NamedTuple):
-    account_id: str
-    go_on: Callable[[], None]
-
-
 class LoopBudget:
     """So many bytes of answers are parsed, or costly steps taken, in one round of the loop. The
     rest is queued, round-robin over accounts. Between two rounds the loop reads all its sockets,
     so leases, acks and small answers wait for one round at most."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, in_a_round: int = ROUND_BYTES) -> None:
-        self._loop = loop
+        self.loop = loop
         self._in_a_round = in_a_round
         self._left = in_a_round
-        self._waiting: FairQueue[_Postponed] = FairQueue()
+        self._waiting: FairQueue[Callable[[], None]] = FairQueue()
         self._is_serving = False
         self._next_round: asyncio.Handle | None = None
 
@@ -52,20 +46,16 @@ class LoopBudget:
 
     def wait(self, account_id: str, go_on: Callable[[], None]) -> None:
         """`go_on` is called in the account's turn; it is to `take` then."""
-        self._waiting.add(_Postponed(account_id, go_on))
+        self._waiting.add(account_id, go_on)
         self._count_round()
 
     async def turn(self, account_id: str) -> None:
         """Takes one, and returns once it is the account's turn: at once, if there is no crowd."""
         if self.take(1):
             return
-        turn = self._loop.create_future()
+        turn = self.loop.create_future()
         self.wait(account_id, partial(self._let_in, turn))
         await turn
-
-    def pause(self, delay_s: float, resume: Callable[[], None]) -> None:
-        """`resume` is called after a while: for a connection not worth a look at each piece."""
-        self._loop.call_later(delay_s, resume)
 
     def _let_in(self, turn: asyncio.Future[None]) -> None:
         if not turn.done():  # else it was given up
@@ -74,7 +64,7 @@ class LoopBudget:
 
     def _count_round(self) -> None:
         if self._next_round is None:
-            self._next_round = self._loop.call_soon(self._begin_round)
+            self._next_round = self.loop.call_soon(self._begin_round)
 
     def _begin_round(self) -> None:
         self._next_round = None
@@ -82,7 +72,7 @@ class LoopBudget:
         self._is_serving = True
         try:
             while self._waiting and self._left > 0:
-                self._waiting.pop().go_on()
+                self._waiting.pop()()
         finally:
             self._is_serving = False
             if self._waiting:
@@ -107,7 +97,7 @@ class SendBatch:
             return
         for each in invocations:
             each.stage = _QUEUED
-            self._waiting.add(each)
+            self._waiting.add(each.account_id, each)
         if self._round is None:
             self._go_on()
 

@@ -29,9 +29,7 @@ class WorkerSource:
 
     async def unready(self) -> str | None:
         worker = self._worker()
-        if worker is None:
-            return "The store has not been reached yet."
-        return worker.unready
+        return worker.unready if worker else "The store has not been reached yet."
 
     def families(self) -> Iterator[Metric]:
         worker = self._worker()

@@ -1,15 +1,20 @@
-"""What counts as an outcome: of an answer, of a failure, of an invocation given up. Pure."""
+"""What counts as an outcome: of an answer, of a failure, of an invocation given up; and which
+outcomes are tried again, and when. Pure."""
 
 from __future__ import annotations
 
 import errno
 import http
+import math
 import re
-import socket
 import ssl
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
-from scheduler.models import COMPLETED, Answer, Delivery, Invocation, Outcome, Status
+from scheduler.models import COMPLETED, Answer, Delivery, Invocation, Outcome, Request, Status
+from scheduler.retries import LONGEST_ASKED_MS, SPREAD, USUAL_DELAYS_MS
+from worker.answer import ASKING
 
 MAX_MESSAGE_CHARACTERS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -39,6 +44,14 @@ class Failure(StrEnum):
     INTERNAL = "Internal error"
 
 
+# Of answers, those that say "not now". Any other 4xx is the target's word for "never again", as is
+# a redirect, which is not followed.
+_RETRIED = frozenset({408, 409, 425, 429})
+# Errors that the same request would meet again, and those without an attempt. While errors are
+# concealed, a forbidden destination is retried like a missing one.
+_FINAL = (Failure.NOT_ALLOWED, Failure.BAD_REQUEST, Failure.LOST, Failure.EXPIRED)
+
+
 class ConnectFailed(Exception):
     """There is no connection to the target, and there will be none."""
 
@@ -63,12 +76,6 @@ def answered(
 
 def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:
     return Outcome(Status.FAILED, 0, response_time_ms, failure.value)
-
-
-def concealed(failure: Failure) -> Failure:
-    """What customers get who are not to learn which names there are inside."""
-    hidden = (Failure.UNRESOLVED, Failure.NOT_ALLOWED)
-    return Failure.NO_DESTINATION if failure in hidden else failure
 
 
 def timed_out(limit_ms: int) -> Outcome:
@@ -96,21 +103,18 @@ def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
     return failed(Failure.EXPIRED) if expired else None
 
 
-def connect_failure(error: Exception) -> Failure:
+def connect_failure(error: OSError) -> Failure:
     """Why a connection could not be had, from what the attempt raised."""
     for kind, failure in _BY_KIND:
         if isinstance(error, kind):
             return failure
-    if isinstance(error, OSError) and error.errno in _UNREACHABLE:
-        return Failure.UNREACHABLE
-    return Failure.NO_CONNECTION
+    return Failure.UNREACHABLE if error.errno in _UNREACHABLE else Failure.NO_CONNECTION
 
 
 # The first one that fits: some are kinds of later ones.
-_BY_KIND: tuple[tuple[type[Exception], Failure], ...] = (
+_BY_KIND: tuple[tuple[type[OSError], Failure], ...] = (
     (ssl.SSLCertVerificationError, Failure.BAD_CERTIFICATE),
     (ssl.SSLError, Failure.BAD_HANDSHAKE),
-    (socket.gaierror, Failure.UNRESOLVED),
     (ConnectionRefusedError, Failure.REFUSED),
     (ConnectionResetError, Failure.RESET),
     (ConnectionAbortedError, Failure.RESET),
@@ -139,3 +143,54 @@ def _status_text(status_code: int, reason: str) -> str:
         return http.HTTPStatus(status_code).phrase
     except ValueError:
         return f"HTTP {status_code}"
+
+
+def next_attempt_at_ms(
+    invocation: Invocation, outcome: Outcome, *, sent: bool, now_ms: int, chance: float
+) -> int | None:
+    """When the next attempt is due by the store's clock, after one that ended so; None if that was
+    the last. `sent`: its first byte was written. `chance` is from 0 to 1, at random."""
+    request = invocation.request
+    made = invocation.retry.number if invocation.retry else 0
+    if made >= request.retries or not _may_be_repeated(request, outcome, sent=sent):
+        return None
+    at_ms = now_ms + _wait_ms(request, made, outcome, now_ms, chance)
+    if request.expires_at_ms is not None and at_ms > request.expires_at_ms:
+        return None
+    return at_ms
+
+
+def asked_ms(retry_after: str, now_ms: int) -> int:
+    """How long a Retry-After asks to wait: seconds, or an HTTP date; 0 if that has passed, or if
+    it is neither. No more than a day."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return min(int(retry_after) * 1000, LONGEST_ASKED_MS)
+    try:
+        moment = parsedate_to_datetime(retry_after)
+        at_ms = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0
+    return max(0, min(math.ceil(at_ms) - now_ms, LONGEST_ASKED_MS))
+
+
+def _may_be_repeated(request: Request, outcome: Outcome, *, sent: bool) -> bool:
+    code = outcome.status_code
+    if outcome.status is not Status.FAILED:
+        return False
+    if code:
+        return code in _RETRIED or 500 <= code < 600
+    if outcome.error_message in _FINAL:
+        return False
+    # Without an answer the target may have acted on the request.
+    return not sent or request.delivery is not Delivery.AT_MOST_ONCE
+
+
+def _wait_ms(request: Request, made: int, outcome: Outcome, now_ms: int, chance: float) -> int:
+    """The longer of its own delay and what the target asked for; each is lengthened by chance, what
+    was asked for to a day at most."""
+    delays_ms, longer = request.retry_delays_ms or USUAL_DELAYS_MS, 1 + SPREAD * chance
+    wait_ms = delays_ms[min(made, len(delays_ms) - 1)] * longer
+    if outcome.status_code in ASKING and outcome.retry_after:
+        asked = asked_ms(outcome.retry_after, now_ms)
+        wait_ms = max(wait_ms, min(asked * longer, LONGEST_ASKED_MS))
+    return math.ceil(wait_ms)

@@ -93,16 +93,18 @@ class Pool:
         if self._kept:
             self._drop(next(iter(self._kept)))
 
-    def drop_alike(self, route: Route) -> bool:
-        """Close all kept connections to the route's address and port, if there are any: another
-        connection to there can have their local ports."""
-        there = route.address, route.origin.port
-        return self._drop_all_of(
-            [each for each in self._kept if (each.route.address, each.route.origin.port) == there]
-        )
-
-    def drop_all(self) -> bool:
-        return self._drop_all_of(list(self._kept))
+    def drop_all(self, at: Route | None = None) -> bool:
+        """Close kept connections, if there are any: all, or those to the route's address and port,
+        because another connection to there can have their local ports."""
+        there = at and (at.address, at.origin.port)
+        wires = [
+            each
+            for each in self._kept
+            if not there or (each.route.address, each.route.origin.port) == there
+        ]
+        for wire in wires:
+            self._drop(wire)
+        return bool(wires)
 
     def forget(self, wire: Wire) -> None:
         """A kept connection ended by itself."""
@@ -129,11 +131,6 @@ class Pool:
                 wire.hang_up()
         if self._kept:
             self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
-
-    def _drop_all_of(self, wires: list[Wire]) -> bool:
-        for wire in wires:
-            self._drop(wire)
-        return bool(wires)
 
     def _drop(self, wire: Wire) -> bool:
         """Close a kept connection. False: it was closing already."""

@@ -40,9 +40,6 @@ class Presence:
         mine = () if self.yields else preferred_shards(self._worker_id, others, count)
         self.shards = frozenset(mine)
 
-    async def leave(self) -> None:
-        await self._store.workers.leave(self._worker_id)
-
 
 def preferred_shards(worker: str, workers: Iterable[str], shards: int) -> list[int]:
     """The shards that a worker has to itself: a hint for efficiency, because claims are safe.

@@ -102,7 +102,8 @@ class Signatures:
         self._holdings = holdings
         self._touch = touch
         self._signers: dict[str, Signer] = {}
-        self._faults: dict[str, tuple[str, str]] = {}
+        self.faults: dict[str, tuple[str, str]] = {}
+        """By account: why its secrets cannot be read here, and the missing key ("": damaged)."""
 
     def header_lines(self, invocation: Invocation) -> bytes | None:
         """Whole lines; None if its account's secrets have to be read first."""
@@ -117,12 +118,12 @@ class Signatures:
 
     def missing(self, invocations: Iterable[Invocation]) -> set[str]:
         """The accounts whose secrets are to be read before these are sent, which is soon."""
-        return self._old({each.account_id for each in invocations})
-
-    def fault(self, account_id: str) -> tuple[str, str] | None:
-        """Why the secrets of an account cannot be read here, and the missing key, "" if they are
-        damaged; None if they can, or have not been read at all."""
-        return self._faults.get(account_id)
+        since_s = elapsed_s() - READ_EVERY_S
+        return {
+            account_id
+            for account_id in {each.account_id for each in invocations}
+            if (signer := self._signers.get(account_id)) is None or signer.asked_s < since_s
+        }
 
     async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
         """Reads the secrets for these, of one shard, if it can. Drops those of deleted accounts and
@@ -155,7 +156,7 @@ class Signatures:
     async def read_all(self) -> None:
         """Reads those of all accounts that something is held of, which may wait for long."""
         by_shard: defaultdict[int, list[str]] = defaultdict(list)
-        for account_id in self._old(self._holdings.accounts()):
+        for account_id in self.missing(self._holdings):
             by_shard[parts(account_id).shard].append(account_id)
         for shard in by_shard.keys() - self._touch.lost:
             account_ids = by_shard[shard]
@@ -164,14 +165,6 @@ class Signatures:
                     await self.read(account_ids[start : start + _MOST_AT_ONCE])
             except StoreError as error:
                 self._touch.lose([shard], error)
-
-    def _old(self, account_ids: Iterable[str]) -> set[str]:
-        since_s = elapsed_s() - READ_EVERY_S
-        return {
-            account_id
-            for account_id in account_ids
-            if (signer := self._signers.get(account_id)) is None or signer.asked_s < since_s
-        }
 
     def _learn(
         self, account_id: str, secrets: Sequence[SigningSecret] | Unreadable, asked_s: float
@@ -184,11 +177,11 @@ class Signatures:
             if not good:
                 raise ValueError("None of its signing secrets is good any more")
             self._signers[account_id] = Signer(good, asked_s)
-            self._faults.pop(account_id, None)
+            self.faults.pop(account_id, None)
         except (ValueError, Unreadable) as error:
-            if account_id not in self._faults:
+            if account_id not in self.faults:
                 _log.error("a signing secret cannot be used", account=account_id, error=str(error))
             key_id = error.key_id if isinstance(error, Unreadable) else ""
-            self._faults[account_id] = (str(error), key_id)
-            while len(self._faults) > _MOST_ACCOUNTS:
-                del self._faults[next(iter(self._faults))]
+            self.faults[account_id] = (str(error), key_id)
+            while len(self.faults) > _MOST_ACCOUNTS:
+                del self.faults[next(iter(self.faults))]

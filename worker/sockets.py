@@ -19,7 +19,7 @@ _ENOUGH = 65_536
 _SPARE_PART = 8
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
 _ANY_PORT = 9
-_OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _log = structlog.get_logger(__name__)
 
 
@@ -32,16 +32,13 @@ class SocketBudget(NamedTuple):
     spares: int
 
 
-def budget_of(most_files: int) -> SocketBudget:
-    sockets = max(most_files // 2, most_files - _RESERVED)
-    spares = sockets // _SPARE_PART
-    return SocketBudget(sockets, sockets - spares, spares)
-
-
 def budget() -> SocketBudget:
     """This process's, as its limit is now (RLIMIT_NOFILE)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return budget_of(_ENOUGH if soft == resource.RLIM_INFINITY else soft)
+    files = _ENOUGH if soft == resource.RLIM_INFINITY else soft
+    sockets = max(files // 2, files - _RESERVED)
+    spares = sockets // _SPARE_PART
+    return SocketBudget(sockets, sockets - spares, spares)
 
 
 def fires_at_once(concurrency: int) -> int:
@@ -51,10 +48,6 @@ def fires_at_once(concurrency: int) -> int:
     if most < concurrency:
         _log.warning("the limit of open files (ulimit -n) allows fewer fires in flight", fires=most)
     return min(most, concurrency)
-
-
-def is_out_of_files(error: OSError) -> bool:
-    return error.errno in _OUT_OF_FILES
 
 
 def is_out_of_ports(error: OSError, address: str, port: int) -> bool:

@@ -40,7 +40,10 @@ class Tally:
                 self._latest_ms = late_ms
             if invocation.attempt == 1:
                 if late_ms > _ASKED_MS:
-                    late_ms = since_created_ms(invocation, late_ms)
+                    # Only the time in which the schedule was there to be fired.
+                    created_ms = ids.created_at_ms(invocation.schedule_id)
+                    made_late_ms = late_ms + invocation.due_at_ms - created_ms
+                    late_ms = max(0, min(late_ms, made_late_ms))
                 self.lateness_ms.note(late_ms)
         code = outcome.status_code
         if code:
@@ -71,15 +74,3 @@ class Tally:
         self.failures[name] = self.failures.get(name, 0) + 1
         if said not in _UNSENT:
             self.durations_ms[NO_ANSWER].note(outcome.response_time_ms)
-
-
-def since_created_ms(invocation: Invocation, late_ms: int) -> int:
-    """The part of a lateness in which the schedule was there to be fired. Pure."""
-    created_ms = ids.created_at_ms(invocation.schedule_id)
-    return max(0, min(late_ms, late_ms + invocation.due_at_ms - created_ms))
-
-
-def fires_per_s(most_per_s: int, slots: int, mean_s: float) -> float:
-    """What a worker can fire: as much as it may be trusted with, or as its slots allow where
-    targets are slow. Pure."""
-    return min(float(most_per_s), slots / mean_s) if mean_s else float(most_per_s)

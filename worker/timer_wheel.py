@@ -21,16 +21,17 @@ from scheduler.store.server.clock import StoreClock
 # some 50 us. Python has it only from 3.13 on, so ctypes calls it.
 _CLOCK_MONOTONIC = 1
 _TFD_TIMER_ABSTIME = 1
+_libc: Any = ctypes.CDLL(None, use_errno=True)
+# struct itimerspec: an interval, which stays 0, and the moment; seconds and nanoseconds of each.
+# One for all, because making one takes longer than the call.
+_timerspec = (ctypes.c_long * 4)()
 _US = 1_000_000
 _TIMED = Stage.TIMED  # an enum's member takes a tenth of a microsecond to look up
 
 
 class _Claimed(msgspec.Struct):
-    """The invocations of one claim, earliest first.
-
-    `ahead_us`: the server's clock is ahead of ours by at least this, by readings since the claim: a
-    server that set its clock back is believed.
-    """
+    """The invocations of one claim, earliest first. `ahead_us`: the server's clock is ahead of ours
+    by at least this, by readings since the claim: a server that set its clock back is believed."""
 
     invocations: deque[Invocation]
     ahead_us: int
@@ -123,14 +124,20 @@ class Alarm:
         self._loop = loop
         self._ring = ring
         self._handle: asyncio.TimerHandle | None = None
-        self._descriptor = _create() if sys.platform == "linux" else -1
+        self._descriptor = -1
+        if sys.platform == "linux":
+            flags = os.O_NONBLOCK | os.O_CLOEXEC
+            self._descriptor = _libc.timerfd_create(_CLOCK_MONOTONIC, flags)
         if self._descriptor >= 0:
             loop.add_reader(self._descriptor, self._on_readable)
 
     def set(self, at_us: int) -> None:
         """At a moment of `time.monotonic`, in microseconds; one that has passed rings at once."""
         if self._descriptor >= 0:
-            _set(self._descriptor, max(1, at_us))
+            _timerspec[2], micros = divmod(max(1, at_us), _US)
+            _timerspec[3] = micros * 1000
+            if _libc.timerfd_settime(self._descriptor, _TFD_TIMER_ABSTIME, _timerspec, None) != 0:
+                raise OSError(ctypes.get_errno(), "timerfd_settime")
             return
         if self._handle is not None:
             self._handle.cancel()
@@ -151,32 +158,3 @@ class Alarm:
         except BlockingIOError:
             return  # it was set anew after it had gone off
         self._ring()
-
-
-class _Timespec(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-class _Itimerspec(ctypes.Structure):
-    _fields_ = (("interval", _Timespec), ("value", _Timespec))
-
-
-_libc: Any = ctypes.CDLL(None, use_errno=True)
-# One for all, because making one takes longer than the call; its interval stays 0.
-_moment = _Itimerspec()
-_value, _at = _moment.value, ctypes.byref(_moment)
-
-
-def _create() -> int:
-    """A descriptor, or -1 where there is no such call."""
-    try:
-        return int(_libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC))
-    except AttributeError:
-        return -1
-
-
-def _set(descriptor: int, at_us: int) -> None:
-    _value.seconds, micros = divmod(at_us, _US)
-    _value.nanoseconds = micros * 1000
-    if _libc.timerfd_settime(descriptor, _TFD_TIMER_ABSTIME, _at, None) != 0:
-        raise OSError(ctypes.get_errno(), "timerfd_settime")

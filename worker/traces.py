@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, TraceFlags
@@ -39,7 +39,6 @@ class Traces:
         self._provider = TracerProvider(
             sampler=ALWAYS_ON,
             resource=Resource.create({"service.name": "postdate-worker"}),
-            span_limits=SpanLimits(),
             shutdown_on_exit=False,
         )
         self._provider.add_span_processor(BatchSpanProcessor(exporter or _otlp()))
@@ -88,7 +87,7 @@ class Traces:
             del self._open[next(iter(self._open))]
         request = invocation.request
         span = self._tracer.start_span(
-            f"{request.method}",
+            request.method,
             context=Context(),  # a root, whatever goes on around
             kind=SpanKind.CLIENT,
             links=_links(request.trace),

@@ -288,7 +288,7 @@ class Wire(asyncio.Protocol):
         received.pieces += 1
         if received.pieces > PIECES:
             self._transport.pause_reading()
-            self._loop_budget.pause(_PAUSE_S * received.pieces, self._hear_on)
+            self._loop_budget.loop.call_later(_PAUSE_S * received.pieces, self._hear_on)
         if received.head is not None:
             received.head += data
             if not self._weigh_head(received.head):

@@ -34,12 +34,11 @@ from worker.holdings import Holdings
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
-from worker.outcome import unsent_outcome
+from worker.outcome import next_attempt_at_ms, unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
-from worker.retries import next_attempt_at_ms
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
-from worker.tally import Tally, fires_per_s
+from worker.tally import Tally
 from worker.timer_wheel import TimerWheel
 from worker.unreadable import Unreadables
 from worker.upkeep import Backoff, ended, keep_up
@@ -214,7 +213,7 @@ class Worker:
         unread = self._signatures.missing(invocations)
         for each in invocations:
             if each.account_id in unread:
-                fault = self._signatures.fault(each.account_id)
+                fault = self._signatures.faults.get(each.account_id)
                 if fault is None:
                     self._unsure(each)
                 else:
@@ -323,7 +322,7 @@ class Worker:
                 if self._background:
                     await asyncio.wait(self._background)
                 await self.holdings.emptied()
-                await self._presence.leave()
+                await self.store.workers.leave(self._worker_id)
         except TimeoutError:
             _log.warning("drain took too long; leases will end", held=len(self.holdings))
         except StoreError as error:
@@ -346,7 +345,9 @@ class Worker:
         task.add_done_callback(self._background.discard)
 
     def _says(self) -> dict[str, Any]:
-        most_per_s, mean_s = self._settings.fires_per_worker, self.tally.recent_mean_s()
+        fires_per_s, mean_s = self._settings.fires_per_worker, self.tally.recent_mean_s()
+        if mean_s:  # slots bound it where targets are slow
+            fires_per_s = min(fires_per_s, round(self.slots / mean_s))
         return {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -354,6 +355,6 @@ class Worker:
             "inFlight": len(self.holdings),
             "concurrency": self.slots,
             "fired": self._fired,
-            "firesPerS": round(fires_per_s(most_per_s, self.slots, mean_s)),
+            "firesPerS": fires_per_s,
             "worstLatenessMs": self.tally.worst_lateness_ms(),
         }

@@ -57,7 +57,7 @@ _DEFECTS = r"""
 # an Idempotency-Key is forgotten
 - if group.once and string.find(verdicts, DONE, 1, true) then
 + if false then
-@ worker/retries.py "retried: as asked, and no sooner"
+@ worker/outcome.py "retried: as asked, and no sooner"
 # retries come in half of their time
 - 1 + SPREAD * chance
 + 0.5 + SPREAD * chance

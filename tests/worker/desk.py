@@ -70,8 +70,8 @@ class Invocations:
 class ScriptedClaims:
     """Shards with so many due each; those in `away` fail. `calls` notes the calls of each
     shard; `raised` has the errors that the next calls of a name end with, None for none; what is in
-    `taken` is another worker's by now; `given` is handed out by the next claims as it is, and so
-    are `unread` and `broken`; shards `on_hold` give nothing."""
+    `taken` is another worker's by now, its acks end with `verdict`; `given` is handed out by the
+    next claims as it is, and so are `unread` and `broken`; shards `on_hold` give nothing."""
 
     def __init__(self, clock: StoreClock, due: dict[int, int]) -> None:
         self.clock = clock
@@ -85,6 +85,7 @@ class ScriptedClaims:
         self.calls: list[tuple[str, int]] = []
         self.raised: defaultdict[str, list[Exception | None]] = defaultdict(list)
         self.taken: set[Invocation] = set()
+        self.verdict = Verdict.HELD
         self.given: list[Invocation] = []
         self.unread: list[UnreadClaim] = []
         self.broken: list[str] = []
@@ -152,7 +153,7 @@ class ScriptedClaims:
         await self._enter("ack", shard)
         self.acked += acks
         taken = [ack.invocation in self.taken for ack in acks]
-        return [Verdict.HELD if each else Verdict.DONE for each in taken]
+        return [self.verdict if each else Verdict.DONE for each in taken]
 
     async def _enter(self, name: str, shard: int) -> None:
         await asyncio.sleep(0)

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from scheduler.errors import OutcomeUnknown, StoreRefused
 from scheduler.models import Invocation
 from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.verdict import Verdict
 from tests.worker.desk import COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scripted import until
 from worker.acks import Acks
@@ -115,9 +116,13 @@ async def test_what_stays_unforeseen_is_sent_one_by_one_and_given_up_one_by_one(
     assert [each["schedule"] for each in given_up] == [bad.schedule_id]
 
 
-async def test_what_another_recorded_is_named_and_not_held_any_more(scene: Scene) -> None:
+@pytest.mark.parametrize("verdict", [Verdict.HELD, Verdict.DAMAGED])
+async def test_what_another_recorded_or_is_damaged_is_named_and_not_held_any_more(
+    scene: Scene, verdict: Verdict
+) -> None:
     mine, theirs = held = Invocations().many(2)
     scene.claims.taken.add(theirs)
+    scene.claims.verdict = verdict
     with capture_logs() as told:
         scene.end(held)
         await scene.settled()

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import Delivery, Invocation, Stage
+from scheduler.models import Delivery, Invocation
 from tests.worker.firing import (
     OK,
-    Fired,
     all_fired,
     fired,
     firer_for_tests,
@@ -90,20 +89,6 @@ async def test_who_waits_for_a_target_that_gives_nobody_a_connection_is_out_of_t
         assert {each.sent_at_s for each in results} == {NOT_SENT}
         assert target.accepted <= 6, "not fifty time limits, one after the other"
         await until(lambda: target.ended == target.accepted)
-
-
-async def test_what_has_not_had_its_turn_can_be_given_up_and_the_rest_goes_on() -> None:
-    ended: list[Fired] = []
-    async with firing_at(slow(0.1), ceiling=2) as (target, firer):
-        invocations = [invocation_of(target.url()) for _ in range(5)]
-        for each in invocations:
-            firer.fire(each, lambda *outcome: ended.append(Fired(*outcome)))
-        assert [each for each in invocations if each.stage is Stage.QUEUED] == invocations[2:]
-        firer.give_up_unbegun()
-        assert firer.in_flight == 2
-        await until(lambda: firer.in_flight == 0)
-        assert {each.invocation for each in ended} == set(invocations[:2])
-        assert len(target.requests) == 2
 
 
 async def test_a_neighbour_does_not_wait_behind_an_accounts_thousands(

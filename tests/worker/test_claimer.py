@@ -136,6 +136,7 @@ async def test_claims_share_what_is_left_in_bytes_and_none_goes_out_when_nothing
         await desk.turn()
     assert len(desk.claims.asked) == 2
     desk.holdings.remove([heavy])
+    desk.claimer.note_free()
     async with asyncio.timeout(5):
         while any(desk.claims.due.values()):
             await desk.turn()

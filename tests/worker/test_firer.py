@@ -129,19 +129,6 @@ async def test_that_this_process_has_no_more_files_is_nobodys_outcome() -> None:
         assert (await fired(firer, invocation)).brief == OK
 
 
-async def test_tls_with_a_good_certificate_is_kept_open(
-    authority: trustme.CA, options: dict[str, Any]
-) -> None:
-    tls = server_context(authority.issue_cert("hooks.example"))
-    names: list[str] = []
-    tls.sni_callback = lambda plug, name, context: names.append(name)
-    async with firing_at(answering(answer(), answer()), tls=tls, **options) as (target, firer):
-        for _ in range(2):
-            url = target.url(host="hooks.example", scheme="https")
-            assert (await fired(firer, invocation_of(url))).brief == OK
-    assert (target.accepted, names) == (1, ["hooks.example"])
-
-
 async def test_tls_with_bad_certificates(authority: trustme.CA, options: dict[str, Any]) -> None:
     past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     for certificate in (

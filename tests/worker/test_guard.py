@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
 
 import pytest
 
@@ -48,13 +47,19 @@ class MovedLoop:
         return self.now
 
 
+@pytest.fixture(autouse=True)
+def own(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The addresses of this machine."""
+    own: set[str] = set()
+    monkeypatch.setattr("worker.guard.is_own_address", own.__contains__)
+    return own
+
+
 def guard_with(
-    resolver: Resolve,
-    destinations: Destinations | None = None,
-    is_own: Callable[[str], bool] = lambda _: False,
+    resolver: Resolve, destinations: Destinations | None = None
 ) -> tuple[Guard, MovedLoop]:
     clock = MovedLoop()
-    return Guard(clock, destinations or Destinations(), resolver, is_own), clock  # type: ignore[arg-type]
+    return Guard(clock, destinations or Destinations(), resolver), clock  # type: ignore[arg-type]
 
 
 async def blocked_by(guard: Guard, target: Target) -> Failure:
@@ -92,19 +97,23 @@ async def test_of_many_addresses_eight_are_tried_of_both_families_by_turns() -> 
     assert chosen == tuple(each for pair in zip(six[:4], four[:4], strict=True) for each in pair)
 
 
-async def test_an_address_of_this_machine_is_not_gone_to() -> None:
+async def test_an_address_of_this_machine_is_not_gone_to(own: set[str]) -> None:
     """Public as it may be: what goes there goes over loopback, past the firewall."""
-    guard, _ = guard_with(Resolver("8.8.8.8", "8.8.4.4"), is_own={"8.8.4.4"}.__contains__)
+    own.add("8.8.4.4")
+    guard, _ = guard_with(Resolver("8.8.8.8", "8.8.4.4"))
     assert await blocked_by(guard, NAME) is Failure.NOT_ALLOWED
     assert await blocked_by(guard, parse_target("http://8.8.4.4/")) is Failure.NOT_ALLOWED
     assert guard.known(parse_target("http://8.8.8.8/")) == ("8.8.8.8",)
 
 
-async def test_nothing_is_gone_to_of_which_the_system_cannot_say_whose_it_is() -> None:
+async def test_nothing_is_gone_to_of_which_the_system_cannot_say_whose_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def cannot_say(_: str) -> bool:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    guard, _ = guard_with(Resolver("8.8.8.8"), is_own=cannot_say)
+    monkeypatch.setattr("worker.guard.is_own_address", cannot_say)
+    guard, _ = guard_with(Resolver("8.8.8.8"))
     assert await blocked_by(guard, NAME) is Failure.UNRESOLVED
     assert await blocked_by(guard, parse_target("http://8.8.8.8/")) is Failure.UNRESOLVED
 

@@ -22,6 +22,7 @@ from tests.worker.firing import (
     server_context,
 )
 from tests.worker.scripted import Line, answer, answering, playing, until
+from worker.handshakes import Handshakes
 
 FIRES = 40
 ACCOUNT = invocation_of("http://example.com/").account_id
@@ -116,3 +117,18 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
         handshakes = firer.connector.handshakes
         await until(lambda: handshakes._unusual.free == 5 * unusual)
         assert handshakes._crowded_out._queues == {}
+
+
+async def test_who_is_given_up_with_room_at_last_leaves_it_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.handshakes._MOST_UNUSUAL_BYTES", 100)
+    handshakes = Handshakes(asyncio.get_running_loop())
+    await handshakes._weigh(ACCOUNT, 100)
+    given_up, following = [asyncio.create_task(handshakes._weigh(ACCOUNT, 50)) for _ in range(2)]
+    await until(lambda: len(handshakes._crowded_out._queues.get(ACCOUNT, ())) == 2)
+    handshakes.give_back(ACCOUNT, 100)
+    given_up.cancel()
+    async with asyncio.timeout(5):
+        await following
+    assert given_up.cancelled()

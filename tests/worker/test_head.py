@@ -37,11 +37,6 @@ def test_caps(more: int, too_large: bool) -> None:
     assert weigh(bytearray(long), 0).too_large is too_large
 
 
-def test_a_head_that_is_not_there() -> None:
-    with pytest.raises(ValueError):
-        weigh(bytearray(INTERIM), 1)
-
-
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [

@@ -10,10 +10,10 @@ def test_what_is_held_takes_room_until_it_is_removed_once() -> None:
     holdings = Holdings(10, 1000)
     first, second = held = Invocations().many(2)
     holdings.add(held)
-    assert (len(holdings), holdings.free) == (2, 8)
+    assert (len(holdings), holdings.slots.free) == (2, 8)
     holdings.remove([first])
     holdings.remove([first])
-    assert (len(holdings), holdings.free) == (1, 9)
+    assert (len(holdings), holdings.slots.free) == (1, 9)
     assert holdings.of(0) == [second]
 
 
@@ -40,9 +40,9 @@ def test_what_is_held_takes_room_in_bytes_as_well_and_a_heavy_account_is_crowdin
     holdings, make = Holdings(100, 1000), Invocations()
     heavy = [make.one(0, "heavy", size_bytes=300) for _ in range(3)]
     holdings.add([*heavy, make.one(0, "light", size_bytes=1)])
-    assert holdings.free_bytes == 99
+    assert holdings.bytes.free == 99
     assert holdings.crowding() == ["acc_00_heavy"]
     holdings.remove(heavy[:1])
     holdings.remove(heavy[:1])
-    assert holdings.free_bytes == 399
+    assert holdings.bytes.free == 399
     assert holdings.crowding() == []

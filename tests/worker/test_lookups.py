@@ -74,19 +74,6 @@ async def test_a_name_that_nobody_waits_for_any_more_is_not_looked_up(names: Nam
     assert names.asked[len(asked) :] == ["n599.example"]
 
 
-async def test_names_that_were_known_go_before_new_ones(names: Names) -> None:
-    flood = await names.flood()
-    names.lookups.refresh("known.example", "flood")
-    names.lookups.refresh("known.example", "flood")
-    first = names.asked[0]
-    asked = len(names.asked)
-    await until(lambda: first in names.running)
-    names.running[first].set_result("answer")
-    assert await flood[0] == "answer"
-    await until(lambda: len(names.asked) > asked)
-    assert names.asked[asked:] == ["known.example"]
-
-
 async def test_a_name_is_looked_up_once_for_all_who_ask_meanwhile(names: Names) -> None:
     waiting = [names.wait_for("one.example", f"account {n}") for n in range(100)]
     names.lookups.refresh("one.example", "another")

@@ -11,16 +11,9 @@ import trustme
 from scheduler.models import Phases
 from tests.worker.firing import fired, firing_at, invocation_of, server_context
 from tests.worker.scripted import Line, answer, answering, silent
-from worker.phases import Marks, phases_of
+from worker.fire import Marks, phases_of
 
 PAUSE_S = 0.05
-
-
-def marks(**moments: float) -> Marks:
-    found = Marks()
-    for name, moment in moments.items():
-        setattr(found, name, moment)
-    return found
 
 
 SECURE = {"resolve_s": 5.0, "connect_s": 5.0102, "tls_s": 5.0304, "wait_s": 5.0606}
@@ -48,7 +41,7 @@ SECURE = {"resolve_s": 5.0, "connect_s": 5.0102, "tls_s": 5.0304, "wait_s": 5.06
 def test_each_part_lasts_until_the_next_and_together_they_are_the_whole(
     begun: dict[str, float], heard_s: float | None, whole: bool, phases: Phases | None
 ) -> None:
-    found = phases_of(marks(**begun), heard_s, 100, whole)
+    found = phases_of(Marks(**begun), heard_s, 100, whole)
     assert found == phases
     if found is not None:
         lengths = (getattr(found, name) for name in found.__struct_fields__)

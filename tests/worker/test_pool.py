@@ -135,6 +135,6 @@ async def test_only_some_of_those_that_were_idle_too_long_leave_a_port_busy(
 async def test_ports_to_one_target_are_freed_by_those_kept_there(pool: Pool) -> None:
     keep(pool, there := KeptWire(), elsewhere := KeptWire(SECOND))
     route = Route(Origin("https", "other.example", 80), FIRST, "b")
-    assert pool.drop_alike(route)
+    assert pool.drop_all(route)
     assert (there.is_open, elsewhere.is_open) == (False, True)
-    assert not pool.drop_alike(route)
+    assert not pool.drop_all(route)

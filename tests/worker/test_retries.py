@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from scheduler.models import Delivery, Invocation, Outcome, Request, Retry
 from scheduler.retries import USUAL_DELAYS_MS
 from scheduler.settings import DAY_MS
-from worker.outcome import Failure, answered, failed, timed_out, unsent_outcome
-from worker.retries import asked_ms, next_attempt_at_ms
+from worker.outcome import (
+    Failure,
+    answered,
+    asked_ms,
+    failed,
+    next_attempt_at_ms,
+    timed_out,
+    unsent_outcome,
+)
 
 NOW_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
 AT_MOST_ONCE = Delivery.AT_MOST_ONCE

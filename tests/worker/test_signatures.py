@@ -131,6 +131,18 @@ async def test_it_counts_from_the_question_and_not_from_the_answer(read: Read) -
     assert read.signatures.header_lines(read.invocation()) is None
 
 
+async def test_a_last_secret_that_ends_signs_nothing_and_is_read_again(read: Read) -> None:
+    now_ms, invocation = read.store.clock.now_ms(), read.invocation()
+    read.signing.broken[ACCOUNT] = secret("a", now_ms + 60_000)
+    await read.signatures.read({ACCOUNT})
+    assert read.signatures.header_lines(invocation) is not None
+    read.store.clock.observe(1000 * (now_ms + 120_000))
+    assert read.signatures.header_lines(invocation) is None
+    assert read.signatures.missing([invocation]) == {ACCOUNT}
+    await read.signatures.read({ACCOUNT})
+    assert read.signatures.faults[ACCOUNT] == ("None of its signing secrets is good any more", "")
+
+
 async def test_what_is_held_is_read_anew_shard_by_shard(read: Read) -> None:
     held = [read.invocation(0, "a" * 8), *(read.invocation(1, "b" * 8) for _ in range(2))]
     read.holdings.add(held)
@@ -205,3 +217,13 @@ async def test_what_is_no_secret_holds_up_its_own_account_alone(
     faults = [each for each in told if each["event"] == "a signing secret cannot be used"]
     assert [each["account"] for each in faults] == ["acc_00_bad"]
     assert bad.attempt == 1
+
+
+async def test_of_an_account_that_was_deleted_nothing_is_held(scene: Scene) -> None:
+    scene.store.signing.gone.add(ACCOUNT)
+    async with playing(answering(answer())) as target:
+        scene.hand_out(url=target.url())
+        await scene.start()
+        await until(lambda: scene.store.signing.asked != [] and scene.held == 0)
+        await scene.stop()
+    assert (target.requests, scene.recorded, scene.claims.released) == ([], [], [])

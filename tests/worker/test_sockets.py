@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from worker.sockets import SocketBudget, budget_of, fires_at_once, is_out_of_ports, is_own_address
+from worker.sockets import SocketBudget, budget, fires_at_once, is_out_of_ports, is_own_address
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,10 @@ from worker.sockets import SocketBudget, budget_of, fires_at_once, is_out_of_por
     ],
 )
 def test_fires_and_their_second_attempts_fit_and_leave_room(
-    files: int, expected: SocketBudget
+    files: int, expected: SocketBudget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert budget_of(files) == expected
+    monkeypatch.setattr("resource.getrlimit", lambda which: (files, files))
+    assert budget() == expected
     assert expected.fires + expected.spares == expected.sockets
 
 

@@ -78,6 +78,13 @@ def test_what_fails_says_why() -> None:
     assert dict(span.attributes or {})["error.type"] == "no_answer"
 
 
+def test_what_cannot_be_signed_is_not_sent_and_not_traced() -> None:
+    traced, fired = Traced(1.0), invocation()
+    assert traced.traces.traced(lambda _: None)(fired) is None
+    traced.traces.ended(fired, COMPLETED, None)
+    assert traced.spans() == []
+
+
 def test_those_that_never_end_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.traces._MOST_OPEN", 2)
     traced = Traced(1.0)

@@ -102,3 +102,11 @@ async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
     await until(lambda: scene.claims.released == [unread])
     assert sealing_keys.missing == {LACKING}
     assert scene.worker.unreadables.counted[KEY] == 1
+
+
+async def test_accounts_that_are_damaged_are_told_and_counted(scene: Scene) -> None:
+    scene.claims.broken.append("acc_00_broken")
+    with capture_logs() as told:
+        await scene.start()
+        await until(lambda: scene.worker.unreadables.counted[ACCOUNT] == 1)
+    assert "acc_00_broken" in [each.get("account") for each in told]

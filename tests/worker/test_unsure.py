@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from tests.worker.firing import OK, Fired, fired, firer_for_tests, firing_at, invocation_of, leased
 from tests.worker.scripted import answer, answering, dying, playing, until
@@ -27,16 +26,15 @@ async def test_a_lease_that_may_have_ended_is_not_sent(lease_s: float) -> None:
     assert (target.requests, ended) == ([], [])
 
 
-async def test_what_was_postponed_is_sent_once_when_it_is_fired_again() -> None:
+async def test_the_connection_that_it_was_to_have_stays_for_the_next() -> None:
     unsure: list[Invocation] = []
-    async with firing_at(answering(answer()), unsure=unsure.append) as (target, firer):
-        invocation = leased(target.url(), 0)
-        firer.fire(invocation, lambda *_: pytest.fail("it was not sent"))
-        await until(lambda: unsure == [invocation])
-        invocation.lease_until_s = elapsed_s() + 60
-        result = await fired(firer, invocation)
-    assert (result.brief, result.invocation.attempt, len(unsure)) == (OK, 1, 1)
-    assert len(target.requests) == 1
+    async with firing_at(answering(answer(), answer()), unsure=unsure.append) as (target, firer):
+        await fired(firer, invocation_of(target.url()))
+        firer.fire(leased(target.url(), 0), lambda *_: pytest.fail("it was not sent"))
+        assert len(unsure) == 1
+        await until(lambda: firer.pool.idle_count == 1)
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+    assert (target.accepted, len(target.requests)) == (1, 2)
 
 
 async def test_what_was_sent_once_ends_instead_of_being_sent_again_under_an_ended_lease() -> None:

@@ -203,6 +203,19 @@ def test_what_is_known_of_a_whole_answer_is_not_taken_for_a_part_of_one() -> Non
     assert ends.noted == []
 
 
+def test_the_rest_goes_out_as_the_transport_takes_it_and_then_the_wire_is_used_again() -> None:
+    wire, _ = wired()
+    transport = FullTransport(wire)
+    wire.connection_made(cast("asyncio.Transport", transport))
+    ends = Ends()
+    wire.send(ends, REQUEST, False)
+    wire.resume_writing()
+    wire.resume_writing()
+    assert (transport.written, wire.has_sent_all) == (len(REQUEST), True)
+    wire.data_received(WHOLE)
+    assert ends.noted == [(200, "OK", True)]
+
+
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 10_000
 DONE = [(200, "OK", False)]
 

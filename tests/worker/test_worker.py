@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.elapsed import elapsed_s
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Stage
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import UnreadClaim
@@ -22,24 +22,6 @@ from tests.worker.scripted import Line, answer, answering, dying, playing, until
 from worker.worker import Worker, run_worker
 
 pytestmark = pytest.mark.usefixtures("quickly")
-
-
-async def test_an_unsure_lease_is_confirmed_before_its_request_is_sent(scene: Scene) -> None:
-    extended: list[list[Invocation]] = []
-
-    async def noting(line: Line) -> None:
-        await line.request()
-        extended.append(list(scene.claims.extended))
-        await line.say(answer())
-        await line.until_closed()
-
-    async with playing(noting) as target:
-        invocation = scene.hand_out(url=target.url(), lease_until_s=0.0)
-        await scene.start()
-        await until(lambda: scene.held == 0 and scene.recorded == [invocation])
-        await scene.stop()
-    assert extended == [[invocation]]
-    assert len(target.requests) == 1
 
 
 async def test_what_another_worker_has_by_now_is_neither_sent_nor_recorded(scene: Scene) -> None:
@@ -90,6 +72,7 @@ async def test_a_drain_gives_back_what_lies_in_the_wheel_shard_by_shard(scene: S
     given = [scene.in_the_wheel(shard) for shard in (0, 1, 0)]
     await scene.start()
     await until(lambda: scene.held == 3)
+    assert scene.worker.holdings.stages() == {Stage.TIMED: 3}
     await scene.stop()
     assert set(scene.claims.released) == set(given)
     assert (scene.held, scene.recorded, len(scene.store.left)) == (0, [], 1)
