@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
@@ -18,14 +20,18 @@ from api.bodies import ErrorBody
 from api.dashboard.routes import dashboard_router
 from api.errors import answered, on_exception
 from api.openapi.document import document
+from api.proxies import parsed
 from api.reading import end, header
 from api.service import HttpRequest, Service
+from scheduler.destinations import any_of, is_loopback
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.version import version
 
 _ROOMS = (public, schedule, batch, bulk, stats, signing)
-
+_HEALTH = ("/healthz", "/readyz")
+_DASHBOARD = "/dashboard"
+_PORT = re.compile(r":[0-9]*$")
 
 # Names the missing setting to operators whose proxy stands before the dashboard.
 _MISDIRECTED = JsonResponse(
@@ -51,6 +57,37 @@ def create_app(settings: Settings, store: Store | None = None) -> App:
     return app
 
 
+class Hosts:
+    """Under which names this API answers, against DNS rebinding: a site whose name leads to our
+    address could read a dashboard that answers under any name. The API itself needs a key.
+
+    The names in the settings, for all paths; or else, for the dashboard, the public address,
+    `localhost` and every literal address. Health is answered under any.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        names = settings.allowed_hosts or _names_of_its_own(settings)
+        self._prefix = "" if settings.allowed_hosts else _DASHBOARD
+        self._addresses = not settings.allowed_hosts
+        self._allowed = any_of(names)
+
+    def allows(self, host: str, path: str) -> bool:
+        """Whether this path is answered under this `host`, with or without a port."""
+        if self._allowed is None or not path.startswith(self._prefix) or path in _HEALTH:
+            return True
+        name = _PORT.sub("", host.lower()).removesuffix(".")
+        return self._allowed.fullmatch(name) is not None or (
+            self._addresses and parsed(name.strip("[]")) is not None
+        )
+
+
+def _names_of_its_own(settings: Settings) -> list[str]:
+    """Empty where the settings do not tell."""
+    if settings.public_url is not None:
+        return ["localhost", urlsplit(settings.public_url).hostname or ""]
+    return ["localhost"] if is_loopback(settings.host) else []
+
+
 class App(Litestar):
     """Litestar, which also counts each request, judges its Host, answers HEAD as GET, and creates
     schedules by itself.
@@ -64,6 +101,7 @@ class App(Litestar):
         super().__init__(handlers, state=state, request_class=HttpRequest, **options)
         _forget_paths(self)
         self._service = service
+        self._hosts = Hosts(service.settings)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -71,7 +109,7 @@ class App(Litestar):
             return
         service, method, path = self._service, scope["method"], scope["path"]
         status, began_s = 0, time.perf_counter()
-        if method == "HEAD" and not path.startswith("/dashboard"):
+        if method == "HEAD" and not path.startswith(_DASHBOARD):
             scope = {**scope, "method": "GET"}  # uvicorn sends no body all the same
 
         def noted(event: Message) -> Awaitable[None]:
@@ -81,7 +119,7 @@ class App(Litestar):
             return send(event)  # type: ignore[no-any-return]
 
         try:
-            if not service.hosts.allows((header(scope, b"host") or b"").decode("latin-1"), path):
+            if not self._hosts.allows((header(scope, b"host") or b"").decode("latin-1"), path):
                 await _MISDIRECTED(scope, receive, noted)
             elif method == "POST" and path == "/schedule":
                 await _create(service, scope, receive, noted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from api.limits import FOR_HEALTH, budgets
@@ -41,7 +41,9 @@ class Connections:
     def add(self, connection: Protocol, address: str) -> bool:
         """Whether it may ask for everything; if not, only for health. Give it back by `remove`."""
         ours = self._of.get(address, _Line())
-        if self._is_full(ours, address):
+        # All clients of a proxy of ours come from its address.
+        is_full = 0 < self._most_per_address <= len(ours)
+        if is_full and not is_trusted(address, self._trusted):
             admitted = self._made_room(ours)
         else:
             admitted = len(self._all) < self.most or self._made_room(self._all)
@@ -53,11 +55,6 @@ class Connections:
             if len(self._for_health) > FOR_HEALTH:
                 next(iter(self._for_health)).give_way()
         return admitted
-
-    def _is_full(self, ours: _Line, address: str) -> bool:
-        """Never, for a proxy of ours: all of its clients come from its address."""
-        most = self._most_per_address
-        return 0 < most <= len(ours) and not is_trusted(address, self._trusted)
 
     def remove(self, connection: Protocol, address: str) -> None:
         """Safe to repeat."""
@@ -129,4 +126,4 @@ class ConnectionLimits:
         self.idle_s = settings.idle_timeout_ms / 1000
         self.connections = Connections(settings)
         self.bodies, self.made = map(ByteBudget, budgets(settings))
-        self.rejected: dict[int, int] = {}  # by the status of the answer
+        self.rejected = Counter[int]()  # by the status of the answer

@@ -38,12 +38,11 @@ from scheduler.errors import (
 
 _log = structlog.get_logger()
 
-RETRY_AFTER_S = 1
 _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
 _WITHOUT_KEY = {"/schedule/cancel"}
 _CHALLENGE = {"www-authenticate": 'ApiKey realm="Postdate"'}
-RETRY = {"retry-after": str(RETRY_AFTER_S)}
+RETRY = {"retry-after": "1"}
 
 
 # Of each error, the first that fits: its status, the word that its refusals are counted under ("":
@@ -103,8 +102,6 @@ def _answer_to_our_own(error: Exception) -> JsonResponse:
             headers = headers | {"connection": "close"}
         case RateLimited() | TooManyScans():
             headers = {"retry-after": str(error.wait_s)}
-        case ClientDisconnected():
-            body = DetailedErrorBody(sentence, [FieldError("body", f"{sentence}.")])
         case Unreadable(key_id=""):
             status, headers = 500, {}
             body = ErrorBody("The stored data is damaged and cannot be read")

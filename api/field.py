@@ -38,10 +38,6 @@ TEXTS = JsonType(
 )
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
 class Field(msgspec.Struct, frozen=True):
     """All that is known of one field outside of the model.
 
@@ -59,7 +55,7 @@ class Field(msgspec.Struct, frozen=True):
     kind: JsonType = TEXT
     examples: list[Any] = []
     more: Schema = {}
-    show: Callable[[Any], Any] | None = _itself
+    show: Callable[[Any], Any] | None = lambda value: value
     shown: Schema = {}
     default: Any = None
     sets: Mapping[str, Any] = {}

@@ -47,11 +47,6 @@ class Http11(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.reject(self.rejection or NO_HTTP)
 
-    def is_without_version(self, data: bytes) -> bool:
-        """Whether the data ends the line of a request of HTTP/0.9, which has nothing else."""
-        version = self.parser.get_http_version()
-        return data.endswith(b"\n") and self.url != b"" and version in ("0.0", "0.9")
-
     def rejected(self, rejection: Rejection) -> Exception:
         """For a callback to raise."""
         self.rejection = rejection

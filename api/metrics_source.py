@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from api.connections import ConnectionLimits
-from api.service import Service
+from api.service import PATIENCE_S, Service
 from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
 from scheduler.errors import StoreError, StoreReplaced
@@ -18,7 +18,6 @@ from scheduler.store.operators.census import WINDOW_MS, WINDOWS, Figures
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import PERSISTENCE, ServerStatus
 
-_PATIENCE_S = 2.0
 _KEPT_S = 5.0
 # The share of what a worker can fire that it is given, and is late with nothing.
 _BUSY = 0.7
@@ -50,7 +49,7 @@ class ApiSource:
             return
         self._looked_s, self._seen = now_s, None
         with suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 store = self._service.store
                 figures, workers = await store.census.look(), await store.workers.all()
                 now_ms = store.clock.now_ms()
@@ -61,11 +60,10 @@ class ApiSource:
         if self._service.draining:
             return "This process is about to end."
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await self._service.store.ping()
+            await self._service.reach_store()
         except StoreReplaced as error:
             return f"{error}."
-        except (StoreError, TimeoutError):
+        except StoreError:
             return "The store cannot be reached."
         return None
 

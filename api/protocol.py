@@ -27,7 +27,6 @@ from api.rejection import (
     HEAD_TOO_LARGE,
     PIPELINE_FULL,
     TARGET_TOO_LONG,
-    UNKNOWN_VERSION,
     Rejection,
 )
 
@@ -103,16 +102,14 @@ class Protocol(Http11):
         self._piece_bytes = len(piece)
         self.parse(piece)
         if self.part is not ReadState.NONE and self.rejection is None:
-            self._count(piece)
+            self._count()
 
-    def _count(self, piece: bytes) -> None:
+    def _count(self) -> None:
         """Of a request that has not come whole yet."""
         self._began_s = self._began_s or self.loop.time()
         self._fed_bytes += self._piece_bytes
         self._framing_bytes += self._piece_bytes
-        if self.part is ReadState.HEAD and self.is_without_version(piece):
-            self.reject(UNKNOWN_VERSION)
-        elif self.part is ReadState.HEAD and (fault := self._head_fault()) is not None:
+        if self.part is ReadState.HEAD and (fault := self._head_fault()) is not None:
             self.reject(fault)
         elif self._is_framing_too_large():
             self.reject(HEAD_TOO_LARGE)
@@ -267,8 +264,7 @@ class Protocol(Http11):
     # Rejecting
 
     def reject(self, rejection: Rejection) -> None:
-        rejected = self._guard.rejected
-        rejected[rejection.status] = rejected.get(rejection.status, 0) + 1
+        self._guard.rejected[rejection.status] += 1
         super().reject(rejection)
 
     def end(self, rejection: Rejection) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from api.bodies import ErrorBody, HealthBody
 from api.errors import RETRY
 from api.query import read_query
 from api.service import HttpRequest, service_of
-from scheduler.errors import NotFound, StoreUnavailable
+from scheduler.errors import NotFound
 
-_PATIENCE_S = 2.0
 _STATIC = Path(__file__).parent / "static"
 _ASSETS = {
     "swagger-ui-bundle.js": "swagger-ui/swagger-ui-bundle.js",
@@ -101,11 +99,7 @@ async def readyz(request: HttpRequest) -> JsonResponse:
     service = service_of(request)
     if service.draining:
         return JsonResponse(503, ErrorBody("The service is draining"), RETRY)
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            await service.store.ping()
-    except TimeoutError:
-        raise StoreUnavailable("The store does not answer.") from None
+    await service.reach_store()
     return JsonResponse(200, HealthBody("ready"))
 
 

@@ -111,8 +111,7 @@ def end(scope: Scope) -> None:
     noted = cast("dict[str, Any]", scope)
     if _MADE in noted:
         noted[BUDGET].give_back(noted.pop(_MADE))
-    connection = _connection_of(scope)
-    if connection is not None:
+    if (connection := _connection_of(scope)) is not None:
         connection.request_ended()
 
 
@@ -123,8 +122,7 @@ def _connection_of(scope: Scope) -> Any:
 
 def forget_body(scope: Scope) -> None:
     """Drops the body of this request while its answer waits for its turn. Safe to repeat."""
-    connection = _connection_of(scope)
-    if connection is not None:
+    if (connection := _connection_of(scope)) is not None:
         connection.forget_body()
 
 

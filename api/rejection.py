@@ -14,8 +14,6 @@ from api.bodies import DetailedErrorBody, ErrorBody
 from api.limits import MAX_TARGET_BYTES
 from scheduler.errors import FieldError
 
-_RETRY_AFTER_S = 1
-
 _Headers = Sequence[tuple[bytes, bytes]]
 
 # The grammar allows commas in names, but a proxy may have joined two lines with one.
@@ -43,7 +41,7 @@ class Rejection(NamedTuple):
             "connection: close",
         ]
         if self.status in (429, 503):
-            lines.append(f"retry-after: {_RETRY_AFTER_S}")
+            lines.append("retry-after: 1")
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
 

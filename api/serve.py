@@ -44,11 +44,10 @@ def serve(
 ) -> None:
     """Serve the API until SIGTERM, SIGINT or EOF on `parent_fd`, then drain and return.
 
-    Draining: /readyz answers 503, no new connection is accepted, requests in flight finish,
-    for ten seconds at most. A second signal ends it at once. `parent_fd` is the read end of a
-    pipe whose other end the parent holds: it breaks when the parent dies, however it dies.
-    `listeners` are sockets that listen; they are closed at the end. `on_ready` is called once
-    requests are accepted and the store is open; until then they are answered 503.
+    Draining: /readyz answers 503, no new connection is accepted, requests in flight finish, for ten
+    seconds at most. A second signal ends it at once. `parent_fd` is the read end of a pipe that the
+    parent holds. The `listeners` are closed at the end. `on_ready` is called once requests are
+    accepted and the store is open; until then they are answered 503.
 
     Raises StoreMisconfigured if the store answers but cannot be used.
     """

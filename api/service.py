@@ -16,7 +16,6 @@ import structlog
 from litestar import Request
 from litestar.datastructures import MultiDict, State
 
-from api.hosts import Hosts
 from api.refusals import Refusals
 from api.rules import Rules
 from metrics.families import Histogram
@@ -35,6 +34,9 @@ from scheduler.store.server.failures import Unreachable, reason_of
 from scheduler.version import version
 
 _log = structlog.get_logger()
+
+# How long a store may take to answer one that asks only whether it does.
+PATIENCE_S = 2.0
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
@@ -90,16 +92,13 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.requests: dict[tuple[str, str, int], int] = {}
-        self.durations_s: dict[str, Histogram] = {}
+        self.durations_s = defaultdict[str, Histogram](lambda: Histogram(_DURATION_S))
         self.refused: dict[str, int] = {}
 
     def note(self, route: str, method: str, status: int, duration_s: float) -> None:
         of = (route, method if method in _METHODS else "other", status)
         self.requests[of] = self.requests.get(of, 0) + 1
-        durations_s = self.durations_s.get(route)
-        if durations_s is None:
-            durations_s = self.durations_s[route] = Histogram(_DURATION_S)
-        durations_s.note(duration_s)
+        self.durations_s[route].note(duration_s)
 
     def refuse(self, reason: str, count: int = 1) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + count
@@ -115,7 +114,6 @@ class Service:
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
         self.settings = settings
         self.rules = Rules.of(settings)
-        self.hosts = Hosts(settings)
         self.refusals = Refusals()
         self.tally = RequestMetrics()
         self.outage = Outage()
@@ -126,17 +124,21 @@ class Service:
         self.on_opened: Callable[[], None] = lambda: None
         self._unreachable = Unreachable(settings)
         self._process_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._store = store
-
-    @property
-    def opened(self) -> Store | None:
-        return self._store
+        self.opened = store
 
     @property
     def store(self) -> Store:
-        if self._store is None:
+        if self.opened is None:
             raise StoreUnavailable("The store is not open yet.")
-        return self._store
+        return self.opened
+
+    async def reach_store(self) -> None:
+        """Raises StoreError unless the store answers soon."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self.store.ping()
+        except TimeoutError:
+            raise StoreUnavailable("The store does not answer.") from None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -144,7 +146,8 @@ class Service:
 
         Starts even if the store cannot be reached: then it answers 503 and goes on trying.
         """
-        if self.opened is not None:
+        given = self.opened
+        if given is not None:
             yield
             return
         at_work = asyncio.create_task(self._open_and_beat(opened=await self._opened()))
@@ -152,8 +155,8 @@ class Service:
             yield
         finally:
             await _stop(at_work)
-            if self._store is not None:
-                await self._store.aclose()
+            if self.opened is not None:
+                await self.opened.aclose()
 
     async def _open_and_beat(self, *, opened: bool) -> None:
         """Opens the store if it is not open, and writes heartbeats from then on."""
@@ -182,7 +185,7 @@ class Service:
 
     async def _opened(self) -> bool:
         try:
-            self._store = await Store.open(self.settings)
+            self.opened = await Store.open(self.settings)
         except StoreMisconfigured as error:
             self.on_misconfigured(error)
             return False
@@ -190,7 +193,7 @@ class Service:
             self._unreachable.note(error)
             return False
         self._unreachable.end()
-        self._store.log_opened(self.settings, role="api", version=version())
+        self.opened.log_opened(self.settings, role="api", version=version())
         return True
 
     async def _keep_opening(self) -> None:

@@ -17,7 +17,6 @@ from scheduler.models import SigningSecret
 from scheduler.settings import DAY_MS
 from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 
-_KEEP_MS = DAY_MS
 _ROTATION = Object(["keepFor"])
 
 
@@ -44,7 +43,7 @@ async def rotate_secret(request: HttpRequest) -> JsonResponse:
 def parse_rotation(data: bytes) -> int:
     """How long the secrets before are to stay good (ms). Raises InvalidRequest."""
     findings = Findings()
-    keep_ms = _KEEP_MS
+    keep_ms = DAY_MS
     for name, text in _ROTATION.members(data, findings).items():
         try:
             keep_ms = kept(read(text, TEXT.decode, TEXT.fault))
@@ -56,7 +55,7 @@ def parse_rotation(data: bytes) -> int:
 
 def kept(text: str | None) -> int:
     """How long, in ms. Raises ValueError with a sentence."""
-    keep_ms = _KEEP_MS if text is None else duration(text)
+    keep_ms = DAY_MS if text is None else duration(text)
     if keep_ms > LONGEST_KEEP_MS:
         raise ValueError(f"It may be at most {LONGEST_KEEP_MS // DAY_MS} days.")
     return keep_ms

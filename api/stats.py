@@ -18,8 +18,6 @@ from scheduler.models import LogStatus
 from scheduler.settings import DAY_MS
 from scheduler.store.log.logs import LogQuery
 
-DEFAULT_PERIOD_MS = 30 * DAY_MS
-
 _MINUTE_MS = 60_000
 _CLOCK_TOLERANCE_MS = 100
 
@@ -68,7 +66,7 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
             message = "It may not be in the future unless to is given."
             raise invalid([FieldError("from", message)])
     if from_ms is None:
-        from_ms = -((DEFAULT_PERIOD_MS - to_ms) // _MINUTE_MS) * _MINUTE_MS
+        from_ms = -((30 * DAY_MS - to_ms) // _MINUTE_MS) * _MINUTE_MS
     return from_ms, to_ms
 
 

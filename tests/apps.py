@@ -7,7 +7,7 @@ import functools
 
 from litestar.datastructures import State
 
-from api.app import App, create_app
+from api.app import App, Hosts, create_app
 from api.service import Service
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -27,7 +27,7 @@ def app_of_a_fork(settings: Settings, store: Store | None = None) -> App:
 def _serving(app: App, settings: Settings, store: Store | None) -> App:
     service = Service(settings, store)
     app.state = State({"service": service, "document": app.state.document})
-    app._service = service
+    app._service, app._hosts = service, Hosts(settings)
     return app
 
 

@@ -19,9 +19,8 @@ from api.openapi.operations import (
     SCHEDULE_ID,
     Operation,
 )
-from api.query import Parameter
 
-_REF = "#/components/schemas/{name}"
+_REFS = "#/components/schemas/"
 _DESCRIPTION = """\
 An HTTP request with a future date on it: `POST /schedule` now, and the call goes out at
 `triggerAt`. A schedule costs one credit; cancelling it gives the credit back.
@@ -156,7 +155,10 @@ def document(routes: Iterable[object], version: str) -> Schema:
         "paths": paths,
         "components": {
             "schemas": _schemas(),
-            "responses": {error.name: _error_response(error) for error in _ALL_ERRORS},
+            "responses": {
+                error.name: _response(error.when, error.body, {**_RATE_HEADERS, **error.headers})
+                for error in _ALL_ERRORS
+            },
             "headers": _HEADERS,
             "securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}},
         },
@@ -176,7 +178,10 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     operation = OPERATIONS[str(handler.operation_id)]
     tag = _TAG_OF.get(path.split("/")[1], _HEALTH)
     errors = {*operation.errors, *(_PUBLIC_ERRORS if tag == _HEALTH else _KEYED_ERRORS)}
-    parameters = list(map(_query_parameter, operation.query))
+    parameters: list[Schema] = [
+        {"name": name, "in": "query", "schema": schema, "description": description}
+        for name, _, schema, description in operation.query
+    ]
     if operation.once:
         parameters.insert(0, IDEMPOTENCY_KEY)
         errors.add(422)
@@ -198,23 +203,9 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     if tag == _HEALTH:
         described["security"] = []
     for status in sorted(errors):
-        described["responses"][str(status)] = {
-            "$ref": f"#/components/responses/{_error(handler, status).name}"
-        }
+        error = _OWN_ERRORS.get((str(handler.operation_id), status), _ERRORS[status])
+        described["responses"][str(status)] = {"$ref": f"#/components/responses/{error.name}"}
     return described
-
-
-def _error(handler: HTTPRouteHandler, status: int) -> _Error:
-    return _OWN_ERRORS.get((str(handler.operation_id), status), _ERRORS[status])
-
-
-def _query_parameter(parameter: Parameter) -> Schema:
-    return {
-        "name": parameter.name,
-        "in": "query",
-        "schema": parameter.schema,
-        "description": parameter.description,
-    }
 
 
 def _success(operation: Operation, tag: str, status: int) -> Schema:
@@ -224,17 +215,13 @@ def _success(operation: Operation, tag: str, status: int) -> Schema:
     return _response("Done." if status == 200 else "Created.", operation.answer, headers)
 
 
-def _error_response(error: _Error) -> Schema:
-    return _response(error.when, error.body, {**_RATE_HEADERS, **error.headers})
-
-
 def _response(description: str, body: type, headers: Schema) -> Schema:
     content = {"application/json": {"schema": _ref(body.__name__)}}
     return {"description": description, "headers": headers, "content": content}
 
 
 def _ref(name: str) -> Schema:
-    return {"$ref": _REF.format(name=name)}
+    return {"$ref": f"{_REFS}{name}"}
 
 
 def _schemas() -> Schema:
@@ -242,7 +229,7 @@ def _schemas() -> Schema:
     errors = {error.body for error in _ALL_ERRORS}
     items = {item for each in _ITEMS.values() for item in each}
     described = sorted(answers | errors | items, key=lambda body: body.__name__)
-    _, found = msgspec.json.schema_components(described, ref_template=_REF)
+    _, found = msgspec.json.schema_components(described, ref_template=_REFS + "{name}")
     for body, either in _ITEMS.items():
         refs = [_ref(item.__name__) for item in either]
         found[body.__name__]["properties"]["schedules"]["items"] = {"anyOf": refs}

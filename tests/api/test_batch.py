@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import httpx
@@ -119,6 +120,19 @@ async def test_an_item_is_bounded_as_a_request_of_its_own_is(api: Api, settings:
         "error": f"schedules[1]: {message}",
         "details": [{"field": "schedules[1]", "message": message}],
     }
+
+
+async def test_a_flood_of_items_or_of_fields_is_refused_before_it_is_read(api: Api) -> None:
+    for body, field in (
+        (b'{"schedules":[' + b"1," * 1_000_000 + b"1]}", "schedules"),
+        (b"{" + b",".join(b'"f%d":1' % n for n in range(200_000)) + b"}", "f0"),
+    ):
+        tracemalloc.start()
+        answer = await api.client.post("/schedule/batch", content=body)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert bad_fields(answer) == [field]
+        assert peak_bytes < 8 * len(body)
 
 
 @pytest.mark.parametrize("bad", [{f"f{n}": 1 for n in range(9)}, {}])

@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from api.hosts import Hosts
+from api.app import Hosts
 from scheduler.settings import Settings, from_environment
 from scheduler.store import Store
 from tests.api.conftest import Api

@@ -11,10 +11,8 @@ from api.metrics_source import workers_wanted
     ("overdue", "coming", "wanted"),
     [
         (0, [], 1),
-        (0, [0, 0, 0], 1),
         (0, [0, 0, 21_000], 1),  # 700 a second is what one worker does with ease
         (0, [0, 0, 21_001], 2),  # the wave is a minute away
-        (0, [21_000, 21_000, 21_000], 1),
         (21_000, [21_000, 0, 0], 2),  # a backlog beside what comes anyway
         (2_100_000, [0], 100),
     ],
