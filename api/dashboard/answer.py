@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,23 +31,16 @@ _NOT_KEPT = [(b"cache-control", b"no-store")]
 _PACKED_FROM_BYTES = 1000
 _PACKING_LEVEL = 4
 
-# The id of the side panel.
-PANEL = "panel"
 
-
+@dataclass(slots=True)
 class Raw:
     """A status, headers and a body, sent as they are; an ASGI app, as the API's `Answer` is.
     `packed` is the same body in gzip, where it is kept."""
 
-    __slots__ = ("body", "headers", "packed", "status")
-
-    def __init__(
-        self, status: int, body: bytes, headers: list[tuple[bytes, bytes]], packed: bytes = b""
-    ) -> None:
-        self.status = status
-        self.body = body
-        self.headers = headers
-        self.packed = packed
+    status: int
+    body: bytes
+    headers: list[tuple[bytes, bytes]]
+    packed: bytes = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, coding = self._packed(scope)
@@ -102,7 +96,7 @@ def is_htmx(request: HttpRequest) -> bool:
 
 def is_for_panel(request: HttpRequest) -> bool:
     """Whether the answer is shown in the side panel of a page."""
-    return request.headers.get("hx-target") == PANEL
+    return request.headers.get("hx-target") == "panel"
 
 
 def redirect(request: HttpRequest, path: str, *, as_a_whole: bool = False) -> Raw:

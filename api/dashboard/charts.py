@@ -58,8 +58,6 @@ FIRST = "1h"
 
 
 class Rectangle(NamedTuple):
-    """A rectangle of a column: what it stands for, and where."""
-
     kind: str
     y: float
     height: float
@@ -118,7 +116,6 @@ class Axis(NamedTuple):
         return round(100 * (ms - self.from_ms) / (self.to_ms - self.from_ms), 3)
 
     def words(self, index: int) -> str:
-        """The time of a column, to the day or the minute."""
         at = self.zone.local(self.from_ms + index * self.step_ms)
         if self.step_ms >= DAY_MS:
             return f"{at:%b} {at.day}"
@@ -164,7 +161,12 @@ def stacked(
     for index, values in enumerate(rows):
         pairs = zip(kinds, values, strict=True)
         words = ", ".join(f"{value:,} {kind.label}" for kind, value in pairs if value)
-        parts = _stack(kinds, values, height, ceiling)
+        parts, y = [], float(height - _BOTTOM)
+        for kind, value in zip(kinds, values, strict=True):
+            if value:  # something is seen of whatever there is
+                tall = max(_LEAST_PIXELS, (height - _BOTTOM - _TOP) * value / ceiling)
+                y -= tall
+                parts.append(Rectangle(kind.name, round(max(y, 0.0), 1), round(tall, 1)))
         columns.append(_column(axis, index, parts, words, [f"{value:,}" for value in values]))
     headings = [kind.label for kind in kinds]
     now = axis.part(now_ms) if axis.from_ms <= now_ms < axis.to_ms else None
@@ -224,19 +226,6 @@ def _column(axis: Axis, index: int, parts: list[Rectangle], words: str, cells: l
         at_ms=at_ms,
         to_ms=at_ms + axis.step_ms,
     )
-
-
-def _stack(
-    kinds: Sequence[Layer], values: Sequence[int], height: int, ceiling: int
-) -> list[Rectangle]:
-    """Something is seen of whatever there is."""
-    parts, y = [], float(height - _BOTTOM)
-    for kind, value in zip(kinds, values, strict=True):
-        if value:
-            tall = max(_LEAST_PIXELS, (height - _BOTTOM - _TOP) * value / ceiling)
-            y -= tall
-            parts.append(Rectangle(kind.name, round(max(y, 0.0), 1), round(tall, 1)))
-    return parts
 
 
 def _counts(highest: int, height: int) -> tuple[int, list[Mark]]:

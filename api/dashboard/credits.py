@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from litestar import get
 
@@ -21,14 +20,6 @@ _HEIGHT = 130
 _DAYS_DRAWN = 30
 # From which part of what may be stored on it is a warning, and an alarm.
 _STORED_SHARES = (0.8, 0.95)
-
-
-class Spending(NamedTuple):
-    """Less what came back; a day begins when it does in UTC, a week on Monday."""
-
-    today: int
-    week: int
-    month: int
 
 
 @get("/credits")
@@ -57,17 +48,16 @@ async def credits_page(request: HttpRequest) -> Raw:
     )
 
 
-def spending(days: Sequence[Movements], now_ms: int) -> Spending:
+def spending(days: Sequence[Movements], now_ms: int) -> list[int]:
+    """Of today, this week and this month, less what came back; a day begins when it does in UTC,
+    a week on Monday."""
     today_ms = now_ms // DAY_MS * DAY_MS
     today = UTC.local(now_ms)
     starts = (today_ms, today_ms - today.weekday() * DAY_MS, today_ms - (today.day - 1) * DAY_MS)
-    return Spending(
-        *(sum(d.spent - d.refunded for d in days if d.day_ms >= start) for start in starts)
-    )
+    return [sum(d.spent - d.refunded for d in days if d.day_ms >= start) for start in starts]
 
 
 def drawn(days: Sequence[Movements], now_ms: int) -> Chart:
-    """The spending of each of the last days."""
     axis = Axis(now_ms // DAY_MS * DAY_MS - (_DAYS_DRAWN - 1) * DAY_MS, DAY_MS, _DAYS_DRAWN, UTC)
     spent = {each.day_ms: each.spent for each in days}
     values = [spent.get(axis.from_ms + i * DAY_MS, 0) for i in range(axis.columns)]

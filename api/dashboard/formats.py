@@ -65,9 +65,7 @@ def _element(ms: float, shown: str) -> str:
 
 def lateness(ms: float | None) -> str:
     """A quantile of lateness: the bound of the bucket that it lies in."""
-    if ms is None:
-        return _NOTHING
-    return f"≤ {duration(max(ms, 1))}"
+    return _NOTHING if ms is None else f"≤ {duration(max(ms, 1))}"
 
 
 def late(ms: float | None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from litestar import get, post
 from litestar.params import FromPath
 
+from api import proxies
 from api.dashboard import passwords
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import judge_origin, read_form, written
@@ -18,7 +19,6 @@ from api.dashboard.session import (
     Viewer,
     back,
     back_cookie,
-    client_address,
     end_session,
     our_page,
     session_cookie,
@@ -50,7 +50,8 @@ async def sign_in(request: HttpRequest) -> Raw:
     judge_origin(request)
     form = await read_form(request)
     email, password = form.get("email", ""), form.get("password", "")
-    store, address = service_of(request).store, client_address(request)
+    store, trusted = service_of(request).store, service_of(request).settings.trusted_proxies
+    address = proxies.address_of(proxies.client_address(request.scope, trusted))
     wait_s = await store.users.attempt(email, address)
     if wait_s:
         fault = f"Too many attempts. Try again in {-(-wait_s // 60)} minutes."
@@ -167,7 +168,6 @@ async def _show(
 
 @post("/zone")
 async def choose_zone(request: HttpRequest) -> Raw:
-    """Keeps the browser's time zone in a cookie, and goes back to where it was made."""
     _, form = await written(request, even_suspended=True)
     zone = zone_named(form.get("zone", "")) or UTC
     there = our_page(form.get("back", "")) or ROOT

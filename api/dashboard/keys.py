@@ -43,7 +43,6 @@ async def create_key(request: HttpRequest) -> Raw:
 
 @get("/keys/{key_id:str}/deactivate")
 async def ask(request: HttpRequest, key_id: FromPath[str]) -> Raw:
-    """Asks whether it is meant; the other answer is to go back."""
     key = await _own_key(request, await signed_in(request), key_id)
     return page(request, "deactivate_key.html", key=key)
 
@@ -58,7 +57,6 @@ async def deactivate(request: HttpRequest, key_id: FromPath[str]) -> Raw:
 
 @get("/signing/rotate")
 async def ask_to_rotate(request: HttpRequest) -> Raw:
-    """Asks whether the earlier secrets are to end at once; the other answer is to go back."""
     viewer = await signed_in(request)
     live = await service_of(request).store.signing.secrets(viewer.account_id)
     return page(request, "rotate_at_once.html", secrets=live)
@@ -96,7 +94,6 @@ async def _own_key(request: HttpRequest, viewer: Viewer, key_id: str) -> ApiKey:
 
 
 async def _show(request: HttpRequest, viewer: Viewer, status: int = 200, **shown: Any) -> Raw:
-    """The page, with what came of a form."""
     store = service_of(request).store
     keys = await store.api_keys.of_account(viewer.account_id)
     nothing = {"name": "", "fault": None, "made": None, "value": None, "not_rotated": None}

@@ -90,7 +90,6 @@ async def overview_page(request: HttpRequest) -> Raw:
 
 
 async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
-    """The largest groups among the latest failures of a day."""
     query = LogQuery(
         status=LogStatus.FAILED, from_ms=now_ms - DAY_MS, to_ms=now_ms + 60_000, limit=_PER_PAGE
     )

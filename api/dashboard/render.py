@@ -13,9 +13,9 @@ from litestar import get
 from litestar.params import FromPath
 
 from api.dashboard import formats
-from api.dashboard.answer import Raw, html, is_for_panel, is_htmx
+from api.dashboard.answer import Raw, html, is_for_panel
 from api.dashboard.csrf import masked_token
-from api.dashboard.session import Viewer, base_url, here, zone_of
+from api.dashboard.session import Viewer, asks_for_news, base_url, here, zone_of
 from api.service import HttpRequest
 from scheduler.errors import NotFound
 from scheduler.times import format_iso8601
@@ -78,10 +78,9 @@ def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any
 
 
 def sentence(request: HttpRequest, status: int, title: str, text: str) -> Raw:
-    """A page of one sentence. htmx gets its words alone, the side panel an article to close."""
-    boosted = request.headers.get("hx-boosted") == "true"
-    name = "sentence_part.html" if is_htmx(request) and not boosted else "sentence.html"
-    name = "requests/sentence.html" if is_for_panel(request) else name
+    """A page of one sentence; for a part of a page, and the side panel, an article to close."""
+    is_part = is_for_panel(request) or asks_for_news(request)
+    name = "requests/sentence.html" if is_part else "sentence.html"
     may_repeat = status >= 500 and request.method == "GET"
     return page(request, name, status=status, title=title, text=text, may_repeat=may_repeat)
 

@@ -22,18 +22,7 @@ from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, Stor
 
 _log = structlog.get_logger()
 
-_PAGES = (
-    holder,
-    overview,
-    listing,
-    composer,
-    bulk,
-    entry,
-    keys,
-    credits,
-    system,
-)
-# The title of the page of an error.
+_PAGES = (holder, overview, listing, composer, bulk, entry, keys, credits, system)
 _TITLES = {
     400: "That is not valid",
     402: "No credits left",

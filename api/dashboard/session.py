@@ -58,7 +58,6 @@ async def signed_in(request: HttpRequest) -> Viewer:
 
 
 async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:
-    """To another page, which shows these words, once."""
     await service_of(request).store.sessions.say(viewer.session, words)
     return redirect(request, path)
 
@@ -69,7 +68,6 @@ async def _session(request: HttpRequest) -> Session | None:
 
 
 def zone_of(request: HttpRequest) -> Zone:
-    """The time zone that this browser is shown times in."""
     return zone_named(request.cookies.get("postdate_zone", "")) or UTC
 
 
@@ -113,7 +111,6 @@ def session_cookie(request: HttpRequest, secret: str) -> str:
 
 
 async def end_session(request: HttpRequest) -> None:
-    """Closes the session that this browser had, before it is given another one."""
     session = await _session(request)
     if session is not None:
         await service_of(request).store.sessions.close(session)
@@ -145,12 +142,6 @@ def base_url(request: HttpRequest) -> str:
 def is_https(request: HttpRequest) -> bool:
     """Whether browsers come over TLS, to us or to a proxy before us."""
     return proxies.is_https(request.scope, service_of(request).settings)
-
-
-def client_address(request: HttpRequest) -> str:
-    """The address by which attempts to sign in are counted."""
-    trusted = service_of(request).settings.trusted_proxies
-    return proxies.address_of(proxies.client_address(request.scope, trusted))
 
 
 def asks_for_news(request: HttpRequest) -> bool:

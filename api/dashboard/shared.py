@@ -46,7 +46,6 @@ class Shared:
         return result
 
     def _forget(self, now_s: float) -> None:
-        """Makes room, at most once a second."""
         if now_s < self._swept_s + 1.0:
             return
         self._swept_s = now_s

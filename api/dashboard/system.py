@@ -124,11 +124,7 @@ async def _accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], i
         "accounts", _ACCOUNTS_GOOD_FOR_S, lambda: store.accounts.some(_MOST_SEARCHED)
     )
     part = wanted.lower()
-    found = [
-        each
-        for each in every
-        if part in each.name.lower() or part in each.account_id or part in each.email.lower()
-    ]
+    found = [a for a in every if part in f"{a.name} {a.account_id} {a.email}".lower()]
     if not found:
         with contextlib.suppress(NotFound):
             found = [await store.accounts.find(wanted)]

@@ -13,13 +13,10 @@ from api.dashboard.shared import shared_by
 from api.dashboard.zones import Zone
 from api.service import HttpRequest, service_of
 from scheduler.rollups import lateness_quantile_ms
-from scheduler.store import Store
 from scheduler.store.log.overview import AccountSnapshot, ChartRange, Series
 
 
 class Picture(NamedTuple):
-    """A stretch of time: its past, its due schedules, and the account's present state."""
-
     stretch: ChartRange
     series: Series
     due: list[int]
@@ -41,7 +38,6 @@ class Picture(NamedTuple):
         return lateness_quantile_ms(histogram, share)
 
     def activity(self, zone: Zone, height: int) -> Chart:
-        """Completed, failed and waiting, on one another."""
         points = self.series.points
         kinds = [
             Layer("failed", "failed", [point.failed for point in points]),
@@ -79,17 +75,16 @@ class Picture(NamedTuple):
 
 
 async def picture_of(request: HttpRequest, viewer: Viewer, stretch: ChartRange) -> Picture:
-    """The same for all who look at the same moment."""
     store, account_id = service_of(request).store, viewer.account_id
     good_for_s = 1.0 if stretch.step_ms <= MINUTE_MS else 4.0
     shared = shared_by(request)
+
+    async def read() -> tuple[Series, list[int]]:
+        series = await store.overview.past(account_id, stretch)
+        return series, await store.overview.forecast(account_id, stretch)
+
     (series, due), pulse = await asyncio.gather(
-        shared.get((account_id, stretch), good_for_s, lambda: _read(store, account_id, stretch)),
+        shared.get((account_id, stretch), good_for_s, read),
         shared.get((account_id, "pulse"), 1.0, lambda: store.overview.pulse(account_id)),
     )
     return Picture(stretch, series, due, pulse)
-
-
-async def _read(store: Store, account_id: str, stretch: ChartRange) -> tuple[Series, list[int]]:
-    series = await store.overview.past(account_id, stretch)
-    return series, await store.overview.forecast(account_id, stretch)

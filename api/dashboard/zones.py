@@ -18,8 +18,6 @@ _WITH_ZONE = re.compile(r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)$")
 
 
 class Zone(NamedTuple):
-    """A zone of the IANA database."""
-
     name: str
     rules: tzinfo
 

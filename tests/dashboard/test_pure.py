@@ -258,7 +258,7 @@ def test_bars_stay_in_their_chart_and_every_gridline_has_its_label(highest: int)
 def test_a_week_begins_on_monday_and_a_month_on_its_first() -> None:
     today_ms = NOW_MS // DAY_MS * DAY_MS  # a Saturday, the 21st
     days = [Movements(today_ms - n * DAY_MS, 0, 10, 1) for n in range(30)]
-    assert spending(days, NOW_MS) == (9, 6 * 9, 21 * 9)
+    assert spending(days, NOW_MS) == [9, 6 * 9, 21 * 9]
     chart = drawn(days[:3], NOW_MS)
     assert [len(column.parts) for column in chart.columns] == [0] * 27 + [1] * 3
 

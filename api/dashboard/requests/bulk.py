@@ -37,11 +37,8 @@ _PATIENCE_S = 5.0
 _MOST_REPLAYED_BYTES = 32 * 1024 * 1024
 
 
-class BulkPage(NamedTuple):
-    """A portion of the schedules to act on, and the cursor of the next portion."""
-
-    ids: list[str]
-    rest: str | None = None
+# A portion of the schedules to act on, and the cursor of the next portion.
+Portion = tuple[list[str], str | None]
 
 
 class Done(NamedTuple):
@@ -83,21 +80,20 @@ async def bulk(request: HttpRequest) -> Raw:
     if action is None:
         raise invalid([FieldError("action", "There is no such action.")])
     if not form.get("confirmed"):
-        selection = await _selected(store, viewer, form, wanted, form.get("rest"))
-        return await _ask(request, viewer, wanted, selection, form)
-    selection = BulkPage(_named(form), form.get("rest") or None)
+        portion = await _selected(store, viewer, form, wanted, form.get("rest"))
+        return await _ask(request, viewer, wanted, portion, form)
+    ids, rest = _named(form), form.get("rest") or None
     try:
-        ids = selection.ids
         done = await action.act(request, viewer, form, ids) if ids else Done(0, Counter())
     except InvalidRequest as refusal:
         fault = " ".join(each.message for each in refusal.details)
-        return await _ask(request, viewer, wanted, selection, form, fault=fault)
+        return await _ask(request, viewer, wanted, (ids, rest), form, fault=fault)
     done = done.after(_count(form, "done"), _count(form, "refused"))
-    if selection.rest:
+    if rest:
         there_ms = _there_ms(request, form) if name == "move" else None
-        rest = await _selected(store, viewer, form, wanted, selection.rest, there_ms)
-        if rest.ids or rest.rest:
-            return await _ask(request, viewer, wanted, rest, form, done=done)
+        portion = await _selected(store, viewer, form, wanted, rest, there_ms)
+        if any(portion):
+            return await _ask(request, viewer, wanted, portion, form, done=done)
     return await redirect_saying(request, viewer, done.words(action.done), wanted.address())
 
 
@@ -126,10 +122,10 @@ async def _selected(
     wanted: Filter,
     rest: str | None,
     there_ms: int | None = None,
-) -> BulkPage:
+) -> Portion:
     """The ids that were chosen, or the next of all that match, but for those that are there."""
     if form.get("scope") != "matching":
-        return BulkPage(_named(form))
+        return _named(form), None
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _PATIENCE_S
     query = _matching(wanted, form["action"], rest or None, store.clock.now_ms())
@@ -139,11 +135,11 @@ async def _selected(
         rows = await searched(store, viewer.account_id, query)
         found += [each.schedule_id for each in rows.entries if each.at_ms != there_ms]
         if rows.next is None:
-            return BulkPage(list(dict.fromkeys(found)))
+            return list(dict.fromkeys(found)), None
         query = query._replace(cursor=rows.next)
         if rows.wait_ms:
             await asyncio.sleep(min(rows.wait_ms / 1000, until_s - loop.time()))
-    return BulkPage(list(dict.fromkeys(found)), query.cursor)
+    return list(dict.fromkeys(found)), query.cursor
 
 
 def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> LogQuery:
@@ -160,14 +156,14 @@ async def _ask(
     request: HttpRequest,
     viewer: Viewer,
     wanted: Filter,
-    selection: BulkPage,
+    portion: Portion,
     form: Form,
     *,
     done: Done | None = None,
     fault: str | None = None,
 ) -> Raw:
     """Whether it is meant; once that was said, the rest goes on by itself, a portion at a time."""
-    store, ids = service_of(request).store, selection.ids
+    store, (ids, rest) = service_of(request).store, portion
     some = await asyncio.gather(*(_read(store, viewer.account_id, each) for each in ids[:_SHOWN]))
     return page(
         request,
@@ -178,7 +174,7 @@ async def _ask(
         action=_ACTIONS[form["action"]],
         ids=ids,
         some=[each for each in some if each is not None],
-        rest=selection.rest,
+        rest=rest,
         done=done,
         fault=fault,
     )

@@ -52,7 +52,6 @@ class Bar(NamedTuple):
 
 
 def waterfall(outcome: Outcome | None) -> list[Bar]:
-    """A bar for each phase that is known."""
     if outcome is None or outcome.phases is None:
         return []
     found = ((name, kind, getattr(outcome.phases, field)) for field, name, kind in _PHASES)
@@ -262,7 +261,6 @@ async def _done(request: HttpRequest, viewer: Viewer, schedule_id: str, words: s
 
 
 async def _refused(request: HttpRequest, viewer: Viewer, schedule_id: str, why: Exception) -> Raw:
-    """The request as it stands, and why it was not changed."""
     fault = str(why).rstrip(".") + "."
     return await show(request, viewer, schedule_id, status=status_of(why), fault=fault)
 

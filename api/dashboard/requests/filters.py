@@ -35,7 +35,6 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        """Whether entries are looked through one by one."""
         return bool(self.q or self.answer)
 
     @property
@@ -66,7 +65,6 @@ class Filter(NamedTuple):
         return ADDRESS + path + (f"?{urlencode(pairs)}" if pairs else "")
 
     def stretch(self, now_ms: int, zone: Zone) -> ChartRange:
-        """The period of the chart above the list."""
         if self.when or not self.has_times:
             return stretch_of(self.when or FIRST, now_ms, zone)
         to_ms = self.to_ms if self.to_ms is not None else max(now_ms, (self.from_ms or 0) + DAY_MS)

@@ -69,7 +69,6 @@ class Listing(NamedTuple):
 
     @property
     def refused_ms(self) -> int:
-        """How long to wait, if neither side was looked through."""
         waits_ms = [each.refused_ms for each in self._sides]
         return max(waits_ms) if all(waits_ms) else 0
 

@@ -40,20 +40,13 @@
     badge.textContent = trouble ? `${trouble} ${age} ago, trying on` : silent ? `No answer for ${age}, trying on` : `Live · ${age} ago`;
   }
 
-  function lose(words) {
-    if (!trouble) {
-      announce(`${words}. The page may be old.`);
+  // Without words there is contact.
+  function contact(words = "") {
+    if (Boolean(trouble) !== Boolean(words)) {
+      announce(words ? `${words}. The page may be old.` : "In contact again.");
     }
     trouble = words;
-    tell();
-  }
-
-  function regain() {
-    if (trouble) {
-      announce("In contact again.");
-    }
-    trouble = "";
-    heard = performance.now();
+    heard = trouble ? heard : performance.now();
     tell();
   }
 
@@ -110,7 +103,7 @@
 
   function failed(element, words, request) {
     if (isLive(element)) {
-      lose(words.startsWith("The store") ? "Store lost" : "Lost contact");
+      contact(words.startsWith("The store") ? "Store lost" : "Lost contact");
     } else {
       alarm(words, element.isConnected ? () => repeat(element, request?.triggeringEvent?.submitter) : null);
     }
@@ -132,14 +125,14 @@
     } else if (isLive(element)) {
       if (xhr.status >= 400) {
         event.detail.shouldSwap = false;
-        lose("Lost contact");
+        contact("Lost contact");
       } else {
-        regain();
+        contact();
       }
     } else if (xhr.status >= 200) {
       // Contact alone does not make done what failed; who goes on has read of it.
       alarm();
-      regain();
+      contact();
     }
   });
 
