@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -17,7 +19,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
 from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 __all__ = ["CONTENT_TYPE", "Histogram", "Metric", "counter", "gauge", "histogram", "text"]
 
@@ -73,17 +77,8 @@ def histogram(
 
 def text(family: Metric) -> bytes:
     """One family in Prometheus' text format."""
-    return generate_latest(_One(family))
-
-
-class _One(Collector):
-    """Families are written one by one: all together would hold up the event loop."""
-
-    def __init__(self, family: Metric) -> None:
-        self._family = family
-
-    def collect(self) -> Iterable[Metric]:
-        return (self._family,)
+    # One by one: all families together would hold up the event loop.
+    return generate_latest(cast("Collector", SimpleNamespace(collect=lambda: (family,))))
 
 
 def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Values) -> Metric:

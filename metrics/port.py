@@ -20,7 +20,6 @@ from metrics.common import LoopLag
 from metrics.families import CONTENT_TYPE, Metric, text
 from scheduler.settings import Settings
 
-MAX_HEAD_BYTES = 8 * 1024
 # From the connection to the last byte of the answer that the client has read.
 LIMIT_S = 5.0
 _MOST_AT_ONCE = 16
@@ -35,7 +34,7 @@ _NOT_OURS = (
     "cannot be listened on; everything works but metrics and health, until it is free."
     " POSTDATE_METRICS_PORT chooses another one, 0 none"
 )
-_REQUEST_LINE = re.compile(rb"([A-Z]+) ([^ ?]+)\S* HTTP/1\.[01]\r\n")
+_REQUEST_LINE = re.compile(rb"(GET|HEAD) ([^ ?]+)\S* HTTP/1\.[01]\r\n")
 _log = structlog.get_logger(__name__)
 
 
@@ -127,7 +126,7 @@ class MetricsPort:
     async def _serve(self, connection: socket.socket) -> None:
         """A request, its answer, the end; a body is not waited for."""
         try:
-            reader, writer = await asyncio.open_connection(sock=connection, limit=MAX_HEAD_BYTES)
+            reader, writer = await asyncio.open_connection(sock=connection)
         except OSError:
             connection.close()
             return
@@ -145,12 +144,10 @@ class MetricsPort:
         try:
             request = _REQUEST_LINE.match(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
-            return _answer(431, b"The head is too large.\n")
+            request = None
         if request is None:
-            return _answer(400, b"This is no HTTP request.\n")
+            return _answer(400, b"Only short GET and HEAD requests are answered here.\n")
         method, path = request.groups()
-        if method not in (b"GET", b"HEAD"):
-            return _answer(405, b"GET and HEAD are what is answered here.\n")
         answer = await self._answer(path.decode("latin-1"))
         return answer if method == b"GET" else answer[: answer.index(b"\r\n\r\n") + 4]
 

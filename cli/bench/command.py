@@ -16,7 +16,6 @@ from scheduler.errors import PostdateError
 
 if TYPE_CHECKING:
     from cli.bench.sizing import SizingReport
-    from cli.bench.stage import Measured
 
 
 @click.command(name="bench")
@@ -68,6 +67,7 @@ def bench_command(
     set_up_logging("warning", as_json=as_json)
     raise_limit()
     try:
+        import msgspec
         import uvloop
 
         found = uvloop.run(_measure(directory, redis_url, seconds, rate))
@@ -75,32 +75,28 @@ def bench_command(
         fail(str(error), as_json=as_json)
     except (asyncio.CancelledError, KeyboardInterrupt):
         fail("Ended before it was done.", as_json=as_json)
-    from cli.bench import sizing
+    from cli.bench.sizing import as_text
 
-    show(sizing.as_json(*found), sizing.as_text(*found), as_json=as_json)
+    show(msgspec.to_builtins(found), as_text(found), as_json=as_json)
 
 
-def _forget_settings(*but: str) -> None:
+def _forget_settings(but: str | None) -> None:
     """Neither this process nor its children may read the caller's settings."""
     for name in [name for name in os.environ if name.startswith("POSTDATE_")]:
-        if name not in but:
+        if name != but:
             del os.environ[name]
     os.environ["POSTDATE_LOG_LEVEL"] = "error"  # they warn of each hold
 
 
 async def _measure(
     directory: Path, redis_url: str | None, seconds: float, rate: float
-) -> tuple[SizingReport, Measured]:
+) -> SizingReport:
     from cli.bench.rounds import ROUNDS, rounds
     from cli.bench.sizing import findings
     from cli.bench.stage import given_store, own_store, staged
 
-    if redis_url is None:
-        _forget_settings()
-        store = own_store(directory)
-    else:
-        _forget_settings("POSTDATE_WAIT_REPLICAS")
-        store = given_store(redis_url)
+    _forget_settings(but="POSTDATE_WAIT_REPLICAS" if redis_url else None)
+    store = given_store(redis_url) if redis_url else own_store(directory)
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -111,4 +107,4 @@ async def _measure(
             done.append(each)
             if sys.stderr.isatty():
                 click.echo(f"\rround {len(done)} of {ROUNDS}", nl=len(done) == ROUNDS, err=True)
-    return findings(done, os.cpu_count() or 1, rate), measured
+    return findings(done, os.cpu_count() or 1, rate)

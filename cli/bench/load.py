@@ -9,12 +9,12 @@ import re
 import time
 from collections.abc import Sequence
 from itertools import cycle
-from typing import NamedTuple, cast
+from typing import cast
 
 from cli.port import Port
 from scheduler.errors import PostdateError
 from scheduler.models import Request
-from scheduler.times import format_iso8601, parse_iso8601
+from scheduler.times import format_iso8601
 
 CONNECTIONS = 64
 # For the last answers.
@@ -87,34 +87,23 @@ async def _send(
     return accepted
 
 
-class TimedArrival(NamedTuple):
-    """When a request was complete, and the triggerAt that it carries."""
-
-    at_ns: int
-    due: bytes
-
-    @property
-    def late_ms(self) -> float:
-        return self.at_ns / 1e6 - parse_iso8601(self.due.decode())
-
-
 class LoadTarget:
-    """Answers 200, and notes when each request was complete. This process is idle meanwhile."""
+    """Answers 200, and notes when each request was complete (ns since the Unix epoch), and its
+    triggerAt. This process is idle meanwhile."""
 
     def __init__(self) -> None:
-        self.arrivals: list[TimedArrival] = []
+        self.arrivals: list[tuple[int, bytes]] = []
         self._wanted = 0
         self._all_came = asyncio.Event()
         self._server: asyncio.Server | None = None
         self.url = ""
 
-    async def listen(self) -> str:
+    async def listen(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: _Connection(self), "127.0.0.1", 0, backlog=_BACKLOG
         )
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
-        return self.url
 
     def close(self) -> None:
         if self._server is not None:
@@ -125,13 +114,13 @@ class LoadTarget:
         self._wanted = count
         self._all_came.clear()
 
-    async def all_came(self) -> list[TimedArrival]:
+    async def all_came(self) -> list[tuple[int, bytes]]:
         """Waits for the expected number; returns the arrivals in order."""
         await self._all_came.wait()
         return self.arrivals
 
     def took(self, due: bytes) -> None:
-        self.arrivals.append(TimedArrival(time.time_ns(), due))
+        self.arrivals.append((time.time_ns(), due))
         if len(self.arrivals) == self._wanted:
             self._all_came.set()
 

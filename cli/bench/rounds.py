@@ -4,15 +4,15 @@ machine drifts: compared figures are measured within seconds."""
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 from collections.abc import AsyncIterator
 from itertools import cycle
 from typing import NamedTuple
 
 from cli.bench.load import creating, load, stored_request
-from cli.bench.stage import Setup, Used
+from cli.bench.stage import Setup
 from scheduler.errors import PostdateError
+from scheduler.times import parse_iso8601
 
 ROUNDS = 5
 PROCESSES = ("client", "api", "store", "worker")
@@ -22,20 +22,19 @@ _POLL_S = 0.02
 _LEAST = 100
 _MOST_FIRED = 20_000
 _STORED_AT_ONCE = 1000
-_PUNCTUAL_RATES = (500, 100, 20)
 # Lateness is measured at a rate that leaves the worker idle most of the time.
 _EASY = 0.2
+_PUNCTUAL_RATES = (20, 500)
 _TRIES = 3
 
 
 class Measurement(NamedTuple):
-    """A part of a round: how many a second, CPU time of each (us) by process, the part of a core
-    that each process had (a store's servers: one of them), and the cores that others had."""
+    """A part of a round: how many a second, CPU time of each (us) by process, and the part of a
+    core that each process had (a store's servers: one of them)."""
 
     per_second: float
     each_us: dict[str, float]
     busy: dict[str, float]
-    others: float
 
 
 class Lateness(NamedTuple):
@@ -57,7 +56,7 @@ async def rounds(stage: Setup, seconds: float) -> AsyncIterator[Round]:
     `seconds` are for all rounds; storing the schedules comes on top. Raises PostdateError if
     a process dies or refuses its work.
     """
-    pids = stage.pids
+    pids = stage.api.pid, stage.worker.pid
     each_s = seconds / ROUNDS
     warm, _ = await _accept(stage, min(0.5, each_s))
     wanted = int(warm.per_second * each_s * _FIRE_SHARE)
@@ -67,7 +66,7 @@ async def rounds(stage: Setup, seconds: float) -> AsyncIterator[Round]:
         accept, bytes_each = await _accept(stage, each_s * _ACCEPT_SHARE)
         fired = await _fire(stage, count)
         late = await _be_punctual(stage, fired.per_second, each_s * _LATENESS_SHARE)
-        if stage.pids != pids:
+        if (stage.api.pid, stage.worker.pid) != pids:
             raise PostdateError("A process of the bench died while it was measured.")
         yield Round(accept, bytes_each, fired, late)
 
@@ -76,10 +75,10 @@ async def _accept(stage: Setup, seconds: float) -> tuple[Measurement, float]:
     """Also returns the memory that each of them takes while it waits."""
     due_ms = stage.store.clock.now_ms() + _FAR_MS
     before = await stage.store.system.spent()
-    began = await stage.used()
+    began = await stage.cpu_s()
     requests = [creating(key, due_ms) for key in stage.keys]
     accepted, took_s = await load(stage.port, requests, seconds)
-    ended = await stage.used()
+    ended = await stage.cpu_s()
     after = await stage.store.system.spent()
     grown_bytes = after.used_bytes - before.used_bytes
     stretch = _stretch(stage, began, ended, accepted, took_s)
@@ -92,18 +91,19 @@ async def _fire(stage: Setup, count: int) -> Measurement:
     now_ms = stage.store.clock.now_ms()
     await _store_all(stage, [now_ms] * count)
     stage.target.expect(count)
-    began = await stage.used()
+    began = await stage.cpu_s()
     await stage.store.hold.end()
     arrivals = await stage.target.all_came()
     await _recorded(stage)
-    ended = await stage.used()
-    took_s = (arrivals[-1].at_ns - arrivals[0].at_ns) / 1e9
+    ended = await stage.cpu_s()
+    took_s = (arrivals[-1][0] - arrivals[0][0]) / 1e9
     return _stretch(stage, began, ended, count, took_s)
 
 
 async def _be_punctual(stage: Setup, fires_per_second: float, seconds: float) -> Lateness:
-    """Evenly spread, at the highest of a few rates that is easy."""
-    rate = next((r for r in _PUNCTUAL_RATES if r <= fires_per_second * _EASY), _PUNCTUAL_RATES[-1])
+    """Evenly spread, at a rate that is easy."""
+    least, most = _PUNCTUAL_RATES
+    rate = min(most, max(least, int(fires_per_second * _EASY)))
     count = max(20, int(rate * seconds))
     ahead_ms = 300 + count
     for _ in range(_TRIES):
@@ -114,7 +114,7 @@ async def _be_punctual(stage: Setup, fires_per_second: float, seconds: float) ->
         arrivals = await stage.target.all_came()
         await _recorded(stage)
         if in_time:
-            late = [each.late_ms for each in arrivals]
+            late = [at_ns / 1e6 - parse_iso8601(due.decode()) for at_ns, due in arrivals]
             p = statistics.quantiles(late, n=100, method="inclusive")
             return Lateness(rate, p[49], p[98])
         ahead_ms *= 3
@@ -141,18 +141,14 @@ async def _recorded(stage: Setup) -> None:
             await asyncio.sleep(_POLL_S)
 
 
-def _stretch(stage: Setup, began: Used, ended: Used, count: int, took_s: float) -> Measurement:
+def _stretch(
+    stage: Setup, began: dict[str, float], ended: dict[str, float], count: int, took_s: float
+) -> Measurement:
     """CPU time is of the whole time between the two looks, the rate of `took_s` alone."""
-    elapsed_s = ended.at_s - began.at_s
-    spent_s = {name: getattr(ended, name) - getattr(began, name) for name in PROCESSES}
-    cores = os.cpu_count() or 1
-    idle_s = ended.idle - began.idle
-    here_s = sum(spent_s.values()) - spent_s["store"] * stage.measured.remote
-    others_s = cores * elapsed_s - idle_s - here_s if ended.idle else 0.0
+    spent_s = {name: ended[name] - began[name] for name in PROCESSES}
     a_server_s = spent_s | {"store": spent_s["store"] / stage.measured.servers}
     return Measurement(
         count / took_s,
         {name: max(0.0, each_s) * 1e6 / count for name, each_s in spent_s.items()},
         {name: min(1.0, max(0.0, each_s) / took_s) for name, each_s in a_server_s.items()},
-        max(0.0, others_s / elapsed_s),
     )

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from cli.bench.rounds import PROCESSES, Measurement, Round
-from cli.bench.stage import Measured
-from scheduler.settings import without_password
 
 # How full a process may be: above it requests are late, or wait.
 FULL = 0.7
@@ -27,10 +24,6 @@ class Figure(msgspec.Struct, frozen=True):
     least: float
     most: float
 
-    @property
-    def spread(self) -> float:
-        return (self.most - self.least) / self.median if self.median else 0.0
-
     @classmethod
     def of(cls, values: Iterable[float]) -> Figure:
         found = sorted(values)
@@ -39,13 +32,12 @@ class Figure(msgspec.Struct, frozen=True):
 
 class Carried(msgspec.Struct, frozen=True, rename="camel"):
     """How many a second, CPU time of each by process (0: unknown here), the part of a core that
-    each process had, the cores that others had, and the bottleneck: a process, "machine" where all
-    cores were in use, or "waiting"."""
+    each process had, and the bottleneck: a process, "machine" where these had all cores, or
+    "waiting"."""
 
     per_second: Figure
     cpu_us_each: dict[str, float]
     core_share: dict[str, float]
-    others_cores: float
     saturated: str
 
 
@@ -65,27 +57,23 @@ class Needed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SizingReport(msgspec.Struct, frozen=True, rename="camel"):
-    """As `--json` prints them. Read `noise` before you believe them."""
+    """As `--json` prints them."""
 
     rounds: int
     cores: int
-    noise: list[str]
     accept: Carried
     fire: Carried
     lateness: Punctual
     waiting_bytes_each: Figure
-    million_waiting_bytes: float
     needed: Needed
 
 
 def findings(done: Sequence[Round], cores: int, rate: float) -> SizingReport:
     accept = _carried([each.accept for each in done], cores)
     fire = _carried([each.fire for each in done], cores)
-    bytes_each = Figure.of(each.bytes_each for each in done)
     return SizingReport(
         len(done),
         cores,
-        _noise(accept, fire, cores),
         accept,
         fire,
         Punctual(
@@ -93,24 +81,9 @@ def findings(done: Sequence[Round], cores: int, rate: float) -> SizingReport:
             Figure.of(each.lateness.p50_ms for each in done),
             Figure.of(each.lateness.p99_ms for each in done),
         ),
-        bytes_each,
-        bytes_each.median * 1_000_000,
+        Figure.of(each.bytes_each for each in done),
         needed(accept, fire, rate),
     )
-
-
-def _noise(accept: Carried, fire: Carried, cores: int) -> list[str]:
-    noise = []
-    others = max(accept.others_cores, fire.others_cores)
-    if others > 0.1 * cores:
-        noise.append(
-            f"Other programs, or other guests of this machine, used {others:.1f} of its"
-            f" {cores} cores meanwhile: an idle one does better."
-        )
-    spread = max(accept.per_second.spread, fire.per_second.spread)
-    if spread > 0.3:
-        noise.append(f"The rounds differ by {100 * spread:.0f} %: compare ratios, not rates.")
-    return noise
 
 
 def needed(accept: Carried, fire: Carried, rate: float) -> Needed:
@@ -132,45 +105,29 @@ def alone(carried: Carried, process: str) -> float:
 
 def _carried(parts: Sequence[Measurement], cores: int) -> Carried:
     busy = {name: statistics.median(p.busy[name] for p in parts) for name in PROCESSES}
-    others = statistics.median(p.others for p in parts)
     return Carried(
         Figure.of(p.per_second for p in parts),
         {name: statistics.median(p.each_us[name] for p in parts) for name in PROCESSES},
         busy,
-        others,
-        _saturated(busy, others, cores),
+        _saturated(busy, cores),
     )
 
 
-def _saturated(busy: dict[str, float], others: float, cores: int) -> str:
+def _saturated(busy: dict[str, float], cores: int) -> str:
     busiest = max(busy, key=lambda name: busy[name])
     if busy[busiest] >= _SATURATED:
         return busiest
-    return "machine" if sum(busy.values()) + others >= _SATURATED * cores else "waiting"
+    return "machine" if sum(busy.values()) >= _SATURATED * cores else "waiting"
 
 
-def as_text(found: SizingReport, measured: Measured) -> str:
-    return "\n".join(
-        [
-            *(f"! {sentence}" for sentence in found.noise),
-            f"Medians of {found.rounds} rounds, and between what these lay. {_store(measured)}\n",
-            _figures(found),
-            _meaning(found),
-        ]
-    )
-
-
-def _store(measured: Measured) -> str:
-    if measured.own:
-        return "Accepted schedules were on disk before the answer."
-    servers = f", {measured.servers} servers" * (measured.servers > 1)
-    return f"The store was {without_password(measured.redis_url)} ({measured.version}{servers})."
-
-
-def _figures(found: SizingReport) -> str:
-    late, each = found.lateness.p99_ms, found.waiting_bytes_each
-    million_mib = found.million_waiting_bytes / 2**20
+def as_text(found: SizingReport) -> str:
+    late, each, need = found.lateness.p99_ms, found.waiting_bytes_each, found.needed
+    million_mib = each.median * 1_000_000 / 2**20
+    nodes = math.ceil(need.store_cores)
+    cluster = f" A server has one for its commands: a cluster of {nodes} nodes." * (nodes > 1)
     return f"""\
+Medians of {found.rounds} rounds, and between what these lay.
+
 accepted   {_rate(found.accept.per_second)}
            {_costs(found.accept, "client", "api", "store")}
            {_bottleneck(found.accept, found.cores)}
@@ -180,23 +137,12 @@ fired      {_rate(found.fire.per_second)}
 late       p50 {found.lateness.p50_ms.median:.1f} ms, p99 {late.median:.1f} ms \
 ({late.least:.1f} to {late.most:.1f}), at {found.lateness.per_second:.0f} a second
 memory     {each.median:,.0f} bytes for each that waits: {million_mib:,.0f} MiB a million
-"""
 
-
-def _meaning(found: SizingReport) -> str:
-    need = found.needed
-    nodes = math.ceil(need.store_cores)
-    cluster = f" A server has one for its commands: a cluster of {nodes} nodes." * (nodes > 1)
-    return f"""\
 With a core each an API process accepts {alone(found.accept, "api"):,.0f} a second, and a worker \
 fires {alone(found.fire, "worker"):,.0f}.
 For {need.per_second:,.0f} a second, accepted and fired, at {100 * FULL:.0f} % of each core: \
-{_count(need.api_processes, "API process", "API processes")}, {_count(need.workers, "worker")}, \
-{need.store_cores:.2f} cores of the store.{cluster}"""
-
-
-def as_json(found: SizingReport, measured: Measured) -> dict[str, Any]:
-    return {"store": measured.as_json(), **msgspec.to_builtins(found)}
+API processes: {need.api_processes:,}, workers: {need.workers:,}, cores of the store: \
+{need.store_cores:.2f}.{cluster}"""
 
 
 def _rate(figure: Figure) -> str:
@@ -215,10 +161,6 @@ def _bottleneck(carried: Carried, cores: int) -> str:
     share = f"{_NAMES[busiest]} had {100 * carried.core_share[busiest]:.0f} % of a core"
     what = {
         "machine": f"the machine, whose {cores} cores were all in use",
-        "waiting": "none, all waited for one another or the disk",
+        "waiting": "none, all waited for one another, the disk or other programs",
     }
     return f"saturated first: {what.get(carried.saturated, _NAMES[busiest])}; {share}"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

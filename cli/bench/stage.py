@@ -8,8 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, NamedTuple
 
 from cli.bench.load import LoadTarget
 from cli.children import Child, Children, TiedChild
@@ -30,34 +29,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Measured(NamedTuple):
-    """`remote`: it runs on another machine."""
+    """The store that is measured. The bench's own one has a `data_dir`."""
 
     redis_url: str
-    data_dir: Path = Path()
-    version: str = ""
+    data_dir: Path | None = None
     servers: int = 1
-    remote: bool = False
-
-    @property
-    def own(self) -> bool:
-        return not self.version
-
-    def as_json(self) -> dict[str, Any]:
-        if self.own:
-            return {"own": True}
-        url = without_password(self.redis_url)
-        return {"own": False, "url": url, "version": self.version, "servers": self.servers}
-
-
-class Used(NamedTuple):
-    """CPU seconds so far; `idle` of all cores. Off Linux all but client and store are 0."""
-
-    at_s: float
-    client: float
-    api: float
-    store: float
-    worker: float
-    idle: float
 
 
 class Setup(NamedTuple):
@@ -73,20 +49,14 @@ class Setup(NamedTuple):
     keys: list[str]
     firing: list[str]
 
-    async def used(self) -> Used:
-        return Used(
-            time.monotonic(),
-            time.process_time(),
-            _cpu_s(self.api),
-            (await self.store.system.spent()).cpu_s,
-            _cpu_s(self.worker),
-            _seconds("/proc/stat", 4),  # idle, and idle while the disk works
-        )
-
-    @property
-    def pids(self) -> tuple[int, int]:
-        """Of API and worker; they change if one of them dies."""
-        return self.api.pid, self.worker.pid
+    async def cpu_s(self) -> dict[str, float]:
+        """So far, of each process. Off Linux all but client and store are 0."""
+        return {
+            "client": time.process_time(),
+            "api": _cpu_s(self.api),
+            "store": (await self.store.system.spent()).cpu_s,
+            "worker": _cpu_s(self.worker),
+        }
 
 
 @asynccontextmanager
@@ -117,13 +87,7 @@ async def given_store(redis_url: str) -> AsyncIterator[Measured]:
             f"The store at {without_password(redis_url)} has accounts ({accounts:,}): only one"
             " without any is measured."
         )
-    host = urlsplit(redis_url).hostname
-    yield Measured(
-        redis_url,
-        version=servers[0].version,
-        servers=len(servers),
-        remote=host not in (None, "localhost", "127.0.0.1", "::1"),
-    )
+    yield Measured(redis_url, servers=len(servers))
 
 
 @asynccontextmanager
@@ -134,7 +98,7 @@ async def staged(measured: Measured) -> AsyncIterator[Setup]:
         stops.callback(port.free)
         settings = Settings(
             redis_url=measured.redis_url,
-            data_dir=measured.data_dir,
+            data_dir=measured.data_dir or Path(),
             host=port.address,
             port=port.number,
             metrics_port=0,
@@ -145,9 +109,13 @@ async def staged(measured: Measured) -> AsyncIterator[Setup]:
         # One account each; where there are several servers, one on each shard, and so on each.
         count = 1 if measured.servers == 1 else store.shards.count
         made: list[str] = []
-        if not measured.own:
+        if measured.data_dir is None:
             stops.push_async_callback(_remove, store, made)
-        waiting = await _accounts(store, "waiting", count, made)
+        for n in range(2 * count):
+            account = await store.accounts.create(
+                f"bench {n}", credits=_CREDITS, plan=Plan.UNLIMITED
+            )
+            made.append(account.account_id)
         api, worker = [
             TiedChild(name, role, settings, arguments=["--quiet-store"], port=at)
             for name, role, at in (("API", "api", port), ("worker", "worker", None))
@@ -159,8 +127,8 @@ async def staged(measured: Measured) -> AsyncIterator[Setup]:
             api,
             worker,
             LoadTarget(),
-            [(await store.api_keys.create(each, "bench"))[1] for each in waiting],
-            await _accounts(store, "firing", count, made),
+            [(await store.api_keys.create(each, "bench"))[1] for each in made[:count]],
+            made[count:],
         )
         children = Children()
         stops.push_async_callback(children.stop)
@@ -170,14 +138,6 @@ async def staged(measured: Measured) -> AsyncIterator[Setup]:
         yield stage
 
 
-async def _accounts(store: Store, name: str, count: int, made: list[str]) -> list[str]:
-    """Makes accounts, each on the shard that has the fewest, and adds them to `made`."""
-    for n in range(count):
-        account = await store.accounts.create(f"{name} {n}", credits=_CREDITS, plan=Plan.UNLIMITED)
-        made.append(account.account_id)
-    return made[-count:]
-
-
 async def _remove(store: Store, accounts: Sequence[str]) -> None:
     await store.hold.end()
     for each in accounts:
@@ -185,13 +145,9 @@ async def _remove(store: Store, accounts: Sequence[str]) -> None:
 
 
 def _cpu_s(child: Child) -> float:
-    return _seconds(f"/proc/{child.pid}/stat", 11)  # in user mode and in the kernel
-
-
-def _seconds(path: str, first: int) -> float:
-    """Two neighbouring fields of the file's line, behind the program's name; 0 off Linux."""
+    """In user mode and in the kernel: two fields behind the program's name; 0 off Linux."""
     try:
-        fields = Path(path).read_text().partition("\n")[0].rpartition(")")[2].split()
+        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[first]) + int(fields[first + 1])) / _TICKS
+    return (int(fields[11]) + int(fields[12])) / _TICKS
