@@ -182,7 +182,7 @@ def delete(context: Context, account: str, yes: bool) -> None:
     """
     if not yes:
         click.confirm(_warning(context, account), abort=True, err=True)
-    gone = with_store(context.settings, lambda store: store.deletion.delete(account))
+    gone = with_store(context.settings, lambda store: store.changes.delete(account))
     context.show(
         {"accountId": gone.account_id, "name": gone.name, "cancelled": gone.unended},
         f"{gone.account_id}  {gone.name}  deleted; {gone.unended:,} schedules were cancelled",

@@ -27,7 +27,7 @@ async def credits_page(request: HttpRequest) -> Raw:
     viewer = await signed_in(request)
     service = service_of(request)
     days, used = await asyncio.gather(
-        service.store.ledger.movements(viewer.account_id),
+        service.store.accounts.movements(viewer.account_id),
         service.store.accounts.stored_bytes(viewer.account_id),
     )
     now_ms = service.store.clock.now_ms()

@@ -141,7 +141,7 @@ async def staged(measured: Measured) -> AsyncIterator[Setup]:
 async def _remove(store: Store, accounts: Sequence[str]) -> None:
     await store.hold.end()
     for each in accounts:
-        await store.deletion.delete(each)
+        await store.changes.delete(each)
 
 
 def _cpu_s(child: Child) -> float:

@@ -7,7 +7,7 @@ import structlog
 from scheduler.errors import StoreError, StoreMisconfigured, StoreReplaced
 from scheduler.settings import Settings, without_password
 from scheduler.store import keys
-from scheduler.store.accounts.accounts import Accounts, Changes, Deletion, Ledger
+from scheduler.store.accounts.accounts import Accounts, Changes
 from scheduler.store.accounts.api_keys import ApiKeys
 from scheduler.store.accounts.sessions import Sessions, Users
 from scheduler.store.accounts.signing import Signing
@@ -53,11 +53,10 @@ class Store:
         )
         self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards, read_only=read_only)
-        self.accounts = Accounts(server, self.shards, kept)
+        self.accounts = Accounts(server, self.clock, self.shards, kept)
         rates = settings.rate_limits
         self.api_keys = ApiKeys(server, self.shards, self.accounts, rates)
         self.changes = Changes(server, self.accounts)
-        self.deletion = Deletion(server, self.accounts)
         scans = Scans(server)
         self.failed = Failed(server, self.clock, kept, scans)
         self.unended = Unended(server, scans)
@@ -74,7 +73,6 @@ class Store:
         self.sessions = Sessions(server, self.shards)
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
-        self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)

@@ -131,7 +131,7 @@ async def test_every_call_is_a_403_and_changes_nothing(api: Api) -> None:
 
 
 async def test_a_deleted_accounts_key_is_none(api: Api) -> None:
-    await api.store.deletion.delete(api.account_id)
+    await api.store.changes.delete(api.account_id)
     async with client_of(api.app, api.key) as client:
         answer = await client.get("/stats/remaining-credits")
     assert (answer.status_code, answer.json()) == (401, {"error": "Invalid or inactive API key"})

@@ -219,6 +219,6 @@ async def test_the_holder_of_a_suspended_account_may_look_and_sign_out(browser: 
 
 
 async def test_a_deleted_account_is_signed_out(browser: Browser) -> None:
-    await browser.store.deletion.delete(browser.account_id)
+    await browser.store.changes.delete(browser.account_id)
     answer = await browser.get("")
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in")

@@ -15,7 +15,7 @@ from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.lifecycle.create import CreateResult
 from scheduler.store.lifecycle.end_rows import Ack
-from scheduler.store.lifecycle.replays import ReplayPlan, asked_for
+from scheduler.store.lifecycle.replays import CreatePlan, asked_for
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.replicated import _TOUCH
@@ -186,12 +186,12 @@ async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     """All are read before, so that one script replays for all parties."""
     schedules, once = hall.store.schedules, Idempotency("a fourth", "of a fourth")
 
-    async def read(party: Party) -> ReplayPlan:
+    async def read(party: Party) -> CreatePlan:
         names = [party.dead, party.older, party.due]
         return asked_for(names, await schedules._read(party.account_id, names), made)
 
     async def replayed(party: Party, what: object) -> object:
-        if not isinstance(what, ReplayPlan):
+        if not isinstance(what, CreatePlan):
             return what
         return await schedules._replay(party.account_id, what, once, None)
 
@@ -274,7 +274,7 @@ OF_ACCOUNTS = [
     op(
         "delete account",
         "accounts/leave accounts/left accounts/free",
-        lambda h, p: h.store.deletion.delete(p.account_id),
+        lambda h, p: h.store.changes.delete(p.account_id),
     ),
     op("grant", "accounts/grant", lambda h, p: h.store.accounts.grant(p.account_id, 7)),
     op(

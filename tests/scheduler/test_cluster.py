@@ -80,7 +80,7 @@ async def test_the_dashboard_reads_and_signs_in_on_every_node(store: Store) -> N
         pulse = await store.overview.pulse(scene.account_id)
         series = await until_now(store, scene.account_id, LAST_HOUR)
         assert (pulse.waiting, series.completed) == (1, 1)
-        [today] = await store.ledger.movements(scene.account_id)
+        [today] = await store.accounts.movements(scene.account_id)
         assert (today.granted, today.spent) == (50, 2)
     assert len(await store.system.shards()) == SHARDS
     servers = await store.system.servers()

@@ -46,7 +46,7 @@ async def everything(store: Store) -> set[bytes]:
 
 async def test_nothing_of_it_is_left(scene: Scene) -> None:
     key, session, link = await furnished(scene)
-    gone = await scene.store.deletion.delete("first")
+    gone = await scene.store.changes.delete("first")
     assert (gone.account_id, gone.name, gone.unended) == (scene.account_id, "first", 3)
     assert await scene.store.api_keys.admit(key) is None
     assert await scene.store.sessions.find(session) is None
@@ -57,14 +57,14 @@ async def test_nothing_of_it_is_left(scene: Scene) -> None:
     assert await scene.store.check() == []
     for again in ("first", scene.account_id):
         with pytest.raises(NotFound):
-            await scene.store.deletion.delete(again)
+            await scene.store.changes.delete(again)
 
 
 async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
     key, session, link = await furnished(scene)
     waiting = await scene.create(MINUTE_MS)
     with cut_off(scene.store, 1), pytest.raises(StoreUnavailable):
-        await scene.store.deletion.delete("first")
+        await scene.store.changes.delete("first")
     store, account_id = scene.store, scene.account_id
     assert await store.api_keys.admit(key) is None
     assert await store.sessions.find(session) is None
@@ -95,8 +95,8 @@ async def test_what_is_cut_off_is_ended_by_the_same_call(scene: Scene, steps: in
     await scene.create(MINUTE_MS, account_id=before.account_id)
     await scene.store.api_keys.create(before.account_id, "key")
     with cut_off(scene.store, steps), pytest.raises(StoreUnavailable):
-        await scene.store.deletion.delete(before.account_id)
-    gone = await scene.store.deletion.delete(before.account_id)
+        await scene.store.changes.delete(before.account_id)
+    gone = await scene.store.changes.delete(before.account_id)
     assert (gone.name, gone.unended) == ("ada", 1)
     assert await scene.store.check() == []
     poor = await create(credits=0)
@@ -108,7 +108,7 @@ async def test_what_is_cut_off_is_ended_by_the_same_call(scene: Scene, steps: in
 async def test_what_is_being_fired_then_is_recorded_nowhere(scene: Scene) -> None:
     await scene.create()
     held = await scene.claim_one()
-    await scene.store.deletion.delete("first")
+    await scene.store.changes.delete("first")
     assert await scene.ack([held]) == [Verdict.HELD]
     await scene.release([held])
     assert await everything(scene.store) == set()

@@ -135,7 +135,7 @@ async def test_the_ledger_tells_what_moved_by_day(fake_scene: Scene) -> None:
     await fake_scene.clock.pass_ms(2 * 86_400_000)
     await store.accounts.grant(account_id, 7)
     await store.tick()
-    today, before = await store.ledger.movements(account_id)
+    today, before = await store.accounts.movements(account_id)
     assert today[1:] == (7, 0, 0)
     assert before[1:] == (100, 2, 1)
     assert today.change + before.change == await store.accounts.credits(account_id)

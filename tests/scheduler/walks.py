@@ -52,7 +52,7 @@ class Walk(NamedTuple):
 
 async def deleted_data(scene: Scene, count: int) -> Found:
     await scene.create_many(count, FAR_MS)
-    await scene.store.deletion.delete(scene.account_id)
+    await scene.store.changes.delete(scene.account_id)
     return await scene.redis.keys(scene.base + "*"), []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import structlog
@@ -41,11 +42,35 @@ _log = structlog.get_logger(__name__)
 _MOVEMENTS = ("granted", "refunded", *(f"{hour}{CREATED}" for hour in range(24)))
 
 
+class Deleted(NamedTuple):
+    """An account that was, and how many of its schedules had not ended."""
+
+    account_id: str
+    name: str
+    unended: int
+
+
+class Movements(NamedTuple):
+    """Credits that moved on one day (UTC), which begins at `day_ms`."""
+
+    day_ms: int
+    granted: int
+    spent: int
+    refunded: int
+
+    @property
+    def change(self) -> int:
+        return self.granted - self.spent + self.refunded
+
+
 class Accounts:
     """Makes, finds and pays into accounts."""
 
-    def __init__(self, server: Server, shards: Shards, retention: Retention) -> None:
+    def __init__(
+        self, server: Server, clock: StoreClock, shards: Shards, retention: Retention
+    ) -> None:
         self._server = server
+        self._clock = clock
         self._retention = retention
         self._shards = shards
 
@@ -147,6 +172,20 @@ class Accounts:
             raise TooMany("So many credits cannot be counted.")
         return await self.get(account_id)
 
+    async def movements(self, account_id: str) -> list[Movements]:
+        """The days on which something moved, the latest first, as far back as they are kept."""
+        today = self._clock.now_ms() // DAY_MS
+        days = range(today, today - self._retention.promised_log_ms // DAY_MS, -1)
+        base = keys.account(account_id)
+        replies = await self._server.reads(
+            [("HMGET", f"{base}{keys.DAY}{day}", *_MOVEMENTS) for day in days]
+        )
+        found = []
+        for day, reply in zip(days, replies, strict=True):
+            granted, refunded, *spent = (int(value or 0) for value in reply)
+            found.append(Movements(day * DAY_MS, granted, sum(spent), refunded))
+        return [each for each in found if each.granted or each.spent or each.refunded]
+
     async def _is_free(self, address: str, name: str) -> bool:
         """Whether an account of this name could have the address: a look before any is reserved."""
         holder, named = await self._server.reads(
@@ -217,48 +256,6 @@ class Changes:
             raise Taken(f"There is an account called {name!r} already.")
         return await self._accounts.get(account_id)
 
-    async def _settle(self, account_id: str) -> None:
-        """Frees the name that an account may have besides its own."""
-        account = keys.account(account_id) + keys.ACCOUNT
-        name, also = await self._server.read("HMGET", account, "name", "also")
-        if also is None:
-            return
-        if also != name:
-            await free(self._server, keys.NAME + also.decode(), account_id)
-        await self._server.write_until_answered(_UNSET, account, ("also", also))
-
-    async def _set(self, account_id: str, field: str, value: str) -> Account:
-        account = keys.account(account_id) + keys.ACCOUNT
-        done = await self._server.write_until_answered(_SET, account, (field, value))
-        return await self._found(account_id, done)
-
-    async def _suspend(self, account_id: str, suspended: int) -> Account:
-        shard, account = keys.parts(account_id)
-        what = (account, suspended)
-        done = await self._server.write_until_answered(_SUSPEND, keys.shard(shard), what)
-        return await self._found(account_id, done)
-
-    async def _found(self, account_id: str, done: Any) -> Account:
-        if not done:
-            raise NotFound(f"There is no account {account_id}.")
-        return await self._accounts.get(account_id)
-
-
-class Deleted(NamedTuple):
-    """An account that was, and how many of its schedules had not ended."""
-
-    account_id: str
-    name: str
-    unended: int
-
-
-class Deletion:
-    """Deletes accounts."""
-
-    def __init__(self, server: Server, accounts: Accounts) -> None:
-        self._server = server
-        self._accounts = accounts
-
     async def delete(self, name_or_id: str) -> Deleted:
         """Removes an account and all that it has, its waiting schedules unfired. Raises NotFound.
         Safe to repeat: after a failure the same call goes on; until then name and e-mail address
@@ -298,41 +295,30 @@ class Deletion:
             if names := [name for name in found if name != leaving]:
                 await self._server.call("UNLINK", *names)
 
+    async def _settle(self, account_id: str) -> None:
+        """Frees the name that an account may have besides its own."""
+        account = keys.account(account_id) + keys.ACCOUNT
+        name, also = await self._server.read("HMGET", account, "name", "also")
+        if also is None:
+            return
+        if also != name:
+            await free(self._server, keys.NAME + also.decode(), account_id)
+        await self._server.write_until_answered(_UNSET, account, ("also", also))
 
-class Movements(NamedTuple):
-    """Credits that moved on one day (UTC), which begins at `day_ms`."""
+    async def _set(self, account_id: str, field: str, value: str) -> Account:
+        account = keys.account(account_id) + keys.ACCOUNT
+        return await self._changed(account_id, _SET, account, (field, value))
 
-    day_ms: int
-    granted: int
-    spent: int
-    refunded: int
+    async def _suspend(self, account_id: str, suspended: int) -> Account:
+        shard, account = keys.parts(account_id)
+        return await self._changed(account_id, _SUSPEND, keys.shard(shard), (account, suspended))
 
-    @property
-    def change(self) -> int:
-        return self.granted - self.spent + self.refunded
-
-
-class Ledger:
-    """Reads what moved; the balance itself is the account's."""
-
-    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
-        self._server = server
-        self._clock = clock
-        self._days = retention.promised_log_ms // DAY_MS
-
-    async def movements(self, account_id: str) -> list[Movements]:
-        """The days on which something moved, the latest first, as far back as they are kept."""
-        today = self._clock.now_ms() // DAY_MS
-        days = range(today, today - self._days, -1)
-        base = keys.account(account_id)
-        replies = await self._server.reads(
-            [("HMGET", f"{base}{keys.DAY}{day}", *_MOVEMENTS) for day in days]
-        )
-        found = []
-        for day, reply in zip(days, replies, strict=True):
-            granted, refunded, *spent = (int(value or 0) for value in reply)
-            found.append(Movements(day * DAY_MS, granted, sum(spent), refunded))
-        return [each for each in found if each.granted or each.spent or each.refunded]
+    async def _changed(
+        self, account_id: str, script: Script, key: str, arguments: Sequence[Argument]
+    ) -> Account:
+        if not await self._server.write_until_answered(script, key, arguments):
+            raise NotFound(f"There is no account {account_id}.")
+        return await self._accounts.get(account_id)
 
 
 async def reserve(server: Server, key: str, account_id: str) -> str:

@@ -21,8 +21,8 @@ from scheduler.models import Idempotency, KnownKey, Plan, Rate, Request, Schedul
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_name
 from scheduler.store.lifecycle.replays import (
+    CreatePlan,
     Remake,
-    ReplayPlan,
     Replays,
     asked_for,
     cursor_until,
@@ -37,7 +37,9 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
-# Most that one script stores, as `_Group.weight` counts it: about 3 ms of the server.
+# What is asked for together, as the script takes it, and its weight.
+_Group = tuple[list[Argument], int]
+# Most that one script stores, by that weight: about 3 ms of the server.
 _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
 
@@ -63,13 +65,6 @@ class CreateResult(NamedTuple):
         if not count:
             raise InsufficientCredits
         return cls(made.schedule_ids[:count], made.repeated, made.note)
-
-
-class _Group(NamedTuple):
-    """Schedules of one account that were asked for together, as the script takes them."""
-
-    arguments: list[Argument]
-    weight: int
 
 
 class Schedules:
@@ -117,8 +112,8 @@ class Schedules:
         Raises InsufficientCredits only if not even one could be stored; QuotaExceeded if those that
         the credits reach for would be too much together.
         """
-        note = b"" if once is None else once.note
-        return CreateResult.of(await self._make(account_id, requests, once, note, now_ms))
+        what = CreatePlan(requests, b"" if once is None else once.note)
+        return CreateResult.of(await self._make(account_id, what, once, now_ms))
 
     async def create_by_key(
         self,
@@ -131,15 +126,15 @@ class Schedules:
         """`ApiKeys.admit` and `create_all` of one request, in one step. None if `admit` refuses the
         key: nothing was changed then. `on_rate` gets the standing of the account whose plan has a
         rate, before any error is raised."""
-        note = b"" if once is None else once.note
-        new, group = self._group("=" + key.sha256, [request], once, note, now_ms)
+        what = CreatePlan([request], b"" if once is None else once.note)
+        new, group = self._group("=" + key.sha256, what, once, now_ms)
         reply = await self._creator(key.shard).submit(group)
         if isinstance(reply, list):
             reply, *standing = reply
             on_rate(Rate(*standing))
         if reply[0] in _KEY_REFUSED:
             return None
-        return CreateResult.of(self._made(reply, new, note))
+        return CreateResult.of(self._made(reply, new, what.note))
 
     async def created_before(self, account_id: str, once: Idempotency) -> CreateResult | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
@@ -276,49 +271,42 @@ class Schedules:
     async def _replay(
         self,
         account_id: str,
-        what: ReplayPlan,
+        what: CreatePlan,
         once: Idempotency | None,
         now_ms: int | None,
         *,
         again: bool = False,
     ) -> Replays:
-        made = Made([], note=what.note)
-        if what.requests:
-            made = await self._make(
-                account_id, what.requests, once, what.note, now_ms, what.originals, again=again
-            )
-        return replays_of(made)
+        if not what.requests:
+            return replays_of(Made([], note=what.note))
+        return replays_of(await self._make(account_id, what, once, now_ms, again=again))
 
     async def _make(
         self,
         account_id: str,
-        requests: Sequence[Request],
+        what: CreatePlan,
         once: Idempotency | None,
-        note: bytes,
         now_ms: int | None,
-        originals: Sequence[str] = (),
         *,
         again: bool = False,
     ) -> Made:
-        """`originals`: of replays, what each is made of; `again`, also if that was replayed."""
         shard, account = keys.parts(account_id)
-        new, group = self._group(account, requests, once, note, now_ms, originals, again=again)
+        new, group = self._group(account, what, once, now_ms, again=again)
         reply = await self._creator(shard).submit(group)
-        return self._made(reply, new, note, account_id)
+        return self._made(reply, new, what.note, account_id)
 
     def _group(
         self,
         payer: str,
-        requests: Sequence[Request],
+        what: CreatePlan,
         once: Idempotency | None,
-        note: bytes,
         now_ms: int | None,
-        originals: Sequence[str] = (),
         *,
         again: bool = False,
     ) -> tuple[list[str], _Group]:
         """The new ids, and the group. `payer`: an account's local name, or an API key's "=" and
-        SHA-256."""
+        SHA-256; `again` replays also what was replayed before."""
+        requests, note, originals = what
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]
@@ -330,7 +318,7 @@ class Schedules:
             if originals:
                 arguments.append(ids.local(originals[place]))
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
-        return new, _Group(arguments, weight)
+        return new, (arguments, weight)
 
     def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
         """The script's reply to a group."""
@@ -346,14 +334,14 @@ class Schedules:
         return made
 
     def _new_creator(self, shard: int) -> Coalescer[_Group, Any]:
-        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group.weight)
+        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group[1])
 
     async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
         lasting = self._retention
         arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
         arguments += self._plans
-        for group in groups:
-            arguments += group.arguments
+        for asked, _ in groups:
+            arguments += asked
         now_us, replies = await self._server.repeated(
             lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
         )

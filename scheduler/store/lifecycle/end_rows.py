@@ -145,7 +145,7 @@ def _executed_group(
     failed, spread = len(acks) - completed, Counter(buckets)
     ended = ((Status.COMPLETED, completed), (Status.FAILED, failed))
     statuses = [status for status, count in ended if count]
-    account_id, urls = acks[0].invocation.account_id, _urls(acks)
+    account_id, urls = acks[0].invocation.account_id, {ack.invocation.request.url for ack in acks}
     head = _head(_STOPPED if sha1s else _FIRED, account_id, entries, statuses, urls)
     head += (completed, failed, response_ms, completed_bytes, failed_bytes, 2 * len(spread))
     head += (part for pair in spread.items() for part in pair)
@@ -169,7 +169,7 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         if answer is not None:
             answer = Answer(answer.content_type, answer.body[:BETWEEN_ATTEMPTS_BYTES])
         rows.append(b"" if answer is None else seal_said(answer, secrecy))
-    account_id, urls = acks[0].invocation.account_id, _urls(acks)
+    account_id, urls = acks[0].invocation.account_id, {ack.invocation.request.url for ack in acks}
     return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows
 
 
@@ -228,7 +228,3 @@ def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:
     if outcome.answer is not None:
         return place, seal_said(outcome.answer, secrecy)
     return () if retry is None else (place, b"")
-
-
-def _urls(acks: Sequence[Ack]) -> set[str]:
-    return {ack.invocation.request.url for ack in acks}

@@ -53,12 +53,12 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
-class ReplayPlan(NamedTuple):
-    """A call, as far as reading decides it: those to replay, their new requests, and the note."""
+class CreatePlan(NamedTuple):
+    """What to store: requests, the note of their once-key and, of replays, the original of each."""
 
-    originals: list[str]
-    requests: list[Request]
+    requests: Sequence[Request]
     note: bytes
+    originals: Sequence[str] = ()
 
 
 def asked_for(
@@ -66,14 +66,14 @@ def asked_for(
     found: Sequence[Schedule | Damaged | None],
     remake: Remake,
     next_cursor: str | None = None,
-) -> ReplayPlan:
+) -> CreatePlan:
     verdicts = bytes(map(_verdict, found))
     fine = [each for each in found if isinstance(each, Schedule) and _verdict(each) == Verdict.DONE]
     requests = list(map(remake, fine))
     due_ms = requests[0].trigger_at_ms if requests else 0
     packed = b"".join(map(ids.to_bytes, originals))
     note = _encode(_Note(packed, verdicts, due_ms, next_cursor))
-    return ReplayPlan([each.schedule_id for each in fine], requests, note)
+    return CreatePlan(requests, note, [each.schedule_id for each in fine])
 
 
 def _verdict(found: Schedule | Damaged | None) -> Verdict:
