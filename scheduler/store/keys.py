@@ -3,15 +3,6 @@
 All that belongs to one shard carries that shard's hash tag, so it lies in one Redis Cluster slot
 and one script can change it atomically. Scripts get a prefix from here as their key, and derive
 only the names below from it, which they spell `K.WAITING`. An id follows a name with a colon.
-
-Beside the shards, each in a slot of its own:
-
-    pd:meta                   HASH    number of shards, format, the store's id, the account that
-                                      `up` made, each key that sealed something
-    pd:workers, pd:apis       HASH    process -> when it was heard of, and what it said of itself
-    pd:name:<name>            STRING  an account's name, reserved -> the account's id
-    pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
-    pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail, address or both
 """
 
 from __future__ import annotations
@@ -28,12 +19,15 @@ _SLOT_BITS = 14
 _TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 ROOT = "pd:"  # with it every key begins
-META = ROOT + "meta"
-WORKERS = ROOT + "workers"
-APIS = ROOT + "apis"
-NAME = ROOT + "name:"
-EMAIL = ROOT + "email:"
-ATTEMPTS = ROOT + "attempts:"
+
+# Beside the shards, each in a slot of its own
+META = ROOT + "meta"  # HASH: number of shards, format, the store's id, the account that `up` made,
+# each key that sealed something
+WORKERS = ROOT + "workers"  # HASH: process -> when it was heard of, and what it said of itself
+APIS = ROOT + "apis"  # HASH: the same of APIs
+NAME = ROOT + "name:"  # <name>, STRING: an account's name, reserved -> the account's id
+EMAIL = ROOT + "email:"  # <email>, STRING: an e-mail address, reserved -> the account's id
+ATTEMPTS = ROOT + "attempts:"  # <whose>, STRING: sign-ins tried of late, by e-mail, address or both
 
 # Below a shard's prefix
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never

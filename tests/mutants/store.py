@@ -13,8 +13,10 @@ STORE = r"""
 +                 raise OutcomeUnknown(
 @ scheduler/store/server/server.py tests/api/test_rings.py
 # an error of the store keeps the frame that it went through
-- raise anew(reply)
-+ raise reply
+- self.way.heard(key, reply)
+-                 raise anew(reply)
++ self.way.heard(key, reply)
++                 raise reply
 @ scheduler/store/server/server.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
 # deleted_data: a piece is dropped
 - >= most or (found and cursor == b"0"):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.server.single import Single
+from scheduler.store.server.connection import Single
 from tests.scheduler.clocks import Clock, FakeClock, ServerClock, fakeredis_time
 from tests.scheduler.keyed import Stores
 from tests.scheduler.scene import Scene

@@ -18,8 +18,7 @@ from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.lifecycle.replays import CreatePlan, asked_for
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
-from scheduler.store.server.replicated import _TOUCH
-from scheduler.store.server.server import _READ
+from scheduler.store.server.server import _READ, _TOUCH
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party

@@ -23,7 +23,6 @@ NOT_NOW: list[Exception] = [
     exceptions.ResponseError("MISCONF Errors writing to the AOF file"),
     exceptions.ResponseError("BUSY Redis is busy running a script."),
     exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
-    exceptions.ConnectionError("Error 111 connecting to localhost:6379. Connection refused."),
 ]
 
 

@@ -14,9 +14,8 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable, Unreadable
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server import line
-from scheduler.store.server.connection import connect
+from scheduler.store.server.connection import Single, connect
 from scheduler.store.server.line import Line, Lines
-from scheduler.store.server.single import Single
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Scene, settled
 from tests.servers import DroppingProxy, ValkeyProcess, script, until_async

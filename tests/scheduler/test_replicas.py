@@ -15,7 +15,7 @@ from scheduler.models import Delivery, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server.line import Argument
-from scheduler.store.server.replicated import Replicated
+from scheduler.store.server.server import Replicated
 from tests.cluster import ask, port_of
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
@@ -24,7 +24,7 @@ from tests.servers import DEADLINE_S, ValkeyProcess, free_port, until, until_asy
 
 SYNC_AT_ONCE = {"repl-diskless-sync-delay": 0}
 Lag = Callable[[], AbstractContextManager[None]]
-_TIMEOUT = "scheduler.store.server.replicated._REPLICAS_TIMEOUT_MS"
+_TIMEOUT = "scheduler.store.server.server._REPLICAS_TIMEOUT_MS"
 
 
 @pytest.fixture(autouse=True)

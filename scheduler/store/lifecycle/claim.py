@@ -20,7 +20,7 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.line import PackedCommands
-from scheduler.store.server.replicated import Replicated
+from scheduler.store.server.server import Replicated
 from scheduler.store.stored import open_request, unpack_attempt
 from scheduler.store.verdict import Verdict
 

@@ -15,7 +15,6 @@ from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
 from scheduler.store.operators.damage import noting_damage, schedule_or_none, text
 from scheduler.store.operators.key_types import of_other_kinds
-from scheduler.store.operators.reservations import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
 from scheduler.store.operators.weights import Weights
 from scheduler.store.queries.reading import read_rows
@@ -27,6 +26,7 @@ _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
 # Of the log.
 _CHUNKS = 50
+_SCAN_COUNT = 500
 
 _CALLED = {
     keys.WAITING: "waiting schedules",
@@ -70,7 +70,7 @@ class _Look:
 
     async def all(self, shards: int) -> list[str]:
         """Each broken invariant once, though several ways lead to it."""
-        self._found += await of_other_kinds(self._server) + await misled(self._server)
+        self._found += await of_other_kinds(self._server) + await _misled(self._server)
         for shard in range(shards):
             for account_id in await self._accounts(shard):
                 await self._account(await self._owner(account_id))
@@ -104,7 +104,7 @@ class _Look:
         base, suspended = keys.account(account_id), False
         with self._noting(account_id, "its fields"):
             suspended = await self._server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
-        owner = Owner(account_id, await is_leaving(self._server, account_id), bool(suspended))
+        owner = Owner(account_id, await _is_leaving(self._server, account_id), bool(suspended))
         self._owners[base] = owner
         return owner
 
@@ -116,26 +116,23 @@ class _Look:
                 " it"
             )
             return
-        with self._noting(account_id, "its weight"):
-            await self._weights.begin(account_id)
-        with self._noting(account_id, "its fields"):
-            await self._names(account_id)
-        with self._noting(account_id, "its ledger"):
-            await self._ledger(account_id)
-        with self._noting(account_id, "its place among the accounts that are due"):
-            await self._head(account_id)
+        for what, look in (
+            ("its weight", self._weights.begin),
+            ("its fields", self._names),
+            ("its ledger", self._ledger),
+            ("its place among the accounts that are due", self._head),
+            ("its dead letters", self._letters),
+            ("its log", self._log),
+            ("its signing secrets", self._secrets),
+        ):
+            with self._noting(account_id, what):
+                await look(account_id)
         for place, called in _CALLED.items():
             with self._noting(account_id, f"its {called}"):
                 scan = "HSCAN" if place == keys.TRIED else "ZSCAN"
                 async for chunk in self._server.members(scan, owner.base + place, _CHUNK):
                     can_be = self._schedules_among(chunk, f"{account_id}: among its {called}")
                     await self._inspect(owner, can_be)
-        with self._noting(account_id, "its dead letters"):
-            await self._letters(account_id)
-        with self._noting(account_id, "its log"):
-            await self._log(account_id)
-        with self._noting(account_id, "its signing secrets"):
-            await self._secrets(account_id)
 
     async def _names(self, account_id: str) -> None:
         """Whether its name and e-mail address lead to it."""
@@ -294,3 +291,42 @@ async def _stands(
     )
     rows = zip(stored, *(places[n::5] for n in range(5)), strict=True)
     return time_us(time) / 1000, oldest, [[*fields, *row] for fields, *row in rows]
+
+
+async def _misled(server: Server) -> list[str]:
+    """A sentence for each reserved name or e-mail address that does not lead to its account."""
+    found: list[str] = []
+    for field, called, prefix in (
+        ("name", "name", keys.NAME),
+        ("email", "e-mail address", keys.EMAIL),
+    ):
+        async for names in server.keys(prefix + "*", _SCAN_COUNT):
+            for key in names:
+                value = text(key[len(prefix) :])
+                with noting_damage(found, f"What the {called} {value!r} leads to"):
+                    fault = await _fault(server, field, value, key)
+                    found += [f"The {called} {value!r} {fault}"] * bool(fault)
+    return found
+
+
+async def _is_leaving(server: Server, account_id: str) -> bool:
+    return bool(await server.read("EXISTS", keys.account(account_id) + keys.LEAVING))
+
+
+async def _fault(server: Server, field: str, value: str, key: bytes) -> str:
+    account_id = (await server.read("GET", key) or b"").decode()
+    if not account_id or await _is_leaving(server, account_id):
+        return ""
+    stored = await server.read("HGET", keys.account(account_id) + keys.ACCOUNT, field)
+    if stored is None:
+        return (
+            f"is reserved for {account_id}, which does not exist; creating the account again"
+            " heals it"
+        )
+    if text(stored) == value:
+        return ""
+    if field == "email":
+        return f"is reserved for {account_id}, which has another"
+    return (
+        f"leads to {account_id}, which is called {text(stored)!r}; renaming it frees the other name"
+    )

@@ -48,7 +48,7 @@ class Heartbeats:
         now_us, from_the_future, *alive = await self._beat(process_id, said)
         self._clock.observe(int(now_us))
         if from_the_future:
-            self._clock.note_step_back()
+            self._clock.steps_back += 1
         return [_process(*each) for each in zip(alive[::2], alive[1::2], strict=True)]
 
     async def leave(self, process_id: str) -> None:

@@ -108,8 +108,8 @@ class Resealer:
         ]
         if others:
             raise PostdateError(
-                f"These processes do not seal with the newest key, {newest}: {_named(others)}. Put"
-                " it first in their POSTDATE_SECRET_KEY and restart them. One that was killed"
+                f"These processes do not seal with the newest key, {newest}: {', '.join(others)}."
+                " Put it first in their POSTDATE_SECRET_KEY and restart them. One that was killed"
                 f" counts for another {_GONE_AFTER_MS // 60_000} minutes."
             )
 
@@ -201,9 +201,3 @@ class Resealer:
             return runs
         slots = await self._server.ask("CLUSTER", "SLOTS")
         return runs, sorted((first, last, primary) for first, last, primary, *_ in slots)
-
-
-def _named(processes: Sequence[str]) -> str:
-    shown = ", ".join(processes[:5])
-    more = len(processes) - 5
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -26,7 +26,7 @@ class StoreClock:
 
     Each reading is late by its reply's way, so the largest of the recent ones is the best. Older
     ones do not count: a server may set its clock back. `steps_back` counts steps of more than 20 s,
-    `readings` all readings.
+    by a reading or by what others wrote before; `readings` counts all readings.
 
     While this machine sleeps, the server's clock goes on: until the next reply `now_us` adds the
     time slept, by up to a second too much. `offset_since_us`, which decides when to fire, does not.
@@ -45,7 +45,7 @@ class StoreClock:
         offset_us = server_us - time.monotonic_ns() // 1000
         if self._offsets_us and offset_us < self._offset_us - _STEP_US:
             # No reply takes so long: the server's clock was set back.
-            self.note_step_back()
+            self.steps_back += 1
             self._offsets_us.clear()
         asleep_us = self._asleep_us()
         if asleep_us:
@@ -58,10 +58,6 @@ class StoreClock:
         """The server's time (ms) of a reply to TIME that has just arrived, which is taken in."""
         self.observe(time_us(time))
         return time_us(time) // 1000
-
-    def note_step_back(self) -> None:
-        """The server's clock was set back, by a reading or by what others wrote before."""
-        self.steps_back += 1
 
     def now_us(self) -> int:
         return time.monotonic_ns() // 1000 + self._offset_us + self._asleep_us()

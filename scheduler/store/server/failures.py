@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import structlog
 from redis import exceptions
-from redis.asyncio.sentinel import MasterNotFoundError
 
 from scheduler.errors import (
     OutcomeUnknown,
@@ -39,11 +38,6 @@ _DAMAGED = ("WRONGTYPE ", "DAMAGED ")
 # Of a script that ran into the limit, and of one that was to begin beyond it.
 _FULL = ("OOM command not allowed", "used memory > 'maxmemory'")
 
-_NO_CONNECTION = (
-    exceptions.MaxConnectionsError,
-    exceptions.BusyLoadingError,
-    MasterNotFoundError,
-)
 # How redis-py shows a sentinel that it has asked.
 _SENTINEL = re.compile(r"<redis\.asyncio\..*?host=([^,]*),port=(\d+).*?>\)>\)> - ")
 
@@ -95,7 +89,7 @@ def _meaning(error: Exception) -> _Meaning | None:
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
         if _says_wrong_password(error):
             return StoreMisconfigured, f"The store refuses us: {error}"
-        if _never_connected(error):
+        if isinstance(error, exceptions.BusyLoadingError):
             return StoreUnavailable, "The store cannot be reached"
         return OutcomeUnknown, "The store's answer was lost"
     if isinstance(error, exceptions.RedisClusterException):
@@ -103,10 +97,8 @@ def _meaning(error: Exception) -> _Meaning | None:
     if isinstance(error, exceptions.RedisError):
         return StoreUnavailable, "The store cannot be used right now"
     if isinstance(error, RuntimeError | AttributeError):
-        # uvloop raises this for a connection that was reset while idle, before it writes a byte.
-        # redis-py's cluster client stumbles over connections that it closed itself.
-        if "handler is closed" in str(error):
-            return StoreUnavailable, "The store's connection was gone"
+        # uvloop, over a connection that was reset while idle; redis-py's cluster client, over those
+        # that it closed itself.
         return OutcomeUnknown, "The store's client stumbled"
     return None
 
@@ -149,16 +141,6 @@ def _says_wrong_password(error: BaseException) -> bool:
         return True
     text = str(error)
     return any(sign in text for sign in ("WRONGPASS", "NOAUTH", "invalid username-password"))
-
-
-def _never_connected(error: BaseException | None) -> bool:
-    """Whether the request cannot have been sent, because no connection came about."""
-    if isinstance(error, _NO_CONNECTION):
-        return True
-    text = str(error)
-    if text == "No connection available.":
-        return True
-    return text.startswith(("Error ", "Timeout connecting")) and "connecting to" in text
 
 
 class Unreachable:

@@ -17,9 +17,8 @@ from redis.asyncio.cluster import ClusterNode
 
 from scheduler.errors import StoreError, StoreUnavailable, anew
 from scheduler.store import keys
-from scheduler.store.server.dial import Dial
 from scheduler.store.server.failures import never_sent, translated
-from scheduler.store.server.line import Argument, Key, Lines, OwnLines, packed
+from scheduler.store.server.line import Argument, Dial, Key, Lines, OwnLines, packed
 
 # How often one command follows a slot that has moved.
 _REDIRECTIONS = 3
