@@ -105,7 +105,6 @@ class Destinations:
         return _lies_in(address, self._allowed)
 
     def allows(self, address: Address) -> bool:
-        """Whether a connection to this address may be opened."""
         return not _lies_in(address, self._denied) and self._is_allowed(address)
 
     def _is_allowed(self, address: Address) -> bool:
@@ -152,7 +151,6 @@ def read_ports(text: str) -> Ports:
 
 
 def ranges(ports: Ports) -> str:
-    """As `read_ports` reads them."""
     return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ports)
 
 

@@ -13,7 +13,13 @@ E = TypeVar("E", bound=BaseException)
 
 
 class PostdateError(Exception):
-    """Base of all errors that Postdate raises on purpose; its text is a readable sentence."""
+    """Base of all errors that Postdate raises on purpose; its text is a readable sentence, of some
+    kinds always the same."""
+
+    SENTENCE = ""
+
+    def __init__(self, sentence: str | None = None) -> None:
+        super().__init__(self.SENTENCE if sentence is None else sentence)
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -55,29 +61,18 @@ class TooMany(PostdateError):
 
 
 class KeyReused(PostdateError):
-    """The Idempotency-Key came with another body before; nothing was done."""
-
-    def __init__(self) -> None:
-        super().__init__("This Idempotency-Key was used with another body before")
+    SENTENCE = "This Idempotency-Key was used with another body before"
 
 
 class Suspended(PostdateError):
-    """The account is suspended: an operator has to let it go on."""
-
-    def __init__(self) -> None:
-        super().__init__("This account is suspended; due schedules wait until it is resumed")
+    SENTENCE = "This account is suspended; due schedules wait until it is resumed"
 
 
 class InsufficientCredits(PostdateError):
-    """The account cannot pay; nothing was deducted."""
-
-    def __init__(self) -> None:
-        super().__init__("Insufficient credits")
+    SENTENCE = "Insufficient credits"
 
 
 class TooManySecrets(PostdateError):
-    """So many signing secrets are good already that there can be no more for now."""
-
     def __init__(self, most: int) -> None:
         super().__init__(
             f"{most} signing secrets are good already: keep the earlier ones for a shorter time, or"
@@ -86,13 +81,10 @@ class TooManySecrets(PostdateError):
 
 
 class QuotaExceeded(PostdateError):
-    """The account has as much stored as its plan allows; nothing was changed."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Storage quota exceeded: your schedules take up as much as your plan allows, those that"
-            " wait and ended ones for as long as they are kept"
-        )
+    SENTENCE = (
+        "Storage quota exceeded: your schedules take up as much as your plan allows, those that"
+        " wait and ended ones for as long as they are kept"
+    )
 
 
 class TooManyScans(PostdateError):
@@ -141,8 +133,6 @@ class Unreadable(StoreRefused):
 
 
 class Damaged(PostdateError):
-    """A stored schedule is unreadable; it is kept as it is, others are unharmed."""
-
     def __init__(self, schedule_id: str) -> None:
         super().__init__(
             f"The stored schedule {schedule_id} is damaged and cannot be read; it is kept for an"

@@ -51,12 +51,10 @@ def schedule_ids_from(first: int, count: int) -> list[str]:
 
 
 def to_bytes(schedule_id: str) -> bytes:
-    """The 16 bytes that a schedule id stands for."""
     return int(schedule_id[4:].translate(_TO_PYTHON), 32).to_bytes(16, "big")
 
 
 def from_bytes(stored: bytes) -> str:
-    """The schedule id of 16 bytes."""
     return schedule_id(_base32(int.from_bytes(stored, "big")))
 
 
@@ -133,7 +131,6 @@ def new_secret(shard: int) -> str:
 
 
 def secret_shard(secret: str) -> int | None:
-    """The same of such a secret."""
     match = _SECRET.fullmatch(secret)
     return int(match[1]) if match else None
 

@@ -145,15 +145,12 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     found = sorted(
         name for name in environ if name.upper().startswith("POSTDATE_") and name not in known
     )
-    return [
-        _no_setting(name, get_close_matches(name.upper(), known, n=1, cutoff=_CLOSE))
-        for name in found
-    ]
-
-
-def _no_setting(name: str, close: list[str]) -> str:
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"{name} is no setting of Postdate{hint}"
+    sentences = []
+    for name in found:
+        close = get_close_matches(name.upper(), known, n=1, cutoff=_CLOSE)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        sentences.append(f"{name} is no setting of Postdate{hint}")
+    return sentences
 
 
 def cidrs(networks: Iterable[Network]) -> str:

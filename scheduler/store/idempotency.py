@@ -41,7 +41,6 @@ def once_name(once: Idempotency) -> str:
 
 
 def asked(once: Idempotency) -> bytes:
-    """The digest of the request."""
     return _digest(once.fingerprint)
 
 

@@ -72,7 +72,6 @@ OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
 @cache
 def shard(number: int) -> str:
-    """The prefix of all that a shard holds."""
     return f"{ROOT}{{{tag(number)}}}:"
 
 

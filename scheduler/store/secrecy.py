@@ -14,9 +14,8 @@ SEALED = b"\xc1"
 _ID_BYTES = 4
 _NONCE_BYTES = 12
 _HEAD_BYTES = len(SEALED) + _ID_BYTES + _NONCE_BYTES
-# Before a key's id: a field of the store's metadata, which holds a trial text.
+# Before a key's id: a field of the store's metadata.
 NOTE = "key:"
-_TRIAL = b"postdate"
 
 
 class Secrecy:
@@ -50,10 +49,6 @@ class Secrecy:
         """How sealed data begins from now on; empty without a key."""
         return b"" if self._first is None else SEALED + self._first
 
-    def trial(self) -> bytes:
-        """Something sealed that means nothing, for others to try their keys on."""
-        return b"" if self._first is None else self._sealed(_TRIAL)
-
     @staticmethod
     def key_id_of(stored: bytes) -> str:
         """Which key sealed it; empty if it lies in clear."""
@@ -65,11 +60,7 @@ class Secrecy:
         if self._first is None:
             return text
         self.has_sealed = True
-        return self._sealed(text)
-
-    def _sealed(self, text: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
-        assert self._first is not None
         sealed: bytes = self._ciphers[self._first].encrypt(nonce, text, None)
         return b"%b%b%b%b" % (SEALED, self._first, nonce, sealed)
 
@@ -92,14 +83,6 @@ class Secrecy:
         except (InvalidTag, ValueError):
             raise Unreadable("It is encrypted, and was changed or cut off since") from None
         return text
-
-    def opens(self, trial: bytes) -> bool:
-        """Whether one of its keys sealed this trial text."""
-        try:
-            self.open(trial)
-        except Unreadable:
-            return False
-        return True
 
 
 def _key_id(key: bytes) -> bytes:

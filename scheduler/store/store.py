@@ -143,7 +143,6 @@ class Store:
             raise StoreReplaced(self.shards.replaced)
 
     async def tick(self) -> None:
-        """Reads the server's clock."""
         self.clock.observe_reply(await self.server.ask("TIME"))
 
     async def check(self) -> list[str]:

@@ -187,7 +187,6 @@ def pack_outcome(
 
 
 def seal_said(answer: Answer, secrecy: Secrecy) -> bytes:
-    """A target's answer to the last attempt, as it is stored."""
     return secrecy.seal(_encode((answer.content_type, answer.body)))
 
 

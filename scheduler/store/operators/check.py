@@ -76,7 +76,7 @@ class _Look:
                 await self._account(await self._owner(account_id))
         async for chunk in self._server.keys(keys.ALL_SCHEDULES, _CHUNK):
             await self._stored(chunk)
-        for account_id in self._weights.begun:
+        for account_id in self._weights.before:
             with self._noting(account_id, "its weight"):
                 self._found += await self._weights.faults(account_id)
         return list(dict.fromkeys(self._found))
@@ -85,7 +85,6 @@ class _Look:
         return noting_damage(self._found, f"{account_id}: something of {what}")
 
     async def _accounts(self, shard: int) -> list[str]:
-        """The ids of a shard's accounts."""
         accounts: list[str] = []
         prefix = keys.shard(shard)
         self._unlisted.add(prefix)
@@ -207,7 +206,6 @@ class _Look:
                 secret_of(entry, self._server.secrecy)
 
     async def _stored(self, names: Iterable[bytes]) -> None:
-        """Some of all schedules that are stored, by the names of their keys."""
         by_account: dict[Owner, list[bytes]] = {}
         for name in names:
             base, _, schedule = name.rpartition(keys.SCHEDULE.encode())
@@ -252,7 +250,6 @@ class _Look:
         return schedules
 
     async def _inspect(self, owner: Owner, schedules: list[str]) -> None:
-        """How schedules stand in all places."""
         if not schedules:
             return
         now_ms, oldest, rows = await _stands(self._server, owner.base, schedules)

@@ -38,7 +38,6 @@ class Hold:
         await self._each("0")
 
     async def look(self) -> Held:
-        """Whether it is on hold. Read-only."""
         since = await self._each("")
         on_hold = sum(each >= 0 for each in since)
         return Held(max(since) if on_hold == len(since) else None, on_hold, len(since))

@@ -1,5 +1,5 @@
 """The keys that sealed something in the store, and which of them this process lacks. Each has a
-field in `pd:meta` with a trial text: `Server` notes a key before the first write that it sealed,
+field in `pd:meta`: `Server` notes a key before the first write that it sealed,
 `postdate reseal` drops it. Without a noted key no process starts; a running one reports it."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from scheduler.errors import StoreMisconfigured
 from scheduler.reminder import Reminder
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE
-from scheduler.store.server import Server, pairs
+from scheduler.store.server import Server
 
 READ_EVERY_S = 10.0
 _log = structlog.get_logger(__name__)
@@ -30,16 +30,10 @@ class SealingKeys:
         reseal may have dropped it meanwhile. Safe to repeat."""
         if self._secrecy.has_sealed:
             await self._server.note_key()
-        meta = pairs(await self._server.read("HGETALL", keys.META))
-        noted = {
-            name.decode().removeprefix(NOTE): trial
-            for name, trial in meta.items()
-            if name.startswith(NOTE.encode())
-        }
-        self.missing = frozenset(
-            key_id for key_id, trial in noted.items() if not self._secrecy.opens(trial)
-        )
-        return frozenset(noted)
+        fields = map(bytes.decode, await self._server.read("HKEYS", keys.META))
+        noted = frozenset(each.removeprefix(NOTE) for each in fields if each.startswith(NOTE))
+        self.missing = noted.difference(self._secrecy.key_ids)
+        return noted
 
     async def watch(self) -> None:
         """Reads them, and logs once a minute which are missing. Safe to repeat."""

@@ -22,18 +22,18 @@ class _Counted(NamedTuple):
 
 
 class Weights:
-    """Adds up the finds of a walk, and compares. Accounts that changed meanwhile are not judged."""
+    """Adds up the finds of a walk, and compares. Accounts that changed meanwhile are not judged.
+    `before`: what each said of itself as the walk began."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._now_ms = 0
-        self._before: dict[str, _Counted] = {}
+        self.before: dict[str, _Counted] = {}
         self._unended: Counter[str] = Counter()
         self._ended: dict[str, Counter[int]] = {}
 
     async def begin(self, account_id: str) -> None:
-        """Before the walk."""
-        self._before[account_id] = await self._counted(account_id)
+        self.before[account_id] = await self._counted(account_id)
         await self.add(account_id, [])
 
     async def add(self, account_id: str, schedules: Sequence[str]) -> None:
@@ -46,19 +46,13 @@ class Weights:
                 hours = self._ended.setdefault(account_id, Counter())
                 hours[forgotten_ms // _HOUR_MS] += weight
 
-    @property
-    def begun(self) -> list[str]:
-        """The accounts that the walk began with."""
-        return list(self._before)
-
     async def faults(self, account_id: str) -> list[str]:
-        """A sentence for each count of an account that is wrong."""
-        if await self._counted(account_id) != self._before[account_id]:
+        if await self._counted(account_id) != self.before[account_id]:
             return []
         return [f"{account_id}: {fault}" for fault in self._faults(account_id)]
 
     def _faults(self, account_id: str) -> Iterator[str]:
-        counted = self._before[account_id]
+        counted = self.before[account_id]
         unended = counted.bytes - counted.expiring.total()
         if unended != self._unended[account_id]:
             yield (

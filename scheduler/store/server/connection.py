@@ -61,11 +61,9 @@ class Single:
         return await self.replies([words])
 
     async def names(self) -> list[str]:
-        """Of the servers."""
         return [""]
 
     async def of(self, name: str, words: Sequence[Argument]) -> list[Any]:
-        """The reply of the server of that name."""
         return await self.replies([words])
 
     async def own_lines(self, key: str) -> OwnLines:

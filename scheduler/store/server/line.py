@@ -202,7 +202,6 @@ class PackedCommands(list[tuple[Argument, ...]]):
 
 
 def packed(commands: Iterable[Sequence[Argument]]) -> bytes:
-    """Commands as they go over the wire."""
     if isinstance(commands, PackedCommands):
         return commands.packed
     return b"".join([hiredis.pack_command(tuple(words)) for words in commands])  # type: ignore[arg-type]

@@ -94,7 +94,6 @@ class Routes:
         return [node.name for node in self._client.get_primaries()]
 
     async def of(self, name: str, words: Sequence[Argument]) -> list[Any]:
-        """The reply of the node of that name."""
         host, _, port = name.rpartition(":")
         replies: list[Any] = await self._sent(host, int(port), [words])
         return replies

@@ -57,7 +57,6 @@ class Script:
             raise
 
     def source_and_sha1(self) -> tuple[str, str]:
-        """As the server gets it."""
         return _source_and_sha1(self.path)
 
 

@@ -56,14 +56,10 @@ class Replicated:
         self, line: Line, key: str, replicas: int, heard: Callable[[Exception], None]
     ) -> None:
         self._line = line
+        self.address = line.address
         self._key = key
         self._replicas = replicas
         self._heard = heard
-
-    @property
-    def address(self) -> object:
-        """Of the server, hashable."""
-        return self._line.address
 
     async def run(self, script: Script, arguments: Sequence[Argument]) -> Any:
         """A script's reply. Raises OutcomeUnknown if the reply was lost: it may have run."""
@@ -122,17 +118,14 @@ class Server:
 
     def __init__(self, way: Way, *, wait_replicas: int = 0, secrecy: Secrecy | None = None) -> None:
         self.way = way
+        # Whether there are several servers, of which one may be away while others are not.
+        self.routed = way.routed
         self.secrecy = secrecy or Secrecy()
         self.wait_replicas = wait_replicas
         self._refusing = False
         self.reads_made = 0
         self.reads_failed = 0
         self._enough_until_s: dict[object, float] = {}
-
-    @property
-    def routed(self) -> bool:
-        """Whether there are several servers, of which one may be away while others are not."""
-        return self.way.routed
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """A script's reply. `key`: a prefix from `keys.py` (its shard's or account's), or a key.
@@ -151,7 +144,7 @@ class Server:
 
     async def note_key(self) -> None:
         """Notes that something may be sealed with this process's first key. Safe to repeat."""
-        await self.call("HSETNX", keys.META, NOTE + self.secrecy.key_ids[0], self.secrecy.trial())
+        await self.call("HSETNX", keys.META, NOTE + self.secrecy.key_ids[0], "")
         self.secrecy.is_noted = True
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
@@ -215,7 +208,6 @@ class Server:
         return await self._read(ask) if commands else []
 
     async def read(self, *words: Argument) -> Any:
-        """The same of one."""
         [reply] = await self.reads([words])
         return reply
 
@@ -225,7 +217,6 @@ class Server:
         return reply
 
     async def info(self, section: str) -> dict[str, str]:
-        """A section of INFO of any of the servers."""
         return _info(await self.ask("INFO", section))
 
     async def infos(self, section: str = "default") -> dict[str, dict[str, str]]:
