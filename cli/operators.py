@@ -12,8 +12,8 @@ from cli.options import Context, command, with_store
 from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
-    from scheduler.store.operators.hold import Held
     from scheduler.store.operators.reseal import Resealed
+    from scheduler.store.operators.restore import Held
 
 
 @click.command(name="hold")

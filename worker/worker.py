@@ -22,7 +22,7 @@ from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Batch, UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import STORE_ID
-from scheduler.store.operators.sealing_keys import READ_EVERY_S as KEYS_READ_EVERY_S
+from scheduler.store.operators.reseal import KEYS_READ_EVERY_S
 from scheduler.store.server.failures import Unreachable
 from scheduler.version import version
 from worker.acks import Acks

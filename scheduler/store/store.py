@@ -22,10 +22,8 @@ from scheduler.store.log.statistics import Statistics
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.heartbeats import LOST_AFTER_MS, STORE_ID, Heartbeats
-from scheduler.store.operators.hold import Hold
-from scheduler.store.operators.reseal import Resealer
-from scheduler.store.operators.restore import Restore
-from scheduler.store.operators.sealing_keys import SealingKeys
+from scheduler.store.operators.reseal import Resealer, SealingKeys
+from scheduler.store.operators.restore import Hold, Restore
 from scheduler.store.operators.system import System, server_warnings, version_of
 from scheduler.store.queries.listing import Failed, Unended
 from scheduler.store.retention import Retention

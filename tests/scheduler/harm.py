@@ -9,7 +9,7 @@ from typing import NamedTuple
 from redis.asyncio import Redis
 
 from scheduler.store import Store, keys
-from scheduler.store.operators.key_types import kind_of
+from scheduler.store.operators.damage import kind_of
 from tests.plain import redis_of
 
 HARMS = ("missing", "of a wrong type", "at 2^53", "at 2^63")

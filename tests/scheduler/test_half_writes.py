@@ -20,7 +20,7 @@ from scheduler import store as store_package
 from scheduler.errors import StoreError
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.operators.key_types import kind_of
+from scheduler.store.operators.damage import kind_of
 from scheduler.store.server.scripts import Script
 from tests.plain import keeping, redis_of
 from tests.scheduler.harm import HARMS, Backup, Look, differing, do_harm, look, size_of, touched

@@ -13,8 +13,12 @@ from scheduler.errors import Unreadable, anew
 from scheduler.store import keys, stored
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
-from scheduler.store.operators.damage import noting_damage, schedule_or_none, text
-from scheduler.store.operators.key_types import of_other_kinds
+from scheduler.store.operators.damage import (
+    noting_damage,
+    of_other_kinds,
+    schedule_or_none,
+    text,
+)
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
 from scheduler.store.operators.weights import Weights
 from scheduler.store.queries.reading import read_rows

@@ -1,11 +1,15 @@
-"""A restored store knows the schedules that were due at its backup, not those fired since:
-they would go out again. An operator can end them here instead, while the store is on hold."""
+"""The hold: while it lasts workers claim nothing, and everything else goes on.
+
+A restored store knows the schedules that were due at its backup, not those fired since: they would
+go out again. An operator can end them here instead, while the store is on hold.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import structlog
 
@@ -26,8 +30,47 @@ _LEASE_MS = 60_000
 _MOST_AT_ONCE = 128
 _LOOK_AGAIN_S = 1.0
 
-_UNLEASE = Script("operators/unlease")
+_HOLD, _UNLEASE = Script("operators/hold"), Script("operators/unlease")
 _log = structlog.get_logger(__name__)
+
+
+class Held(NamedTuple):
+    """Since when it is on hold (ms; None: not all of it is), and how many of its shards are; some
+    of them, where a `begin` or `end` was cut off."""
+
+    since_ms: int | None
+    on_hold: int
+    shards: int
+
+
+class Hold:
+    """On all shards. After a StoreError `begin` or `end` may have done a part: repeat it."""
+
+    def __init__(self, server: Server, clock: StoreClock, shards: Shards) -> None:
+        self._server = server
+        self._clock = clock
+        self._shards = shards
+
+    async def begin(self) -> int:
+        """From now on nothing is claimed. Returns since when (ms). Safe to repeat."""
+        return max(await self._each("1"))
+
+    async def end(self) -> None:
+        """Workers claim again within half a second. Safe to repeat."""
+        await self._each("0")
+
+    async def look(self) -> Held:
+        since = await self._each("")
+        on_hold = sum(each >= 0 for each in since)
+        return Held(max(since) if on_hold == len(since) else None, on_hold, len(since))
+
+    async def _each(self, what: str) -> list[int]:
+        found = []
+        for shard in range(await self._shards.newest()):
+            now_us, since_ms = await self._server.run(_HOLD, keys.shard(shard), (what,))
+            self._clock.observe(now_us)
+            found.append(int(since_ms))
+        return found
 
 
 class Restore:

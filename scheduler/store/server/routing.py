@@ -45,8 +45,7 @@ class Routes:
     def __init__(self, client: RedisCluster) -> None:
         self._client = client
         self._nodes = client.nodes_manager
-        self._lines: dict[str, Lines] = {}
-        self._own: dict[str, OwnLines] = {}
+        self._lines: dict[str, tuple[Lines, OwnLines]] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._failed: set[str] = set()
         self._again_s = 0.0
@@ -103,9 +102,7 @@ class Routes:
         await self._known()
         with never_sent():
             node = self._nodes.get_node_from_slot(keys.slot_of(key))
-        if node.name not in self._own:
-            self._own[node.name] = OwnLines(self._dial(node.host, int(node.port)))
-        return self._own[node.name]
+        return self._to(node.host, int(node.port))[1]
 
     def heard(self, key: Key, error: Exception) -> None:
         """Takes in an error: it may tell that a slot has moved or a node is gone."""
@@ -114,10 +111,8 @@ class Routes:
                 self._doubt(self._nodes.get_node_from_slot(keys.slot_of(key)).name)
 
     async def aclose(self) -> None:
-        for lines in self._lines.values():
-            lines.close()
-        for own in self._own.values():
-            own.close()
+        for name in list(self._lines):
+            self._close(name)
         if self._refreshing is not None:
             self._refreshing.cancel()
             # A connection that the nodes are asked over may only just be there.
@@ -165,9 +160,7 @@ class Routes:
 
     async def _sent(self, host: str, port: int, commands: Sequence[Sequence[Argument]]) -> Any:
         name = f"{host}:{port}"
-        lines = self._lines.get(name)
-        if lines is None:
-            lines = self._lines[name] = Lines(self._dial(host, port))
+        lines, _ = self._lines.get(name) or self._to(host, port)
         try:
             with never_sent():
                 line = await lines.open()
@@ -183,9 +176,17 @@ class Routes:
         self._failed.discard(name)
         return answered
 
-    def _dial(self, host: str, port: int) -> Dial:
-        node = ClusterNode(host, port, **self._nodes.connection_kwargs)
-        return Dial(node.connection_class(**node.connection_kwargs))
+    def _to(self, host: str, port: int) -> tuple[Lines, OwnLines]:
+        name = f"{host}:{port}"
+        if name not in self._lines:
+            node = ClusterNode(host, port, **self._nodes.connection_kwargs)
+            dial = Dial(node.connection_class(**node.connection_kwargs))
+            self._lines[name] = Lines(dial), OwnLines(dial)
+        return self._lines[name]
+
+    def _close(self, name: str) -> None:
+        for lines in self._lines.pop(name):
+            lines.close()
 
     def _doubt(self, failed: str | None = None) -> None:
         """Asks the nodes where slots are now, all but the one that failed."""
@@ -204,9 +205,7 @@ class Routes:
             _log.debug("the cluster's nodes cannot be asked", error=str(error))
             return
         for name in self._lines.keys() - self._nodes.nodes_cache.keys():
-            self._lines.pop(name).close()
-        for name in self._own.keys() - self._nodes.nodes_cache.keys():
-            self._own.pop(name).close()
+            self._close(name)
 
 
 async def _all(calls: list[Any]) -> None:
