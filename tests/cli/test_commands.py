@@ -11,7 +11,7 @@ from redis import Redis
 
 from scheduler.models import Plan
 from scheduler.settings import Settings
-from tests.servers import ValkeyProcess, free_port, postdate, postdate_json, postdate_process
+from tests.servers import ValkeyProcess, free_port, postdate, postdate_json
 
 
 @pytest.fixture
@@ -154,14 +154,6 @@ def test_without_a_url_or_a_running_store_it_says_what_to_do(role: str, tmp_path
         f"No Postdate is running in {tmp_path}: start `postdate up`,"
         " or say where the store is with --redis-url or --data-dir.\n"
     )
-
-
-@pytest.mark.parametrize("command", ["account list", "worker", "up"])
-def test_an_option_that_a_stores_url_does_not_have_is_one_sentence(url: str, command: str) -> None:
-    done = postdate_process(*command.split(), redis_url=url + "?foo=bar", port=0)
-    assert (done.returncode, done.stdout) == (1, "")
-    [sentence] = [line for line in done.stderr.splitlines() if "[error" not in line]
-    assert sentence.startswith("The store's URL cannot be used: it has no option 'foo'")
 
 
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])

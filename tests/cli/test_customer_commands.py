@@ -204,23 +204,14 @@ def test_a_moment_without_a_zone_is_this_machines(
         time.tzset()
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "body", "told"),
-    [
-        ("cancel sch_x", 404, b"<html>", " (404 Reason)"),
-        ("logs", 200, b'{"logs": 1}', ""),
-    ],
-)
-def test_a_stranger_who_answers_is_one_sentence(
-    words: str, status: int, body: bytes, told: str
-) -> None:
-    with Line(answer(status, body)) as stranger:
+@pytest.mark.parametrize(("status", "told"), [(404, " (404 Reason)"), (200, "")])
+def test_a_stranger_who_answers_is_one_sentence(status: int, told: str) -> None:
+    with Line(answer(status, b"<html>")) as stranger:
         url = stranger.url
-        done = postdate(*words.split(), url=url, api_key="pd_00_x")
+        done = postdate("stats", url=url, api_key="pd_00_x")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"{url} answers, but not as Postdate does{told}")
-    assert done.stderr.endswith("; say where Postdate is with --url.\n")
-    assert done.stderr.count("\n") == 1
+    says = f"{url} answers, but not as Postdate does{told}; say where Postdate is with --url.\n"
+    assert done.stderr == says
 
 
 def test_retries_are_asked_for_shown_and_stopped(

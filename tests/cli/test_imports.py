@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from cli.main import COMMANDS
-from tests.servers import PostdateProcess, environment, postdate
+from tests.servers import PostdateProcess, environment
 
 SERVER = {"litestar", "redis", "hiredis", "uvicorn", "uvloop", "jinja2", "argon2"}
 
@@ -52,9 +52,3 @@ def test_a_customers_command_imports_only_the_client(postdate_up: PostdateProces
     imported = imported_by(*commands, url=postdate_up.base_url, api_key=postdate_up.api_key)
     assert not imported & (SERVER | {"rich", "structlog", "msgspec"})
     assert "httpx" in imported  # so that this would notice
-
-
-def test_the_list_is_whole_in_order_and_cuts_no_sentence() -> None:
-    listed = postdate("--help").stdout.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == list(COMMANDS)
-    assert [line for line in listed if line.endswith("...")] == []

@@ -12,7 +12,7 @@ import pytest
 
 from cli.listen import arrival_of, line_of
 from tests.cli.running import Running
-from tests.servers import PostdateProcess, postdate_json, postdate_process, until
+from tests.servers import PostdateProcess, postdate_json, until
 
 DUE = "2026-11-20T08:00:00.000Z"
 DUE_NS = 1_795_161_600_000 * 1_000_000
@@ -77,16 +77,6 @@ def test_it_answers_as_it_is_told_and_prints_json(postdate_up: PostdateProcess) 
         assert listener.request("GET", "/x") == 500
     finally:
         assert listener.end(signal.SIGTERM) == (0, "")
-
-
-def test_a_taken_port_and_a_host_that_is_none_are_one_sentence(listener: Listener) -> None:
-    port = listener.url.rpartition(":")[2]
-    done = postdate_process("listen", "--port", port)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Port {port} on 127.0.0.1 is taken by another program;")
-    done = postdate_process("listen", "--host", "203.0.113.1", "--port", "0")
-    assert done.returncode == 1
-    assert re.fullmatch(r"[A-Z][^\n]+\.\n", done.stderr)
 
 
 def test_lateness_is_arrival_less_the_time_that_the_request_carries() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -93,13 +92,3 @@ def test_what_passes_is_told_once_and_waited_for(
     assert [line.split()[-1] for line in told.out.splitlines()] == [f"sch_{n}" for n in range(1, 5)]
     assert len(told.err.splitlines()) == 1
     assert told.err.endswith("; trying again.\n")
-
-
-def test_each_attempt_of_an_invocation_is_shown() -> None:
-    log = Log()
-    tail = Tail(log.client, ("retrying", "failed"), None)
-    assert tail.look(5) == []
-    for attempt in (1, 2, 3):
-        log.entries.append(replace(entry(1, "retrying"), attempt=attempt))
-        assert [each.attempt for each in tail.look(5)] == [attempt]
-    assert tail.look(5) == []

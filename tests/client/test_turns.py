@@ -1,4 +1,4 @@
-"""A call that waits for a connection: `retry_for` begins with its turn."""
+"""Connections: calls wait for one in order, and `retry_for` begins with a call's turn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from postdate import AsyncPostdate, Postdate, PostdateError
+from postdate import AsyncPostdate, Postdate
 from tests.client.both import KEY, Clock
-from tests.client.line import Line, answer
-from tests.servers import until
+from tests.client.line import Fault, Line, answer
+from tests.servers import until, until_async
 
 CREDITS = answer(200, {"creditsRemaining": 7})
 UNAVAILABLE = answer(503, {"error": "The service is temporarily unavailable"})
@@ -65,15 +65,35 @@ async def test_so_it_is_with_asyncio(waited: Waited, monkeypatch: pytest.MonkeyP
             assert await asyncio.gather(client.credits(), client.credits()) == [7, 7]
 
 
-def test_who_never_has_a_turn_gives_up(waited: Waited) -> None:
-    """As an httpx client of the caller's may say, by its timeout for a connection."""
+async def test_many_calls_at_once_share_the_connections_and_wait_without_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("postdate.transport._CONNECTIONS", 10)
+    with Line(CREDITS, delay_s=0.4) as line:
+        async with AsyncPostdate(line.url, KEY, timeout=2, retry_for=0) as client:
+            found = await asyncio.gather(*(client.credits() for _ in range(60)))
+    assert found == [7] * 60
+    assert line.connections == 10
 
-    def no_connection(_: httpx.Request) -> httpx.Response:
-        waited.now_s += 1
-        raise httpx.PoolTimeout("")
 
-    http = httpx.Client(transport=httpx.MockTransport(no_connection))
-    client = Postdate("http://postdate.example", KEY, http=http, retry_for=RETRY_FOR_S)
-    client._sleep = waited.sleep  # type: ignore[method-assign]
-    with http, pytest.raises(PostdateError, match="cannot be reached"):
-        client.credits()
+async def test_a_cancelled_call_leaves_its_turn_to_the_next() -> None:
+    with Line(Fault.SILENT) as line:
+        async with AsyncPostdate(line.url, KEY, timeout=30) as client:
+            calls = [asyncio.create_task(client.credits()) for _ in range(250)]
+            await until_async(lambda: len(line.requests) == 100, "as many as there are turns")
+            for call in calls[:100]:
+                call.cancel()
+            await until_async(lambda: len(line.requests) == 200, "those who had their turns")
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+
+def test_event_loops_share_a_client_and_no_connections() -> None:
+    with Line(CREDITS) as line, asyncio.Runner() as first, asyncio.Runner() as second:
+        client = AsyncPostdate(line.url, KEY)
+        assert [each.run(client.credits()) for each in (first, second, first)] == [7] * 3
+        assert line.carried_by[1] not in (line.carried_by[0], line.carried_by[2])
+        for each in (first, second):
+            each.run(client.aclose())
+    assert len(line.requests) == 3

@@ -7,10 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, assert_type
 
-import pytest
-
 from postdate import AsyncPostdate, Buffer, Created, LogEntry, Postdate, PostdateError, Schedule
-from tests.client.both import BASE_URL, KEY
 
 
 def _blocking(client: Postdate) -> None:
@@ -46,14 +43,6 @@ def _from_the_environment() -> None:
     Postdate()
     AsyncPostdate(api_key="pd_00_key")
     Buffer(Postdate())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["schedule", "get", "list", "logs", "credits"])
-def test_methods_document_themselves(name: str) -> None:
-    with Postdate(BASE_URL, KEY) as client:
-        for method in (getattr(Postdate, name), getattr(client, name)):
-            assert method.__doc__
-            assert method.__name__ == name
 
 
 def test_the_client_imports_nothing_of_the_server_and_no_aiohttp_while_it_blocks() -> None:

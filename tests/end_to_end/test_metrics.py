@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from tests.metrics import catalogue
-from tests.scrape import free_ports, is_told, scrape, told
+from tests.scrape import free_ports, scrape, told
 from tests.servers import Customer, Deployment, PostdateProcess, Receiver, free_port, until
 
 
@@ -29,17 +29,10 @@ def test_up_tells_of_api_and_workers_and_names_no_account_no_url_and_no_id() -> 
             "postdate_created_total": 3,
             "postdate_cancelled_total": 1,
             'postdate_api_requests_total{code="201",method="POST",route="/schedule"}': 3,
-            "postdate_store_up": 1,
-            "postdate_workers_wanted": 1,
             "postdate_ledgers_broken": 0,
         }.items():
             assert api[name] == value
-        for name in (
-            'postdate_attempts_total{outcome="completed"}',
-            "postdate_lateness_seconds_count",
-            "postdate_claimed_total",
-        ):
-            assert sum(each[name] for each in workers) == 1
+        assert sum(each["postdate_lateness_seconds_count"] for each in workers) == 1
         for scraped in (api, *workers):
             ours = {name.partition("{")[0] for name in scraped if name.startswith("postdate_")}
             assert ours <= catalogue.series()
@@ -52,36 +45,19 @@ def test_up_tells_of_api_and_workers_and_names_no_account_no_url_and_no_id() -> 
 
 
 def test_without_their_store_processes_are_healthy_and_not_ready() -> None:
-    """One store is away, and one was emptied; the third was never there."""
-    away_api, away_worker, emptied_api, early = (free_port() for _ in range(4))
-    emptied_workers = free_ports(2)
+    """One store is away, and one was emptied."""
+    away_worker, emptied_api = free_port(), free_port()
     with Deployment() as away, Deployment() as emptied:
-        away.api(metrics_port=away_api)
         away.worker(metrics_port=away_worker)
-        away.spawn("worker", metrics_port=early, redis_url=f"redis://127.0.0.1:{free_port()}")
         api = emptied.api(metrics_port=emptied_api)
-        workers = emptied.worker(metrics_port=emptied_workers, processes=2)
-        assert scrape(away_api)["postdate_store_up"] == 1
         assert emptied.problems() == []
-
         away.valkey.kill()  # type: ignore[union-attr]
         emptied.valkey.flush()  # type: ignore[union-attr]
-        until(lambda: is_told(early), "health")
-        assert told(early, "/readyz") == (503, "The store has not been reached yet.\n")
-        assert scrape(early)['postdate_build_info{role="worker",version="0.1.0"}'] == 1
-        for port in (away_api, away_worker):
-            until(lambda port=port: told(port, "/readyz")[0] == 503, "not ready")
-            assert told(port, "/healthz")[0] == 200
-        scraped = scrape(away_worker)
-        assert scraped["postdate_shards_away"] > 0
-        assert sum(n for name, n in scraped.items() if name.startswith("postdate_store_err")) > 0
-        until(lambda: scrape(away_api)["postdate_store_up"] == 0)
+        until(lambda: told(away_worker, "/readyz")[0] == 503, "not ready")
+        assert told(away_worker, "/healthz")[0] == 200
+        assert scrape(away_worker)["postdate_shards_away"] > 0
         why = "The store was emptied since this process opened it"
-        for port in (emptied_api, emptied_workers, emptied_workers + 1):
-            until(lambda port=port: told(port, "/readyz") == (503, f"{why}.\n"), why)
-            assert scrape(port)["postdate_store_replaced"] == 1
+        until(lambda: told(emptied_api, "/readyz") == (503, f"{why}.\n"), why)
+        assert scrape(emptied_api)["postdate_store_replaced"] == 1
         answer = httpx.get(f"{api.base_url}/readyz")
         assert (answer.status_code, answer.json()) == (503, {"error": why})
-        assert len(emptied.problems()) == 3
-        for process, count in ((api, 1), (workers, 2)):
-            assert process.stderr.count("the store is not the one that was opened") == count

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.times import format_iso8601
 from tests.end_to_end.conftest import said_by_workers
-from tests.servers import Deployment, DroppingProxy, Receiver, now_ms, script, until
+from tests.servers import Deployment, Receiver, now_ms, until
 
 SCHEDULES = 800
 ACCOUNTS = 16
@@ -53,7 +53,6 @@ def test_two_workers_fire_each_schedule_exactly_once(
     ("ceiling", "delivery", "held"),
     [
         ("concurrency", "at-least-once", 1),
-        ("max_connections_per_origin", "at-least-once", 6),
         ("max_connections_per_origin", "at-most-once", 6),
     ],
 )
@@ -80,26 +79,3 @@ def test_a_drain_finishes_what_is_in_flight_and_leaves_the_rest_to_another_as_th
     assert Counter(each.schedule_id for each in receiver.requests) == Counter([slow, *waiting])
     assert {each.headers["postdate-attempt"] for each in receiver.requests} == {"1"}
     assert customer.counts() == (6, 0)
-
-
-def test_what_is_claimed_while_it_drains_is_given_back_unsent_and_fired_by_another(
-    deployment: Deployment, receiver: Receiver
-) -> None:
-    customer = deployment.customer()
-    with DroppingProxy(deployment.valkey.socket) as proxy:
-        stopped = deployment.worker(redis_url=proxy.url)
-        warm = customer.schedule(receiver.url + "/warm")  # from now on the server knows the script
-        assert customer.outcome(warm)["status"] == "completed"
-        proxy.hold_reply(script("lifecycle/claim"))
-        schedule_id = customer.schedule(receiver.url + "/hook")
-        until(lambda: proxy.held, "a claim whose answer is kept back")
-        stopped.signal(signal.SIGTERM)
-        until(lambda: "draining" in stopped.stderr, "the drain")
-        proxy.let_go()
-        assert stopped.wait() == 0
-    assert receiver.at("/hook") == []
-    deployment.worker()
-    [received] = receiver.wait_for(1, "/hook")
-    assert received.headers["postdate-attempt"] == "1"  # it did not wait for the end of a lease
-    assert customer.outcome(schedule_id)["status"] == "completed"
-    assert customer.counts() == (2, 0)
