@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import aiodns
@@ -12,30 +13,25 @@ from tests.attack.names import NameServer, addresses
 from tests.waiting import until_async
 from worker.resolver import SystemResolver, _preferred
 
-
-class Opened:
-    """The c-ares channels that were made, and those that were closed."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.made: list[aiodns.DNSResolver] = []
-        self.closed: list[aiodns.DNSResolver] = []
-        opened = self
-
-        class Noted(aiodns.DNSResolver):
-            def __init__(self, *args: object, **options: object) -> None:
-                super().__init__(*args, **options)  # type: ignore[arg-type]
-                opened.made.append(self)
-
-            async def close(self) -> None:
-                opened.closed.append(self)
-                await super().close()
-
-        monkeypatch.setattr(aiodns, "DNSResolver", Noted)
+Opened = tuple[list[aiodns.DNSResolver], list[aiodns.DNSResolver]]
 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
-    return Opened(monkeypatch)
+    """The c-ares channels that were made, and those that were closed."""
+    made, closed = opened = ([], [])
+
+    class Noted(aiodns.DNSResolver):
+        def __init__(self, *args: object, **options: object) -> None:
+            super().__init__(*args, **options)  # type: ignore[arg-type]
+            made.append(self)
+
+        async def close(self) -> None:
+            closed.append(self)
+            await super().close()
+
+    monkeypatch.setattr(aiodns, "DNSResolver", Noted)
+    return opened
 
 
 @pytest.fixture
@@ -67,11 +63,15 @@ def test_a_family_that_this_machine_has_no_way_to_comes_last(
 async def test_of_an_answer_that_is_too_long_there_is_what_fits_into_a_datagram(
     resolver: SystemResolver,
 ) -> None:
-    """In the name server's order. The server would give the rest by TCP."""
-    found = await resolver("black.test")
-    assert found == addresses("black.test")
-    with pytest.raises(OSError, match=r"many\.test"):
-        await resolver("many.test")
+    """In the name server's order. The rest is not asked for by TCP."""
+    assert await resolver("black.test") == addresses("black.test")
+    host, port = (resolver._servers or [""])[0].split(":")
+    with socket.create_server((host, int(port))) as by_tcp:
+        by_tcp.setblocking(False)
+        with pytest.raises(OSError, match=r"many\.test"):
+            await resolver("many.test")
+        with pytest.raises(BlockingIOError):
+            by_tcp.accept()
 
 
 async def test_answers_are_kept_for_some_look_ups_and_each_resolver_is_closed(
@@ -80,14 +80,15 @@ async def test_answers_are_kept_for_some_look_ups_and_each_resolver_is_closed(
     """c-ares' own cache has no bound. Those that were replaced are closed by their last look-up, or
     by the end of all."""
     monkeypatch.setattr("worker.resolver._LOOK_UPS_EACH", 2)
+    made, closed = opened
     slow = [asyncio.ensure_future(resolver("dead.test")) for _ in range(3)]
     await asyncio.sleep(0)
     for _ in range(3):
         assert await resolver("one.test") == ["127.0.0.1"]
-    assert (len(opened.made), opened.closed) == (3, [])
+    assert (len(made), closed) == (3, [])
     for each in slow[:2]:
         each.cancel()
-    await until_async(lambda: opened.closed == opened.made[:1])
+    await until_async(lambda: closed == made[:1])
     await resolver.aclose()
-    assert opened.closed == opened.made
+    assert closed == made
     slow[2].cancel()
