@@ -47,9 +47,3 @@ async def test_an_ack_by_a_lost_token_is_refused(scene: Scene) -> None:
     assert await scene.ack([second], FAILED) == [1]
     assert await scene.ack([first]) == [0]
     assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, {"failed": 1})
-
-
-@pytest.mark.time_passes
-async def test_an_ack_after_the_leases_end_is_taken_if_nobody_took_over(scene: Scene) -> None:
-    assert await scene.ack([await scene.lapsed()]) == [1]
-    assert await scene.claim() == []

@@ -43,11 +43,6 @@ async def said(scene: Scene, schedule_id: str) -> bytes | None:
     return outcome.answer.body if outcome and outcome.answer else None
 
 
-async def stored(scene: Scene, schedule_id: str) -> bytes | None:
-    found: bytes | None = await scene.redis.hget(scene.key(schedule_id), "s")
-    return found
-
-
 async def retried(scene: Scene, outcome: Outcome, wait_ms: int = WAIT_MS) -> str:
     """A schedule that waits for its next attempt."""
     schedule_id = await scene.create(retries=5)
@@ -64,7 +59,6 @@ async def test_between_two_attempts_it_is_the_last_one_s(scene: Scene) -> None:
     assert await said(scene, schedule_id) == b"still busy"
     await scene.retry([await scene.claim_one()], WAIT_MS, FAILED)
     assert await said(scene, schedule_id) is None
-    assert await stored(scene, schedule_id) is None
 
 
 async def test_the_end_has_what_was_said_to_it(scene: Scene) -> None:
@@ -76,7 +70,6 @@ async def test_the_end_has_what_was_said_to_it(scene: Scene) -> None:
     schedule_id = await retried(scene, saying(b"busy"), 0)
     await scene.ack([await scene.claim_one()], COMPLETED)
     assert await said(scene, schedule_id) is None
-    assert await stored(scene, schedule_id) is None
 
 
 async def test_ends_of_one_call_have_each_its_own(scene: Scene) -> None:

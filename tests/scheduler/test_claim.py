@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from scheduler.store import keys
@@ -34,13 +32,6 @@ async def test_nothing_is_claimed_early(scene: Scene) -> None:
         await scene.claim_nothing_before(due_ms)
         await scene.clock.pass_ms(min(7, due_ms - now_ms))
     assert ids_of(await scene.claim()) == [schedule_id]
-
-
-async def test_parallel_claims_never_share_a_schedule(scene: Scene) -> None:
-    made = [await scene.create() for _ in range(100)]
-    batches = await asyncio.gather(*(scene.claim(most=7) for _ in range(20)))
-    claimed = [each for batch in batches for each in ids_of(batch)]
-    assert sorted(claimed) == sorted(made)
 
 
 async def test_next_look_is_when_something_is_due(scene: Scene) -> None:

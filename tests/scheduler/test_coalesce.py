@@ -27,14 +27,6 @@ class Sender:
         return [item * 2 for item in items]
 
 
-async def test_what_is_submitted_in_one_turn_is_one_batch() -> None:
-    sender = Sender()
-    coalescer = Coalescer(sender.send, 100)
-    replies = await asyncio.gather(*(coalescer.submit(n) for n in range(10)))
-    assert replies == [n * 2 for n in range(10)]
-    assert sender.batches == [list(range(10))]
-
-
 async def test_while_one_batch_is_on_its_way_the_next_one_fills() -> None:
     sender = Sender()
     sender.gate.clear()

@@ -16,9 +16,7 @@ from scheduler.store.server.failures import translated
 
 NOT_NOW: list[Exception] = [
     exceptions.ReadOnlyError("You can't write against a read only replica."),
-    exceptions.MasterDownError("Link with MASTER is down"),
     exceptions.ClusterDownError("The cluster is down"),
-    exceptions.MovedError("3999 127.0.0.1:6381"),
     exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'"),
     exceptions.ResponseError("MISCONF Errors writing to the AOF file"),
     exceptions.ResponseError("BUSY Redis is busy running a script."),

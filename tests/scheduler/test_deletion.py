@@ -114,17 +114,6 @@ async def test_what_is_being_fired_then_is_recorded_nowhere(scene: Scene) -> Non
     assert await everything(scene.store) == set()
 
 
-async def test_a_new_name_leads_to_it_and_the_old_one_is_free(scene: Scene) -> None:
-    renamed = await scene.store.changes.rename(scene.account_id, "second")
-    assert renamed.name == "second"
-    assert (await scene.store.accounts.find("second")).account_id == scene.account_id
-    with pytest.raises(NotFound):
-        await scene.store.accounts.find("first")
-    assert await scene.account("first") != scene.account_id
-    assert await scene.store.check() == []
-    assert await scene.store.changes.rename(scene.account_id, "second") == renamed
-
-
 @pytest.mark.parametrize("steps", range(5))
 @pytest.mark.parametrize("then", ["second", "third", "first"])
 async def test_a_rename_that_was_cut_off_leaves_no_name_behind(

@@ -14,7 +14,6 @@ from scheduler.errors import (
     KeyReused,
     StoreFull,
     TooManySecrets,
-    Unreadable,
     anew,
 )
 from scheduler.models import Status
@@ -24,7 +23,6 @@ from scheduler.models import Status
     "error",
     [
         StoreFull("The store is full"),
-        Unreadable("sealed", "key_1"),
         Conflict("It has ended", Status.FAILED),
         InvalidRequest([FieldError("a", "b")], unlisted=3),
         TooManySecrets(3),

@@ -82,14 +82,6 @@ async def test_they_are_kept_for_a_week_and_no_longer(fake_scene: Scene) -> None
     assert not await scene.redis.exists(scene.base + "failed")
 
 
-async def test_over_the_number_the_oldest_go_first(small: Scene) -> None:
-    scene = small
-    first = await fail(scene, MOST)
-    await scene.clock.pass_ms(2)
-    second = await fail(scene, 7)
-    assert await letter_ids(scene) == first[7:] + second
-
-
 @pytest.mark.parametrize("end", [fail, stop])
 async def test_more_than_the_number_at_once_keeps_the_number(
     small: Scene, end: Callable[[Scene, int], Awaitable[list[str]]]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scheduler.errors import InsufficientCredits, KeyReused, OutcomeUnknown
+from scheduler.errors import InsufficientCredits, KeyReused
 from scheduler.models import Idempotency, Request
 from scheduler.store.lifecycle.create import CreateResult
 from tests.scheduler.losses import COMMAND, REPLY, losing
@@ -76,11 +76,4 @@ async def test_a_create_whose_reply_was_lost_is_no_replay(scene: Scene, lost: li
         made = await create(scene)
     assert (made.repeated, made.note, len(made.schedule_ids)) == (False, ONCE.note, 3)
     assert await create(scene) == made._replace(repeated=True)
-    assert (await scene.holdings()).waiting == 3
-
-
-async def test_a_caller_that_had_no_answer_has_it_by_the_same_key(scene: Scene) -> None:
-    with losing(scene.store, *[REPLY] * 9), pytest.raises(OutcomeUnknown):
-        await create(scene)
-    assert len((await create(scene)).schedule_ids) == 3
     assert (await scene.holdings()).waiting == 3
