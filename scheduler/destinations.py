@@ -57,8 +57,6 @@ _DENIED_IPV6 = tuple(
     ipaddress.IPv6Network(text)
     for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 )
-
-
 _NOTHING = Denied()
 
 

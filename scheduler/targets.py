@@ -95,7 +95,10 @@ def _looked_at_closely(url: str) -> tuple[str, str, str]:
     match = _URL.fullmatch(url)
     if match is None:
         raise ValueError("It must be an absolute http or https URL.")
-    return match[1].lower(), match[2], _request_target(match[3])
+    path = match[3] if match[3].startswith("/") else "/" + match[3]
+    if _PLAIN.fullmatch(path) is None:
+        path = quote(path, safe=_KEPT)
+    return match[1].lower(), match[2], path
 
 
 class _Place(NamedTuple):
@@ -188,8 +191,3 @@ def _to_ascii(text: str) -> str:
         return mapped if mapped.isascii() else idna.encode(mapped).decode("ascii")
     except idna.IDNAError:
         raise ValueError("Its host is not a valid international name.") from None
-
-
-def _request_target(rest: str) -> str:
-    path = rest if rest.startswith("/") else "/" + rest
-    return path if _PLAIN.fullmatch(path) else quote(path, safe=_KEPT)

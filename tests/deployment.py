@@ -25,7 +25,7 @@ CREDITS = 10_000
 
 def script(path: str) -> bytes:
     """What a proxy finds the calls of a script (`lifecycle/end`) by, once the server knows it."""
-    return Script(path).source_and_sha1()[1].encode()
+    return Script(path).source_and_sha1[1].encode()
 
 
 class Deployment:

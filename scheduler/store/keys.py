@@ -96,12 +96,9 @@ def schedule(account_id: str, schedule_id: str) -> str:
 
 
 def tag(number: int) -> str:
-    """A shard's hash tag: the first short string whose slot is the shard's van der Corput point.
-
-    Bit-reversing the shard's number over the 16,384 slots keeps any number of shards even over
-    the slots, and a tag never changes when there come to be more. (Plain numbers as tags put
-    16 shards 8/4/4 on three nodes.)
-    """
+    """A shard's hash tag: the first short string whose slot is the shard's number with its bits
+    reversed. So any number of shards is even over the slots, and no tag changes when there come to
+    be more. (Plain numbers as tags put 16 shards 8/4/4 on three nodes.)"""
     return _tag_of_slot(int(f"{number:0{_SLOT_BITS}b}"[::-1], 2))
 
 

@@ -19,14 +19,10 @@ NOTE = "key:"
 
 
 class Secrecy:
-    """Seals by the first of its keys, opens by any. Without keys all is stored in clear.
-
-    AES-256-GCM-SIV, so that a key never wears out: a nonce that came twice would show only that two
-    texts are the same.
-
-    `has_sealed`: whether something was sealed here; `is_noted`: whether the store has the note that
-    something may be sealed with its first key.
-    """
+    """Seals by the first of its keys, opens by any. Without keys all is stored in clear. AES-256-
+    GCM-SIV, so that a key never wears out: a nonce that came twice would show only that two texts
+    are the same. `has_sealed`: whether something was sealed here; `is_noted`: whether the store has
+    the note that something may be sealed with its first key."""
 
     def __init__(self, secret_keys: Sequence[bytes] = ()) -> None:
         self._ciphers: dict[bytes, Any] = {}
@@ -34,7 +30,10 @@ class Secrecy:
             # Slow to import, and not needed without a key.
             from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
-            self._ciphers = {_key_id(key): AESGCMSIV(key) for key in secret_keys}
+            self._ciphers = {
+                hashlib.sha256(b"postdate key " + key).digest()[:_ID_BYTES]: AESGCMSIV(key)
+                for key in secret_keys
+            }
         self._first = next(iter(self._ciphers), None)
         self.has_sealed = False
         self.is_noted = False
@@ -83,7 +82,3 @@ class Secrecy:
         except (InvalidTag, ValueError):
             raise Unreadable("It is encrypted, and was changed or cut off since") from None
         return text
-
-
-def _key_id(key: bytes) -> bytes:
-    return hashlib.sha256(b"postdate key " + key).digest()[:_ID_BYTES]

@@ -83,11 +83,8 @@ class Store:
         cls, settings: Settings, *, read_only: bool = False, needs_keys: bool = True
     ) -> Store:
         """Connects, checks the server and reads how many shards there are; an empty store gets its
-        metadata, unless `read_only`. Without `needs_keys` a key may be missing that something in
-        the store was sealed with.
-
-        Raises StoreUnavailable if it cannot be reached, StoreMisconfigured if it cannot be used.
-        """
+        metadata, unless `read_only`. Without `needs_keys` it may lack keys that sealed something.
+        Raises StoreUnavailable if it cannot be reached, StoreMisconfigured if it cannot be used."""
         if settings.redis_url is None:
             raise StoreMisconfigured("No store was named: give --redis-url or POSTDATE_REDIS_URL.")
         store = cls(connect(settings.redis_url), settings, read_only=read_only)

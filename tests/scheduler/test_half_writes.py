@@ -134,7 +134,7 @@ def calls() -> Counter[str]:
 
 def all_only_read(operation: Operation) -> bool:
     scripts = (script for script in Script.all if script.path in operation.scripts)
-    return all("no-writes" in script.source_and_sha1()[0].partition("\n")[0] for script in scripts)
+    return all("no-writes" in script.source_and_sha1[0].partition("\n")[0] for script in scripts)
 
 
 class Trial:

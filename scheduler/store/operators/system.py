@@ -112,15 +112,12 @@ class System:
         await self._server.ask("CONFIG", "SET", _REWRITE_SETTING, 0)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await self._rewritten()
+                # The server has no event for it.
+                while (await self._server.info("persistence"))["aof_rewrite_in_progress"] != "0":  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_EVERY_S)
             yield
         finally:
             await self._server.ask("CONFIG", "SET", _REWRITE_SETTING, before)
-
-    async def _rewritten(self) -> None:
-        # The server has no event for it.
-        while (await self._server.info("persistence"))["aof_rewrite_in_progress"] != "0":  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def _server(name: str, info: Mapping[str, Any]) -> ServerStatus:

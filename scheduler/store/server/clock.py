@@ -23,14 +23,12 @@ def time_us(reply: Sequence[bytes]) -> int:
 
 class StoreClock:
     """An estimate of the server's time that is never ahead of it.
-
     Each reading is late by its reply's way, so the largest of the recent ones is the best. Older
     ones do not count: a server may set its clock back. `steps_back` counts steps of more than 20 s,
     by a reading or by what others wrote before; `readings` counts all readings.
 
     While this machine sleeps, the server's clock goes on: until the next reply `now_us` adds the
-    time slept, by up to a second too much. `offset_since_us`, which decides when to fire, does not.
-    """
+    time slept, by up to a second too much. `offset_since_us`, which decides when to fire, not."""
 
     def __init__(self) -> None:
         self._offsets_us: deque[int] = deque(maxlen=_REMEMBERED)

@@ -19,11 +19,9 @@ Reply = TypeVar("Reply")
 
 class Coalescer(Generic[Item, Reply]):
     """Collects items until the event loop's next turn and sends them as one batch.
-
     The next batch fills while one is on its way: batches grow with the load, and a single item does
     not wait. A batch weighs at most `most`, or is one item. `send` returns each item's reply, in
-    order. If it raises, each caller gets an error of its own, which does not refer to the batch.
-    """
+    order. If it raises, each caller gets an error of its own, which does not refer to the batch."""
 
     def __init__(
         self,

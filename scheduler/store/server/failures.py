@@ -45,11 +45,9 @@ _SENTINEL = re.compile(r"<redis\.asyncio\..*?host=([^,]*),port=(\d+).*?>\)>\)> -
 @contextmanager
 def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
     """Turns what the client and the event loop raise into the store's errors, all but `but`.
-
     StoreUnavailable: certainly not done. OutcomeUnknown: the reply was lost on its way.
     StoreMisconfigured, StoreRefused: no repeat can help, for all commands or for this one.
-    Unreadable: what the command is about is damaged, and nothing was done.
-    """
+    Unreadable: what the command is about is damaged, and nothing was done."""
     try:
         yield
     except but:

@@ -55,11 +55,9 @@ class Routes:
     ) -> list[Any]:
         """The replies to commands, about `key` or each about its second word; errors of the servers
         among them as values. Raises a StoreError, or redis-py's error if a reply was lost.
-
         While a slot moves, the node that it leaves answers ASK for a key that is gone: a command of
         one key follows it to the other node. `whole` is for commands that need all keys of a shard,
-        scripts and reads at one moment: an ASK is their reply, and all go again to a moved slot.
-        """
+        scripts and reads at one moment: an ASK is their reply, and all go again to a moved slot."""
         asked = [(key or cast("Key", words[1]), words) for words in commands]
         await self._known()
         found: list[Any] = [None] * len(asked)

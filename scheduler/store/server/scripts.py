@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,7 +46,7 @@ class Script:
     async def run(self, send: Send, key: str, arguments: Sequence[Argument]) -> Any:
         """The reply to the script, or to its text where the server does not know it yet."""
         self.calls += 1
-        source, sha1 = self.source_and_sha1()
+        source, sha1 = self.source_and_sha1
         try:
             try:
                 return await send(key, ("EVALSHA", sha1, 1, key, *arguments))
@@ -56,17 +56,13 @@ class Script:
             self.errors += 1
             raise
 
+    @cached_property
     def source_and_sha1(self) -> tuple[str, str]:
-        return _source_and_sha1(self.path)
-
-
-@cache
-def _source_and_sha1(path: str) -> tuple[str, str]:
-    source = _with_includes((_FOLDER / f"{path}.lua").read_text(), set())
-    source = _CONSTANT.sub(_spelt, source)
-    first, source = source.split("\n", 1)
-    source = f"{first}\nlocal {_GLOBALS} = {_GLOBALS}\n{source}"
-    return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+        source = _with_includes((_FOLDER / f"{self.path}.lua").read_text(), set())
+        source = _CONSTANT.sub(_spelt, source)
+        first, source = source.split("\n", 1)
+        source = f"{first}\nlocal {_GLOBALS} = {_GLOBALS}\n{source}"
+        return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
 
 def _with_includes(source: str, included: set[str]) -> str:

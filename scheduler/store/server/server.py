@@ -80,7 +80,7 @@ class Replicated:
         OutcomeUnknown, never StoreUnavailable: the script before it was run."""
         # WAIT counts only writes of its own connection, and a repeated script may have written
         # nothing: a replica that has this write has the earlier ones.
-        source, _ = _TOUCH.source_and_sha1()
+        source, _ = _TOUCH.source_and_sha1
         commands = [
             ("EVAL", source, 1, self._key + keys.WAITED),
             ("WAIT", self._replicas, _REPLICAS_TIMEOUT_MS),
