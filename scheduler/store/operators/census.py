@@ -5,6 +5,7 @@ that counts waiting schedules and checks ledgers."""
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -51,8 +52,8 @@ class Census:
     def __init__(self, server: Server, shards: Shards) -> None:
         self._server = server
         self._shards = shards
-        self._waiting: dict[int, _CensusWalk] = {}
-        self._ledgers: dict[int, _CensusWalk] = {}
+        # By script and shard.
+        self._walks: defaultdict[tuple[str, int], _CensusWalk] = defaultdict(_CensusWalk)
 
     async def look(self) -> Figures:
         """Read-only. Raises StoreError if not one shard can be read."""
@@ -65,11 +66,8 @@ class Census:
         for each in due:
             if isinstance(each, BaseException) and not (found and isinstance(each, StoreError)):
                 raise anew(each)
-        return Figures(
-            found,
-            await self._step(self._waiting, _WAITING, found, most),
-            await self._step(self._ledgers, _LEDGERS, found, most),
-        )
+        waiting = await self._step(_WAITING, found, most)
+        return Figures(found, waiting, await self._step(_LEDGERS, found, most))
 
     async def _due(self, shard: int, most: int) -> Due:
         now_us, total, seen, overdue, oldest, coming, on_hold = await self._server.run(
@@ -82,12 +80,12 @@ class Census:
         return Due(overdue / part, oldest_ms, [each / part for each in coming], on_hold_ms)
 
     async def _step(
-        self, walks: dict[int, _CensusWalk], script: Script, shards: Collection[int], most: int
+        self, script: Script, shards: Collection[int], most: int
     ) -> dict[int, Sequence[int]]:
-        for number in shards:
-            walks.setdefault(number, _CensusWalk())
-        await asyncio.gather(*(walks[n].step(self._server, script, n, most) for n in shards))
-        return {n: walks[n].found for n in shards if walks[n].found}
+        walks = {n: self._walks[script.path, n] for n in shards}
+        steps = (walk.step(self._server, script, n, most) for n, walk in walks.items())
+        await asyncio.gather(*steps)
+        return {n: walk.found for n, walk in walks.items() if walk.found}
 
 
 class _CensusWalk:

@@ -44,12 +44,9 @@ class Owner(NamedTuple):
     """An account as far as its schedules are judged by it."""
 
     account_id: str
+    base: str
     leaving: bool
     suspended: bool
-
-    @property
-    def base(self) -> str:
-        return keys.account(self.account_id)
 
 
 async def broken_invariants(server: Server, shards: int, kept: Retention) -> list[str]:
@@ -107,7 +104,8 @@ class _Look:
         base, suspended = keys.account(account_id), False
         with self._noting(account_id, "its fields"):
             suspended = await self._server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
-        owner = Owner(account_id, await _is_leaving(self._server, account_id), bool(suspended))
+        leaving = await _is_leaving(self._server, account_id)
+        owner = Owner(account_id, base, leaving, bool(suspended))
         self._owners[base] = owner
         return owner
 
