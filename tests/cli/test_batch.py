@@ -86,6 +86,13 @@ def test_the_same_file_again_stores_nothing_twice(settings: dict[str, str]) -> N
     assert len(postdate_json("list", **settings)) == 4
 
 
+def test_what_is_too_large_is_refused_by_itself(settings: dict[str, str]) -> None:
+    large = line(targetBody={"x": "y" * (17 * 1024 * 1024)})
+    done = postdate("batch", "-", stdin=f"{line()}\n{large}\n{line()}\n", **settings)
+    assert (done.returncode, done.stdout) == (1, "2 scheduled, 1 refused\n")
+    assert done.stderr.startswith("Line 2: ")
+
+
 def test_an_interruption_tells_the_key_to_go_on_with(settings: dict[str, str]) -> None:
     wrong = settings | {"api_key": "pd_00_x"}
     done = postdate("batch", "-", stdin=line(), **wrong)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.children import Child, Children, supervise, with_metrics_port
+from cli.children import Child, Children, TiedChild, supervise, with_metrics_port
 from cli.roles import raise_limit
 from scheduler.errors import PostdateError, SettingsError
 from scheduler.settings import Settings
@@ -47,6 +47,14 @@ async def test_what_did_not_end_as_it_should_is_an_error() -> None:
 
     with pytest.raises(PostdateError, match=r"^The worker 2 process ended with exit status 3\.$"):
         await asyncio.wait_for(supervise(children, start), 30)
+
+
+async def test_one_that_refuses_to_start_is_named() -> None:
+    children = Children()
+    child = TiedChild("worker 1", "worker", Settings(redis_url="redis://127.0.0.1?foo=bar"))
+    with pytest.raises(PostdateError, match="worker 1 process ended with exit status 1 before"):
+        await children.start([child], 30.0)
+    await children.stop()
 
 
 def test_children_have_the_ports_one_after_the_other_or_none_where_it_is_turned_off() -> None:

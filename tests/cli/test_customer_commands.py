@@ -232,14 +232,6 @@ def test_retries_are_asked_for_shown_and_stopped(
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
 
 
-def test_signing_secrets_are_shown_and_rotated(settings: dict[str, str]) -> None:
-    [before, *_] = postdate_json("signing", "show", **settings)
-    done = postdate("signing", "rotate", "--keep-for", "1d", **settings)
-    new, old, *_ = postdate_json("signing", "show", **settings)
-    assert old["secretId"] == before["secretId"]
-    assert f"{new['secretId']}  {new['secret']}  since " in done.stdout
-
-
 def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str, str]) -> None:
     url = "http://example.com/\u202egpj.exe?\u00ad"
     made = scheduled(settings, url, "--in", "1h", "--header", "X-A: \u00ad")

@@ -20,7 +20,6 @@ from cli.embedded import (
     find_server,
     is_running,
     server_arguments,
-    server_environment,
 )
 from scheduler.errors import PostdateError
 from tests.servers import processes_of, until_async
@@ -180,12 +179,6 @@ async def test_one_that_is_installed_is_preloaded_unless_it_is_turned_off(
             await valkey.stop()
     assert ("libresolv" in maps) is used
     assert len([event for event in said if "library" in event]) == used
-
-
-def test_what_was_preloaded_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_PRELOAD", "/a.so:/b.so")
-    assert server_environment("/lib/libx.so.2")["LD_PRELOAD"] == "/lib/libx.so.2 /a.so:/b.so"
-    assert os.environ["LD_PRELOAD"] == "/a.so:/b.so"
 
 
 def test_one_that_the_server_does_not_run_with_is_passed_by(

@@ -99,6 +99,8 @@ def test_the_environment_has_the_defaults(
     assert (by_default._base_url, by_default._headers["x-api-key"]) == (BASE_URL, KEY)
     given = kind("http://other.example", "pd_other")
     assert (given._base_url, given._headers["x-api-key"]) == ("http://other.example", "pd_other")
+    with pytest.raises(ValueError, match="has characters that no key has"):
+        kind(api_key="pd_\n")
     monkeypatch.setenv("POSTDATE_API_KEY", "")
     with pytest.raises(ValueError, match=r"^Give api_key, or set POSTDATE_API_KEY\.$"):
         kind()

@@ -15,6 +15,7 @@ from postdate import (
     InvalidRequest,
     NewSchedule,
     Phases,
+    PostdateError,
     Replayed,
     Schedule,
 )
@@ -106,6 +107,7 @@ def test_a_delay_is_counted_by_the_server(
         ({"at": MORNING, "expires_at": datetime(2026, 11, 20)}, "expires_at has no time zone"),  # noqa: DTZ001
         ({"at": MORNING, "json": {"n": float("nan")}}, "not JSON compliant"),
         ({"at": MORNING.date()}, "at must be a datetime or a string"),
+        ({"at": MORNING, "retry_delays": "10s"}, "must be a list"),
         ({"att": MORNING}, "att"),
     ],
 )
@@ -228,6 +230,14 @@ def test_what_waits_and_matches_is_cancelled(client: Client, server: Server) -> 
     server.plays(answer(200, {"schedules": [], "creditsRemaining": 9, "nextCursor": None}))
     assert client.cancel_many(url=URL) == ()
     assert server.bodies == [{"targetUrl": URL, "status": "scheduled", "limit": 1000}]
+
+
+def test_an_answer_for_other_ids_is_no_answer(client: Client, server: Server) -> None:
+    item = {"scheduleId": "sch_1", "status": "cancelled"}
+    server.plays(answer(200, {"schedules": [item], "creditsRemaining": 9, "nextCursor": None}))
+    with pytest.raises(PostdateError, match="none of Postdate's: it is for 1 schedules") as caught:
+        client.cancel_many(["sch_1", "sch_2"])
+    assert caught.value.maybe_done
 
 
 @pytest.mark.parametrize("name", ["cancel_many", "replay_many"])

@@ -73,7 +73,7 @@ def test_a_waiting_one_is_read_listed_changed_and_cancelled(client: Client) -> N
 
 def test_a_batch_and_its_repeat_cost_one_credit_each_item(client: Client) -> None:
     due = in_days(70)
-    new = [NewSchedule(f"{URL}/{n}", at=due) for n in range(120)]
+    new = [NewSchedule(f"{URL}/{n}", at=due, text="x" * 1000) for n in range(120)]
     new[7] = NewSchedule("ftp://example.com", at=due)
     results = client.schedule_batch(new, idempotency_key="batch")
     again = client.schedule_batch(new, idempotency_key="batch")

@@ -90,10 +90,10 @@ async def test_a_cancelled_call_leaves_its_turn_to_the_next() -> None:
 
 
 def test_event_loops_share_a_client_and_no_connections() -> None:
-    with Line(CREDITS) as line, asyncio.Runner() as first, asyncio.Runner() as second:
+    with Line(CREDITS) as line:
         client = AsyncPostdate(line.url, KEY)
-        assert [each.run(client.credits()) for each in (first, second, first)] == [7] * 3
-        assert line.carried_by[1] not in (line.carried_by[0], line.carried_by[2])
-        for each in (first, second):
-            each.run(client.aclose())
+        with asyncio.Runner() as first, asyncio.Runner() as second:
+            assert [each.run(client.credits()) for each in (first, second, first)] == [7] * 3
+            assert line.carried_by[1] not in (line.carried_by[0], line.carried_by[2])
+        asyncio.run(client.aclose())  # whose event loops have ended
     assert len(line.requests) == 3

@@ -39,12 +39,6 @@ async def _buffering(client: AsyncPostdate) -> None:
         await buffer.schedule("u", att=5)  # type: ignore[call-arg]
 
 
-def _from_the_environment() -> None:
-    Postdate()
-    AsyncPostdate(api_key="pd_00_key")
-    Buffer(Postdate())  # type: ignore[arg-type]
-
-
 def test_the_client_imports_nothing_of_the_server_and_no_aiohttp_while_it_blocks() -> None:
     program = (
         "import sys; before = set(sys.modules); from postdate import Postdate;"

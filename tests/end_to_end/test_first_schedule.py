@@ -13,9 +13,9 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid_after_
     receiver: Receiver,
 ) -> None:
     target = receiver.answer("/hook", status=202) + "?a=1&b=%20"
-    began_ms = now_ms()
-    due_ms = began_ms + 1500
     with PostdateProcess() as up:
+        began_ms = now_ms()
+        due_ms = began_ms + 1500
         with Customer(up.base_url, up.api_key) as customer:
             cancelled = customer.schedule(receiver.url + "/cancelled", due_in_s=1.4)
             assert customer.cancel(cancelled).json()["creditsRemaining"] == 1_000_000
