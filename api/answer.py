@@ -34,11 +34,16 @@ class JsonResponse:
         self.headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [*self.fixed, (b"content-length", b"%d" % len(self.body)), *_rate_headers(scope)]
-        if self.headers:
-            headers += [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        headers = self.lines(cast("dict[str, Any]", scope).get(_RATE))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+    def lines(self, rate: Rate | None) -> list[tuple[bytes, bytes]]:
+        """All headers."""
+        lines = [*self.fixed, (b"content-length", b"%d" % len(self.body)), *_rate_headers(rate)]
+        if self.headers:
+            lines += [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        return lines
 
     def to_asgi_response(self, app: object, request: object, **options: object) -> JsonResponse:
         """Litestar calls it on what a handler returns, for errors too."""
@@ -67,8 +72,7 @@ def note_rate(scope: Scope, rate: Rate) -> None:
     cast("dict[str, Any]", scope)[_RATE] = rate
 
 
-def _rate_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
-    rate: Rate | None = cast("dict[str, Any]", scope).get(_RATE)
+def _rate_headers(rate: Rate | None) -> list[tuple[bytes, bytes]]:
     if rate is None:
         return []
     return [

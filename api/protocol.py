@@ -54,6 +54,7 @@ class Protocol(Http11):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.recent = False  # whether a request was answered since `Connections` last looked
+        self.is_first = True  # whether its first request has not come yet
         self._guard, self._settings = guard, guard.settings
         self._look_s = min(guard.head_s, guard.body_grace_s, guard.idle_s)
         self._address = ""
@@ -137,7 +138,7 @@ class Protocol(Http11):
             if len(self.pipeline) >= MAX_PIPELINED:
                 raise self.rejected(PIPELINE_FULL)
             self._fed_bytes = self._framing_bytes = 0
-            if self.cycle is not None:  # of the first one, the clock began with the connection
+            if not self.is_first:  # of the first one, the clock began with the connection
                 self._began_s = 0.0
         super().on_message_begin()
 
@@ -152,6 +153,7 @@ class Protocol(Http11):
         if rejection is not None:
             raise self.rejected(rejection)
         super().on_headers_complete()
+        self.is_first = False
         if self._for_health:
             self.cycle.keep_alive = False
         self.scope[CONNECTION] = weakref.ref(self)  # type: ignore[literal-required]
@@ -235,7 +237,7 @@ class Protocol(Http11):
             self._began_s = now_s
             return now_s + self._look_s
         self._began_s = self._began_s or now_s
-        if self.part is ReadState.HEAD or self.cycle is None:
+        if self.part is ReadState.HEAD or self.is_first:
             return self._began_s + self._guard.head_s
         if self.part is ReadState.NONE:
             return self._began_s + self._guard.idle_s

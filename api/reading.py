@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from litestar.types import Receive, Scope
@@ -12,19 +12,22 @@ from litestar.types import Receive, Scope
 from api.findings import invalid
 from api.limits import made_of
 from scheduler.errors import FieldError, PostdateError
-from scheduler.models import Idempotency, Request
+from scheduler.models import Idempotency, Rate, Request
 from scheduler.settings import Settings
 
 # In a scope, a weak reference to its connection, which keeps the scope.
 CONNECTION = "postdate.connection"
 # In a scope, the process's budget for objects made of bodies, and this request's part of it.
 BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
+# In a scope, what the fast path knows of the request: its head, and why its create was refused.
+HEAD, REFUSAL = "postdate.head", "postdate.refusal"
 # The header of a repeated answer to the same Idempotency-Key.
 REPLAYED = {"idempotency-replayed": "true"}
 # https://www.w3.org/TR/trace-context/
 _TRACEPARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED = 1
-_SMALL_BYTES = 16 * 1024
+# Judging a body of this size costs about as little as refusing it unread.
+SMALL_BYTES = 16 * 1024
 _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 
 
@@ -41,6 +44,13 @@ class BodyEncoded(PostdateError):
 
 class ClientDisconnected(PostdateError):
     """The client went away before its request was complete; the answer is for the log."""
+
+
+class Refusal(NamedTuple):
+    """Why a create was refused, and how the rate of its account stood then."""
+
+    error: Exception
+    rate: Rate | None = None
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -72,7 +82,7 @@ def is_small(scope: Scope) -> bool:
     """Whether reading the body, and judging it, costs about as little as refusing it."""
     length = header(scope, b"content-length") or b""
     plain = header(scope, b"content-encoding") is None
-    return plain and length.isdigit() and int(length[:20]) <= _SMALL_BYTES
+    return plain and length.isdigit() and int(length[:20]) <= SMALL_BYTES
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items: int = 1) -> bytes:
@@ -118,6 +128,13 @@ def end(scope: Scope) -> None:
 def _connection_of(scope: Scope) -> Any:
     reference = cast("dict[str, Any]", scope).get(CONNECTION)
     return reference and reference()
+
+
+def remember_head(scope: Scope) -> None:
+    """To be called when a create was answered with 201."""
+    connection = _connection_of(scope)
+    if connection is not None:
+        connection.remember_head(scope)
 
 
 def forget_body(scope: Scope) -> None:

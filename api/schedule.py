@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, cast
 
 import msgspec
 from litestar import delete, get, patch, post
 from litestar.params import FromPath
 from litestar.types import Receive, Scope
 
-from api.answer import JsonResponse
+from api.answer import JsonResponse, note_rate
 from api.auth import authenticate, call_of, count, known_key
 from api.bodies import SCHEDULE, CancelledBody, CreatedBody, ReplayBody, SchedulesBody
 from api.payload import parse_change, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
-from api.reading import REPLAYED, idempotency, is_small, read_body, traced
+from api.reading import REFUSAL, REPLAYED, Refusal, idempotency, is_small, read_body, traced
 from api.service import HttpRequest, Service, service_of
 from scheduler.errors import InvalidRequest
 from scheduler.ids import invocation_id
@@ -35,6 +36,9 @@ async def create_schedule(request: HttpRequest) -> JsonResponse:
 
 async def create(service: Service, scope: Scope, receive: Receive) -> JsonResponse:
     """The same, without litestar."""
+    refusal: Refusal | None = cast("dict[str, Any]", scope).pop(REFUSAL, None)
+    if refusal is not None:
+        raise _told(refusal, scope)
     data, key = None, known_key(service, scope)
     if key is not None and is_small(scope) and not scope["query_string"]:
         data = await read_body(scope, receive, service.settings.max_body_bytes)
@@ -51,12 +55,12 @@ async def create(service: Service, scope: Scope, receive: Receive) -> JsonRespon
         # Before it is judged: a field that was valid then may be too old by now.
         before = await store.schedules.created_before(account_id, once)
         if before is not None:
-            return _created(before, trigger_at_of(data))
+            return created_answer(before, trigger_at_of(data))
     now_ms = store.clock.now_ms()
     wanted = traced(parse_request(data, service.rules, now_ms), service.settings, scope)
     once = _with_time(once, data, wanted)
     created = await store.schedules.create_all(account_id, [wanted], once, now_ms)
-    return _created(created, wanted.trigger_at_ms)
+    return created_answer(created, wanted.trigger_at_ms)
 
 
 async def _create_at_once(
@@ -81,7 +85,7 @@ async def _create_at_once(
     if created is None:
         store.api_keys.forget(key)
         return None
-    return _created(created, wanted.trigger_at_ms)
+    return created_answer(created, wanted.trigger_at_ms)
 
 
 def _with_time(once: Idempotency | None, data: bytes, wanted: Request) -> Idempotency | None:
@@ -91,7 +95,13 @@ def _with_time(once: Idempotency | None, data: bytes, wanted: Request) -> Idempo
     return msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
 
 
-def _created(created: CreateResult, trigger_at_ms: int | None) -> JsonResponse:
+def _told(refusal: Refusal, scope: Scope) -> Exception:
+    if refusal.rate is not None:
+        note_rate(scope, refusal.rate)
+    return refusal.error
+
+
+def created_answer(created: CreateResult, trigger_at_ms: int | None) -> JsonResponse:
     """The note has the time where the body (`trigger_at_ms`) has none."""
     [schedule_id] = created.schedule_ids
     if created.note or trigger_at_ms is None:

@@ -16,6 +16,7 @@ import uvicorn
 
 from api.app import create_app
 from api.connections import ConnectionLimits
+from api.fast_path import FastPath, KnownHeads
 from api.limits import FOR_HEALTH
 from api.metrics_source import ApiSource
 from api.protocol import Protocol
@@ -53,7 +54,9 @@ def serve(
     """
     app = create_app(settings)
     guard = ConnectionLimits(settings)
-    server = _Server(uvicorn_config(app, guard), app.state.service, guard, parent_fd, on_ready)
+    service: Service = app.state.service
+    config = uvicorn_config(app, guard, service)
+    server = _Server(config, service, guard, parent_fd, on_ready)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
@@ -64,13 +67,19 @@ def serve(
         raise server.misconfigured
 
 
-def uvicorn_config(app: object, guard: ConnectionLimits | None = None) -> uvicorn.Config:
-    """How an app is served; benchmarks serve others the same way."""
+def uvicorn_config(
+    app: object, guard: ConnectionLimits | None = None, service: Service | None = None
+) -> uvicorn.Config:
+    """How an app is served, and creates of a service, past the app; benchmarks serve other apps the
+    same way."""
     guard = guard or ConnectionLimits(Settings())
+    protocol: Callable[..., Protocol] = functools.partial(Protocol, guard)
+    if service is not None:
+        protocol = functools.partial(FastPath, service, KnownHeads(), guard)
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # litestar's own names for the ASGI types
         loop="uvloop",
-        http=functools.partial(Protocol, guard),  # type: ignore[arg-type]  # it is only called
+        http=protocol,  # type: ignore[arg-type]  # it is only called
         ws="none",
         lifespan="on",
         log_config=None,

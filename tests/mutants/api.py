@@ -1,6 +1,26 @@
 """Mutants of the API, the dashboard, the commands and the client, as mutants.py reads them."""
 
 API = r"""
+@ api/fast_path.py tests/api/test_fast_path.py
+# a head with a name that it may not have is taken for known
+- and values.keys() <= _PLAIN
++ and True
+# a request that comes behind a fast one is answered before it
+- if self._fast is not None:
+-             self._behind += data
++ if False:
++             self._behind += data
+# a known head is enough, whatever its body's length
+- if len(data) != end + size or size > SMALL_BYTES:
++ if size > SMALL_BYTES:
+# a process that ends drops the answer under way
+- if self._fast is None:
+-             super().shutdown()
++ if True:
++             super().shutdown()
+# a refused create is counted against the rate once more
+- created, self._refusal = None, Refusal(error, *rates)
++ created = None
 @ api/schedule.py tests/api/test_direct.py
 # beyond the rate, bodies are read before the key is judged
 - store.api_keys.forget(key)  # the next

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -67,6 +68,14 @@ class CreateResult(NamedTuple):
         return cls(made.schedule_ids[:count], made.repeated, made.note)
 
 
+class Begun(NamedTuple):
+    """A create that was sent to the store: the new id, its note, and the reply to come."""
+
+    new: list[str]
+    note: bytes
+    reply: Future[Any]
+
+
 class Schedules:
     """Creates, replays, reads and changes schedules; each new one takes a credit.
 
@@ -126,15 +135,27 @@ class Schedules:
         """`ApiKeys.admit` and `create_all` of one request, in one step. None if `admit` refuses the
         key: nothing was changed then. `on_rate` gets the standing of the account whose plan has a
         rate, before any error is raised."""
+        begun = self.begin_by_key(key, request, once, now_ms)
+        return self.end_by_key(begun, await begun.reply, on_rate)
+
+    def begin_by_key(
+        self, key: KnownKey, request: Request, once: Idempotency | None, now_ms: int
+    ) -> Begun:
+        """The first half of `create_by_key`, for callers without a task."""
         what = CreatePlan([request], b"" if once is None else once.note)
         new, group = self._group("=" + key.sha256, what, once, now_ms)
-        reply = await self._creator(key.shard).submit(group)
+        return Begun(new, what.note, self._creator(key.shard).submit(group))
+
+    def end_by_key(
+        self, begun: Begun, reply: Any, on_rate: Callable[[Rate], None]
+    ) -> CreateResult | None:
+        """The second half, with what `begun.reply` has."""
         if isinstance(reply, list):
             reply, *standing = reply
             on_rate(Rate(*standing))
         if reply[0] in _KEY_REFUSED:
             return None
-        return CreateResult.of(self._made(reply, new, what.note))
+        return CreateResult.of(self._made(reply, begun.new, begun.note))
 
     async def created_before(self, account_id: str, once: Idempotency) -> CreateResult | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
