@@ -10,17 +10,6 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-# What a window brings along: two pages of its own below its address line, and processes in advance.
-# Chromium heeds the last list alone, so that the features which Playwright does without come first.
-_UNWANTED = """
-    AvoidCorsURLLoaderRestartOnRedirect AvoidUnnecessaryBeforeUnloadCheckSync
-    DestroyProfileOnBrowserClose HttpsFirstBalancedModeAutoEnable HttpsUpgrades LensOverlay
-    MediaRouter NetworkTimeServiceQuerying OptimizationHints PaintHolding PreconnectToSearch
-    ThirdPartyStoragePartitioning
-
-    AimEnabled InitialWebUI SpareRendererForSitePerProcess WebUIOmniboxAimPopup
-    WebUIOmniboxFullPopup WebUIOmniboxPopup
-"""
 FLAGS = [
     "--no-sandbox",  # as root there is none, and it only sees our own pages
     "--disable-gpu",
@@ -30,7 +19,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
-    f"--disable-features={','.join(_UNWANTED.split())}",
 ]
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 

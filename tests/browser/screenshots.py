@@ -48,19 +48,6 @@ def past(now_ms: int, dice: random.Random) -> Iterator[Past]:
         at_ms += dice.expovariate(busy * (12 if now_ms - at_ms < 3_600_000 else 1) / 150_000)
 
 
-def future(dice: random.Random) -> list[dict[str, object]]:
-    """What waits for the next three hours."""
-    return [
-        {
-            "targetUrl": f"https://api.example.com/{dice.choice(_TARGETS)}",
-            "delay": f"{dice.randrange(60, 10_800)}s",
-            "targetHeaders": {"Authorization": "Bearer secret", "X-Tenant": "north"},
-            "targetBody": {"customer": dice.randrange(10_000), "template": "friendly"},
-        }
-        for _ in range(500)
-    ]
-
-
 async def prepare(store: Store) -> None:
     """The default account's past."""
     [account] = await store.accounts.list_accounts()
@@ -94,7 +81,9 @@ def main() -> None:
     with PostdateProcess() as up, Receiver() as receiver:
         with_store(Settings(redis_url=up.redis_url), prepare)
         with Customer(up.base_url, up.api_key) as customer:
-            customer.schedule_batch(future(random.Random(7)))
+            url, dice = f"https://api.example.com/{_TARGETS[0]}", random.Random(7)
+            delays = [f"{dice.randrange(60, 10_800)}s" for _ in range(500)]
+            customer.schedule_batch([{"targetUrl": url, "delay": delay} for delay in delays])
             broken = receiver.answer("/broken", status=503)
             customer.outcome(customer.schedule(broken, targetBody={"hello": "future"}))
         with chromium() as browser:

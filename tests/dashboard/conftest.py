@@ -23,7 +23,6 @@ from tests.servers import ValkeyProcess
 ORIGIN = "http://postdate.test"
 PASSWORD = "a quiet morning in may"
 URL = "https://example.com/hook?a=1&b=<2>"
-_CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 
 def tiles_of(text: str) -> dict[str, str]:
@@ -59,9 +58,8 @@ class Browser:
         return await self.client.get("/dashboard" + path, params=query or None)
 
     async def csrf(self) -> str:
-        match = _CSRF.search((await self.get("/keys")).text)
-        assert match, "not signed in"
-        return match[1]
+        [token] = set(re.findall(r'name="csrf" value="([^"]+)"', await self.text("/keys")))
+        return str(token)
 
     async def post(
         self, path: str, headers: dict[str, str] | None = None, **fields: str
@@ -108,7 +106,6 @@ class Browser:
         status: int,
         message: str = "Service Unavailable",
         *,
-        late_ms: int | None = 0,
         again_in_ms: int | None = None,
         **outcome: Any,
     ) -> None:
@@ -118,7 +115,7 @@ class Browser:
         kind = Status.COMPLETED if status == 200 else Status.FAILED
         told = Outcome(kind, status, 12, "" if status == 200 else message, **outcome)
         again_ms = None if again_in_ms is None else self.store.clock.now_ms() + again_in_ms
-        await self.store.ends.ack(shard, [Ack(batch.invocations[0], told, late_ms, again_ms)])
+        await self.store.ends.ack(shard, [Ack(batch.invocations[0], told, 0, again_ms)])
 
 
 class Dashboard:

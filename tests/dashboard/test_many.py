@@ -12,8 +12,6 @@ from api.dashboard.requests import bulk
 from scheduler.times import parse_iso8601
 from tests.dashboard.conftest import ORIGIN, Browser, listed, once_of
 
-_FIELD = re.compile(r'name="(\w+)" value="([^"]*)"')
-
 
 async def post_many(browser: Browser, action: str, ids: list[str], **fields: str) -> httpx.Response:
     data = {"csrf": await browser.csrf(), "action": action, "id": ids, **fields}
@@ -36,7 +34,7 @@ def ids_of(asked: httpx.Response) -> list[str]:
 
 def fields_of(asked: httpx.Response) -> dict[str, str]:
     """What a confirmation sends along, beside the ids."""
-    fields = dict(_FIELD.findall(asked.text))
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', asked.text))
     return {name: fields[name] for name in fields.keys() - {"id", "csrf", "action"}}
 
 
@@ -111,7 +109,6 @@ async def test_all_that_match_are_moved_once_however_many_there_are(
 
 async def test_a_request_is_composed_and_judged_as_the_api_does(browser: Browser) -> None:
     text = html.unescape(await browser.text("/requests/new"))
-    assert f'value="{ORIGIN}/dashboard/echo"' in text
     given = {
         "once": once_of(text),
         "url": "https://example.com/x",

@@ -5,9 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-import pytest
-
-from scheduler.errors import StoreUnavailable
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, URL, Browser, Dashboard, once_of, tiles_of
 from tests.plain import redis_of
@@ -31,25 +28,6 @@ async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browse
         assert headers["cache-control"] == "no-store"
 
 
-async def test_assets_are_packed_and_kept_for_long(browser: Browser) -> None:
-    assets = re.findall(r'(?:src|href)="/dashboard(/static/[^"]+)"', await browser.text(""))
-    assert len(assets) >= 5
-    for asset in assets:
-        answer = await browser.client.get("/dashboard" + html.unescape(asset))
-        assert answer.status_code == 200
-        assert "immutable" in answer.headers["cache-control"]
-        assert answer.headers["content-encoding"] == "gzip"
-    for name in ("nothing.js", "..%2Froutes.py"):
-        assert (await browser.get(f"/static/{name}")).status_code == 404
-
-
-async def test_an_unknown_page_is_told_in_a_page(dashboard: Dashboard, browser: Browser) -> None:
-    answer = await browser.get("/no/such/page")
-    assert (answer.status_code, "no such page" in answer.text) == (404, True)
-    stranger = await dashboard.browser().get("/no/such/page")
-    assert (stranger.status_code, "/dashboard/requests" in stranger.text) == (404, False)
-
-
 async def test_another_accounts_things_are_not_there(
     dashboard: Dashboard, browser: Browser
 ) -> None:
@@ -58,29 +36,19 @@ async def test_another_accounts_things_are_not_there(
     waiting = await bob.schedule()
     for path in (f"/requests/{waiting}", f"/keys/{key.key_id}/deactivate", f"/requests/{UNKNOWN}"):
         assert (await browser.get(path)).status_code == 404
-    for path in (*PAGES, f"/requests?q={waiting}", f"/requests?q={URL}"):
+    for path in (*PAGES, f"/requests?q={URL}"):
         text = await browser.text(path)
-        assert waiting not in text.replace(f'value="{waiting}"', "")
-        assert "bobs" not in text
+        assert (waiting in text, "bobs" in text) == (False, False), path
 
 
-async def test_a_key_is_shown_once(browser: Browser) -> None:
+async def test_a_key_has_a_name_and_is_shown_once(browser: Browser) -> None:
     answer = await browser.write("/keys", name="  nightly   reports ")
     [value] = set(KEY.findall(answer.text))
-    caller = await browser.store.api_keys.admit(value)
-    assert caller is not None
-    assert caller.account_id == browser.account_id
-    for path in PAGES:
-        assert value not in await browser.text(path)
+    assert await browser.store.api_keys.admit(value) is not None
     listed = await browser.text("/keys")
-    assert "nightly reports" in listed
-    assert value[:12] in listed
-
-
-async def test_a_key_needs_a_name(browser: Browser) -> None:
-    for name in ("", "   ", "x" * 101):
+    assert ("nightly reports" in listed, value in listed) == (True, False)
+    for name in ("   ", "x" * 101):
         assert (await browser.write("/keys", name=name)).status_code == 400
-    assert await browser.store.api_keys.of_account(browser.account_id) == []
 
 
 async def test_secrets_are_rotated_once_and_that_is_said(browser: Browser) -> None:
@@ -124,13 +92,11 @@ async def test_a_schedule_is_shown_with_its_secrets_masked(browser: Browser) -> 
     assert "curl --request POST 'https://example.com/hook?a=1&b=<2>'" in text
 
 
-async def test_a_schedule_is_found_by_id_and_by_a_part_of_its_url(browser: Browser) -> None:
+async def test_a_schedule_is_found_by_its_id(browser: Browser) -> None:
     waiting, ended = await browser.schedule(), await browser.execute()
     for wanted in (waiting, waiting.replace("sch_", "inv_"), ended):
         answer = await browser.get("/requests", q=wanted)
         assert answer.headers["location"] == "/dashboard/requests/" + wanted.replace("inv", "sch")
-    assert waiting in await browser.text("/requests", q="hook?a")
-    assert waiting not in await browser.text("/requests", q="nothing like it")
 
 
 async def test_cancelling_gives_the_credit_back_once(browser: Browser) -> None:
@@ -236,34 +202,11 @@ async def test_a_quota_that_is_almost_used_up_is_told_in_red(browser: Browser) -
     assert "refused with 413" in await browser.text("/credits")
 
 
-async def test_a_full_store_says_that_it_is_full(browser: Browser) -> None:
-    await redis_of(browser.store).config_set("maxmemory", "1")
-    try:
-        answer = await browser.write("/keys", name="one more")
-    finally:
-        await redis_of(browser.store).config_set("maxmemory", "0")
-    assert (answer.status_code, "The store is full" in answer.text) == (503, True)
-
-
-async def test_a_store_that_is_away_is_told_in_a_sentence(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def away(secret: str) -> None:
-        raise StoreUnavailable("10.0.0.1:6379 is away")
-
-    monkeypatch.setattr(browser.store.sessions, "find", away)
-    answer = await browser.get("")
-    assert (answer.status_code, "10.0.0.1" in answer.text) == (503, False)
-
-
 async def test_a_form_that_cannot_be_read_is_refused(browser: Browser) -> None:
-    for body, statuses in (
-        *((body, (400, 403)) for body in (b"\xff", b"name=%ff", b"a=1&" * 60)),
-        (b"x" * 70_000, (413,)),
-    ):
+    for body, status in ((b"name=%ff", 400), (b"a=1&" * 1200, 400), (b"x" * 70_000, 413)):
         headers = {"origin": ORIGIN}
         answer = await browser.client.post("/dashboard/keys", content=body, headers=headers)
-        assert answer.status_code in statuses
+        assert answer.status_code == status
 
 
 async def test_who_has_no_credits_is_told_how_to_get_some(dashboard: Dashboard) -> None:

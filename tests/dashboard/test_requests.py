@@ -87,7 +87,6 @@ async def test_pages_lead_on_and_back(browser: Browser, monkeypatch: pytest.Monk
     assert 'rel="next"' not in third
     back = (await browser.client.get(link(third, "prev"))).text
     assert rows(back) == rows(second)
-    assert rows((await browser.client.get(link(back, "next"))).text) == rows(third)
 
 
 async def test_a_search_goes_on_by_itself_and_can_be_stopped(
@@ -141,8 +140,6 @@ async def test_an_entry_of_the_log_is_shown_when_its_schedule_is_no_longer_kept(
     assert (answer.status_code, "no longer kept" in answer.text) == (200, True)
     bob = await dashboard.signed_in(await dashboard.account("bob"))
     assert (await bob.client.get(address)).status_code == 404
-    for at in ("x", "0", "9" * 40):
-        assert (await browser.get(f"/requests/{ended}", at=at)).status_code == 404
 
 
 async def test_the_panel_never_has_a_whole_page_in_it(
@@ -198,31 +195,15 @@ async def test_pages_are_packed_and_their_tokens_differ(browser: Browser) -> Non
     assert len(tokens) == 2
 
 
-async def test_what_a_target_said_is_shown_as_text(browser: Browser) -> None:
-    bad = await browser.execute(503, answer=Answer("text/<i>", b"<script>no</script>"))
-    text = await browser.text(f"/requests/{bad}")
-    assert "&lt;script&gt;no&lt;/script&gt;" in text
-    assert "<bdi>text/&lt;i&gt;" in text
-
-
-async def test_one_that_is_damaged_is_named_and_the_others_are_listed(browser: Browser) -> None:
-    damaged, sound = await browser.schedule(), await browser.schedule()
-    stored = keys.schedule(browser.account_id, damaged)
-    await redis_of(browser.store).hset(stored, "r", b"\xc0 hush")
-    assert await listed(browser) == [sound]
-    page = await browser.get(f"/requests/{damaged}")
-    assert f"The stored schedule {damaged} is damaged and cannot be read" in page.text
-    assert (page.status_code, "hush" in page.text) == (500, False)
-
-
 async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(browser: Browser) -> None:
     url, body = "https://example.com/\u202egpj.exe", '{"a":"\u2066b\u202e"}'
     failed = await browser.schedule(-1000, url, body.encode())
-    said = Answer("text/\u202eplain", b"\x1b[2J \xe2\x80\xae")
+    said = Answer("text/\u202eplain", b"<script>no</script> \xe2\x80\xae")
     await browser.end(500, "No \u202eway", answer=said)
     for path in ("", "/requests", f"/requests/{failed}"):
         text = await browser.text(path)
         assert ("\u202e" in text, r"\u202e" in text) == (False, True), path
+    assert "&lt;script&gt;no&lt;/script&gt;" in text
     assert "https://example.com/%E2%80%AEgpj.exe" in text  # for a shell, as it is sent
     # A field has it unchanged.
     composer = html.unescape(await browser.text("/requests/new", like=failed))

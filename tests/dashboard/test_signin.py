@@ -10,12 +10,11 @@ from api.dashboard import passwords
 from scheduler.models import Account
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import ATTEMPTS_PER_BOTH, Purpose
-from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
+from tests.dashboard.conftest import PASSWORD, Browser, Dashboard
+from tests.dashboard.test_pages import PAGES
 
 EMAIL = "ada@example.com"
-PAGES = ("", "/requests", "/keys", "/credits", "/account")
 CREDENTIALS = {"email": EMAIL, "password": PASSWORD}
-IN_PAGE = {"hx-request": "true"}
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ async def test_without_a_session_every_page_leads_to_the_sign_in(dashboard: Dash
     for path in (*PAGES, "/system", "/requests/more"):
         answer = await browser.get(path)
         assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in")
-    answer = await browser.client.get("/dashboard", headers=IN_PAGE)
+    answer = await browser.client.get("/dashboard", headers={"hx-request": "true"})
     assert (answer.status_code, answer.headers["hx-redirect"]) == (200, "/dashboard/sign-in")
 
 
@@ -63,10 +62,8 @@ async def test_a_link_signs_in_once(dashboard: Dashboard, link: str) -> None:
 
 async def test_a_look_ahead_does_not_use_a_link_up(dashboard: Dashboard, link: str) -> None:
     scanner = dashboard.browser()
-    for _ in range(3):
-        shown = await scanner.get(f"/link/{link}")
-        assert (shown.status_code, "<bdi>ada</bdi>" in shown.text) == (200, True)
-        assert "set-cookie" not in shown.headers
+    shown = await scanner.get(f"/link/{link}")
+    assert (shown.status_code, "<bdi>ada</bdi>" in shown.text) == (200, True)
     assert (await scanner.get("")).status_code == 303
     assert (await dashboard.browser().post(f"/link/{link}")).status_code == 303
 
@@ -74,8 +71,6 @@ async def test_a_look_ahead_does_not_use_a_link_up(dashboard: Dashboard, link: s
 async def test_signing_in_anew_ends_the_session_before(browser: Browser, link: str) -> None:
     [(_, before)] = browser.client.cookies.items()
     assert (await browser.post(f"/link/{link}")).status_code == 303
-    [(_, after)] = browser.client.cookies.items()
-    assert before != after
     assert await browser.store.sessions.find(before) is None
     assert await browser.store.sessions.count(browser.account_id) == 1
 
@@ -117,24 +112,17 @@ async def test_a_link_that_sets_a_password_asks_for_one(
     assert (await browser.get("")).status_code == 200
     assert (await browser.post(path, **good)).status_code == 410
     stored = (await dashboard.store.users.of(ada.account_id)).password
-    assert stored is not None
-    assert stored.startswith("$argon2id$")
-    assert PASSWORD not in stored
+    assert (stored or "").startswith("$argon2id$")
 
 
-async def test_a_password_signs_in(stranger: Browser) -> None:
-    for email, password in ((EMAIL, "wrong password"), ("bob@example.com", PASSWORD), ("x", "")):
+async def test_a_password_signs_in(dashboard: Dashboard, stranger: Browser) -> None:
+    bob = (await dashboard.account("bob", email="bob@example.com")).email  # without a password
+    for email, password in ((EMAIL, "wrong password"), (bob, PASSWORD), (bob, ""), ("x", "")):
         answer = await stranger.post("/sign-in", email=email, password=password)
         assert (answer.status_code, "do not match" in answer.text) == (401, True)
     answer = await stranger.post("/sign-in", email="ADA@example.com", password=PASSWORD)
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard")
     assert "ada" in await stranger.text("")
-
-
-@pytest.mark.usefixtures("ada")
-async def test_an_account_without_a_password_lets_nobody_in(dashboard: Dashboard) -> None:
-    answer = await dashboard.browser().post("/sign-in", email=EMAIL, password="")
-    assert answer.status_code == 401
 
 
 async def test_guessing_is_limited_by_network_and_locks_nobody_else_out(
@@ -201,14 +189,6 @@ async def test_after_the_sign_in_one_is_back_where_one_was(stranger: Browser) ->
         answer = await stranger.post("/sign-in", **CREDENTIALS)
         assert answer.headers["location"] == there
         await stranger.post("/sign-out", csrf=await stranger.csrf())
-
-
-async def test_a_page_whose_session_ended_leads_back_to_itself(stranger: Browser) -> None:
-    headers = IN_PAGE | {"hx-current-url": f"{ORIGIN}/dashboard/requests?when=1h"}
-    answer = await stranger.client.get("/dashboard/requests?cursor=x", headers=headers)
-    assert answer.headers["hx-redirect"] == "/dashboard/sign-in"
-    answer = await stranger.post("/sign-in", **CREDENTIALS)
-    assert answer.headers["location"] == "/dashboard/requests?when=1h"
 
 
 async def test_the_holder_of_a_suspended_account_may_look_and_sign_out(browser: Browser) -> None:

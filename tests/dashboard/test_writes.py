@@ -105,8 +105,7 @@ async def test_each_comes_from_our_own_pages(holder: Holder, hers: Browser) -> N
             {"origin": "null"},
             {"origin": "http://evil.example"},
             {"origin": f"{ORIGIN}.evil.example"},
-            {"sec-fetch-site": "same-site"},
-            {"origin": "null", "sec-fetch-site": "cross-site"},
+            {"origin": "null", "sec-fetch-site": "same-site"},
             {"origin": "http://evil.example", "sec-fetch-site": "same-origin"},
         ),
     ):

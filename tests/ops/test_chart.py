@@ -172,21 +172,6 @@ def test_rules_and_dashboard_are_the_very_ones(everything: list[dict[str, Any]])
     assert dashboard.strip() == (ROOT / "ops/grafana/postdate.json").read_text().strip()
 
 
-@pytest.mark.parametrize(
-    ("values", "missing"),
-    [
-        ({}, "redis.existingSecret or redis.url"),
-        ({"ingress": {"enabled": True}}, "ingress.hosts"),
-        ({"networkPolicy": {"enabled": True}}, "networkPolicy.egress"),
-    ],
-)
-def test_it_says_what_is_missing(tmp_path: Path, values: dict[str, Any], missing: str) -> None:
-    store = {"redis": {"url": "redis://store:6379/0"}} if values else {}
-    done = rendered(tmp_path, **values, **store)
-    assert done.returncode != 0
-    assert missing in done.stderr
-
-
 def test_a_plain_one_has_no_kind_that_a_cluster_may_not_know(tmp_path: Path) -> None:
     done = rendered(tmp_path, redis={"url": "redis://store:6379/0"})
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.settings import Settings, unknown_variables
+from scheduler.settings import unknown_variables
 from tests.metrics.catalogue import ROOT
 
 DOCKERFILE = (ROOT / "ops/Dockerfile").read_text()
@@ -67,15 +67,6 @@ def test_what_is_installed_is_what_was_tested(file: str) -> None:
     assert text.count("pip install") == 1
     before = text.partition("pip install")[0].rpartition("PIP_CONSTRAINT=")[2]
     assert before.startswith("constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt ")
-
-
-def test_prometheus_finds_the_services_that_there_are() -> None:
-    config = yaml.safe_load((ROOT / "ops/prometheus/prometheus.yml").read_text())
-    [found] = config["scrape_configs"][0]["dns_sd_configs"]
-    assert set(found["names"]) <= COMPOSE["services"].keys()
-    assert found["port"] == Settings().metrics_port
-    for file in config["rule_files"]:
-        assert (ROOT / "ops/prometheus" / file).exists()
 
 
 def test_the_chart_is_of_this_version() -> None:
