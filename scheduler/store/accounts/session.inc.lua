@@ -12,12 +12,15 @@ local function read_sessions(prefix, account, kept)
   return {closing = closing, epoch = added(base .. K.HOLDER, {'epoch'}, {1})}
 end
 
-local function close_sessions(prefix, account, read)
-  local sessions = prefix .. account .. ':' .. K.SESSIONS
-  for _, sha256 in ipairs(read.closing) do
+local function close_some(prefix, account, sha256s)
+  for _, sha256 in ipairs(sha256s) do
     redis.call('DEL', prefix .. K.SESSION .. sha256)
-    redis.call('ZREM', sessions, sha256)
+    redis.call('ZREM', prefix .. account .. ':' .. K.SESSIONS, sha256)
   end
+end
+
+local function close_sessions(prefix, account, read)
+  close_some(prefix, account, read.closing)
   write(read.epoch)
 end
 
@@ -33,9 +36,6 @@ local function open_session(prefix, account, sha256, csrf, ttl_ms, most)
   redis.call('PEXPIRE', sessions, ttl_ms)
   local over = redis.call('ZCARD', sessions) - most
   if over > 0 then
-    for _, old in ipairs(redis.call('ZRANGE', sessions, 0, over - 1)) do
-      redis.call('DEL', prefix .. K.SESSION .. old)
-      redis.call('ZREM', sessions, old)
-    end
+    close_some(prefix, account, redis.call('ZRANGE', sessions, 0, over - 1))
   end
 end

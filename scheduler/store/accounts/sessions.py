@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.errors import NotFound, StoreError
@@ -75,8 +75,7 @@ class Sessions:
         secret, csrf = ids.new_secret(keys.parts(account_id).shard), secrets.token_urlsafe(32)
         sha256 = ids.hash_secret(secret)
         what = (sha256, csrf, SESSION_TTL_MS, _MOST_SESSIONS, password)
-        if not await self._written(_OPEN, account_id, *what):
-            raise NotFound(f"There is no account {account_id}.")
+        await self._write(_OPEN, account_id, *what)
         return Opened(Session(account_id, sha256, csrf), secret)
 
     async def find(self, secret: str) -> Session | None:
@@ -109,11 +108,11 @@ class Sessions:
 
     async def close(self, session: Session) -> None:
         """Safe to repeat."""
-        await self._written(_CLOSE, session.account_id, session.sha256)
+        await self._write(_CLOSE, session.account_id, session.sha256)
 
     async def close_all(self, account_id: str) -> None:
         """Closes every session of an account; links that were not used are void. Safe to repeat."""
-        await self._written(_CLOSE, account_id, "")
+        await self._write(_CLOSE, account_id, "")
 
     async def count(self, account_id: str) -> int:
         """How many are open; one that ended a moment ago may still count."""
@@ -123,8 +122,7 @@ class Sessions:
         """The secret of a new link, good once and for an hour. Raises NotFound."""
         secret = ids.new_secret(keys.parts(account_id).shard)
         sha256 = ids.hash_secret(secret)
-        if not await self._written(_LINK_MAKE, account_id, sha256, purpose, LINK_TTL_MS):
-            raise NotFound(f"There is no account {account_id}.")
+        await self._write(_LINK_MAKE, account_id, sha256, purpose, LINK_TTL_MS)
         return secret
 
     async def leads_to(self, link: str, purpose: Purpose) -> str | None:
@@ -160,11 +158,11 @@ class Sessions:
             return None
         return Opened(Session(ids.account_id(shard, local.decode()), sha256, csrf), secret)
 
-    async def _written(self, script: Script, account_id: str, *arguments: Argument) -> Any:
+    async def _write(self, script: Script, account_id: str, *arguments: Argument) -> None:
         shard, account = keys.parts(account_id)
-        return await self._server.write_until_answered(
-            script, keys.shard(shard), (account, *arguments)
-        )
+        what = (account, *arguments)
+        if not await self._server.write_until_answered(script, keys.shard(shard), what):
+            raise NotFound(f"There is no account {account_id}.")
 
     async def _shard(self, secret: str) -> int | None:
         shard = ids.secret_shard(secret)

@@ -113,14 +113,12 @@ class Claims:
         take_over_by_ms: int | None = None,
         pass_over: Iterable[str] = (),
     ) -> Batch:
-        """Claims up to `most` due schedules, a fair share from each of up to `most_accounts`.
-
-        It claims schedules due within `ahead_ms` from now; below 0, those due for so long.
+        """Claims up to `most` schedules due within `ahead_ms` from now (below 0, due for so long),
+        a fair share from each of up to `most_accounts`; `pass_over` names account ids to leave.
         Leases that ended later than `take_over_by_ms` (the server's clock) are not taken over:
-        while a store hangs workers cannot prolong them. `pass_over` names account ids to leave. Not
-        repeated after a lost reply: what it claimed waits for its lease to end. With
-        `wait_replicas`, at-most-once schedules are returned only once the replicas have the claim.
-        """
+        while a store hangs workers cannot prolong them. Not repeated after a lost reply: what it
+        claimed waits for its lease to end. With `wait_replicas`, at-most-once schedules are
+        returned only once the replicas have the claim."""
         asked_s = elapsed_s()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
         arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms, ""]
