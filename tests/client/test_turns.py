@@ -89,11 +89,23 @@ async def test_a_cancelled_call_leaves_its_turn_to_the_next() -> None:
             await asyncio.gather(*calls, return_exceptions=True)
 
 
-def test_event_loops_share_a_client_and_no_connections() -> None:
-    with Line(CREDITS) as line:
+def test_a_client_outlives_an_event_loop() -> None:
+    async def credits() -> int:
+        return await client.credits()
+
+    ending = answer(200, {"creditsRemaining": 7}, "Connection: close\r\n")
+    with Line(ending) as line:
         client = AsyncPostdate(line.url, KEY)
-        with asyncio.Runner() as first, asyncio.Runner() as second:
-            assert [each.run(client.credits()) for each in (first, second, first)] == [7] * 3
-            assert line.carried_by[1] not in (line.carried_by[0], line.carried_by[2])
-        asyncio.run(client.aclose())  # whose event loops have ended
+        assert asyncio.run(credits()) == 7
+        assert asyncio.run(credits()) == 7
+        asyncio.run(client.aclose())
+
+
+def test_event_loops_share_a_client_and_no_connections() -> None:
+    with Line(CREDITS) as line, asyncio.Runner() as first, asyncio.Runner() as second:
+        client = AsyncPostdate(line.url, KEY)
+        assert [each.run(client.credits()) for each in (first, second, first)] == [7] * 3
+        assert line.carried_by[1] not in (line.carried_by[0], line.carried_by[2])
+        for each in (first, second):
+            each.run(client.aclose())
     assert len(line.requests) == 3
