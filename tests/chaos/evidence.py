@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -24,6 +24,29 @@ from tests.chaos.history import (
 SLACK_MS = 2000
 # Actions of an operator, which may cost accounts time only.
 HARMLESS = frozenset({"stop", "hold", "on hold"})
+SLOWEST_TARGET_MS = 2500
+# A flaky target has failed so often before it answers.
+FLAKY_ATTEMPTS = 2
+
+
+class Outcome(NamedTuple):
+    """How the request ends, and the messages that may say so."""
+
+    status: str
+    code: int
+    messages: frozenset[str]
+
+
+_OUTCOMES = {
+    "ok": Outcome("completed", 200, frozenset({""})),
+    "slow": Outcome("completed", 200, frozenset({""})),
+    "fail": Outcome("failed", 500, frozenset({"Internal Server Error"})),
+    "busy": Outcome("failed", 503, frozenset({"Service Unavailable"})),
+    "reset": Outcome(
+        "failed", 0, frozenset({"Connection reset", "Connection closed before an answer"})
+    ),
+    "never": Outcome("failed", 0, frozenset()),
+}
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -175,6 +198,13 @@ class Case(msgspec.Struct):
             outage.costs_leases and outage.began_ms <= until_ms and outage.healed_ms >= latest_ms
             for outage in self.outages
         )
+
+
+def outcome_of(behaviour: str, attempt: int) -> Outcome:
+    """What this attempt comes to."""
+    if behaviour == "flaky":
+        behaviour = "busy" if attempt <= FLAKY_ATTEMPTS else "ok"
+    return _OUTCOMES[behaviour]
 
 
 def woke_up(case: Case, frozen_by_ms: float, at_ms: float) -> bool:

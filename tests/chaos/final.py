@@ -29,7 +29,7 @@ class Reader:
 
     def __init__(self, api: str, customer: Customer) -> None:
         self.mishaps: list[str] = []
-        self._http = httpx.AsyncClient(
+        self.http = httpx.AsyncClient(
             base_url=api, headers={"x-api-key": customer.api_key}, timeout=60.0, verify=False
         )
 
@@ -37,9 +37,9 @@ class Reader:
         """Returns once nothing that is due waits any more, or when the time is up."""
         end_s = time.monotonic() + patience_s
         while time.monotonic() < end_s:
-            soon = time.time() + 30
-            due = await self._get("/schedule", limit=1, to=_iso(soon))
-            if not due["schedules"] and not await self._executing():
+            soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 30))
+            # Held schedules may be missing in lists of waiting ones; the log has both.
+            if not (await self._get("/stats/logs", status="scheduled", to=soon, limit=1))["logs"]:
                 return
             await asyncio.sleep(_POLL_S)
 
@@ -61,15 +61,6 @@ class Reader:
             waiting=[each["scheduleId"] for each in waiting],
             secrets=msgspec.convert((await self._get("/signing"))["secrets"], list[Secret]),
         )
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def _executing(self) -> bool:
-        """Held schedules may be missing in lists of waiting ones; the log has both."""
-        soon = time.time() + 30
-        page = await self._get("/stats/logs", status="scheduled", to=_iso(soon), limit=1)
-        return bool(page["logs"])
 
     async def _schedule(self, schedule_id: str, gate: asyncio.Semaphore) -> dict[str, Any] | None:
         async with gate:
@@ -96,7 +87,7 @@ class Reader:
 
     async def _answer(self, path: str, query: dict[str, Any]) -> httpx.Response:
         for attempt in range(_TRIES):
-            answer = await self._http.get(path, params=query)
+            answer = await self.http.get(path, params=query)
             if answer.status_code < 500:
                 return answer
             if answer.status_code == 503 and attempt < _FORGIVEN:
@@ -115,8 +106,7 @@ async def read_final(
     read_at_ms = time.time() * 1000
     told = _told_ids(directory)
     accounts = {name: await reader.read(told[name]) for name, reader in readers.items()}
-    for reader in readers.values():
-        await reader.close()
+    await asyncio.gather(*(reader.http.aclose() for reader in readers.values()))
     mishaps = [mishap for reader in readers.values() for mishap in reader.mishaps]
     return Final(read_at_ms, accounts, _problems(store_url), mishaps)
 
@@ -137,7 +127,3 @@ def _problems(store_url: str) -> list[str]:
     done = postdate("check", "--json", redis_url=store_url)
     told = json.loads(done.stdout or "{}")
     return list(told["problems"]) if "problems" in told else [f"it failed: {done.stderr[-500:]}"]
-
-
-def _iso(s: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(s))

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.chaos.answers import SLOWEST_TARGET_MS, outcome_of
-from tests.chaos.evidence import SLACK_MS, Case, Story, version_of, woke_up
+from tests.chaos.evidence import (
+    SLACK_MS,
+    SLOWEST_TARGET_MS,
+    Case,
+    Story,
+    outcome_of,
+    version_of,
+    woke_up,
+)
 from tests.chaos.history import Arrival, Asked, Entry, to_ms
 from tests.chaos.operations import is_held_back, is_replayed_as_asked, is_signed
 from tests.chaos.repeats import (

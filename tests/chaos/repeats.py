@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tests.chaos.answers import outcome_of
-from tests.chaos.evidence import SLACK_MS, Case, Story
+from tests.chaos.evidence import SLACK_MS, Case, Story, outcome_of
 from tests.chaos.history import Arrival, Entry, to_ms
 
 LOST = "Worker lost; the request may have been sent"

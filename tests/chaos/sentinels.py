@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from cli.embedded import find_server
-from tests.chaos.stores import ChaosStore, Server
+from tests.chaos.stores import ChaosStore
 from tests.valkey import ValkeyProcess
 from tests.waiting import DEADLINE_S, free_port, until
 
@@ -52,9 +52,6 @@ class SentinelStore(ChaosStore):
         self.url = f"redis+sentinel://{hosts}/{SERVICE}"
         self.servers["store"] = _Primary(self)
         self.until_ready()
-
-    def url_for(self, process: str) -> str:
-        return self.url
 
     def until_ready(self) -> None:
         try:
@@ -128,37 +125,31 @@ class SentinelProcess:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-class _Primary(Server):
+class _Primary:
     """Whichever server is the primary when something is done to it; what heals it is done to the
     same one. A server that comes back follows the primary that there is by then."""
 
+    _broken: ValkeyProcess
+
     def __init__(self, store: SentinelStore) -> None:
         self._store = store
-        self._broken: ValkeyProcess | None = None
 
     def kill(self) -> None:
-        self._take().kill()
+        self._broken = self._store.primary()
+        self._broken.kill()
 
     def start(self) -> None:
-        broken = self._given()
-        until(lambda: self._store.primary() is not broken, "another primary", DEADLINE_S * 2)
-        broken.start()
+        until(lambda: self._store.primary() is not self._broken, "another one", DEADLINE_S * 2)
+        self._broken.start()
         # At once: sentinels take seconds, and until then two confirm writes.
-        _follow(broken, self._store.primary())
+        _follow(self._broken, self._store.primary())
 
     def pause(self) -> None:
-        self._take().pause()
+        self._broken = self._store.primary()
+        self._broken.pause()
 
     def resume(self) -> None:
-        self._given().resume()
-
-    def _take(self) -> ValkeyProcess:
-        self._broken = self._store.primary()
-        return self._broken
-
-    def _given(self) -> ValkeyProcess:
-        assert self._broken is not None, "nothing was done to it"
-        return self._broken
+        self._broken.resume()
 
 
 def _server() -> ValkeyProcess:

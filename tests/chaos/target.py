@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.chaos.answers import FLAKY_ATTEMPTS, SLOWEST_TARGET_MS
+from tests.chaos.evidence import FLAKY_ATTEMPTS, SLOWEST_TARGET_MS
 from tests.chaos.history import Arrival
 from tests.receiver import Answer, Received, Receiver
 
