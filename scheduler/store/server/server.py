@@ -169,8 +169,13 @@ class Server:
         """A connection of the caller's own to the server that has the key."""
         lines = await self.way.own_lines(key)
         await self._note_key_once()
-        async with lines.one() as line:
-            yield Replicated(line, key, self.wait_replicas, partial(self.way.heard, key))
+        try:
+            async with lines.one() as line:
+                yield Replicated(line, key, self.wait_replicas, partial(self.way.heard, key))
+        except StoreUnavailable as error:
+            # It cannot be reached, or is no primary with replicas: another node may have the key.
+            self.way.heard(key, error)
+            raise
 
     async def _enough_replicas(self, apart: Replicated) -> None:
         """Asks a server at most once a second: `replicated` notices a replica that is lost
