@@ -28,8 +28,6 @@ HELD = {
     + b"x" * 200_000,
     "idle": b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
 }
-# The longest answer there is, of which nothing is read.
-DEAF = b"GET /schema/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n" * 10
 # How each begins, and what then comes without end.
 ENDLESS = {
     "lines of a head": (_HEAD, b"a:b\r\n" * (_PIECE // 5)),
@@ -42,13 +40,10 @@ ENDLESS = {
 }
 
 
-def connect(port: int, *, receive_bytes: int = 0) -> socket.socket:
-    """`receive_bytes` is what the kernel may hold for us before the other side has to wait."""
+def connect(port: int) -> socket.socket:
     made = socket.socket()
     made.settimeout(_PATIENCE_S)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if receive_bytes:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     made.connect(("127.0.0.1", port))
     return made
 
@@ -68,15 +63,13 @@ def pour(connection: socket.socket, start: bytes, piece: bytes, size: int) -> in
 
 
 @contextmanager
-def held(
-    port: int, number: int, data: bytes, *, receive_bytes: int = 0
-) -> Iterator[list[socket.socket]]:
+def held(port: int, number: int, data: bytes) -> Iterator[list[socket.socket]]:
     """So many connections that have sent this, and nothing since. Those that are closed upon
     while it is set up count as held: the flood does not mind."""
     with ExitStack() as stack:
         made = []
         for _ in range(number):
-            connection = stack.enter_context(connect(port, receive_bytes=receive_bytes))
+            connection = stack.enter_context(connect(port))
             with contextlib.suppress(OSError):
                 connection.sendall(data)
             made.append(connection)

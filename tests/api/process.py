@@ -106,7 +106,7 @@ class ApiProcess:
     def _ready(self) -> bool:
         try:
             return self.answers("/readyz") == 200
-        except ConnectionRefusedError:
+        except ConnectionError:  # refused, or reset in the moment in which it begins to listen
             return False
 
 

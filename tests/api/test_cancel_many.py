@@ -48,18 +48,6 @@ def _refused(schedule_id: str, code: int, error: str, status: str | None) -> dic
     return {**told, "scheduleId": schedule_id, "status": status}
 
 
-async def test_a_duplicate_has_its_answer_again_and_what_is_no_id_a_404(api: Api) -> None:
-    made = await api.create_id()
-    cancelled = {"scheduleId": made, "status": "cancelled"}
-    nonsense = _refused("nonsense", 404, "There is no such schedule", None)
-    for asked, items in (
-        ([made, "nonsense", made], [cancelled, nonsense, cancelled]),
-        (["nonsense"], [nonsense]),
-    ):
-        answer = await cancel(api, {"ids": asked})
-        assert answer == {"schedules": items, "creditsRemaining": CREDITS, "nextCursor": None}
-
-
 async def test_a_filter_is_over_what_waits_and_goes_on_at_its_cursor(api: Api) -> None:
     days = [f"2027-01-0{day}T00:00:00Z" for day in range(1, 6)]
     made = [await api.create_id(triggerAt=day) for day in days]

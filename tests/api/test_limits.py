@@ -213,14 +213,6 @@ def test_a_silent_connection_is_closed(hasty: ApiProcess, data: bytes, status: i
         assert is_closed(connection)
 
 
-def test_clients_that_read_nothing_cost_no_memory(server: ApiProcess) -> None:
-    before = server.memory_bytes()
-    # Of an answer of more than a megabyte.
-    with floods.held(server.port, 40, floods.DEAF, receive_bytes=4096):
-        assert_healthy(server)
-        assert server.memory_bytes() - before < 16 * MB
-
-
 def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProcess) -> None:
     before = server.memory_bytes()
     with ExitStack() as stack, ThreadPoolExecutor(8) as pool:

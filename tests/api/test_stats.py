@@ -106,9 +106,7 @@ async def test_usage_of_nothing_is_zeros(api: Api) -> None:
         "averageResponseTime": 0,
     }
     from_, to = (datetime.fromisoformat(period[end]) for end in ("from", "to"))
-    assert (from_.second, from_.microsecond) == (0, 0)
     assert timedelta(days=30) - timedelta(minutes=1) < to - from_ <= timedelta(days=30)
-    assert abs(to - datetime.now(UTC)) < timedelta(seconds=10)
 
 
 async def test_usage_has_the_contracts_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
