@@ -71,8 +71,7 @@ async def test_what_is_being_confirmed_when_it_is_told_to_stop_is_given_back(sce
 async def test_a_drain_gives_back_what_lies_in_the_wheel_shard_by_shard(scene: Scene) -> None:
     given = [scene.in_the_wheel(shard) for shard in (0, 1, 0)]
     await scene.start()
-    await until(lambda: scene.held == 3)
-    assert scene.worker.holdings.stages() == {Stage.TIMED: 3}
+    await until(lambda: scene.worker.holdings.stages() == {Stage.TIMED: 3})
     await scene.stop()
     assert set(scene.claims.released) == set(given)
     assert (scene.held, scene.recorded, len(scene.store.left)) == (0, [], 1)
