@@ -25,16 +25,11 @@ def test_an_account_with_an_email_address_gets_a_link_to_set_its_password(url: s
     assert LINK.fullmatch(made["link"])
     assert made["link"].startswith("http://127.0.0.1:8080/")
     assert "ada@example.com" in postdate("account", "list", redis_url=url).stdout
+    wrong = postdate("account", "create", "dan", "--email", "a b@c", redis_url=url)
+    assert (wrong.returncode, "is not an e-mail address" in wrong.stderr) == (2, True)
     taken = postdate("account", "create", "dan", "--email", "ADA@example.com", redis_url=url)
     assert (taken.returncode, taken.stdout) == (1, "")
     assert taken.stderr == "ada@example.com belongs to another account already.\n"
-
-
-def test_what_is_no_email_address_is_refused(url: str) -> None:
-    done = postdate("account", "create", "ada", "--email", "a b@c", redis_url=url)
-    assert done.returncode == 2
-    assert "is not an e-mail address" in done.stderr
-    assert "The store is empty" in postdate("account", "list", redis_url=url).stderr
 
 
 def test_links_lead_to_where_the_api_is_by_its_public_address_or_else_as_it_listens(
