@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -32,7 +33,7 @@ class Calls:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (0.0,) * (ATTEMPTS - 1))
-    return Server(cast("Any", None))
+    return Server(cast("Any", SimpleNamespace(routed=False)))
 
 
 @pytest.mark.parametrize(
