@@ -1,4 +1,4 @@
-"""Every way in which the API says no, as bytes on a connection; and how clients leave it."""
+"""Ways in which the API says no, as bytes on a connection; and how clients leave it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def http(
 
 
 def refusals(scene: Scene) -> dict[str, Kind]:
-    """A request of each kind, and the status of its answer."""
+    """Requests by their kind, and the status of each answer."""
 
     def asks(method: str, path: str, *lines: str, body: object = None, key: str = "") -> bytes:
         return http(method, path, f"x-api-key: {key or scene.key}", *lines, body=body)
