@@ -86,19 +86,12 @@ class Receiver:
     def wait_for(
         self, count: int, path: str | None = None, deadline_s: float = DEADLINE_S
     ) -> list[Received]:
-        """Returns once at least `count` requests have arrived. Blocks: see `arrived`."""
-
+        """Returns once at least `count` requests have arrived. Blocks."""
         with self._arrival:
             found = self.requests if path is None else self._at[path]
             enough = self._arrival.wait_for(lambda: len(found) >= count, deadline_s)
         assert enough, f"{len(found)} of {count} requests to {path or 'any path'} arrived"
         return list(found)
-
-    async def arrived(
-        self, count: int, path: str | None = None, deadline_s: float = DEADLINE_S
-    ) -> list[Received]:
-        """`wait_for`, without blocking the caller's event loop."""
-        return await asyncio.to_thread(self.wait_for, count, path, deadline_s)
 
     def let_go(self) -> None:
         """Sends every answer that is held, and holds none from now on."""

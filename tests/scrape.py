@@ -31,13 +31,6 @@ def told(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def is_told(port: int) -> bool:
-    try:
-        return told(port, "/healthz")[0] == 200
-    except OSError:
-        return False
-
-
 def free_ports(count: int) -> int:
     """The first of so many free ports in a row."""
     while True:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import html
 import re
+from unittest.mock import AsyncMock
 
+import pytest
+
+from scheduler.errors import Damaged, OutcomeUnknown, StoreFull, StoreUnavailable
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, URL, Browser, Dashboard, once_of, tiles_of
 from tests.plain import redis_of
@@ -200,6 +204,25 @@ async def test_a_quota_that_is_almost_used_up_is_told_in_red(browser: Browser) -
     stored = keys.account(browser.account_id) + keys.ACCOUNT
     await redis_of(browser.store).hincrby(stored, "bytes", 63 * 2**20)
     assert "refused with 413" in await browser.text("/credits")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (StoreUnavailable("10.0.0.1 is away"), 503, "does not answer right now"),
+        (StoreFull("10.0.0.1 is full"), 503, "The store is full"),
+        (OutcomeUnknown("10.0.0.1 was lost"), 503, "may or may not have been done"),
+        (Damaged(UNKNOWN), 500, f"The stored schedule {UNKNOWN} is damaged"),
+        (RuntimeError("10.0.0.1"), 500, "written to the log"),
+    ],
+)
+async def test_a_fault_of_ours_is_told_in_a_sentence_that_reveals_nothing(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, words: str
+) -> None:
+    monkeypatch.setattr(browser.store.sessions, "find", AsyncMock(side_effect=error))
+    answer = await browser.post("/zone")
+    assert (answer.status_code, words in answer.text) == (status, True)
+    assert "10.0.0.1" not in answer.text
 
 
 async def test_a_form_that_cannot_be_read_is_refused(browser: Browser) -> None:

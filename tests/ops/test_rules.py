@@ -76,13 +76,6 @@ def test_every_alert_is_shown_to_fire_and_to_be_silent() -> None:
     assert silent == set(alerts()) - {"PostdateLateSlow"}
 
 
-def test_no_rule_measures_a_counter_by_itself() -> None:
-    """One that begins above zero has increased by that: the recorded increases know it."""
-    [group] = [each for each in load(RULES)["groups"] if each["name"] == "postdate-increases"]
-    for rule in (each for each in rules() if each not in group["rules"]):
-        assert not re.search(r"_(total|count|bucket)\b(?!:)", rule["expr"]), rule
-
-
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
 @pytest.mark.parametrize("words", [("check", "rules", RULES), ("test", "rules", *TESTS)])
 def test_promtool_is_content(words: tuple[object, ...]) -> None:
