@@ -12,8 +12,7 @@ import click
 
 from cli.roles import raise_limit
 from tests.attack.floods import FLOODS
-from tests.attack.neighbour import KINDS
-from tests.attack.run import Attack, Result
+from tests.attack.run import KINDS, Attack, Result
 
 
 def main() -> int:
@@ -37,12 +36,12 @@ def main() -> int:
 
 
 _HEADER = (
-    "| Flood | fires | ended | answered | "
+    "| Flood | fires | ended | "
     + " | ".join(f"{kind} p50 / p99 / worst (ms)" for kind in KINDS)
-    + " | worker (MB) | CPU (s) | beyond its limit (ms) |\n"
+    + " | worker (MB) | beyond its limit (ms) |\n"
     + "|---|--:|--:|"
     + "--:|" * len(KINDS)
-    + "--:|--:|--:|"
+    + "--:|--:|"
 )
 
 
@@ -51,8 +50,8 @@ def _line(result: Result, fires: int) -> str:
         f"{each.p50:.0f} / {each.p99:.0f} / {each.worst:.0f}"
         for each in (result.neighbour[kind] for kind in KINDS)
     ]
-    cells = [result.flood, f"{fires:,}", f"{result.fired:,}", f"{result.answered:,}", *late]
-    cells += [f"{result.memory_mb:.0f}", f"{result.cpu_s:.1f}", f"{max(0, result.beyond_ms):.0f}"]
+    cells = [result.flood, f"{fires:,}", f"{result.fired:,}", *late]
+    cells += [f"{result.memory_mb:.0f}", f"{max(0, result.beyond_ms):.0f}"]
     return "| " + " | ".join(cells) + " |"
 
 

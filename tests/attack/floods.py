@@ -13,14 +13,13 @@ _BODY = b"x" * 250_000
 
 class Flood(NamedTuple):
     """`url` makes the target of each of `count` requests, due at once, `waves` times a second
-    apart. `unheard`: no target sees a connection."""
+    apart."""
 
     name: str
     count: int
     url: Callable[[int, dict[str, int]], str] | None = None
     body: bytes | None = None
     waves: int = 1
-    unheard: bool = False
 
     def requests(self, ports: dict[str, int], due_ms: int) -> list[Request]:
         if self.url is None:
@@ -50,7 +49,7 @@ FLOODS = (
     Flood("silent", 3000, _at("silent")),
     Flood("unread bodies, 250 KB", 1000, _at("unread"), _BODY),
     Flood("names never answered", 3000, _named("silent", "dead-{n}.test")),
-    Flood("names, 64 black holes", 500, _named("black hole", "black-{n}.test"), unheard=True),
+    Flood("names, 64 black holes", 500, _named("black hole", "black-{n}.test")),
     Flood("TLS", 2000, _named("tls", "host-{n}.tls.test", "https")),
     Flood(
         "TLS, certificates of 30 KB", 1000, _named("certificates", "host-{n}.cert.test", "https")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,11 +25,17 @@ from scheduler.store.log.logs import LogQuery
 from tests import children
 from tests.attack.floods import Flood
 from tests.attack.names import NameServer
-from tests.attack.neighbour import KINDS, Lateness, lateness, requests
 from tests.processes import ROOT, PostdateProcess
-from tests.receiver import Receiver
+from tests.receiver import Received, Receiver
 from tests.valkey import ValkeyProcess
 
+KINDS = ("literal", "known name", "new name", "same account")
+_URLS = {
+    "literal": "http://127.0.0.1:{port}/literal/{n}",
+    "known name": "http://good.test:{port}/known name/{n}",
+    "new name": "http://new-{n}.test:{port}/new name/{n}",
+    "same account": "http://127.0.0.1:{port}/same account/{n}",
+}
 _LEAD_S = 1.5
 _AFTER_S = 1.5
 _HEAVY_NAMES = 1200  # 30 KB; more than 32 KiB are not read
@@ -35,17 +43,23 @@ _AT_ONCE = 100
 _LOST = re.compile(r"lost touch with the store|lease was lost")
 
 
+class Lateness(NamedTuple):
+    """Of one kind of requests (ms); `amiss` came not at all, or twice."""
+
+    p50: float
+    p99: float
+    worst: float
+    amiss: int
+
+
 class Result(NamedTuple):
-    """`fired`: how many of the flood ended in the time of the measurement, `answered` with a
-    status; `beyond_ms`: by how much the longest was over its time limit; `lost`: warnings about the
-    store or leases."""
+    """`fired`: how many of the flood ended in the time of the measurement; `beyond_ms`: by how much
+    the longest was over its time limit; `lost`: warnings about the store or leases."""
 
     flood: str
     fired: int
-    answered: int
     neighbour: dict[str, Lateness]
     memory_mb: float
-    cpu_s: float
     beyond_ms: float
     lost: int
 
@@ -90,22 +104,18 @@ class Attack:
                 fire_timeout_ms=self._limit_ms,
             )
             stack.enter_context(worker)
-            before_s = worker.cpu_s()
             account, sent = self._begin(flood, targets.ports)
             first_ms, last_ms = (sent["literal"][each].trigger_at_ms for each in (0, -1))
             memory_mb = self._watch(worker, max(last_ms, first_ms + 1000 * flood.waves))
-            cpu_s = worker.cpu_s() - before_s
             ended = self._in_store(lambda store: _all_ended(store, account))
             ended = [each for each in ended if "/same" not in each.url]
             worker.stop()
             return Result(
                 flood.name,
                 len(ended),
-                sum(each.status_code > 0 for each in ended),
-                {kind: lateness(kind, sent[kind], self._receiver) for kind in KINDS},
+                {kind: _lateness(kind, sent[kind], self._receiver) for kind in KINDS},
                 memory_mb,
-                cpu_s,
-                self._beyond_ms(flood, ended, targets.longest_s()),
+                max([1000 * s - self._limit_ms for s in targets.longest_s().values()], default=0),
                 len(_LOST.findall(worker.stderr)),
             )
 
@@ -120,7 +130,7 @@ class Attack:
             bodies = flood.requests(ports, 0)
             taken_s = 1.0 + sum(len(each.body or b"") for each in bodies) / 20e6 + len(bodies) / 2e3
             begin_ms = round(1000 * (time.time() + taken_s + _LEAD_S))
-            sent = {kind: requests(kind, port, count, begin_ms, every_ms) for kind in KINDS}
+            sent = {kind: _requests(kind, port, count, begin_ms, every_ms) for kind in KINDS}
             await _schedule_all(store, theirs, flood.requests(ports, begin_ms + 500))
             for kind in KINDS:
                 owner = theirs if kind == "same account" else ours
@@ -140,18 +150,6 @@ class Attack:
             most = max(most, worker.memory_bytes())
             time.sleep(0.1)
         return most / 1e6
-
-    def _beyond_ms(self, flood: Flood, ended: list[LogEntry], longest_s: dict[str, float]) -> float:
-        """Over a connection's time, as the targets saw it; where they let nobody in, over the
-        moment at which it was due."""
-        if not flood.unheard:
-            return max([1000 * each - self._limit_ms for each in longest_s.values()], default=0)
-        late = [
-            each.executed_at_ms - each.scheduled_at_ms - self._limit_ms
-            for each in ended
-            if each.executed_at_ms is not None and each.error_message.startswith("Timeout")
-        ]
-        return max(late, default=0)
 
     def _in_store(self, use: Any) -> Any:
         return with_store(Settings(redis_url=self._valkey.url), use)
@@ -184,6 +182,36 @@ class Targets:
         if self._process.poll() is None:
             self._process.kill()
             self._process.communicate()
+
+
+def _requests(kind: str, port: int, count: int, from_ms: int, every_ms: float) -> list[Request]:
+    """Due one after the other. The number in a name is of the moment, so that it is a new one."""
+    made = []
+    for n in range(count):
+        due_ms = from_ms + round(n * every_ms)
+        url = _URLS[kind].format(port=port, n=f"{due_ms}{n}").replace(" ", "%20")
+        made.append(Request(due_ms, "GET", url))
+    return made
+
+
+def _lateness(kind: str, sent: list[Request], receiver: Receiver) -> Lateness:
+    came = {each.path: each for each in receiver.requests}
+    times = Counter(each.path for each in receiver.requests)
+    paths = [each.url.partition("//")[2].partition("/")[2] for each in sent]
+    amiss = sum(times["/" + path] != 1 for path in paths)
+    late = [
+        _late_ms(each, came["/" + path])
+        for each, path in zip(sent, paths, strict=True)
+        if "/" + path in came
+    ]
+    if len(late) < 2:
+        return Lateness(0, 0, 0, amiss)
+    cuts = statistics.quantiles(late, n=100, method="inclusive")
+    return Lateness(cuts[49], cuts[98], max(late), amiss)
+
+
+def _late_ms(asked: Request, came: Received) -> float:
+    return came.at_ms - asked.trigger_at_ms
 
 
 async def _open_account(store: Store, name: str) -> str:

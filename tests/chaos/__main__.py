@@ -12,7 +12,7 @@ import click
 
 from tests.chaos.defects import all_caught
 from tests.chaos.run import STORES, Options, run
-from tests.chaos.verdict import judge_directory, table
+from tests.chaos.verdict import table
 from tests.store_servers import redis_embedded
 
 
@@ -20,10 +20,6 @@ def main() -> int:
     options = _parser().parse_args()
     if options.defects is not None:
         return 0 if all(all_caught(seed, options.defects) for seed in options.seed) else 1
-    if options.judge is not None:
-        verdict = judge_directory(options.judge)
-        click.echo(table(verdict))
-        return 0 if verdict.held else 1
     with redis_embedded() if options.redis else nullcontext():
         held = [_one(seed, options) for seed in options.seed]
     return 0 if all(held) else 1
@@ -58,7 +54,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--claim-ahead-ms", type=int, default=25)
     parser.add_argument("--processes", type=int, help="of each API and worker; 2 for an even seed")
     parser.add_argument("--keep", type=Path, help="a directory for the histories, held or not")
-    parser.add_argument("--judge", type=Path, help="no run: judge the history in this directory")
     parser.add_argument(
         "--defects",
         nargs="*",

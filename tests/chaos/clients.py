@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.chaos.history import Answered, Asked, Invoked, Kind, Recorder, Result, now
+from tests.chaos.history import Answered, Asked, Invoked, Kind, Recorder, Result, now_ms
 
 _PATIENCE_S = 12.0
 _PAUSE_S = (0.0, 0.08)
@@ -35,8 +35,6 @@ _CALLS: dict[Kind, float] = {
 _RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5}
 _DELAYS_MS = ((1000,), (1000, 2000))
 _KEEP_FOR = ("0s", "4s", "30s", "30s")
-# By a filter: schedules due in this part of the coming time, or an hour ahead.
-_WINDOWS_MS = ((2000, 2600), (4000, 4600), (3_600_000, 3_602_000))
 _MANY = 6
 _REMEMBERED = 60
 _DELIVERIES = ("at-least-once", "at-most-once")
@@ -119,15 +117,11 @@ class Client:
             await asyncio.sleep(self._random.uniform(0.1, 0.6))
 
     def _many(self, kind: Kind) -> dict[str, Any]:
-        """Some that are named, one of them twice, or what a filter finds."""
-        if self._random.random() < 0.5:
-            ids = self._random.choices(list(self._known), k=_MANY)
-            return {"schedule_ids": ids, "body": json.dumps({"ids": [*ids, ids[0]]})}
-        if kind == "replay many":
+        """Some that are named, one of them twice; for replays also what a filter finds."""
+        if kind == "replay many" and self._random.random() < 0.5:
             return {"body": json.dumps({"status": "failed", "limit": 2})}
-        from_ms, to_ms = (_now_ms() + ahead for ahead in self._random.choice(_WINDOWS_MS))
-        wanted = {"status": "scheduled", "limit": _MANY, "from": _iso(from_ms), "to": _iso(to_ms)}
-        return {"from_ms": from_ms, "to_ms": to_ms, "body": json.dumps(wanted)}
+        ids = self._random.choices(list(self._known), k=_MANY)
+        return {"schedule_ids": ids, "body": json.dumps({"ids": [*ids, ids[0]]})}
 
     def _some_key(self, *, always: bool = False) -> str:
         self._made += 1
@@ -218,19 +212,19 @@ class Client:
     ) -> Answered:
         """`about` is what else is written down of it."""
         op = self._recorder.number()
-        about |= {**now(), "key": key}
+        about |= {"wall_ms": now_ms(), "key": key}
         # Written down before it goes out: a call without a record never left.
         self._recorder.write(Invoked(op, self.name, self._customer.account, kind, **about))
         url = self._apis[self._api] + path
         headers = {"idempotency-key": key} if key else {}
         try:
             answer = await self._http.request(method, url, content=body, headers=headers)
-            answered = Answered(op, **now(), **_told(kind, answer))
+            answered = Answered(op, wall_ms=now_ms(), **_told(kind, answer))
         except httpx.TransportError as error:
             self._api = (self._api + 1) % len(self._apis)
             refused = isinstance(error, httpx.ConnectError)
             result: Result = "fail" if refused else "unknown"
-            answered = Answered(op, result, **now(), error=repr(error))
+            answered = Answered(op, result, now_ms(), error=repr(error))
         self._recorder.write(answered)
         return answered
 

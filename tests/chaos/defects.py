@@ -13,8 +13,7 @@ from pathlib import Path
 
 import click
 
-from tests.mutants.mutants import Mutant, read
-from tests.mutants.trees import applied, copied
+from tests.mutants.mutants import Mutant, applied, copied, read
 
 _RUN = ("--seconds", "20", "--margin-ms", "5000")
 # As tests/mutants/mutants.py reads them; after the file stand the promise that is broken, and the

@@ -4,7 +4,7 @@ history.jsonl    the run, each call's beginning and end, each fault's beginning 
 arrivals.jsonl   each request as the target saw it
 final.json       answers of the API and of `postdate check` after all had healed
 
-Wall times are milliseconds since the Unix epoch; monotonic ones only order what one process did.
+Times are milliseconds since the Unix epoch.
 """
 
 from __future__ import annotations
@@ -62,19 +62,16 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_defaults=True):
     """A call on its way. `asked` is what a create, batch or change wants, `schedule_id` what a
     change, cancel, replay or read is about, `schedule_ids` what a call for many is about, unless
-    that has a filter: `from_ms` and `to_ms`; `key` is the Idempotency-Key."""
+    that has a filter; `key` is the Idempotency-Key."""
 
     op: int
     client: str
     account: str
     call: Kind
     wall_ms: float
-    mono_ms: float
     asked: list[Asked] = []
     schedule_id: str = ""
     schedule_ids: list[str] = []
-    from_ms: int | None = None
-    to_ms: int | None = None
     key: str = ""
 
 
@@ -95,7 +92,6 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit
     op: int
     result: Result
     wall_ms: float
-    mono_ms: float
     status: int = 0
     ids: list[str | int] = []
     became: dict[str, str | int] = {}
@@ -112,7 +108,6 @@ class Fault(msgspec.Struct, frozen=True, tag="fault", tag_field="type"):
     target: str
     phase: Literal["begin", "end"]
     wall_ms: float
-    mono_ms: float
 
 
 Event = Run | Invoked | Answered | Fault
@@ -124,7 +119,6 @@ class Arrival(msgspec.Struct, frozen=True):
 
     at_ms: float
     schedule_id: str
-    invocation_id: str
     attempt: int
     trigger_at: str
     path: str
@@ -134,7 +128,6 @@ class Arrival(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
     """An entry of the log, as GET /stats/logs tells it."""
 
-    invocation_id: str
     schedule_id: str
     created_at: str
     scheduled_at: str
@@ -193,9 +186,8 @@ class Recorder:
         self._file.close()
 
 
-def now() -> dict[str, Any]:
-    """The two times of an event, as its fields."""
-    return {"wall_ms": time.time_ns() / 1e6, "mono_ms": time.monotonic_ns() / 1e6}
+def now_ms() -> float:
+    return time.time_ns() / 1e6
 
 
 def read_history(directory: Path) -> list[Event]:

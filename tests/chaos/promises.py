@@ -18,12 +18,14 @@ from tests.chaos.evidence import (
     woke_up,
 )
 from tests.chaos.history import Arrival, Asked, Entry, to_ms
-from tests.chaos.operations import is_held_back, is_replayed_as_asked, is_signed
 from tests.chaos.repeats import (
     LOST,
     are_as_asked,
     due_again_ms,
     has_a_cause,
+    is_held_back,
+    is_replayed_as_asked,
+    is_signed,
     is_stopped,
     may_be_resent,
     was_lost,

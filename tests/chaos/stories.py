@@ -115,8 +115,7 @@ def _replayed(call: Call) -> dict[str, str]:
 
 
 def _add_calls(stories: dict[str, Story], calls: list[Call], account: Account) -> None:
-    """Adds to each story the calls about it. Of a call for many each has its own part; one of
-    unknown outcome that had a filter may have been about all that it may have found."""
+    """Adds to each story the calls about it. Of a call for many each has its own part."""
     found = _by_id(stories, account)
     for call in calls:
         invoked = call.invoked
@@ -134,24 +133,13 @@ def _add_calls(stories: dict[str, Story], calls: list[Call], account: Account) -
 def _parts(call: Call, found: dict[str, Story]) -> list[tuple[str, Call]]:
     answered = call.answered
     if answered is None or answered.result != "ok":
-        named = call.invoked.schedule_ids or [
-            each for each, story in found.items() if _is_within(call.invoked, story)
-        ]
-        return [(each, call) for each in named if each in found]
+        return [(each, call) for each in call.invoked.schedule_ids if each in found]
     parts = []
     for each, became in answered.became.items():
         done = isinstance(became, str)
         own = msgspec.structs.replace(answered, result="ok" if done else "fail")
         parts.append((each, Call(call.invoked, own, str(became) if done else "")))
     return [(each, part) for each, part in parts if each in found]
-
-
-def _is_within(invoked: Invoked, story: Story) -> bool:
-    if story.replay_of is not None:
-        return True
-    versions = [story.asked, *(call.invoked.asked[0] for call in story.changes)]
-    since_ms, until_ms = invoked.from_ms or 0, invoked.to_ms or 0
-    return any(since_ms <= asked.trigger_at_ms < until_ms for asked in versions)
 
 
 def _secrets(calls: list[Call], account: Account) -> list[Secret]:

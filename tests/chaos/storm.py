@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from tests.chaos.history import Fault, Recorder, now
+from tests.chaos.history import Fault, Recorder, now_ms
 from tests.chaos.members import Member
 from tests.chaos.plan import ALL_LINES, Step
 from tests.chaos.stores import ChaosStore
@@ -119,7 +119,7 @@ class Storm(threading.Thread):
     def _write(self, step: Step, number: int | None = None) -> int:
         given = number or self._recorder.number()
         phase = "begin" if number is None else "end"
-        self._recorder.write(Fault(given, step.what, step.target, phase, **now()))  # type: ignore[arg-type]
+        self._recorder.write(Fault(given, step.what, step.target, phase, now_ms()))  # type: ignore[arg-type]
         return given
 
 

@@ -44,7 +44,6 @@ def arrival_of(received: Received) -> Arrival:
     return Arrival(
         at_ms=received.at_ms,
         schedule_id=received.schedule_id,
-        invocation_id=received.headers.get("postdate-invocation-id", ""),
         attempt=_attempt(received),
         trigger_at=received.headers.get("postdate-trigger-at", ""),
         path=received.path,

@@ -1,9 +1,8 @@
-"""The checker works: a sound history passes, a planted breach is reported."""
+"""The checker works: a sound history passes, a planted breach is reported. Where `defects` plants a
+breach of a promise in the service itself, none is planted here, unless it is short."""
 
 from __future__ import annotations
 
-import hmac
-from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.chaos.books import BOOKS
+from tests.chaos.defects import DEFECTS
 from tests.chaos.evidence import SLACK_MS
 from tests.chaos.history import (
     Account,
@@ -26,7 +26,6 @@ from tests.chaos.history import (
     Kind,
     Result,
     Run,
-    Secret,
 )
 from tests.chaos.promises import EXPIRED, PROMISES
 from tests.chaos.repeats import LOST
@@ -55,21 +54,7 @@ def wanted(tag: str, behaviour: str = "ok", **fields: Any) -> Asked:
     return Asked(tag, behaviour, **{"trigger_at_ms": DUE_MS, **fields})
 
 
-def secret(name: str, made_ms: float, until_ms: float | None = None) -> Secret:
-    text = f"whsec_{b64encode(name.encode()).decode()}"
-    return Secret(name, text, iso(made_ms), iso(until_ms) if until_ms else None)
-
-
-def signed(*secrets: Secret) -> tuple[str, str, str]:
-    """As README's Standard Webhooks has it, of an empty body."""
-    keys = [b64decode(each.secret.removeprefix("whsec_")) for each in secrets]
-    digests = [hmac.digest(key, b"inv_1.5.", "sha256") for key in keys]
-    return "inv_1", "5", " ".join(f"v1,{b64encode(each).decode()}" for each in digests)
-
-
-OLD, NEW = secret("old", START_MS - 80_000), secret("new", START_MS - 60_000)
-ENDED = secret("ended", START_MS - 90_000, START_MS - 60_000)
-PLAIN, CANCELLED, UNKNOWN = wanted("plain"), wanted("cancelled"), wanted("unknown")
+PLAIN, CANCELLED = wanted("plain"), wanted("cancelled")
 ONCE = wanted("once", delivery="at-most-once")
 GIVEN_UP = wanted("given-up", delivery="at-most-once")
 BEFORE, AFTER = wanted("changed"), wanted("changed", version=1, trigger_at_ms=DUE_MS + 500)
@@ -77,7 +62,6 @@ FAILING, FAR = wanted("failing", "fail"), wanted("far", trigger_at_ms=END_MS + 6
 BATCH = [wanted("b1"), wanted("b2"), wanted("b3", bad=True)]
 KEYED, REFUSED, REFIRED = wanted("keyed"), wanted("refused"), wanted("refired")
 EXPIRING = wanted("expiring", expires_at_ms=DUE_MS + 500)
-FLAKY = wanted("flaky", "flaky", retries=2, delays_ms=(1000,))
 STOPPED = wanted("stopped", "busy", retries=3, delays_ms=(1000,))
 
 
@@ -108,21 +92,19 @@ class History:
     ) -> None:
         """A call and its end, which has the fields of `answered`."""
         op = len(self.events)
-        at: dict[str, Any] = {"wall_ms": START_MS + op, "mono_ms": float(op)}
+        at_ms = START_MS + op
         about: dict[str, Any] = {"asked": asked, "schedule_id": schedule_id, "key": key}
-        self.events.append(Invoked(op, "c0", NAME, kind, **at, **about))
+        self.events.append(Invoked(op, "c0", NAME, kind, at_ms, **about))
         made = kind in ("create", "batch") and result == "ok"
         ids = [400 if each.bad else sch(each.tag) for each in asked] if made else []
         done = 201 if kind == "create" else 200
         status = {"ok": done, "fail": 503, "unknown": 0}[result]
-        self.events.append(Answered(op, result, **at, **{"status": status, "ids": ids} | answered))
+        self.events.append(Answered(op, result, at_ms, **{"status": status, "ids": ids} | answered))
 
     def arrive(self, asked: Asked, attempt: int = 1, at_ms: float = 0) -> None:
         at_ms = at_ms or asked.trigger_at_ms + 2.5
         trigger_at = iso(asked.trigger_at_ms)
-        self.arrivals.append(
-            Arrival(at_ms, sch(asked.tag), "inv_1", attempt, trigger_at, asked.path, signed(NEW))
-        )
+        self.arrivals.append(Arrival(at_ms, sch(asked.tag), attempt, trigger_at, asked.path))
 
     def store(
         self, asked: Asked, status: str = "completed", code: int = 200, message: str = "", **at: Any
@@ -143,19 +125,10 @@ class History:
         entry = entry_of(asked, *busy, at_ms=at_ms + 5, attempt=attempt)
         self.further.append(msgspec.structs.replace(entry, next_attempt_at=iso(next_ms)))
 
-    def replay(self, asked: Asked, new: str, at_ms: float) -> None:
-        """A replay as it is stored, sent and logged: due at that moment."""
-        asked = msgspec.structs.replace(asked, trigger_at_ms=round(at_ms))
-        self.arrive(asked)
-        self.arrivals[-1] = msgspec.structs.replace(self.arrivals[-1], schedule_id=new)
-        entry = entry_of(asked, "failed", 500, "Internal Server Error", at_ms=at_ms + 10)
-        self.further.append(msgspec.structs.replace(entry, schedule_id=new))
-        self.bodies[new] = {**body_of(self.further[-1]), "replayOf": sch(asked.tag)}
-
     def fault(self, what: str, target: str, from_ms: float, to_ms: float) -> None:
         op = len(self.events)
-        self.events.append(Fault(op, what, target, "begin", from_ms, from_ms))
-        self.events.append(Fault(op, what, target, "end", to_ms, to_ms))
+        self.events.append(Fault(op, what, target, "begin", from_ms))
+        self.events.append(Fault(op, what, target, "end", to_ms))
 
     def judged(self) -> Verdict:
         log = [*self.log.values(), *self.further]
@@ -190,7 +163,6 @@ def entry_of(
 ) -> Entry:
     executed = status in ("completed", "failed", "retrying")
     return Entry(
-        invocation_id="inv_1",
         schedule_id=sch(asked.tag),
         created_at=iso(START_MS),
         scheduled_at=iso(asked.trigger_at_ms),
@@ -218,7 +190,6 @@ def body_of(entry: Entry) -> dict[str, Any]:
 def sound() -> History:
     """A history in which everything that can happen did, and every promise held."""
     it = History()
-    it.call("signing", [], secrets=[NEW, OLD, ENDED])
     it.fire(PLAIN)
     it.fire(ONCE)
     it.call("create", [CANCELLED])
@@ -239,33 +210,25 @@ def sound() -> History:
     it.arrive(KEYED)
     it.store(KEYED)
     it.call("create", [REFUSED], "fail")
-    it.call("create", [UNKNOWN], "unknown")
     it.fault("kill", "worker 1", KILLED_MS, KILLED_MS + 500)
     it.fire(REFIRED, at_ms=KILLED_MS + LEASE_MS + 5)
     it.arrive(REFIRED, 2, KILLED_MS + LEASE_MS)
     it.fire(GIVEN_UP, "failed", 0, LOST, at_ms=KILLED_MS + LEASE_MS)
     it.call("create", [EXPIRING])
     it.store(EXPIRING, "failed", 0, EXPIRED, at_ms=DUE_MS + 700)
-    it.fire(FLAKY, at_ms=DUE_MS + 2510, attempt=3)
-    it.retry(FLAKY, 2, DUE_MS + 1210, DUE_MS + 2310)
-    it.arrive(FLAKY, 3, DUE_MS + 2500)
-    first = entry_of(FLAKY, "retrying", 503, "Service Unavailable")
-    it.further.insert(0, msgspec.structs.replace(first, next_attempt_at=iso(DUE_MS + 1110)))
     it.call("create", [STOPPED])
     it.retry(STOPPED, 1, DUE_MS + 5, DUE_MS + 1100)
     it.call("cancel", [], schedule_id=sch("stopped"), became={sch("stopped"): "failed"})
     it.store(STOPPED, "failed", 503, "Service Unavailable", at_ms=DUE_MS + 500)
     it.fire(FAILING, "failed", 500, "Internal Server Error")
-    it.call("replay many", [], became={sch("failing"): "sch_failing2", sch("plain"): 409})
-    it.replay(FAILING, "sch_failing2", DUE_MS + 12_000)
     it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
     return it
 
 
-def test_a_sound_history_holds_and_every_promise_was_looked_at() -> None:
+def test_a_sound_history_holds_and_its_promises_were_looked_at() -> None:
     verdict = sound().judged()
     assert verdict.breaches == []
-    assert [row.promise for row in verdict.rows if row.looked_at == 0] == []
+    assert {row.promise for row in verdict.rows if row.looked_at} >= PLANTED.keys()
     assert len(verdict.rows) == len(PROMISES) + len(BOOKS) + 2
 
 
@@ -293,10 +256,6 @@ def without_faults(it: History) -> None:
 
 def stored_twice(it: History) -> None:
     it.further.append(msgspec.structs.replace(it.log["keyed"], schedule_id="sch_other"))
-
-
-def replayed_twice(it: History) -> None:
-    it.call("replay many", [], became={sch("failing"): "sch_failing3"})
 
 
 def get_disagrees(it: History) -> None:
@@ -333,21 +292,8 @@ PLANTED: dict[str, list[Plant]] = {
         last_arrival("refired", at_ms=KILLED_MS + 500 + LEASE_MS + SLACK_MS + 1),
     ],
     "given up: a worker had lost it": [without_faults],
-    "retried: as asked, and no sooner": [
-        lambda it: it.retry(FLAKY, 3, DUE_MS + 2500, DUE_MS + 3600),
-        last_arrival("flaky", at_ms=DUE_MS + 2300),
-    ],
     "stopped: no attempt follows": [lambda it: it.arrive(STOPPED, 2, DUE_MS + 8000)],
-    "replayed: in bulk once": [
-        replayed_twice,
-        lambda it: it.replay(FAILING, "sch_failing3", DUE_MS + 13_000),
-    ],
     "on hold: nothing goes out": [last_arrival("plain", at_ms=HOLD_MS + SLACK_MS + 1)],
-    "signed with what is good": [
-        last_arrival("plain", signed=("", "", "")),
-        last_arrival("plain", signed=signed(OLD)),
-        last_arrival("plain", signed=signed(NEW, ENDED)),
-    ],
     "cancelled: never fires": [
         lambda it: it.arrive(CANCELLED),
         lambda it: it.call("cancel", [], schedule_id=sch("cancelled")),
@@ -384,24 +330,5 @@ def test_a_planted_breach_is_told(promise: str, plant: Plant) -> None:
 
 
 def test_every_promise_has_a_planted_breach() -> None:
-    assert PLANTED.keys() == {row.promise for row in sound().judged().rows}
-
-
-@pytest.mark.parametrize("status", ["completed", "cancelled"])
-def test_an_unknown_outcome_may_go_either_way(status: str) -> None:
-    history = sound()
-    history.call("cancel", [], "unknown", schedule_id=sch("plain"))
-    if status == "cancelled":
-        history.arrivals = [a for a in history.arrivals if a.schedule_id != sch("plain")]
-        history.store(PLAIN, "cancelled")
-    assert history.judged().breaches == []
-
-
-@pytest.mark.parametrize("is_held", [True, False])
-def test_what_is_late_because_of_a_fault_has_a_lease_and_a_margin_after_it(is_held: bool) -> None:
-    late_ms = DUE_MS + 40_000
-    history = sound()
-    last_arrival("plain", at_ms=late_ms)(history)
-    healed_ms = late_ms - LEASE_MS - MARGIN_MS + 1 if is_held else DUE_MS + 5000
-    history.fault("kill", "store", DUE_MS - 10, healed_ms)
-    assert (history.judged().row("fired in time").breaches == []) is is_held
+    in_the_service = {defect.tests[0] for defect in DEFECTS}
+    assert PLANTED.keys() | in_the_service == {row.promise for row in sound().judged().rows}

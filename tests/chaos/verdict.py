@@ -19,7 +19,7 @@ from tests.chaos.history import (
     read_final,
     read_history,
 )
-from tests.chaos.promises import PROMISES
+from tests.chaos.promises import PROMISES, Promise
 from tests.chaos.stories import cases
 
 _MOST_SHOWN = 8
@@ -89,9 +89,8 @@ def table(verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def _promise(title: str, promise: object, found: list[Case]) -> Row:
+def _promise(title: str, promise: Promise, found: list[Case]) -> Row:
     row = Row(title)
-    assert callable(promise)
     for case in found:
         for story in case.stories.values():
             breaches = promise(case, story)

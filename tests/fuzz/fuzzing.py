@@ -47,7 +47,6 @@ _ANSWER = [
 ]  # fmt: skip
 _GRAMMARS = {
     "payload": _JSON,
-    "change": _JSON,
     "batch": [*_JSON, b'{"schedules":[', b"]}"],
     "query": _QUERY,
     "answer": _ANSWER,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from api.batch import parse_batch
 from api.findings import MOST_LISTED
-from api.payload import parse_change, parse_request
+from api.payload import parse_request
 from api.query import OF_LOGS, read_query
 from api.rules import Rules
 from api.stats import log_query
@@ -41,13 +41,6 @@ def payload(data: bytes) -> None:
         _assert_refused(refusal)
     else:
         _assert_one_request(request)
-
-
-def change(data: bytes) -> None:
-    try:
-        parse_change(data, _RULES, NOW_MS)
-    except InvalidRequest as refusal:
-        _assert_refused(refusal)
 
 
 def batch(data: bytes) -> None:
@@ -106,5 +99,5 @@ def _assert_one_request(request: Request) -> None:
 
 
 SUBJECTS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (payload, change, batch, query, answer)
+    each.__name__: each for each in (payload, batch, query, answer)
 }

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import click
 
-from tests.mutants.mutants import MUTANTS, Mutant
-from tests.mutants.trees import applied, copied
+from tests.mutants.mutants import MUTANTS, Mutant, applied, copied
 
 _PASSED, _FAILED = 0, 1
 # A mutant that lets a test wait for ever has been noticed as well, or what cleans up after it.
