@@ -87,3 +87,18 @@ async def test_more_credits_than_can_be_counted_are_refused(scene: Scene) -> Non
         await scene.store.accounts.grant(scene.account_id, 2**53)
     await scene.assert_sound()
     assert await scene.credits() == CREDITS
+
+
+async def test_a_name_that_is_taken_stays_its_owners(scene: Scene) -> None:
+    other = await scene.account("other")
+    with pytest.raises(Taken, match="'other'"):
+        await scene.store.changes.rename(scene.account_id, "other")
+    assert (await scene.store.accounts.find("other")).account_id == other
+    assert (await scene.store.accounts.get(scene.account_id)).name == "first"
+
+
+@pytest.mark.harmed
+async def test_a_damaged_account_hides_no_other(scene: Scene) -> None:
+    other = await scene.account("other")
+    await scene.redis.hset(scene.base + keys.ACCOUNT, "plan", "none")
+    assert [each.account_id for each in await scene.store.accounts.list_accounts()] == [other]
