@@ -26,13 +26,14 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 import uvloop
 from litestar import Litestar, post
 
 from api.serve import serve, uvicorn_config
+from benchmarks.rounds import warn_of_noise
 from cli.embedded import ask, find_server, server_arguments
 from scheduler.collector import spare_the_collector
 from scheduler.models import Plan
@@ -57,7 +58,7 @@ class Served(msgspec.Struct):
     port: int
 
 
-class Measured(msgspec.Struct):
+class Measured(NamedTuple):
     """What one round of load found."""
 
     rate: float
@@ -98,6 +99,7 @@ def _report(load: _Load, accept: Served, empty: Served, rounds: int) -> None:
     for name, runs in found.items():
         cpu_us = statistics.median(m.cpu_us for m in runs)
         print(f"{name:7} median {medians[name]:9,.0f}/s  {cpu_us:6.1f} us CPU each")
+        warn_of_noise([each._asdict() for each in runs], name)
     print(f"ratio   {ratio:.2f} (target: {TARGET_RATIO})")
 
 

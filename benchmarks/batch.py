@@ -20,6 +20,7 @@ import uvloop
 
 from benchmarks import stage
 from benchmarks.payload import BODY, HEADERS, new_account
+from benchmarks.rounds import in_blocks, warn_of_noise
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.times import format_iso8601
@@ -57,6 +58,8 @@ async def _measure(options: argparse.Namespace, redis_url: str, api: stage.Runni
     print(f"  {statistics.mean(cpu_ms):.1f} ms CPU of the API each")
     print(f"as many single creates on {_CONNECTIONS} connections:")
     print(f"  p50 {statistics.median(singles_ms):.0f} ms")
+    warn_of_noise([{"ms": each} for each in in_blocks(batches_ms)], "batches")
+    warn_of_noise([{"ms": each} for each in singles_ms], "single creates")
 
 
 async def _timed(work: object) -> float:

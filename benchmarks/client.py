@@ -28,6 +28,7 @@ import httpx
 
 from benchmarks import stage
 from benchmarks.payload import HEADERS, new_account
+from benchmarks.rounds import warn_of_noise
 from postdate import AsyncPostdate, Buffer, Created
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -155,6 +156,7 @@ def _report(found: dict[str, list[Measured]], concurrent: int) -> None:
         ratio = medians[name] / medians["aiohttp"]
         cpu_us = statistics.median(m.cpu_us for m in runs)
         print(f"{name:18}{_line(Measured(medians[name], cpu_us))}  ratio {ratio:5.2f}")
+        warn_of_noise([each._asdict() for each in runs], name)
     print(f"(target: AsyncPostdate at least {TARGET_RATIO})")
 
 

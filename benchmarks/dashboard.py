@@ -26,6 +26,7 @@ import uvloop
 
 from benchmarks import stage
 from benchmarks.history import Past, fill
+from benchmarks.rounds import in_blocks, warn_of_noise
 from scheduler.models import Outcome, Plan, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -107,6 +108,7 @@ async def ask(base_url: str, link: str, rounds: int) -> None:
         worst = sorted(times)[max(0, int(len(times) * 0.95) - 1)]
         median = statistics.median(times)
         print(f"{name:28} {median:7.1f} ms {worst:7.1f} ms {sizes[name]:9,}")
+        warn_of_noise([{"ms": each} for each in in_blocks(times)], name)
 
 
 def tell_assets() -> None:

@@ -21,6 +21,7 @@ import uvloop
 
 from benchmarks import stage
 from benchmarks.payload import executed, new_account, request, schedule_all
+from benchmarks.rounds import warn_of_noise
 from scheduler.models import Account
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
@@ -91,6 +92,7 @@ def main() -> None:
             rounds.append(found)
             print(line(f"round {number + 1}", found), flush=True)
     print(line("median", Measured(*map(statistics.median, zip(*rounds, strict=True)))))
+    warn_of_noise([each._asdict() for each in rounds])
 
 
 def line(name: str, found: Measured) -> str:

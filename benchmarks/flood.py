@@ -27,6 +27,7 @@ import uvloop
 
 from benchmarks import stage
 from benchmarks.payload import new_account
+from benchmarks.rounds import warn_of_noise
 from scheduler.ids import new_api_key
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -82,6 +83,7 @@ async def _compare(options: argparse.Namespace, redis_url: str, api: stage.Runni
         print(f"round {number}  flood  {flooded}  ratio {ratios[-1]:.2f}", flush=True)
     median = statistics.median(ratios)
     print(f"\nmedian of the ratios of the p99s  {median:.2f} (at most {TARGET_RATIO})")
+    warn_of_noise([{"ratio": ratio} for ratio in ratios])
 
 
 async def _stretch(

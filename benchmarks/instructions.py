@@ -22,6 +22,7 @@ import uvloop
 
 from benchmarks import stage
 from benchmarks.fire import one_round
+from benchmarks.rounds import warn_of_noise
 
 _WARM = 2000
 
@@ -54,6 +55,7 @@ def main() -> None:
         rounds.append(more / chosen.count)
         print(f"round {number + 1}  {rounds[-1]:9,.0f} instructions a fire", flush=True)
     print(f"median   {statistics.median(rounds):9,.0f} instructions a fire")
+    warn_of_noise([{"instructions": each} for each in rounds])
 
 
 if __name__ == "__main__":

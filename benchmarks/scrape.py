@@ -18,6 +18,7 @@ import uvloop
 
 from benchmarks import stage
 from benchmarks.fire import Measured, line, one_round
+from benchmarks.rounds import warn_of_noise
 
 _PORT = 29464
 
@@ -59,6 +60,7 @@ def main() -> None:
         scraper.on.clear()
     for name, rounds in found.items():
         print(line(name, Measured(*map(statistics.median, zip(*rounds, strict=True)))))
+        warn_of_noise([each._asdict() for each in rounds], name)
     print(f"{len(scraper.took_s)} scrapes, {1000 * statistics.median(scraper.took_s):.1f} ms each")
 
 

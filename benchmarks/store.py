@@ -21,6 +21,7 @@ import uvloop
 
 from benchmarks import stage
 from benchmarks.payload import new_account, request
+from benchmarks.rounds import in_blocks, warn_of_noise
 from scheduler.models import Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
@@ -75,7 +76,8 @@ class Costs:
         return result
 
 
-async def measure(server: stage.Running, waiting: int, logged: int) -> dict[str, float]:
+async def measure(server: stage.Running, waiting: int, logged: int) -> dict[str, list[float]]:
+    """Of each thing the CPU (us) in five stretches of rounds."""
     store = await Store.open(Settings(redis_url=server.url, shards=1))
     try:
         account_id = (await new_account(store, "store")).account_id
@@ -83,7 +85,7 @@ async def measure(server: stage.Running, waiting: int, logged: int) -> dict[str,
         costs = Costs(server)
         for _ in range(ROUNDS):
             await one_round(store, account_id, costs)
-        return {name: statistics.median(values) for name, values in costs.found.items()}
+        return {name: in_blocks(values) for name, values in costs.found.items()}
     finally:
         await store.aclose()
 
@@ -120,9 +122,12 @@ def main() -> None:
     sizes = [f"{w:,}/{n:,}" for w, n in zip(chosen.waiting, chosen.logged, strict=True)]
     print(f"{'us of the server, waiting/logged':36}" + "".join(f"{size:>22}" for size in sizes))
     for name in columns[0]:
-        values = [column[name] for column in columns]
+        values = [statistics.median(column[name]) for column in columns]
         ratio = f"   {values[-1] / values[0]:.2f}x" if len(values) > 1 else ""
         print(f"{name:36}" + "".join(f"{value:22.1f}" for value in values) + ratio)
+    for size, column in zip(sizes, columns, strict=True):
+        stretches = zip(*column.values(), strict=True)
+        warn_of_noise([dict(zip(column, each, strict=True)) for each in stretches], size)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import uvloop
 
 from benchmarks import stage
+from benchmarks.rounds import warn_of_noise
 from scheduler.ids import new_schedule_ids
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.settings import Settings
@@ -185,6 +186,7 @@ def _print_table(clients: list[Client], results: dict[str, list[Measured]]) -> N
         print(
             f"{client.name:10} {client.in_flight:9} {spread:>20} {used:>16} {middle / first:6.2f}"
         )
+        warn_of_noise([each._asdict() for each in results[client.name]], client.name)
 
 
 def profile(url: str, count: int) -> None:

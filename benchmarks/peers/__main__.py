@@ -76,6 +76,7 @@ def main() -> None:
     results = run(systems, size, rounds)
     results["took_s"] = round(time.monotonic() - began_s)
     print("\n" + report.table(results) + "\n\n" + report.proof(results))
+    print("\n".join(report.notes(results)))
     print(f"{results['took_s']} s on {results['machine']['words']}")
     if not chosen.quick and not chosen.only:
         report.save(results)

@@ -8,12 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import chart
+from benchmarks.rounds import noise
 
 _ROOT = Path(__file__).parents[2]
 _JSON = _ROOT / "benchmarks/results/peers.json"
 _SVG = _ROOT / "docs/benchmarks/peers.svg"
 _PASSAGE = _ROOT / "benchmarks/README.md"
 _TIMES = 2
+# The figures of a round that are compared; the rest explains them.
+_FIGURES = (
+    "burst_per_second",
+    "late_p50_ms",
+    "late_p99_ms",
+    "single_per_second",
+    "bulk_per_second",
+)
 
 
 def line(title: str, found: dict[str, Any]) -> str:
@@ -95,7 +104,6 @@ def figures(results: dict[str, Any]) -> str:
 def _of(results: dict[str, Any]) -> str:
     machine, rounds = results["machine"], results["rounds"]
     what = f"Medians of {rounds} interleaved rounds" if rounds > 1 else "One round"
-    notes = [_note(system) for system in results["systems"]]
     counts = {f"{s['burst_count']:,.0f}" for s in results["systems"]}
     small = [s["title"] for s in results["systems"] if s["burst_count"] < results["size"]["burst"]]
     bursts = f"A burst is {results['size']['burst']:,} requests due at one moment"
@@ -106,7 +114,7 @@ def _of(results: dict[str, Any]) -> str:
         [
             f"{what}, {machine['measured']}: {machine['words']}.",
             f"{bursts}.",
-            *filter(None, [_busy(machine), *notes]),
+            *filter(None, [_busy(machine), *notes(results)]),
         ]
     )
 
@@ -122,6 +130,10 @@ def _busy(machine: dict[str, Any]) -> str:
     return f"**The machine was busy with {said}: these are noise.**"
 
 
+def notes(results: dict[str, Any]) -> list[str]:
+    return [found for system in results["systems"] if (found := _note(system))]
+
+
 def _note(system: dict[str, Any]) -> str:
     """Caveats that a figure alone would hide."""
     title, rounds, said = system["title"], system["each_round"], []
@@ -132,6 +144,8 @@ def _note(system: dict[str, Any]) -> str:
         said.append(f"{title} did not keep up with the rate.")
     lost = sum(each["lost"] + each["late_lost"] for each in rounds)
     twice = sum(each["twice"] + each["late_twice"] for each in rounds)
+    if differing := noise({key: each[key] for key in _FIGURES if key in each} for each in rounds):
+        said.append(f"Rounds of {title} differ by more than 25 %, noise: {differing}.")
     if lost:
         said.append(f"{title} lost {lost:,}.")
     if twice:
