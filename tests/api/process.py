@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests import forks
-from tests.api import inside
+from tests.inside import Inside, inside
 from tests.servers import DEADLINE_S, environment, free_port, until
 
 
@@ -79,15 +78,8 @@ class ApiProcess:
         """The most that it has had in memory, files among it. Linux only."""
         return self._status_bytes("VmHWM")
 
-    def uncollected(self) -> dict[str, int]:
-        """Objects that only the garbage collector could free, by type; from the first time on it
-        collects none of itself."""
-        self.process.send_signal(signal.SIGUSR1)
-        told = inside.told_by(self.process.pid)
-        until(told.exists, "the process to look inside")
-        found: dict[str, int] = json.loads(told.read_text())
-        told.unlink()
-        return found
+    def inside(self) -> Inside:
+        return inside(self.process.pid)
 
     def ask(self, request: bytes) -> Reply:
         """The answer to a request on a connection of its own."""

@@ -1,4 +1,4 @@
-"""Ways in which the API says no, as bytes on a connection; and how clients leave it."""
+"""Every way in which the API says no, as bytes on a connection; and how clients leave it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def http(
 
 
 def refusals(scene: Scene) -> dict[str, Kind]:
-    """Requests by their kind, and the status of each answer."""
+    """A request of each kind, and the status of its answer."""
 
     def asks(method: str, path: str, *lines: str, body: object = None, key: str = "") -> bytes:
         return http(method, path, f"x-api-key: {key or scene.key}", *lines, body=body)
@@ -87,7 +87,7 @@ def refusals(scene: Scene) -> dict[str, Kind]:
     def creates(body: object, *lines: str, key: str = "", to: str = "") -> bytes:
         return asks("POST", f"/schedule{to}", *lines, body=body, key=key)
 
-    headers = {"Host": "", "X": 5}
+    headers, many = {"Host": "", "X": 5}, {"schedules": [payload()] * 3}
     bad = {"targetUrl": "nowhere", "triggerAt": 5, "color": 1, "targetHeaders": headers}
     ended, waiting = f"/schedule/{scene.cancelled}", f"/schedule/{scene.waiting}"
     large = b" " * 300_000
@@ -95,24 +95,44 @@ def refusals(scene: Scene) -> dict[str, Kind]:
     return {
         "no key": (http("POST", "/schedule"), 401),
         "bad key": (creates({}, key="pd_00_nobody"), 401),
+        "unknown key": (creates({}, key=scene.key[:-3] + "abc"), 401),
+        "two keys": (creates({}, f"x-api-key: {scene.key}"), 401),
         "no credits": (creates(payload(), key=scene.poor), 402),
+        "no credits in a batch": (creates(many, to="/batch", key=scene.poor), 200),
         "suspended": (creates(payload(), key=scene.suspended), 403),
         "no JSON": (creates(b'{"a'), 400),
+        "no UTF-8": (creates(b'{"a":"\xff"}'), 400),
         "nested too deeply": (creates(b'{"targetBody":' + b"[" * 5000), 400),
+        "half a surrogate": (creates(b'{"targetUrl":"\\ud800"}'), 400),
         "bad fields": (creates(bad), 400),
         "bad items": (creates({"schedules": [bad, 5, None]}, to="/batch"), 200),
+        "no items": (creates({"schedules": []}, to="/batch"), 400),
         "destination": (creates(payload(targetUrl="http://169.254.169.254/")), 400),
         "bad query": (asks("GET", "/schedule?limit=x&a=1"), 400),
+        "no query": (asks("GET", "/schedule?a=%ff"), 400),
+        "bad cursor": (asks("GET", "/schedule?cursor=abc"), 400),
         "bad idempotency key": (creates(payload(), "Idempotency-Key: a b"), 400),
         "bad change": (asks("PATCH", waiting, body={"triggerAt": "x"}), 400),
+        "misfit": (asks("PATCH", waiting, body={"expiresAt": "2001-01-01T00:00:00Z"}), 400),
+        "bad ids": (creates({"ids": []}, to="/replay"), 400),
+        "bad filter": (creates({"status": "x"}, to="/cancel"), 400),
+        "bad rotation": (asks("POST", "/signing/rotate", body={"keepFor": "x"}), 400),
+        "bad host": (http("GET", "/schedule", host="a b"), 400),
         "bad host of a create": (http("POST", "/schedule", host="a b"), 400),
         "no HTTP": (b"nonsense\r\n\r\n", 400),
         "unknown id": (asks("GET", f"/schedule/{UNKNOWN}"), 404),
         "no id": (asks("DELETE", "/schedule/x"), 404),
+        "unknown to change": (asks("PATCH", f"/schedule/{UNKNOWN}", body={"retries": 1}), 404),
+        "unknown to replay": (creates(None, to=f"/{UNKNOWN}/replay"), 404),
+        "unknown ids": (creates({"ids": [UNKNOWN]}, to="/cancel"), 200),
         "unknown path": (asks("GET", "/nowhere"), 404),
+        "unknown path without a key": (http("GET", "/nowhere"), 404),
         "wrong method": (asks("PUT", "/schedule"), 405),
         "ended": (asks("DELETE", ended), 409),
+        "ended to change": (asks("PATCH", ended, body={"retries": 1}), 409),
+        "not ended": (creates(None, to=f"/{scene.waiting}/replay"), 409),
         "ended ids": (creates({"ids": [scene.cancelled]}, to="/cancel"), 200),
+        "large by its length": (creates(large), 413),
         "large in chunks": (creates(None, "Transfer-Encoding: chunked") + chunks, 413),
         "quota": (creates(payload(), key=scene.full), 413),
         "encoded": (creates(payload(), "Content-Encoding: gzip"), 415),
@@ -120,6 +140,7 @@ def refusals(scene: Scene) -> dict[str, Kind]:
         "rate": (asks("GET", "/schedule", key=scene.limited), 429),
         "searches": (asks("GET", "/schedule?targetUrl=http://a", key=scene.searched), 429),
         "long target": (http("GET", "/" + "a" * 9000), 414),
+        "lines of a head": (b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 300 + b"\r\n", 431),
         "large head": (b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", 431),
         "coding": (creates(None, "Transfer-Encoding: gzip, chunked"), 501),
         "damaged": (asks("GET", f"/schedule/{scene.damaged}", key=scene.full), 500),
@@ -138,13 +159,21 @@ def pages(scene: Scene) -> dict[str, Kind]:
 
     return {
         "no session": (http("GET", "/dashboard"), 303),
+        "overview": (looks(""), 200),
         "requests": (looks("/requests"), 200),
+        "entry": (looks(f"/requests/{scene.waiting}"), 200),
         "composer": (looks("/requests/new"), 200),
+        "keys": (looks("/keys"), 200),
+        "no page": (looks("/nowhere"), 404),
+        "no entry": (looks(f"/requests/{UNKNOWN}"), 404),
+        "for operators": (looks("/system"), 404),
         "another origin": (writes("/keys", cookie, body=b"name=x"), 403),
         "no token": (writes("/keys", cookie, ORIGIN, body=b"name=x"), 403),
+        "wrong method": (http("DELETE", "/dashboard/keys", cookie), 405),
         "used link": (looks("/link/00_used"), 410),
         "wrong password": (writes("/sign-in", ORIGIN, body=b"email=a@b.example&password=x"), 429),
         "large form": (writes("/sign-in", ORIGIN, body=b"a" * 70_000), 413),
+        "no form": (writes("/sign-in", ORIGIN, body=b"a=%ff"), 400),
     }
 
 
@@ -178,3 +207,15 @@ def leave(server: ApiProcess, data: bytes, *, reset: bool) -> None:
         time.sleep(0.001)
         if reset:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def time_out(server: ApiProcess, scene: Scene, count: int) -> None:
+    """So many clients at once whose heads, and whose bodies, do not end."""
+    body = http("POST", "/schedule", f"x-api-key: {scene.key}", body=b" " * 10)
+    for data in (b"GET / HT", body[:-3]):
+        connections = [server.connect() for _ in range(count)]
+        for connection in connections:
+            connection.sendall(data)
+        for connection in connections:
+            with closing(connection):
+                assert Reply(connection).status == 408

@@ -13,7 +13,7 @@ from api.serve import serve
 from cli.port import reserve
 from scheduler.errors import PostdateError
 from scheduler.settings import Settings
-from tests.api import inside
+from tests import inside
 
 if __name__ == "__main__":
     warnings.simplefilter("error")

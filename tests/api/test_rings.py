@@ -1,7 +1,13 @@
-"""No refusal leaves anything to the garbage collector, which may take long to find it."""
+"""No refusal leaves anything to the garbage collector, which may take long to find it.
+
+By hand, ten thousand times each, in an hour:
+    REFUSALS_EACH=10000 .venv/bin/python -m pytest -s --timeout 7200 tests/api/test_rings.py
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -12,9 +18,11 @@ from cli.embedded import ask as command
 from tests.api.conftest import payload
 from tests.api.process import ApiProcess, serving
 from tests.api.refusals import SETTINGS, Kind, Scene, ask, http, leavers, pages, refusals, scene
+from tests.api.refusals import time_out as clients_time_out
 from tests.servers import ValkeyProcess
 
-EACH = 12
+EACH = int(os.environ.get("REFUSALS_EACH", "12"))
+MB = 1_000_000
 
 
 class Watched(NamedTuple):
@@ -26,10 +34,20 @@ class Watched(NamedTuple):
     @contextmanager
     def leaving_nothing(self) -> Iterator[None]:
         """Around so many requests of each kind."""
-        self.server.uncollected()
-        yield
-        left = self.server.uncollected()
+        self.server.inside()
+        with self.growing("all"):
+            yield
+        left = self.server.inside().uncollected
         assert not {name for name, count in left.items() if count >= EACH // 2}, left
+
+    @contextmanager
+    def growing(self, kind: str) -> Iterator[None]:
+        """By a little at most."""
+        before = self.server.memory_bytes()
+        yield
+        grown = self.server.memory_bytes() - before
+        sys.stdout.write(f"{kind}: {before / MB:.0f} MB and {grown / MB:.1f}\n")
+        assert grown < 40 * MB, kind
 
 
 @pytest.fixture
@@ -42,19 +60,23 @@ async def watched(own_valkey: ValkeyProcess) -> AsyncIterator[Watched]:
 def test_refusals_leave_nothing(
     watched: Watched, kinds: Callable[[Scene], dict[str, Kind]]
 ) -> None:
-    every = kinds(watched.scene).values()
-    for data, _ in every:  # create objects now that are made once and stay
+    every = kinds(watched.scene).items()
+    for _, (data, _) in every:  # create objects now that are made once and stay
         ask(watched.server, data, 1)
     with watched.leaving_nothing():
-        for data, status in every:
-            assert status in ask(watched.server, data, EACH), data
+        for kind, (data, status) in every:
+            with watched.growing(kind):
+                assert status in ask(watched.server, data, EACH), data
 
 
-def test_clients_that_go_leave_nothing(watched: Watched) -> None:
+def test_clients_that_go_or_that_are_too_slow_leave_nothing(watched: Watched) -> None:
     with watched.leaving_nothing():
-        for leaves in leavers(watched.server, watched.scene):
-            for _ in range(EACH):
-                leaves()
+        for number, leaves in enumerate(leavers(watched.server, watched.scene)):
+            with watched.growing(f"leaver {number}"):
+                for _ in range(EACH):
+                    leaves()
+        for _ in range(EACH // 12):
+            clients_time_out(watched.server, watched.scene, 12)
 
 
 @pytest.mark.parametrize("store", ["away", "full"])
@@ -77,4 +99,5 @@ def test_a_lost_store_leaves_nothing(
         ask(watched.server, data, 1)
     with watched.leaving_nothing():
         for data in every:
-            assert ask(watched.server, data, EACH) == {503}
+            with watched.growing(f"{data[:20]!r}: 503"):
+                assert ask(watched.server, data, EACH) == {503}

@@ -84,7 +84,7 @@ class Attack:
         self._receiver = self._stack.enter_context(Receiver())
         self._valkey = self._stack.enter_context(ValkeyProcess())
         os.environ["SSL_CERT_FILE"] = str(self._directory / "authority.pem")
-        os.environ["ATTACK_NAMES"] = self._names.server
+        os.environ["TEST_NAMES"] = self._names.server
         return self
 
     def __exit__(self, *failure: Any) -> None:
@@ -98,7 +98,7 @@ class Attack:
             targets = stack.enter_context(Targets(self._directory))
             worker = PostdateProcess(
                 "worker",
-                module="tests.attack.worker",
+                module="tests.probed",
                 redis_url=self._valkey.url,
                 allow_targets="127.0.0.0/8",
                 fire_timeout_ms=self._limit_ms,

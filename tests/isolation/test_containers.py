@@ -62,7 +62,7 @@ def start(
     def _start(role: str) -> Probed:
         process = PostdateProcess(
             role,
-            module="tests.isolation.probed",
+            module="tests.probed",
             redis_url=own_valkey.url,
             allow_targets="127.0.0.0/8",
             fire_timeout_ms=1000,
@@ -73,7 +73,7 @@ def start(
 
     monkeypatch.setenv("ISOLATION_FILE", str(tmp_path / "lengths"))
     with NameServer() as names:
-        monkeypatch.setenv("ISOLATION_NAMES", names.server)
+        monkeypatch.setenv("TEST_NAMES", names.server)
         yield _start
         for each in started:
             each.remove()

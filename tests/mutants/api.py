@@ -116,7 +116,7 @@ API = r"""
 @ clients/python/postdate/calls.py tests/client/test_turns.py
 # the patience of a call runs while it waits for a connection
 - self._deadline_s += monotonic() - self._asked_s
-@ api/app.py tests/isolation
+@ api/app.py tests/api/test_memory.py
 # routes of strangers are remembered
 - app.asgi_router.handle_routing = cast("Any", routed)
 @ api/reading.py tests/api/test_budget.py

@@ -1,5 +1,5 @@
-"""`postdate`, which writes on SIGUSR2 how long its containers are, to the file that ISOLATION_FILE
-names. A worker asks the name server that ISOLATION_NAMES says."""
+"""`postdate`, which on SIGUSR1 writes what `tests.inside` reads, and on SIGUSR2 how long its
+containers are, to the file that ISOLATION_FILE names. A worker asks the name server TEST_NAMES."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 from cli.main import main
+from tests import inside
 from tests.isolation.containers import lengths
 from worker import firer
 from worker.resolver import SystemResolver
@@ -22,7 +23,8 @@ def _write(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    names = os.environ["ISOLATION_NAMES"]
+    names = os.environ["TEST_NAMES"]
     firer.SystemResolver = lambda: SystemResolver([names])  # type: ignore[misc,assignment]
+    inside.install()
     signal.signal(signal.SIGUSR2, _write)
     main()
