@@ -26,7 +26,7 @@ async def test_each_is_answered_in_order_and_refunded_once(api: Api) -> None:
     await api.claim()
     first, second, cancelled = [await api.create_id() for _ in range(3)]
     await api.client.delete(f"/schedule/{cancelled}")
-    asked = [first, UNKNOWN, ended, held, cancelled, second]
+    asked = [first, UNKNOWN, ended, held, cancelled, second, "nonsense", first]
     answer = await cancel(api, {"ids": asked})
     assert answer == {
         "schedules": [
@@ -36,6 +36,8 @@ async def test_each_is_answered_in_order_and_refunded_once(api: Api) -> None:
             _refused(held, 409, "Execution has started", "scheduled"),
             _refused(cancelled, 409, "The schedule is cancelled already", "cancelled"),
             {"scheduleId": second, "status": "cancelled"},
+            _refused("nonsense", 404, "There is no such schedule", None),
+            {"scheduleId": first, "status": "cancelled"},
         ],
         "creditsRemaining": CREDITS - 2,
         "nextCursor": None,

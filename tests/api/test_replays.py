@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,8 +35,12 @@ async def replay_many(api: Api, body: Any, key: str | None = None) -> httpx.Resp
     return await api.client.post("/schedule/replay", json=body, headers=headers)
 
 
-async def test_a_replay_is_a_new_schedule_due_now(api: Api) -> None:
+async def test_a_replay_is_a_new_schedule_due_now(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [original] = await fail(api)
+    looks = itertools.count(api.store.clock.now_ms(), 7)
+    monkeypatch.setattr(api.store.clock, "now_ms", lambda: next(looks))
     answer = await replay(api, original)
     assert answer.status_code == 201
     new = answer.json()["scheduleId"]
@@ -47,6 +52,7 @@ async def test_a_replay_is_a_new_schedule_due_now(api: Api) -> None:
         "replayOf": original,
     }
     assert (read["status"], read["replayOf"]) == ("scheduled", original)
+    assert read["triggerAt"] == read["createdAt"], "however long a replay takes"
     due_in = datetime.fromisoformat(read["triggerAt"]) - datetime.now(UTC)
     assert abs(due_in) < timedelta(seconds=30)
     before = await api.read(original)

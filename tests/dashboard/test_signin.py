@@ -75,6 +75,14 @@ async def test_signing_in_anew_ends_the_session_before(browser: Browser, link: s
     assert await browser.store.sessions.count(browser.account_id) == 1
 
 
+async def test_of_cookies_4_kib_are_read(dashboard: Dashboard, browser: Browser) -> None:
+    [(name, secret)] = browser.client.cookies.items()
+    for others, status in (("a=1; " * 800, 200), ("a=1; " * 900, 303)):
+        headers = {"cookie": f"{others}{name}={secret}"}
+        answer = await dashboard.browser().client.get("/dashboard", headers=headers)
+        assert answer.status_code == status
+
+
 async def test_over_tls_the_cookie_is_the_hosts_alone(dashboard: Dashboard, link: str) -> None:
     origin, client = "https://postdate.test", dashboard.browser().client
     answer = await client.post(f"{origin}/dashboard/link/{link}", headers={"origin": origin})

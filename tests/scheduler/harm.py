@@ -12,7 +12,8 @@ from scheduler.store import Store, keys
 from scheduler.store.operators.damage import kind_of
 from tests.plain import redis_of
 
-HARMS = ("missing", "of a wrong type", "at 2^53", "at 2^63")
+MANY = 10_000
+HARMS = ("missing", "of a wrong type", "at 2^53", "at 2^63", "with 10,000 members")
 _NUMBERS = {"at 2^53": 2**53, "at 2^63": 2**63}
 _NUMBER = re.compile(rb"-?\d+")
 _ROLLUP = re.compile(r"(.*:(?:minute|hour|day):)(\d+)")
@@ -37,6 +38,20 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   found[#found + 1] = {key, hash, size, string.format('%.0f', total)}
 end
 return found
+"""
+_FILL = """
+local key, kind, many = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local last = kind == 'zset' and redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2] or 1
+local copy = kind == 'list' and redis.call('LINDEX', key, 0)
+local entry = kind == 'stream' and (redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1] or {})[2]
+local add = ({
+  hash = function(i) redis.call('HSET', key, i, 1) end,
+  zset = function(i) redis.call('ZADD', key, last, 'member' .. i) end,
+  list = copy and function() redis.call('RPUSH', key, copy) end,
+  stream = function() redis.call('XADD', key, '*', unpack(entry or {'e', ''})) end,
+})[kind]
+for i = 1, add and many or 0 do add(i) end
+return add and 1 or 0
 """
 
 
@@ -94,6 +109,8 @@ async def do_harm(client: Redis, name: str, harm: str) -> bool:
                 await client.delete(each)
                 await (client.rpush(each, 1) if kind == "string" else client.set(each, "1"))
                 harmed = True
+            case "with 10,000 members":
+                harmed |= bool(await client.eval(_FILL, 1, each, kind, MANY))
             case _:
                 harmed |= await _set_numbers(client, each, kind, _NUMBERS[harm])
     return harmed

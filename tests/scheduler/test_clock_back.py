@@ -94,3 +94,14 @@ async def test_a_damaged_account_keeps_no_other_back(
     await fake_scene.redis.set(fake_scene.base + keys.HELD, "none of ours")
     fake_clock.ms -= HOUR_MS
     assert await mended(fake_scene) == 1
+
+
+async def test_a_limited_account_is_let_in_again(fake_scene: Scene, fake_clock: FakeClock) -> None:
+    api_keys = fake_scene.store.api_keys
+    _, key = await api_keys.create(fake_scene.account_id, "mine")
+    while (await api_keys.admit(key)).rate.wait_s == 0:
+        pass
+    fake_clock.ms -= HOUR_MS
+    assert (await api_keys.admit(key)).rate.wait_s <= 1
+    fake_clock.ms += 1000
+    assert (await api_keys.admit(key)).rate.wait_s == 0

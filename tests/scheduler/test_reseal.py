@@ -237,6 +237,42 @@ async def test_it_refuses_while_a_process_does_not_seal_with_the_newest_key(
     assert (await store.resealer.reseal()).unreadable == []
 
 
+async def test_a_process_that_began_meanwhile_keeps_the_old_key(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    await furnished(before)
+    store = await stores.open(NEW, OLD)
+
+    async def begin() -> None:
+        await running(before, "worker-1", OLD)
+
+    with before_the_first_write(store, begin), pytest.raises(PostdateError, match="worker-1"):
+        await store.resealer.reseal()
+    assert OLD_ID in await store.sealing_keys.read()
+
+
+async def test_a_key_that_sealed_nothing_locks_no_process_out(stores: Stores) -> None:
+    """As of a command that ran once with another key in its environment."""
+    stray = await stores.open(b"x" * 32)
+    await stray.hold.look()
+    await stray.sealing_keys.watch()
+    await stores.open(NEW)
+    await stores.open()
+
+
+async def test_a_read_only_look_changes_nothing(stores: Stores) -> None:
+    with pytest.raises(StoreMisconfigured, match="store is empty"):
+        await Store.open(Settings(redis_url=stores.url), read_only=True)
+    store = await stores.open(OLD)
+    await account_of(store)
+    before = await everything(store)
+    settings = Settings(redis_url=stores.url, shards=32, secret_key=(NEW,))
+    looking = await Store.open(settings, read_only=True, needs_keys=False)
+    await looking.hold.look()
+    await looking.accounts.list_accounts()
+    await looking.aclose()
+    assert await everything(store) == before
+
+
 async def test_a_running_process_reports_a_key_that_it_lacks(stores: Stores) -> None:
     behind = await stores.open(OLD)
     await account_of(await stores.open(NEW, OLD))

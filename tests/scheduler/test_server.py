@@ -7,10 +7,12 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trustme
+from structlog.testing import capture_logs
 
 from scheduler.errors import (
     OutcomeUnknown,
@@ -24,7 +26,7 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.server.failures import reason_of
+from scheduler.store.server.failures import Unreachable, reason_of
 from scheduler.store.store import _refuse_unusable
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
@@ -212,3 +214,24 @@ async def test_a_failure_names_what_was_tried(url: str, reason: str) -> None:
     found = reason_of(caught.value)
     assert re.search(reason.replace("{port}", port), found), found
     assert "secret" not in found
+
+
+def test_that_it_is_away_is_logged_at_once_each_minute_and_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks_s = iter((0.0, 1.0, 59.0, 60.0, 61.0, 130.0))
+    clock = SimpleNamespace(monotonic=lambda: next(looks_s))
+    monkeypatch.setattr("scheduler.reminder.time", clock)
+    unreachable = Unreachable(Settings(redis_url="redis://:secret@store.example:6379/0?x=secret"))
+    away = StoreUnavailable("The store cannot be reached")
+    away.__cause__ = OSError(111, "Connection refused")
+    with capture_logs() as logged:
+        for _ in range(6):
+            unreachable.note(away)
+        unreachable.end()
+        unreachable.end()
+    assert [(each["event"], each.get("reason")) for each in logged] == [
+        *[("the store cannot be reached; trying on", "[Errno 111] Connection refused")] * 3,
+        ("the store can be reached again", None),
+    ]
+    assert {each["store"] for each in logged} == {"redis://…@store.example:6379/0"}

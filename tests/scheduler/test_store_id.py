@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from scheduler.errors import StoreReplaced
 from scheduler.store import Store, keys
+from scheduler.store.operators.heartbeats import STORE_ID
 from tests.plain import redis_of
 
 LOGGED = "the store is not the one that was opened"
@@ -46,3 +47,11 @@ async def test_another_store_is_reported_until_the_right_one_is_back(valkey_stor
         await redis_of(valkey_store).hset(keys.META, name, value)
     assert await look(valkey_store) == [BACK]
     await valkey_store.ping()
+
+
+async def test_check_names_each_process_that_opened_another_store(valkey_store: Store) -> None:
+    await valkey_store.apis.beat("one", {STORE_ID: valkey_store.shards.store_id})
+    await valkey_store.apis.beat("two", {STORE_ID: "another"})
+    assert await valkey_store.check() == [
+        "two runs on this store, but opened another one: this one was emptied or replaced under it"
+    ]
