@@ -125,7 +125,7 @@ def _of_shards(seen: Seen) -> Iterator[Metric]:
             name, description, {(str(shard),): n for shard, n in values.items()}, ("shard",)
         )
 
-    due, counted = seen.figures.due, seen.figures.waiting
+    due, counted = seen.figures.due, seen.figures.counted
     yield shard_gauge(
         "postdate_overdue",
         "Schedules that are due and held by no worker, by shard.",
@@ -189,9 +189,10 @@ def workers_wanted(
 def _of_ledgers(seen: Seen) -> Iterator[Metric]:
     """Of all shards together, and only once all of them have been walked through."""
     figures = seen.figures
-    if figures.ledgers.keys() != figures.due.keys():
+    if figures.counted.keys() != figures.due.keys():
         return
-    accounts, broken, remaining, spent = map(sum, zip(*figures.ledgers.values(), strict=True))
+    totals = map(sum, zip(*figures.counted.values(), strict=True))
+    _, _, accounts, broken, remaining, spent = totals
     yield gauge("postdate_accounts", "Accounts that there are.", accounts)
     yield gauge(
         "postdate_ledgers_broken",

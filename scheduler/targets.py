@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-from typing import NamedTuple
 from urllib.parse import quote
 
 import idna
@@ -84,8 +83,7 @@ def _taken_apart(url: str) -> Target:
     scheme, authority, path = _looked_at_closely(url) if usual is None else usual.groups()
     known = len(authority) <= _MAX_REMEMBERED_CHARACTERS
     place = _known_place(scheme, authority) if known else _place(scheme, authority)
-    origin = place.origin
-    header, literal = place.host_header, place.literal
+    origin, header, literal = place
     return Target(scheme, origin.host, origin.port, path, header, origin, literal)
 
 
@@ -101,20 +99,13 @@ def _looked_at_closely(url: str) -> tuple[str, str, str]:
     return match[1].lower(), match[2], path
 
 
-class _Place(NamedTuple):
-    """What a URL says before its path, which most URLs of one target have in common."""
-
-    origin: Origin
-    host_header: str
-    literal: Address | None
-
-
-def _place(scheme: str, authority: str) -> _Place:
+def _place(scheme: str, authority: str) -> tuple[Origin, str, Address | None]:
+    """Origin, Host header and literal address: most URLs of one target have them in common."""
     host_text, port = _split_authority(authority, _DEFAULT_PORTS[scheme])
     host, literal = _read_host(host_text)
     shown = f"[{host}]" if ":" in host else host
     header = shown if port == _DEFAULT_PORTS[scheme] else f"{shown}:{port}"
-    return _Place(Origin(scheme, host, port), header, literal)
+    return Origin(scheme, host, port), header, literal
 
 
 _known_place = functools.lru_cache(maxsize=2048)(_place)

@@ -158,7 +158,7 @@ async def claim(hall: Hall, parties: Sequence[Party]) -> list[Any]:
 
 async def census(hall: Hall) -> bool:
     figures = await hall.store.census.look()
-    return bool(figures.due and figures.waiting and figures.ledgers)
+    return bool(figures.due and figures.counted)
 
 
 async def reseal(hall: Hall) -> bool:
@@ -244,9 +244,7 @@ TOGETHER = [
         shard_wide(lambda h: h.store.claims.realign(0)),
         prepare=set_the_clock_back,
     ),
-    Operation(
-        "census", ["operators/due", "operators/waiting", "operators/ledgers"], shard_wide(census)
-    ),
+    Operation("census", ["operators/due", "operators/walk"], shard_wide(census)),
 ]
 OF_SCHEDULES = [
     op(

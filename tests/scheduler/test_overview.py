@@ -74,7 +74,6 @@ async def test_executions_are_in_every_series(scene: Scene) -> None:
         series = await until_now(scene.store, scene.account_id, period)
         assert len(series.points) == period[1]
         assert (series.completed, series.failed) == (3, 1)
-        assert sum(each.total_response_ms for each in series.points) == 3 * 12 + 30_000
         assert sum(series.lateness) == 3, "what was not sent was not late"
         assert lateness_quantile_ms(series.lateness, 0.5) == 0
         assert lateness_quantile_ms(series.lateness, 0.95) == 50

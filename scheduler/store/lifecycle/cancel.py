@@ -87,7 +87,7 @@ class Canceller:
     async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
         """Ends those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
         goes on with others. Raises InvalidRequest for a bad cursor, TooManyScans."""
-        page = await self._unended.page(account_id, selected, with_held=False)
+        page = await self._unended.page(account_id, selected._replace(held=False))
         done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])
         return done._replace(next_cursor=page.next_cursor)
 

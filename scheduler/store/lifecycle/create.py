@@ -176,8 +176,8 @@ class Schedules:
         if not ids.is_schedule_id(schedule_id):
             raise refusal(schedule_id, Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
-        what = asked_for([schedule_id], found, remake)
-        done = await self._replay(account_id, what, once, now_ms, again=True)
+        what = asked_for([schedule_id], found, remake)._replace(again=True)
+        done = await self._replay(account_id, what, once, now_ms)
         [replay] = done.each
         if replay.verdict is not Verdict.DONE:
             raise refusal(schedule_id, replay.verdict)
@@ -290,44 +290,26 @@ class Schedules:
         return found
 
     async def _replay(
-        self,
-        account_id: str,
-        what: CreatePlan,
-        once: Idempotency | None,
-        now_ms: int | None,
-        *,
-        again: bool = False,
+        self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
     ) -> Replays:
         if not what.requests:
             return replays_of(Made([], note=what.note))
-        return replays_of(await self._make(account_id, what, once, now_ms, again=again))
+        return replays_of(await self._make(account_id, what, once, now_ms))
 
     async def _make(
-        self,
-        account_id: str,
-        what: CreatePlan,
-        once: Idempotency | None,
-        now_ms: int | None,
-        *,
-        again: bool = False,
+        self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
     ) -> Made:
         shard, account = keys.parts(account_id)
-        new, group = self._group(account, what, once, now_ms, again=again)
+        new, group = self._group(account, what, once, now_ms)
         reply = await self._creator(shard).submit(group)
         return self._made(reply, new, what.note, account_id)
 
     def _group(
-        self,
-        payer: str,
-        what: CreatePlan,
-        once: Idempotency | None,
-        now_ms: int | None,
-        *,
-        again: bool = False,
+        self, payer: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
     ) -> tuple[list[str], _Group]:
         """The new ids, and the group. `payer`: an account's local name, or an API key's "=" and
-        SHA-256; `again` replays also what was replayed before."""
-        requests, note, originals = what
+        SHA-256."""
+        requests, note, originals, again = what
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]

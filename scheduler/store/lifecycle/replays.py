@@ -54,11 +54,13 @@ _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
 class CreatePlan(NamedTuple):
-    """What to store: requests, the note of their once-key and, of replays, the original of each."""
+    """What to store: requests, the note of their once-key and, of replays, the original of each,
+    and whether those may be replayed `again`."""
 
     requests: Sequence[Request]
     note: bytes
     originals: Sequence[str] = ()
+    again: bool = False
 
 
 def asked_for(

@@ -14,7 +14,6 @@ from scheduler.rollups import (
     LATENESS_BOUNDS_MS,
     LATENESSES,
     MINUTE_MS,
-    RESPONSE_TIME,
     RESPONSES,
     lateness_quantile_ms,
     ranges_of,
@@ -32,7 +31,7 @@ _OVERDUE = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_A
 # Rollups of one round trip: each may have some thousand fields.
 _ROLLUPS_AT_ONCE = 2
 # The columns of a row, as a rollup has them of a bucket; and each field's bucket and column.
-_ROW = (COMPLETED, FAILED, RESPONSE_TIME, *LATENESSES, *RESPONSES)
+_ROW = (COMPLETED, FAILED, *LATENESSES, *RESPONSES)
 _FIELDS = {
     f"{bucket}{what}".encode(): (bucket, place)
     for bucket in range(60)
@@ -73,7 +72,6 @@ class Point(NamedTuple):
     at_ms: int
     completed: int
     failed: int
-    total_response_ms: int
     lateness: list[int]
     response: list[int]
 
@@ -235,6 +233,6 @@ def _add(points: dict[int, list[int]], fields: list[bytes]) -> None:
 
 
 def _point(at_ms: int, row: list[int]) -> Point:
-    completed, failed, total_ms, *histograms = row
+    completed, failed, *histograms = row
     lateness, response = histograms[: len(LATENESSES)], histograms[len(LATENESSES) :]
-    return Point(at_ms, completed, failed, total_ms, lateness, response)
+    return Point(at_ms, completed, failed, lateness, response)

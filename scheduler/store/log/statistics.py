@@ -97,7 +97,10 @@ class Statistics:
 
     async def _from_rollups(self, account_id: str, from_ms: int, to_ms: int, now_ms: int) -> _Sums:
         wanted = cover(from_ms, to_ms, now_ms)
-        first_ms = await self._first_ms(account_id) if wanted.stretches else 0
+        first_ms = 0  # from then on the log has every entry
+        if wanted.stretches:
+            logged = keys.account(account_id) + keys.LOGGED
+            first_ms = int(await self._server.read("HGET", logged, "first") or 0)
         read = [stretch for stretch in wanted.stretches if stretch[0] >= first_ms]
         total = await self._sum(account_id, Cover(wanted.ranges, read))
         for stretch in wanted.stretches:
@@ -117,11 +120,6 @@ class Statistics:
         for stretch in wanted.stretches:
             total = total.plus(await self._read(account_id, *stretch))
         return total
-
-    async def _first_ms(self, account_id: str) -> int:
-        """The moment from which on the log has every entry: 0, if it was never trimmed."""
-        logged = keys.account(account_id) + keys.LOGGED
-        return int(await self._server.read("HGET", logged, "first") or 0)
 
     async def _read(self, account_id: str, from_ms: int, to_ms: int) -> _Sums:
         """Completed, failed and total response time of a stretch of the log."""

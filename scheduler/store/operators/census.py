@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler.errors import StoreError, anew
@@ -21,8 +21,7 @@ _MOST_ACCOUNTS = 2048
 _LEAST_OF_A_SHARD = 16
 
 _DUE = Script("operators/due")
-_WAITING = Script("operators/waiting")
-_LEDGERS = Script("operators/ledgers")
+_WALK = Script("operators/walk")
 
 
 class Due(NamedTuple):
@@ -37,13 +36,12 @@ class Due(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """By shard, without those that cannot be read. `waiting` (waiting, held by workers) and
-    `ledgers` (accounts, unbalanced ledgers, credits remaining, credits spent) are of the last whole
-    walk, and missing before the first one is over."""
+    """By shard, without those that cannot be read. `counted` (schedules waiting, held by workers;
+    accounts, unbalanced ledgers, credits remaining, credits spent) is of the last whole walk, and
+    missing before the first one is over."""
 
     due: dict[int, Due]
-    waiting: dict[int, Sequence[int]]
-    ledgers: dict[int, Sequence[int]]
+    counted: dict[int, Sequence[int]]
 
 
 class Census:
@@ -52,8 +50,7 @@ class Census:
     def __init__(self, server: Server, shards: Shards) -> None:
         self._server = server
         self._shards = shards
-        # By script and shard.
-        self._walks: defaultdict[tuple[str, int], _CensusWalk] = defaultdict(_CensusWalk)
+        self._walks: defaultdict[int, _CensusWalk] = defaultdict(_CensusWalk)
 
     async def look(self) -> Figures:
         """Read-only. Raises StoreError if not one shard can be read."""
@@ -66,8 +63,9 @@ class Census:
         for each in due:
             if isinstance(each, BaseException) and not (found and isinstance(each, StoreError)):
                 raise anew(each)
-        waiting = await self._step(_WAITING, found, most)
-        return Figures(found, waiting, await self._step(_LEDGERS, found, most))
+        walks = {n: self._walks[n] for n in found}
+        await asyncio.gather(*(each.step(self._server, n, most) for n, each in walks.items()))
+        return Figures(found, {n: each.found for n, each in walks.items() if each.found})
 
     async def _due(self, shard: int, most: int) -> Due:
         now_us, total, seen, overdue, oldest, coming, on_hold = await self._server.run(
@@ -79,14 +77,6 @@ class Census:
         on_hold_ms = max(1.0, now_ms - float(on_hold)) if on_hold else 0.0
         return Due(overdue / part, oldest_ms, [each / part for each in coming], on_hold_ms)
 
-    async def _step(
-        self, script: Script, shards: Collection[int], most: int
-    ) -> dict[int, Sequence[int]]:
-        walks = {n: self._walks[script.path, n] for n in shards}
-        steps = (walk.step(self._server, script, n, most) for n, walk in walks.items())
-        await asyncio.gather(*steps)
-        return {n: walk.found for n, walk in walks.items() if walk.found}
-
 
 class _CensusWalk:
     """Through the accounts of one shard, round after round."""
@@ -96,10 +86,10 @@ class _CensusWalk:
         self._so_far: list[int] = []
         self.found: list[int] = []
 
-    async def step(self, server: Server, script: Script, shard: int, most: int) -> None:
+    async def step(self, server: Server, shard: int, most: int) -> None:
         """A shard that cannot be read right now is gone on with later."""
         try:
-            place, *counts = await server.run(script, keys.shard(shard), (self._place, most))
+            place, *counts = await server.run(_WALK, keys.shard(shard), (self._place, most))
         except StoreError:
             return
         before = self._so_far or [0] * len(counts)

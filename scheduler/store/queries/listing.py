@@ -29,16 +29,18 @@ Wanted = Callable[[Schedule], bool]
 
 class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
-    `[from_ms, to_ms)`, at most so many, behind a cursor."""
+    `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker holds if `held`."""
 
     url: str | None = None
     from_ms: int | None = None
     to_ms: int | None = None
     limit: int = 50
     cursor: str | None = None
+    held: bool = True
 
     def wants(self, schedule: Schedule) -> bool:
-        return self.url is None or schedule.request.url == self.url
+        of_url = self.url is None or schedule.request.url == self.url
+        return of_url and (self.held or not schedule.executing)
 
 
 class SchedulePage(NamedTuple):
@@ -56,17 +58,25 @@ class _List:
         self._server = server
         self._scans = scans
 
+    def _kept(self, stretch: Span) -> Span:
+        """The part of it that is promised to be kept."""
+        return stretch
+
     async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
         """Where the next ones stand, each with whether a worker holds it; and whether the requests
         of all its schedules together are light."""
         raise NotImplementedError
 
-    async def _page(
-        self, account_id: str, selected: Selection, stretch: Span, wanted: Wanted
+    async def page(
+        self, account_id: str, selected: Selection, *, descending: bool = False
     ) -> SchedulePage:
+        """Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
+        stretch = self._kept(
+            span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
+        )
         limit, part = selected.limit, lowered(selected.url or "")
         async with self._scans.of(account_id, searches=selected.url is not None) as scan:
-            found = await self.read(account_id, stretch, limit + 1, wanted, scan, part)
+            found = await self.read(account_id, stretch, limit + 1, selected.wants, scan, part)
         page = merge([found], limit, stretch)
         return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
 
@@ -136,15 +146,8 @@ class Failed(_List):
         self._clock = clock
         self._kept_ms = retention.failed_ms
 
-    async def page(
-        self, account_id: str, selected: Selection, *, descending: bool = False
-    ) -> SchedulePage:
-        """Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
-        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
-        return await self._page(account_id, selected, self._kept(stretch), selected.wants)
-
     def _kept(self, stretch: Span) -> Span:
-        """The part of it that is promised to be kept; older ones go as others come."""
+        """Older ones go as others come."""
         oldest_ms = self._clock.now_ms() - self._kept_ms
         if stretch.down:
             return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
@@ -158,23 +161,6 @@ class Failed(_List):
 class Unended(_List):
     """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
     attempt): waiting ones and, among them, those that a worker holds."""
-
-    async def page(
-        self,
-        account_id: str,
-        selected: Selection,
-        *,
-        descending: bool = False,
-        with_held: bool = True,
-    ) -> SchedulePage:
-        """Without `with_held`, those that a worker holds are left out. Raises InvalidRequest for a
-        bad cursor, TooManyScans. Read-only."""
-        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
-
-        def wanted(each: Schedule) -> bool:
-            return selected.wants(each) and (with_held or not each.executing)
-
-        return await self._page(account_id, selected, stretch, wanted)
 
     async def _chunk(
         self, account_id: str, stretch: Span, most: int, scan: Scan, part: bytes

@@ -1,0 +1,28 @@
+#!lua flags=no-writes
+-- A step of a walk over the accounts of a shard. Of a damaged one nothing is added, and its ledger
+-- does not balance.
+-- KEYS[1]  the shard's prefix
+-- ARGV     where the walk stands ('0': at its beginning), about how many accounts to look at
+-- Returns  {where it stands now ('0': at its end), schedules waiting, held by workers, accounts,
+--          those whose ledger does not balance, credits remaining, credits spent}
+--@include number
+local page = redis.call('ZSCAN', KEYS[1] .. K.ACCOUNTS, ARGV[1], 'COUNT', ARGV[2])
+local all, held, broken, remaining, all_spent = 0, 0, 0, 0, 0
+local function add_schedules(base)
+  local theirs = redis.call('ZCARD', base .. K.WAITING)
+  local theirs_held = redis.call('ZCARD', base .. K.HELD)
+  all, held = all + theirs, held + theirs_held
+end
+local function add_ledger(base)
+  local ledger = redis.call('HMGET', base .. K.ACCOUNT, 'granted', 'credits', 'spent')
+  local granted, credits, spent = number(ledger[1]), number(ledger[2]), number(ledger[3])
+  remaining, all_spent = remaining + credits, all_spent + spent
+  return granted == credits + spent and credits >= 0
+end
+for i = 1, #page[2], 2 do
+  local base = KEYS[1] .. page[2][i] .. ':'
+  pcall(add_schedules, base)
+  local sound, balances = pcall(add_ledger, base)
+  broken = broken + (sound and balances and 0 or 1)
+end
+return {page[1], math.max(0, all - held), held, #page[2] / 2, broken, remaining, all_spent}
