@@ -7,6 +7,7 @@ clock shows that a hypervisor stopped the machine: two workers may then send the
 
 from __future__ import annotations
 
+import math
 import time
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -16,6 +17,12 @@ def slept_s() -> float:
     """How long this machine has slept since its start, or slightly more; 0 where it is unknown."""
     awake_s = time.clock_gettime(time.CLOCK_MONOTONIC)
     return time.clock_gettime(_CLOCK) - awake_s
+
+
+def until_tick_s(every_s: float) -> float:
+    """Until the next whole multiple of `every_s`, the same one for all that wait in a process: they
+    wake it up once. In whole milliseconds, as loops count."""
+    return math.ceil((every_s - time.monotonic() % every_s) * 1000) / 1000
 
 
 def elapsed_s() -> float:

@@ -9,16 +9,18 @@ from contextlib import suppress
 
 import structlog
 
+from scheduler.elapsed import until_tick_s
 from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.verdict import DONE, ENDED, Verdict
+from worker.claimer import TICK_S
 from worker.holdings import Holdings, subject
 from worker.leases import Touch
 from worker.upkeep import Backoff
 
-# So long a few outcomes wait for others; more than that are sent at once.
-_COLLECT_S = 0.005
+# A few outcomes wait for others until the next tick but one; more than that are sent at once. A
+# worker that is killed meanwhile leaves them unrecorded.
 _FEW = 32
 _MOST_AT_ONCE = 128
 # Of URLs and targets' words in one call; a longer one goes alone.
@@ -63,7 +65,7 @@ class Acks:
         try:
             while waiting:
                 if len(waiting) < _FEW:
-                    await asyncio.sleep(_COLLECT_S)
+                    await asyncio.sleep(until_tick_s(2 * TICK_S))
                 count = _next_batch(waiting)
                 await self._send(shard, waiting[:count])
                 del waiting[:count]

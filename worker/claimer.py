@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import structlog
 
-from scheduler.elapsed import elapsed_s
+from scheduler.elapsed import elapsed_s, until_tick_s
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -19,8 +19,11 @@ from worker.leases import Touch
 from worker.presence import Presence
 
 _MOST_ACCOUNTS = 16
-# A look finds schedules created with an earlier time than all others; no message is needed.
-_LOOK_EVERY_MS = 20
+# Looks, claims and acks that are not urgent wait for the next tick: a wake-up with a script costs
+# some 330 us. A look finds schedules created with an earlier time than all others; no message is
+# needed.
+TICK_S = 0.02
+_LOOK_EVERY_MS = TICK_S * 1000
 # Other workers' shards: looked at with jitter, so that replicas do not come together, and only for
 # schedules that are late by so much.
 _LOOK_ABROAD_EVERY_MS = (150, 350)
@@ -32,9 +35,8 @@ _AFTER_AN_ERROR_MS = 500
 _ASK_ON_HOLD_EVERY_MS = 500.0
 # A claim that brought nothing, though something seemed due, is not repeated at once.
 _AFTER_NOTHING_MS = 5.0
-# So much of the time that claims are ahead by passes between two, so that each brings many; after a
-# claim that left due ones behind the next one follows at once.
-_REST_PART = 0.4
+# Claims that are ahead by less than this many ticks do not wait for one.
+_TICKS_AHEAD = 2
 _log = structlog.get_logger(__name__)
 
 
@@ -61,6 +63,9 @@ class Claimer:
         self._presence = presence
         self._touch = touch
         self._lease_ms, self._ahead_ms = settings.lease_ms, settings.claim_ahead_ms
+        # Between two claims, so that each brings many; after a claim that left due ones behind the
+        # next one follows at once.
+        self._rest_ms = min(_LOOK_EVERY_MS, self._ahead_ms) / 2
         self._claimed = claimed
         self._looked = looked
         self._due_ms: dict[int, float] = {}
@@ -127,7 +132,7 @@ class Claimer:
         self._clock_steps = steps
 
     async def _look(self) -> None:
-        self._look_ms = _own_ms() + _LOOK_EVERY_MS
+        self._look_ms = _own_ms() + until_tick_s(TICK_S) * 1000
         own = self._presence.shards - self._claims.keys() - self._touch.lost
         for shard, look in (await self._looks(own, backlogs=False)).items():
             if shard not in self._claims:
@@ -216,7 +221,7 @@ class Claimer:
                 "on hold: nothing is claimed" if batch.on_hold else "resumed: claiming again"
             )
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
-        rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._ahead_ms * _REST_PART
+        rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
         self._rested_ms[shard] = 0.0 if batch.full else _own_ms() + rest_ms
         self._holdings.add(batch.invocations)
         if batch.unread:
@@ -243,7 +248,7 @@ class Claimer:
         if self._waits_for_room:
             return _LOOK_EVERY_MS
         looks = (at_ms - _own_ms() for at_ms in (self._look_ms, self._look_abroad_ms))
-        return min(*looks, *(in_ms for _, in_ms in self._waiting()))
+        return self._at_a_tick(min(*looks, *(in_ms for _, in_ms in self._waiting())))
 
     def _waiting(self) -> Iterator[tuple[int, float]]:
         """Shards that can be claimed from, and in how many ms each is to be."""
@@ -252,6 +257,14 @@ class Claimer:
         for shard, due_ms in self._due_ms.items():
             if shard not in away:
                 yield shard, max(due_ms - ahead_ms, self._rested_ms.get(shard, 0.0) - own_ms)
+
+    def _at_a_tick(self, idle_ms: float) -> float:
+        """Or a little later, at the next tick, if claims are far enough ahead for that."""
+        if idle_ms <= 0 or self._ahead_ms < _TICKS_AHEAD * _LOOK_EVERY_MS:
+            return idle_ms
+        first_ms = until_tick_s(TICK_S) * 1000
+        ticks = math.ceil(max(0.0, idle_ms - first_ms) / _LOOK_EVERY_MS)
+        return first_ms + ticks * _LOOK_EVERY_MS
 
     async def _sleep(self, delay_ms: float) -> None:
         self._awake_s = elapsed_s() + max(0.0, delay_ms) / 1000

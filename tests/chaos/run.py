@@ -41,7 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     lease_ms: int = 3000
     margin_ms: int = 10_000
     fire_timeout_ms: int = 8000
-    claim_ahead_ms: int = 25
+    claim_ahead_ms: int = 50
     faults: tuple[str, ...] = ()
     """Those alone that are called so; by default all."""
 
