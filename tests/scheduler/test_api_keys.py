@@ -9,7 +9,7 @@ from scheduler import ids
 from scheduler.errors import NotFound, TooMany
 from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
-from scheduler.store import Store
+from scheduler.store import Store, keys
 from tests.scheduler.conftest import SHARDS
 from tests.scheduler.scene import Scene
 from tests.servers import ValkeyProcess
@@ -36,6 +36,17 @@ async def test_a_key_admits_its_holder(scene: Scene) -> None:
     assert len(key.prefix) < 16
     [listed] = await scene.store.api_keys.of_account(scene.account_id)
     assert listed.key_id == key.key_id
+
+
+@pytest.mark.parametrize("refused", ["suspended", "limited"])
+async def test_a_key_whose_holder_is_refused_is_not_worth_a_try(scene: Scene, refused: str) -> None:
+    _, value = await scene.store.api_keys.create(scene.account_id, "laptop")
+    if refused == "suspended":
+        await scene.store.changes.suspend(scene.account_id)
+    else:
+        await scene.redis.set(scene.base + keys.RATE, 2**53)
+    assert await scene.store.api_keys.admit(value) is not None
+    assert scene.store.api_keys.known(value) is None
 
 
 async def test_only_the_hash_of_a_key_is_stored(scene: Scene) -> None:

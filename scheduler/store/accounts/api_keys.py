@@ -37,7 +37,7 @@ class ApiKeys:
         self._accounts = accounts
         self._rates = [len(rates), *flat((str(plan), rate) for plan, rate in rates.items())]
         self._admitter = cache(self._new_admitter)
-        # SHA-256 and shard of keys that were good when they were looked up last.
+        # SHA-256 and shard of keys whose holders might go on when they were looked up last.
         self._known: dict[str, int] = {}
 
     async def admit(self, api_key: str) -> Caller | None:
@@ -53,9 +53,10 @@ class ApiKeys:
         if len(found) == 1:
             account_id = ids.account_id(shard, found[0].decode()) if found[0] else "an API key"
             raise Unreadable(f"Something of {account_id} is damaged")
-        self._remember(KnownKey(shard, sha256))
-        rate = Rate(*found[4:]) if len(found) > 4 else None
-        return Caller(*_holder(shard, *found[:3]), rate, found[3] == b"1")
+        rate, suspended = Rate(*found[4:]) if len(found) > 4 else None, found[3] == b"1"
+        if not suspended and (rate is None or not rate.wait_s):
+            self._remember(KnownKey(shard, sha256))
+        return Caller(*_holder(shard, *found[:3]), rate, suspended)
 
     def known(self, api_key: str) -> KnownKey | None:
         """The key if it was good when this process looked it up last: worth a try, no proof."""
