@@ -49,7 +49,8 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
 async def get_credits(request: HttpRequest) -> JsonResponse:
     """How many more requests the account can pay for."""
     call = await call_of(request)
-    return JsonResponse(200, CreditsBody(await call.store.accounts.credits(call.account_id)))
+    account = await call.store.accounts.get(call.account_id)
+    return JsonResponse(200, CreditsBody(account.credits))
 
 
 def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:

@@ -35,7 +35,7 @@ class Api(msgspec.Struct, frozen=True):
     client: httpx.AsyncClient
 
     async def credits(self) -> int:
-        return await self.store.accounts.credits(self.account.account_id)
+        return (await self.store.accounts.get(self.account.account_id)).credits
 
     @property
     def account_id(self) -> str:

@@ -94,7 +94,7 @@ async def test_without_its_store_it_is_alive_but_not_ready(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api.store, "ping", AsyncMock(side_effect=StoreUnavailable("gone")))
-    monkeypatch.setattr(api.store.accounts, "credits", AsyncMock(side_effect=StoreError("secret")))
+    monkeypatch.setattr(api.store.accounts, "get", AsyncMock(side_effect=StoreError("secret")))
     assert (await api.client.get("/healthz")).status_code == 200
     for path in ("/readyz", "/stats/remaining-credits"):
         answer = await api.client.get(path)

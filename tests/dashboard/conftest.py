@@ -79,7 +79,7 @@ class Browser:
         return (await self.client.get(redirect.headers["location"])).text
 
     async def credits(self) -> int:
-        return await self.store.accounts.credits(self.account_id)
+        return (await self.store.accounts.get(self.account_id)).credits
 
     async def kept(self, schedule_id: str) -> Schedule:
         return await self.store.schedules.get(self.account_id, schedule_id)

@@ -191,7 +191,7 @@ class Scene:
         return await self.store.canceller.by_id(self.account_id, schedule_ids)
 
     async def credits(self) -> int:
-        return await self.store.accounts.credits(self.account_id)
+        return (await self.store.accounts.get(self.account_id)).credits
 
     async def log(self, cursor: str | None = None, **query: Any) -> list[LogEntry]:
         """Every entry that the query finds, page by page."""

@@ -36,7 +36,6 @@ async def test_an_unknown_account_is_not_found(scene: Scene) -> None:
         (accounts.find, "unknown"),
         (accounts.find, unknown),
         (accounts.get, unknown),
-        (accounts.credits, unknown),
         (partial(accounts.grant, credits=1), unknown),
     ):
         with pytest.raises(NotFound):

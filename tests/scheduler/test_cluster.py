@@ -44,7 +44,7 @@ async def test_accounts_on_every_node_run_and_balance(store: Store) -> None:
         assert await scene.ack(claimed, COMPLETED) == [1] * 10
         waiting = await scene.log(status="scheduled")
         await store.canceller.cancel(scene.account_id, waiting[0].schedule_id)
-        assert await store.accounts.credits(scene.account_id) == 50 - 20
+        assert (await store.accounts.get(scene.account_id)).credits == 50 - 20
         page = await store.logs.page(scene.account_id, LogQuery(url=waiting[0].url, limit=5))
         assert len(page.entries) == 5
         _, key = await store.api_keys.create(scene.account_id, "key")

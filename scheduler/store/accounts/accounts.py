@@ -151,14 +151,6 @@ class Accounts:
             accounts += await asyncio.gather(*map(self._read_sound, found[i : i + _READ_AT_ONCE]))
         return [each for each in accounts if each is not None], sum(await self._sizes())
 
-    async def credits(self, account_id: str) -> int:
-        """The remaining credits. Raises NotFound."""
-        key = keys.account(account_id) + keys.ACCOUNT
-        credits = await self._server.read("HGET", key, "credits")
-        if credits is None:
-            raise NotFound(f"There is no account {account_id}.")
-        return int(credits)
-
     async def grant(self, account_id: str, credits: int, operation: str | None = None) -> Account:
         """Adds credits, exactly once even if a reply is lost; with the name of an `operation`, once
         for all calls of that name within a day. Raises NotFound; TooMany if all that was ever

@@ -1,13 +1,6 @@
 -- An account's signing secrets: a list, the newest first, of `<id> <created> <until> <secret>`. The
 -- moments are in ms; 0: no end.
 
---@include number
--- Raises DAMAGED for any other text.
-local function secret_parts(entry)
-  local id, created, until_ms, secret = string.match(entry, '^(%S+) (%d+) (%d+) (.*)$')
-  return id, number(created or 'none'), number(until_ms), secret
-end
-
 local function secret_entry(id, created, until_ms, secret)
   -- Not all in one format, which ends a secret at its first zero byte.
   return id .. string.format(' %.0f %.0f ', created, until_ms) .. secret

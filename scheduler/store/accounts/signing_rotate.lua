@@ -7,6 +7,7 @@
 -- Returns  {code, the secrets then, the newest first}; 1 done, 2 done before, 0 no such account, -1
 --          there would be too many, -2 the once-key came with another request
 --@include now
+--@include number
 --@include accounts/signing
 local base, key, once = KEYS[1], KEYS[1] .. K.SIGNING, KEYS[1] .. K.ONCE .. ARGV[1]
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
@@ -18,7 +19,8 @@ if known then
 end
 local after, most_ms = {secret_entry(ARGV[4], now_ms, 0, ARGV[5])}, now_ms + tonumber(ARGV[6])
 for _, entry in ipairs(before) do
-  local id, created, until_ms, secret = secret_parts(entry)
+  local id, created, until_ms, secret = string.match(entry, '^(%S+) (%d+) (%d+) (.*)$')
+  created, until_ms = number(created or 'none'), number(until_ms)
   until_ms = until_ms == 0 and most_ms or math.min(until_ms, most_ms)
   if until_ms > now_ms then
     after[#after + 1] = secret_entry(id, created, until_ms, secret)

@@ -17,7 +17,7 @@ from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, St
 from scheduler.store.stored import NUMBERS, STATUSES
 from scheduler.times import are_moments
 
-_encode = msgspec.msgpack.Encoder().encode
+pack_chunk = msgspec.msgpack.Encoder().encode
 _BUCKETS = [f"{number:02x}" for number in range(256)]
 _log = structlog.get_logger(__name__)
 # Of a longer URL the log has the start: it is kept for a month, and a cancellation costs nothing.
@@ -70,10 +70,6 @@ def logged_url(url: str) -> str:
     if len(url) <= LOGGED_URL_CHARACTERS:
         return url
     return url[: LOGGED_URL_CHARACTERS - 1] + "…"
-
-
-def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
-    return _encode(entries)
 
 
 def unpack_chunk(

@@ -15,7 +15,6 @@ from scheduler.rollups import (
     LATENESSES,
     MINUTE_MS,
     RESPONSES,
-    lateness_quantile_ms,
     ranges_of,
     response_quantile_ms,
 )
@@ -74,13 +73,6 @@ class Point(NamedTuple):
     failed: int
     lateness: list[int]
     response: list[int]
-
-    @property
-    def executed(self) -> int:
-        return self.completed + self.failed
-
-    def lateness_ms(self, share: float) -> int | None:
-        return lateness_quantile_ms(self.lateness, share)
 
     def response_ms(self, share: float) -> float | None:
         return response_quantile_ms(self.response, share)

@@ -36,9 +36,6 @@ _READ = Script("read")
 _TOUCH = Script("touch")
 _log = structlog.get_logger(__name__)
 
-__all__ = ["Argument", "Script", "Server", "flat"]
-
-
 _REPLICAS_KNOWN_S = 1.0
 _REPLICAS_TIMEOUT_MS = 1000
 _PAUSES_S = (0.0, 0.05, 0.2, 0.5)
