@@ -105,12 +105,18 @@ def target() -> Iterator[Running]:
 @contextlib.contextmanager
 def logging_target(log: Path | None) -> Iterator[Running]:
     """`benchmarks.target`; with `log` it writes there, when it is stopped, what came and when."""
-    command = [sys.executable, "-m", "benchmarks.target", *(("--log", str(log)) if log else ())]
-    with _process(command) as process:
+    with own_target(*(("--log", str(log)) if log else ())) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def own_target(*options: str) -> Iterator[Running]:
+    """`benchmarks.target`, with options of its command line."""
+    with _process([sys.executable, "-m", "benchmarks.target", *options]) as process:
         assert process.stdout is not None
         match = re.search(r"Listening on (\S+)", process.stdout.readline())
         assert match, "the target did not start"
-        yield Running(process, f"http://{match[1]}/hook")
+        yield Running(process, f"{match[1]}/hook")
 
 
 @contextlib.contextmanager

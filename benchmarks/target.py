@@ -2,8 +2,8 @@
 
     python -m benchmarks.target --port 9000 --log received.txt
 
-Prints `Listening on 127.0.0.1:PORT` once it does. At SIGTERM it prints how many requests came,
-and with --log writes a line for each: receive time (ns since the Unix epoch) and the
+Prints `Listening on http://127.0.0.1:PORT` once it does. At SIGTERM it prints how many requests
+came, and with --log writes a line for each: receive time (ns since the Unix epoch) and the
 Postdate-Schedule-Id. uvloop and httptools, a few microseconds a request.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+import ssl
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import httptools
 import uvloop
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+LAST = ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 class Received:
@@ -37,8 +39,9 @@ class Received:
 class Answerer(asyncio.Protocol):
     """One connection of a client."""
 
-    def __init__(self, received: Received) -> None:
+    def __init__(self, received: Received, *, closes: bool = False) -> None:
         self.received = received
+        self.closes = closes
         self.parser = httptools.HttpRequestParser(self)
         self.schedule_id = b"-"
         self.transport: asyncio.Transport
@@ -57,17 +60,25 @@ class Answerer(asyncio.Protocol):
         self.received.count += 1
         if self.received.keep:
             self.received.lines.append((time.time_ns(), self.schedule_id))
-        self.transport.write(ANSWER)
+        self.transport.write(LAST if self.closes else ANSWER)
+        if self.closes:
+            self.transport.close()
 
 
-async def serve(host: str, port: int, log: Path | None) -> None:
-    loop = asyncio.get_running_loop()
-    received = Received(keep=log is not None)
-    server = await loop.create_server(lambda: Answerer(received), host, port, backlog=4096)
+async def serve(options: argparse.Namespace) -> None:
+    loop, host, log = asyncio.get_running_loop(), options.host, options.log
+    received, tls = Received(keep=log is not None), None
+    if options.certificate:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(options.certificate)
+    server = await loop.create_server(
+        lambda: Answerer(received, closes=options.close), host, options.port, backlog=4096, ssl=tls
+    )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    print(f"Listening on {host}:{server.sockets[0].getsockname()[1]}", flush=True)
+    scheme = "https" if tls else "http"
+    print(f"Listening on {scheme}://{host}:{server.sockets[0].getsockname()[1]}", flush=True)
     await stop.wait()
     server.close()
     if log is not None:
@@ -80,8 +91,9 @@ def main() -> None:
     options.add_argument("--host", default="127.0.0.1")
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--log", type=Path, help="write receive times and schedule ids here")
-    chosen = options.parse_args()
-    uvloop.run(serve(chosen.host, chosen.port, chosen.log))
+    options.add_argument("--certificate", help="PEM file with a key and a chain: speak TLS")
+    options.add_argument("--close", action="store_true", help="close after each answer")
+    uvloop.run(serve(options.parse_args()))
 
 
 if __name__ == "__main__":
