@@ -30,6 +30,7 @@ def test_any_other_is_none(name: str) -> None:
         ("a", "a"),
         ("?n=1&sort=a", "?n=1&sort=a"),
         ("?a=1&api_key=b=c&z=2", f"?a=1&api_key={MASK}&z=2"),
+        ("?code=a&hmac=b&zipcode=1", f"?code={MASK}&hmac={MASK}&zipcode=1"),
         ("?sig=a;pass=b", f"?sig={MASK};pass={MASK}"),
         ("?to%6ben=a#b?c", f"?to%6ben={MASK}#b?c"),
         ("?a=token=b", "?a=token=b"),

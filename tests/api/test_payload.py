@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from api.fields import FIELDS
 from api.findings import details_of
+from api.headers import _known_to_be_fine
 from api.masks import MASK
 from api.payload import _fine_at_once, _with_every_finding, parse_change, parse_request
 from api.rules import Rules
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
 from scheduler.models import Delivery, Request
+from scheduler.targets import _remembered
 from scheduler.times import format_iso8601
 
 NOW_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
@@ -148,6 +150,8 @@ def headers_of(count: int) -> dict[str, Any]:
     ("fields", "listed", "rest"),
     [
         ({f"f{n}": n for n in range(5)}, 5, None),
+        ({f"f{n}": n for n in range(6)}, 5, "and 1 more"),
+        ({"targetHeaders": headers_of(64)}, 20, "and 44 more"),
         ({f"f{n}": n for n in range(5000)}, 5, "and 4,995 more"),
         ({"targetHeaders": headers_of(20)}, 20, None),
         ({"targetHeaders": headers_of(18)} | {f"f{n}": n for n in range(9)}, 20, "and 7 more"),
@@ -162,6 +166,13 @@ def test_a_flood_of_faults_is_counted(
     assert [detail.message for detail in details[listed:]] == ([] if rest is None else [rest])
     assert len({detail.field for detail in details}) == len(details)
     assert len(str(caught.value)) < 300
+
+
+def test_no_cache_keeps_a_long_text() -> None:
+    parse(payload(targetUrl=URL, targetHeaders={"X-A": "a"}))
+    before = [each.cache_info().currsize for each in (_remembered, _known_to_be_fine)]
+    parse(payload(targetUrl=f"{URL}/".ljust(300, "x"), targetHeaders={"X" * 300: "a"}))
+    assert [each.cache_info().currsize for each in (_remembered, _known_to_be_fine)] == before
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:127.0.0.1]", "0177.0.0.1"])

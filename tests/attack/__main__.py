@@ -13,6 +13,8 @@ import click
 from cli.roles import raise_limit
 from tests.attack.floods import FLOODS
 from tests.attack.run import KINDS, Attack, Result
+from tests.attack.shared import SHARED
+from tests.valkey import ValkeyProcess
 
 
 def main() -> int:
@@ -24,12 +26,19 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="pd-attack-") as directory,
         Attack(Path(directory), options.timeout_ms, options.rate, options.seconds) as attack,
     ):
-        click.echo(_HEADER)
+        if chosen:
+            click.echo(_HEADER)
         for flood in chosen:
             count = max(1, round(flood.count * options.scale)) if flood.count else 0
             result = attack.run(flood._replace(count=count))
             click.echo(_line(result, count * flood.waves))
             broken += [f"{flood.name}: {what}" for what in _breaches(result, options)]
+    for name, flood_of in SHARED.items():
+        if not options.flood or name in options.flood:
+            with ValkeyProcess() as valkey:
+                said, is_bad = flood_of(valkey.url)
+            click.echo(f"{name}: {said}")
+            broken += [f"{name}: {said}"] if is_bad else []
     for breach in broken:
         click.echo(breach)
     return 1 if broken else 0
@@ -75,9 +84,12 @@ def _breaches(result: Result, options: argparse.Namespace) -> list[str]:
     return found
 
 
+_NAMES = [*(each.name for each in FLOODS), *SHARED]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
-    parser.add_argument("--flood", action="append", choices=[each.name for each in FLOODS])
+    parser.add_argument("--flood", action="append", choices=_NAMES)
     parser.add_argument("--scale", type=float, default=1.0, help="of each flood's fires")
     parser.add_argument("--seconds", type=float, default=8.0, help="of the neighbour's requests")
     parser.add_argument("--rate", type=int, default=25, help="of each kind of these, a second")

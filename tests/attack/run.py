@@ -39,7 +39,6 @@ _URLS = {
 _LEAD_S = 1.5
 _AFTER_S = 1.5
 _HEAVY_NAMES = 1200  # 30 KB; more than 32 KiB are not read
-_AT_ONCE = 100
 _LOST = re.compile(r"lost touch with the store|lease was lost")
 
 
@@ -107,7 +106,7 @@ class Attack:
             account, sent = self._begin(flood, targets.ports)
             first_ms, last_ms = (sent["literal"][each].trigger_at_ms for each in (0, -1))
             memory_mb = self._watch(worker, max(last_ms, first_ms + 1000 * flood.waves))
-            ended = self._in_store(lambda store: _all_ended(store, account))
+            ended = self._in_store(lambda store: all_ended(store, account))
             ended = [each for each in ended if "/same" not in each.url]
             worker.stop()
             return Result(
@@ -126,15 +125,15 @@ class Attack:
         port = self._receiver.port
 
         async def create(store: Store) -> tuple[str, dict[str, list[Request]]]:
-            theirs, ours = [await _open_account(store, name) for name in ("flood", "neighbour")]
+            theirs, ours = [await open_account(store, name) for name in ("flood", "neighbour")]
             bodies = flood.requests(ports, 0)
             taken_s = 1.0 + sum(len(each.body or b"") for each in bodies) / 20e6 + len(bodies) / 2e3
             begin_ms = round(1000 * (time.time() + taken_s + _LEAD_S))
             sent = {kind: _requests(kind, port, count, begin_ms, every_ms) for kind in KINDS}
-            await _schedule_all(store, theirs, flood.requests(ports, begin_ms + 500))
+            await schedule_all(store, theirs, flood.requests(ports, begin_ms + 500))
             for kind in KINDS:
                 owner = theirs if kind == "same account" else ours
-                await _schedule_all(store, owner, sent[kind])
+                await schedule_all(store, owner, sent[kind])
             left_s = begin_ms / 1000 - time.time()
             if left_s < 0:
                 raise RuntimeError(f"it took {-left_s:.1f} s too long to schedule everything")
@@ -214,17 +213,19 @@ def _late_ms(asked: Request, came: Received) -> float:
     return came.at_ms - asked.trigger_at_ms
 
 
-async def _open_account(store: Store, name: str) -> str:
+async def open_account(store: Store, name: str) -> str:
     made = await store.accounts.create(name, credits=1_000_000, plan=Plan.UNLIMITED)
     return made.account_id
 
 
-async def _schedule_all(store: Store, account_id: str, requests: Sequence[Request]) -> None:
-    for start in range(0, len(requests), _AT_ONCE):
-        await store.schedules.create_all(account_id, requests[start : start + _AT_ONCE])
+async def schedule_all(
+    store: Store, account_id: str, requests: Sequence[Request], at_once: int = 100
+) -> None:
+    for start in range(0, len(requests), at_once):
+        await store.schedules.create_all(account_id, requests[start : start + at_once])
 
 
-async def _all_ended(store: Store, account_id: str) -> list[LogEntry]:
+async def all_ended(store: Store, account_id: str) -> list[LogEntry]:
     """The log's entries of the account's requests that have ended."""
     found: list[LogEntry] = []
     cursor: str | None = None

@@ -116,6 +116,11 @@ WORKER = r"""
 # large certificates are kept without bound
 - while not self._unusual.take(account_id, weight):
 + while False:
+@ worker/worker.py tests/worker/test_rings.py
+# buffers of TLS connections stay in the heap
+- map_large_blocks()
+-     traces =
++ traces =
 @ worker/handshakes.py tests/worker/test_rings.py
 # a handshake that failed is left to the collector
 - steps = None  # what
