@@ -103,7 +103,7 @@ def list_accounts(context: Context) -> None:
             return None  # it cannot be read, and the others can
 
     async def read(store: Store) -> zip[tuple[Account, int | None]]:
-        accounts = await store.accounts.list_accounts()
+        accounts, _ = await store.accounts.some()
         stored: list[int | None] = []
         for i in range(0, len(accounts), _READ_AT_ONCE):
             some = accounts[i : i + _READ_AT_ONCE]

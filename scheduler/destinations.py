@@ -103,9 +103,8 @@ class Destinations:
         return _lies_in(address, self._allowed)
 
     def allows(self, address: Address) -> bool:
-        return not _lies_in(address, self._denied) and self._is_allowed(address)
-
-    def _is_allowed(self, address: Address) -> bool:
+        if _lies_in(address, self._denied):
+            return False
         if isinstance(address, ipaddress.IPv4Address):
             return self.opens(address) or not any(address in net for net in _DENIED_IPV4)
         if address.scope_id is not None:

@@ -18,8 +18,6 @@ class Status(StrEnum):
 
 
 COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond to look up
-EXECUTED = frozenset({Status.COMPLETED, Status.FAILED})
-ENDED = EXECUTED | {Status.CANCELLED}
 
 
 class LogStatus(StrEnum):

@@ -50,7 +50,7 @@ def past(now_ms: int, dice: random.Random) -> Iterator[Past]:
 
 async def prepare(store: Store) -> None:
     """The default account's past."""
-    [account] = await store.accounts.list_accounts()
+    [account], _ = await store.accounts.some()
     await fill(store, account.account_id, past(store.clock.now_ms(), random.Random(4)))
     await store.api_keys.create(account.account_id, "nightly reports")
 

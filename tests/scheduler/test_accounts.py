@@ -26,7 +26,7 @@ async def test_what_is_read_is_what_was_made(scene: Scene) -> None:
     assert made == Account(*expected)
     assert await accounts.find(name) == made
     assert await accounts.find(made.account_id) == made
-    assert made in await accounts.list_accounts()
+    assert made in (await accounts.some())[0]
     assert abs(made.created_at_ms - await scene.clock.now_ms()) < 1000
 
 
@@ -47,7 +47,7 @@ async def test_a_name_is_taken_once(scene: Scene) -> None:
     assert sorted(type(each).__name__ for each in results) == ["Taken"] * 19 + ["str"]
     with pytest.raises(Taken, match="wanted"):
         await scene.account("wanted")
-    assert [each.name for each in await scene.store.accounts.list_accounts()].count("wanted") == 1
+    assert [each.name for each in (await scene.store.accounts.some())[0]].count("wanted") == 1
     assert (await scene.store.accounts.find("wanted")).account_id in results
 
 
@@ -100,4 +100,4 @@ async def test_a_name_that_is_taken_stays_its_owners(scene: Scene) -> None:
 async def test_a_damaged_account_hides_no_other(scene: Scene) -> None:
     other = await scene.account("other")
     await scene.redis.hset(scene.base + keys.ACCOUNT, "plan", "none")
-    assert [each.account_id for each in await scene.store.accounts.list_accounts()] == [other]
+    assert [each.account_id for each in (await scene.store.accounts.some())[0]] == [other]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from scheduler.models import EXECUTED, LogEntry, Outcome, Status, Usage
+from scheduler.models import LogEntry, Outcome, Status, Usage
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
@@ -19,7 +19,8 @@ def counted(entries: Sequence[LogEntry], from_ms: int, to_ms: int) -> Usage:
     those = [
         entry
         for entry in entries
-        if entry.status in EXECUTED and from_ms <= (entry.executed_at_ms or 0) < to_ms
+        if entry.status in (Status.COMPLETED, Status.FAILED)
+        and from_ms <= (entry.executed_at_ms or 0) < to_ms
     ]
     return Usage(
         sum(entry.status == Status.COMPLETED for entry in those),

@@ -134,12 +134,9 @@ class Accounts:
         """Safe to repeat: the first one that was noted stays."""
         await self._server.call("HSETNX", keys.META, "first", account_id)
 
-    async def list_accounts(self) -> list[Account]:
-        """All accounts, by shard and age; a damaged one is logged and left out."""
-        return (await self.some(2**53))[0]
-
-    async def some(self, most: int) -> tuple[list[Account], int]:
-        """The first `most` of all sound accounts, by shard and age; and the number of accounts."""
+    async def some(self, most: int = 2**53) -> tuple[list[Account], int]:
+        """The first `most` accounts, by shard and age, without damaged ones, which are logged; and
+        the number of all."""
         found: list[str] = []
         for shard in range(self._shards.count):
             if left := most - len(found):

@@ -51,28 +51,21 @@ local function forgotten_later(key, at_ms, hours)
   return sound
 end
 
--- The hours that are over, and what went with them.
-local function expired(base)
-  local hours, bytes, now_hour = {}, 0, math.floor(now_ms / 3600000)
-  local expiring = redis.call('HGETALL', base .. K.EXPIRING)
-  for i = 1, #expiring, 2 do
-    if number(expiring[i]) < now_hour then
-      hours[#hours + 1] = expiring[i]
-      bytes = plus(bytes, number(expiring[i + 1]))
-    end
-  end
-  return hours, bytes
-end
-
 -- The weight of an account's schedules now, and the hours that `settle` has to forget, if any.
 -- stored: the fields `bytes` and `settled`, the hour in which that was done last.
 local function stored_bytes(base, stored, settled)
-  local bytes = number(stored)
-  if number(settled or -1) == math.floor(now_ms / 3600000) then
+  local bytes, now_hour = number(stored), math.floor(now_ms / 3600000)
+  if number(settled or -1) == now_hour then
     return bytes, nil
   end
-  local hours, gone = expired(base)
-  return plus(bytes, -gone), hours
+  local hours, expiring = {}, redis.call('HGETALL', base .. K.EXPIRING)
+  for i = 1, #expiring, 2 do
+    if number(expiring[i]) < now_hour then
+      hours[#hours + 1] = expiring[i]
+      bytes = plus(bytes, -number(expiring[i + 1]))
+    end
+  end
+  return bytes, hours
 end
 
 local function settle(base, hours)

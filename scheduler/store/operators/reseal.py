@@ -69,10 +69,6 @@ class SealingKeys:
         if self.missing:
             raise StoreMisconfigured(self._advice())
 
-    async def forget(self, key_id: str) -> None:
-        """Drops the note of a key. Safe to repeat."""
-        await self._server.call("HDEL", keys.META, NOTE + key_id)
-
     def _advice(self) -> str:
         have = ", ".join(self._secrecy.key_ids) or "none"
         one = len(self.missing) == 1
@@ -176,7 +172,7 @@ class Resealer:
             elif key_id not in lost_keys and not walk.whole:
                 walk.done.kept[key_id] = "the store was restarted or changed over meanwhile"
             else:
-                await self._sealing_keys.forget(key_id)
+                await self._server.call("HDEL", keys.META, NOTE + key_id)
                 walk.done.forgotten.append(key_id)
 
     async def _walk(self, done: Resealed) -> _ResealWalk:

@@ -24,8 +24,6 @@ from scheduler.store.stored import kept_part
 _BUDGET = 2000
 _MOST_BYTES = 4 * 1024 * 1024
 
-Wanted = Callable[[Schedule], bool]
-
 
 class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
@@ -58,6 +56,8 @@ class _List:
         self._server = server
         self._scans = scans
 
+    _statuses = frozenset(Status)
+
     def _kept(self, stretch: Span) -> Span:
         """The part of it that is promised to be kept."""
         return stretch
@@ -85,7 +85,7 @@ class _List:
         account_id: str,
         stretch: Span,
         limit: int,
-        wanted: Wanted,
+        wanted: Callable[[Schedule], bool],
         scan: Scan,
         part: bytes = b"",
     ) -> Found[Schedule]:
@@ -127,7 +127,7 @@ class _List:
                 unpacked += 1
                 name, fields = ids.schedule_id(place.tie), fields._replace(held=held)
                 each = stored_or_damaged(name, fields, self._server.secrecy)
-                if isinstance(each, Stored):
+                if isinstance(each, Stored) and each.schedule.status in self._statuses:
                     found.append((place, each.schedule))
         read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
         scan.add(len(names), unpacked, read_bytes)
@@ -162,13 +162,7 @@ class Unended(_List):
     """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
     attempt): waiting ones and, among them, those that a worker holds."""
 
-    async def _chunk(
-        self, account_id: str, stretch: Span, most: int, scan: Scan, part: bytes
-    ) -> tuple[Found[Schedule], int]:
-        found, size = await super()._chunk(account_id, stretch, most, scan, part)
-        # It may have ended since.
-        left = [each for each in found.entries if each[1].status is Status.SCHEDULED]
-        return found._replace(entries=left), size
+    _statuses = frozenset({Status.SCHEDULED})  # it may have ended since
 
     async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
         """Of both sets, merged up to where both were read."""
