@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, cast
 
 from litestar.types import Scope
 
-from api.answer import JsonResponse
+from api.answer import JsonResponse, note_rate
 from api.auth import known_key
 from api.connections import ConnectionLimits
 from api.http11 import ReadState
 from api.payload import parse_request
 from api.protocol import Protocol
-from api.reading import HEAD, REFUSAL, SMALL_BYTES, Refusal
+from api.reading import HEAD, REFUSAL, SMALL_BYTES
 from api.schedule import created_answer
 from api.service import Service
 from scheduler.errors import InvalidRequest
@@ -95,7 +95,7 @@ class FastPath(Protocol):
         self._heads = heads
         self._head: bytes | None = None
         self._fast: _Request | None = None
-        self._refusal: Refusal | None = None
+        self._refusal: tuple[Exception, list[Rate]] | None = None
         self._behind = b""
         self._ends = False
 
@@ -129,7 +129,7 @@ class FastPath(Protocol):
         if key is None:
             self._head = head
             return False
-        if len(data) != end + size or size > SMALL_BYTES:
+        if len(data) != end + size or size > min(SMALL_BYTES, self._settings.max_body_bytes):
             return False
         return self._begin(data, data[end:], key)
 
@@ -151,23 +151,21 @@ class FastPath(Protocol):
         store, rates = self._service.store, list[Rate]()
         try:
             created = store.schedules.end_by_key(fast.begun, reply.result(), rates.append)
-        except Exception as error:
-            created, self._refusal = None, Refusal(error, *rates)
+        except Exception as error:  # with its frames, which have the reply, it would be a ring
+            created, self._refusal = None, (error.with_traceback(None), rates)
+        left, self._behind = self._behind, b""
         if created is not None:
             took_s = time.perf_counter() - fast.began_s
             self._service.tally.note(_PATH, "POST", 201, took_s)
             self._answer(created_answer(created, fast.trigger_at_ms), *rates)
         else:
             self._heads.forget(fast.key)
-            self._feed_all(fast.data)
-        behind, self._behind = self._behind, b""
-        if behind:
+            left = fast.data + left
+        if left and not self.transport.is_closing():
             self.flow.resume_reading()
-            self._feed_all(behind)
-
-    def _feed_all(self, data: bytes) -> None:
-        if not self.transport.is_closing():
-            self.data_received(data)
+            self.data_received(left)
+        if self._ends:
+            super().shutdown()
 
     def _answer(self, answer: JsonResponse, rate: Rate | None = None) -> None:
         if self.transport.is_closing():
@@ -184,10 +182,13 @@ class FastPath(Protocol):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        if self._head is not None or self._refusal is not None:
-            noted = cast("dict[str, Any]", self.scope)
-            noted[HEAD], noted[REFUSAL] = self._head, self._refusal
-            self._head = self._refusal = None
+        if self._head is not None:
+            noted: Any = self.scope
+            noted[HEAD], self._head = self._head, None
+            if self._refusal is not None:
+                (noted[REFUSAL], rates), self._refusal = self._refusal, None
+                for rate in rates:
+                    note_rate(noted, rate)
 
     def remember_head(self, scope: Scope) -> None:
         """To be called when a request has led to a 201."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 from litestar.types import Receive, Scope
@@ -12,14 +12,14 @@ from litestar.types import Receive, Scope
 from api.findings import invalid
 from api.limits import made_of
 from scheduler.errors import FieldError, PostdateError
-from scheduler.models import Idempotency, Rate, Request
+from scheduler.models import Idempotency, Request
 from scheduler.settings import Settings
 
 # In a scope, a weak reference to its connection, which keeps the scope.
 CONNECTION = "postdate.connection"
 # In a scope, the process's budget for objects made of bodies, and this request's part of it.
 BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
-# In a scope, what the fast path knows of the request: its head, and why its create was refused.
+# In a scope, what the fast path knows of the request: its head, and the error of its create.
 HEAD, REFUSAL = "postdate.head", "postdate.refusal"
 # The header of a repeated answer to the same Idempotency-Key.
 REPLAYED = {"idempotency-replayed": "true"}
@@ -44,13 +44,6 @@ class BodyEncoded(PostdateError):
 
 class ClientDisconnected(PostdateError):
     """The client went away before its request was complete; the answer is for the log."""
-
-
-class Refusal(NamedTuple):
-    """Why a create was refused, and how the rate of its account stood then."""
-
-    error: Exception
-    rate: Rate | None = None
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

@@ -10,12 +10,12 @@ from litestar import delete, get, patch, post
 from litestar.params import FromPath
 from litestar.types import Receive, Scope
 
-from api.answer import JsonResponse, note_rate
+from api.answer import JsonResponse
 from api.auth import authenticate, call_of, count, known_key
 from api.bodies import SCHEDULE, CancelledBody, CreatedBody, ReplayBody, SchedulesBody
 from api.payload import parse_change, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
-from api.reading import REFUSAL, REPLAYED, Refusal, idempotency, is_small, read_body, traced
+from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
 from api.service import HttpRequest, Service, service_of
 from scheduler.errors import InvalidRequest
 from scheduler.ids import invocation_id
@@ -36,9 +36,8 @@ async def create_schedule(request: HttpRequest) -> JsonResponse:
 
 async def create(service: Service, scope: Scope, receive: Receive) -> JsonResponse:
     """The same, without litestar."""
-    refusal: Refusal | None = cast("dict[str, Any]", scope).pop(REFUSAL, None)
-    if refusal is not None:
-        raise _told(refusal, scope)
+    if REFUSAL in scope:
+        raise cast("dict[str, Any]", scope).pop(REFUSAL)
     data, key = None, known_key(service, scope)
     if key is not None and is_small(scope) and not scope["query_string"]:
         data = await read_body(scope, receive, service.settings.max_body_bytes)
@@ -93,12 +92,6 @@ def _with_time(once: Idempotency | None, data: bytes, wanted: Request) -> Idempo
     if once is None or trigger_at_of(data) is not None:
         return once
     return msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
-
-
-def _told(refusal: Refusal, scope: Scope) -> Exception:
-    if refusal.rate is not None:
-        note_rate(scope, refusal.rate)
-    return refusal.error
 
 
 def created_answer(created: CreateResult, trigger_at_ms: int | None) -> JsonResponse:

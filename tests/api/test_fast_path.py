@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -17,11 +18,13 @@ from api.connections import ConnectionLimits
 from api.fast_path import _MOST_HEADS, _MOST_HEADS_OF_A_KEY, FastPath, KnownHeads
 from api.reading import SMALL_BYTES
 from api.serve import uvicorn_config
-from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.errors import InsufficientCredits, OutcomeUnknown, StoreUnavailable
 from scheduler.models import KnownKey, Plan, Request
+from scheduler.settings import Settings
 from scheduler.store import keys
 from tests.api.conftest import CREDITS, URL, Api, payload
 from tests.api.test_payload import BAD, NO_JSON, TAKEN
+from tests.apps import app_of
 from tests.waiting import until_async
 
 USUAL = "X-Usual: 1\r\n"
@@ -174,8 +177,15 @@ async def test_refusals_of_the_store_get_the_usual_answer(
     two: Two, act: Callable[[Api], Awaitable[None]], status: int
 ) -> None:
     await act(two.api)
-    usual, fast, _ = await two.answers(json.dumps(payload()).encode())
+    gc.collect()
+    gc.disable()
+    try:
+        usual, fast, _ = await two.answers(json.dumps(payload()).encode())
+        left = [each for each in gc.get_objects() if isinstance(each, InsufficientCredits)]
+    finally:
+        gc.enable()
     assert (usual.status, usual) == (status, fast)
+    assert not left  # it would be for the collector
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("x"), OutcomeUnknown("x"), OSError("x")])
@@ -255,8 +265,21 @@ async def test_requests_that_come_together_are_answered_in_order(two: Two) -> No
     assert connection.reads
 
 
-async def test_the_answer_under_way_is_the_last_one_of_a_process_that_ends(two: Two) -> None:
+async def test_a_body_beyond_a_limit_that_is_lower_goes_the_usual_way(api: Api) -> None:
+    settings = Settings(max_body_bytes=100)
+    async with api.another(app=app_of(settings, api.store)) as limited:
+        two = await Two.of(limited)
+        usual, fast, _ = await two.answers(BODY + b" " * 100)
+        assert (usual.status, usual) == (413, fast)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_the_answer_under_way_is_the_last_one_of_a_process_that_ends(
+    two: Two, is_refused: bool
+) -> None:
     connection = two.connection()
+    if is_refused:
+        await suspend(two.api)
     connection.protocol.data_received(connection.request(BODY))
     connection.protocol.shutdown()
     assert not connection.is_closing()

@@ -11,15 +11,15 @@ API = r"""
 + if False:
 +             self._behind += data
 # a known head is enough, whatever its body's length
-- if len(data) != end + size or size > SMALL_BYTES:
-+ if size > SMALL_BYTES:
+- if len(data) != end + size or size > min(
++ if size > min(
 # a process that ends drops the answer under way
 - if self._fast is None:
 -             super().shutdown()
 + if True:
 +             super().shutdown()
 # a refused create is counted against the rate once more
-- created, self._refusal = None, Refusal(error, *rates)
+- created, self._refusal = None, (error.with_traceback(None), rates)
 + created = None
 @ api/schedule.py tests/api/test_direct.py
 # beyond the rate, bodies are read before the key is judged
