@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from api.masks import MASK
-from scheduler.models import Delivery, Outcome, Request, Status
+from scheduler.models import Delivery, Outcome, Status
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
 
-HOUR_MS = 3_600_000
 NEW_YEAR = "2030-01-01T00:00:00Z"
 BEFORE: dict[str, Any] = {
     "targetMethod": "POST",
@@ -132,15 +131,6 @@ async def test_the_same_origin_keeps_secrets_and_another_the_rest(
     schedule_id = await api.create_id(targetHeaders=headers)
     assert (await change(api, schedule_id, {"targetUrl": url})).status_code == 200
     assert (await api.stored(schedule_id)).headers == headers
-
-
-async def test_a_time_that_has_passed_while_it_waits_is_in_no_changes_way(api: Api) -> None:
-    """It was due two days ago, and no worker has come by."""
-    due_ms = api.store.clock.now_ms() - 48 * HOUR_MS
-    schedule_id = await api.store.schedules.create(api.account_id, Request(due_ms, "GET", URL))
-    answer = await change(api, schedule_id, {"targetUrl": URL + "/b"})
-    assert answer.status_code == 200
-    assert await api.stored(schedule_id) == Request(due_ms, "GET", URL + "/b")
 
 
 async def test_a_schedule_of_another_days_expiry_must_fit_its_new_time(api: Api) -> None:

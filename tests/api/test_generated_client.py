@@ -91,15 +91,3 @@ def test_what_is_left_out_of_a_change_stays_as_it_is(call: Any, generated: Any) 
     assert (status, changed.trigger_at) == (200, moved_to)
     before.trigger_at = moved_to
     assert changed == before
-
-
-def test_a_batch_is_answered_in_its_types(call: Any, generated: Any) -> None:
-    models = generated("models")
-    good = models.ScheduleRequest(target_url=URL, trigger_at=in_hours(1))
-    bad = models.ScheduleRequest(target_url="ftp://example.com", trigger_at=in_hours(1))
-    status, answer = call(
-        "schedules.create_schedules", body=models.BatchRequest(schedules=[good, bad])
-    )
-    assert status == 200
-    assert [type(each) for each in answer.schedules] == [models.AcceptedBody, models.RefusedBody]
-    assert answer.schedules[1].details[0].field == "targetUrl"

@@ -94,10 +94,3 @@ async def test_the_page_asks_for_nothing_but_what_is_served_here(api: Api) -> No
             asset = await client.get(link)
             assert asset.status_code == 200, link
             assert asset.headers["content-type"]
-
-
-@pytest.mark.parametrize("name", ["README.md", "..%2fapp.py"])
-async def test_what_is_no_asset_is_404(api: Api, name: str) -> None:
-    async with client_of(api.app) as client:
-        answer = await client.get(f"/schema/assets/{name}")
-    assert (answer.status_code, answer.json()) == (404, {"error": "Not found"})

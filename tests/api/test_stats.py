@@ -88,27 +88,6 @@ async def test_a_query_reaches_the_log_and_an_outcome_comes_back(
     assert (entry["errorMessage"], entry["attempt"]) == ("Not Found", 1)
 
 
-@pytest.mark.parametrize("cursor", ["", "!!", "%00"])
-async def test_a_cursor_that_is_none_of_ours_is_a_400(api: Api, cursor: str) -> None:
-    answer = await api.client.get(f"/stats/logs?cursor={cursor}")
-    assert bad_fields(answer) == ["cursor"]
-
-
-async def test_usage_of_nothing_is_zeros(api: Api) -> None:
-    answer = await api.client.get("/stats")
-    assert answer.status_code == 200
-    body = answer.json()
-    period = body.pop("timeRange")
-    assert body == {
-        "totalInvocations": 0,
-        "successfulInvocations": 0,
-        "failedInvocations": 0,
-        "averageResponseTime": 0,
-    }
-    from_, to = (datetime.fromisoformat(period[end]) for end in ("from", "to"))
-    assert timedelta(days=30) - timedelta(minutes=1) < to - from_ <= timedelta(days=30)
-
-
 async def test_usage_has_the_contracts_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = AsyncMock(side_effect=lambda _, *period: Usage(2, 1, 301, *period))
     monkeypatch.setattr(api.store.stats, "usage", usage)

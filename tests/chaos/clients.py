@@ -37,7 +37,6 @@ _DELAYS_MS = ((1000,), (1000, 2000))
 _KEEP_FOR = ("0s", "4s", "30s", "30s")
 _MANY = 6
 _REMEMBERED = 60
-_DELIVERIES = ("at-least-once", "at-most-once")
 
 
 class Customer(msgspec.Struct, frozen=True):

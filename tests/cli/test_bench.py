@@ -12,13 +12,11 @@ from redis import Redis
 
 from cli.bench.rounds import PROCESSES, Lateness, Measurement, Round
 from cli.bench.sizing import as_text, findings
-from tests.cli.running import Running
 from tests.servers import (
     ValkeyProcess,
     postdate,
     postdate_process,
     processes_of,
-    until,
 )
 
 
@@ -53,16 +51,6 @@ def test_it_measures_and_leaves_nothing(directory: Path) -> None:
     assert nothing_is_left(directory)
 
 
-def test_an_interrupted_one_leaves_nothing(directory: Path) -> None:
-    running = Running("bench", "--directory", str(directory))
-    try:
-        until(lambda: any("cli.main worker" in p for p in children_of(directory)), "its worker")
-    finally:
-        assert running.end() == (1, "Ended before it was done.\n")
-    assert running.lines == []
-    assert nothing_is_left(directory)
-
-
 def test_a_store_with_an_account_is_refused_and_stays_as_it_was(valkey: ValkeyProcess) -> None:
     postdate("account", "create", "customer", redis_url=valkey.url)
     before = valkey_contents(valkey)
@@ -76,10 +64,6 @@ def valkey_contents(valkey: ValkeyProcess) -> dict[bytes, bytes]:
     """Every key, and all that is in it."""
     with Redis.from_url(valkey.url) as redis:
         return {name: redis.dump(name) for name in redis.scan_iter(count=1000)}
-
-
-def children_of(directory: Path) -> list[str]:
-    return [line for home in directory.iterdir() for line in processes_of(home).values()]
 
 
 def nothing_is_left(directory: Path) -> bool:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from datetime import timedelta
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from cli.main import main
-from cli.parameters import duration, moment
+from cli.parameters import moment
 from cli.remote import with_hint
 from tests.cli.running import Running
 from tests.client.line import Line, answer
@@ -172,18 +170,6 @@ def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], says:
 
 
 @pytest.mark.parametrize(
-    ("text", "span"),
-    [("1h30m", timedelta(minutes=90)), ("10", timedelta(seconds=10)), ("9" * 30 + "d", None)],
-)
-def test_a_duration_has_units_or_is_seconds(text: str, span: timedelta | None) -> None:
-    if span is None:
-        with pytest.raises(click.BadParameter):
-            duration(text)
-    else:
-        assert duration(text) == span
-
-
-@pytest.mark.parametrize(
     ("text", "as_sent"),
     [
         ("2026-12-24 18:00", "2026-12-24T18:00:00+01:00"),
@@ -240,19 +226,6 @@ def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str,
         assert "http://example.com/\\u202egpj.exe?\\u00ad" in plain
         assert not set("\u202e\u00ad") & set(plain + as_json)
         assert url in json.dumps(json.loads(as_json), ensure_ascii=False)
-
-
-def test_a_schedule_is_shown_as_it_stands(settings: dict[str, str]) -> None:
-    made = scheduled(settings, TARGET, "--in", "1h", "--header", "X-A: 1", "--body", '{"n": 1}')
-    found = postdate_json("get", made, **settings)
-    assert (found["scheduleId"], found["status"]) == (made, "scheduled")
-    assert (found["targetHeaders"], found["targetBody"]) == ({"X-A": "1"}, {"n": 1})
-    lines = dict(
-        line.split(maxsplit=1) for line in postdate("get", made, **settings).stdout.splitlines()
-    )
-    assert (lines["scheduleId"], lines["targetUrl"]) == (made, TARGET)
-    assert (lines["targetHeaders"], lines["targetBody"]) == ('{"X-A": "1"}', '{"n": 1}')
-    assert "executedAt" not in lines
 
 
 def test_a_waiting_one_is_changed_and_the_rest_stays(settings: dict[str, str]) -> None:

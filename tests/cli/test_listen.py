@@ -12,7 +12,7 @@ import pytest
 
 from cli.listen import arrival_of, line_of
 from tests.cli.running import Running
-from tests.servers import PostdateProcess, postdate_json, postdate_process, until
+from tests.servers import PostdateProcess, postdate_json, until
 
 DUE = "2026-11-20T08:00:00.000Z"
 DUE_NS = 1_795_161_600_000 * 1_000_000
@@ -77,11 +77,6 @@ def test_it_answers_as_it_is_told_and_prints_json(postdate_up: PostdateProcess) 
         assert listener.request("GET", "/x") == 500
     finally:
         assert listener.end(signal.SIGTERM) == (0, "")
-
-
-def test_a_taken_port_is_one_sentence(listener: Listener) -> None:
-    done = postdate_process("listen", "--port", listener.url.rpartition(":")[2])
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 
 def test_lateness_is_arrival_less_the_time_that_the_request_carries() -> None:

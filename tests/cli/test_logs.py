@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from cli import logs
 from cli.logs import Tail
-from cli.remote import Remote
 from postdate import ConnectionFailed, LogEntry, LogStatus, Postdate, PostdateError
 
 MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -66,29 +64,3 @@ def test_a_look_that_fails_half_way_loses_nothing() -> None:
         tail.look(5)
     log.failing.clear()
     assert numbers(tail.look(5)) == [2, 3]
-
-
-def test_what_passes_is_told_once_and_waited_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = Log(entry(1, "completed"))
-    rounds: list[Any] = [
-        ConnectionFailed("away"),
-        ConnectionFailed("away"),
-        None,
-        KeyboardInterrupt,
-    ]
-
-    def sleep(_: float) -> None:
-        step = rounds.pop(0)
-        if step is KeyboardInterrupt:
-            raise KeyboardInterrupt
-        log.failing = {"completed": step} if step else {}
-        log.entries.append(entry(len(log.entries) + 1, "completed"))
-
-    monkeypatch.setattr(logs, "_pause", sleep)
-    logs._follow(Remote(log.client, False, ""), Tail(log.client, ("completed",), None), 5)
-    told = capsys.readouterr()
-    assert [line.split()[-1] for line in told.out.splitlines()] == [f"sch_{n}" for n in range(1, 5)]
-    assert len(told.err.splitlines()) == 1
-    assert told.err.endswith("; trying again.\n")

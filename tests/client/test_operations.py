@@ -267,13 +267,3 @@ def test_lists_are_read_page_by_page(client: Client, server: Server) -> None:
         "limit": "100",
     }
     assert server.queries == [asked, {**asked, "cursor": "c1"}, {**asked, "cursor": "c2"}]
-
-
-def test_a_limit_is_of_the_whole_list(client: Client, server: Server) -> None:
-    page = [{**SCHEDULE, "scheduleId": f"sch_{n}"} for n in range(100)]
-    server.plays(
-        answer(200, {"schedules": page, "nextCursor": "c1"}),
-        answer(200, {"schedules": page[:50], "nextCursor": "c2"}),
-    )
-    assert len(client.list(limit=150)) == 150
-    assert server.queries == [{"limit": "100"}, {"limit": "50", "cursor": "c1"}]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from postdate import AsyncPostdate, Buffer, Conflict, Created, InvalidRequest, NewSchedule
+from postdate import AsyncPostdate, Buffer, Created, InvalidRequest
 from tests.client.both import Client
 from tests.servers import PostdateProcess, Receiver, in_days, postdate_json, until
 
@@ -50,42 +50,6 @@ def test_a_schedule_fires_and_is_found_in_log_and_statistics(
     assert (client.stats().total_invocations, client.credits()) == (1, 1999)
     found = client.get(created.schedule_id)
     assert (found.status, found.executed_at) == ("completed", entry.executed_at)
-
-
-def test_a_waiting_one_is_read_listed_changed_and_cancelled(client: Client) -> None:
-    due = in_days(40)
-    schedule_id = client.schedule(URL, at=due, json={"n": 1}, headers={"X": "1"}).schedule_id
-    found = client.get(schedule_id)
-    assert (found.status, found.trigger_at, found.target_method) == ("scheduled", due, "POST")
-    assert (found.target_body, found.target_headers) == ({"n": 1}, {"X": "1"})
-    assert [each.schedule_id for each in client.list(from_=due, limit=1)] == [schedule_id]
-    later = due + timedelta(days=1)
-    changed = client.change(schedule_id, at=later, url=URL + "/b", headers=None)
-    assert (changed.trigger_at, changed.target_url) == (later, URL + "/b")
-    assert (changed.target_body, changed.target_headers) == ({"n": 1}, {})
-    assert client.get(schedule_id) == changed
-    cancelled = client.cancel(schedule_id)
-    assert (cancelled.status, cancelled.credits_remaining) == ("cancelled", 2000)
-    with pytest.raises(Conflict) as caught:
-        client.cancel(schedule_id)
-    assert caught.value.status == "cancelled"
-
-
-def test_a_batch_and_its_repeat_cost_one_credit_each_item(client: Client) -> None:
-    due = in_days(70)
-    new = [NewSchedule(f"{URL}/{n}", at=due, text="x" * 1000) for n in range(120)]
-    new[7] = NewSchedule("ftp://example.com", at=due)
-    results = client.schedule_batch(new, idempotency_key="batch")
-    again = client.schedule_batch(new, idempotency_key="batch")
-    assert [type(each) for each in results] == [*[Created] * 7, InvalidRequest, *[Created] * 112]
-    assert results[7].details[0].field == "targetUrl"
-    ids = [each.schedule_id for each in results if isinstance(each, Created)]
-    assert [each.schedule_id for each in again if isinstance(each, Created)] == ids
-    assert all(each.replayed for each in again if isinstance(each, Created))
-    assert client.credits() == 2000 - 119
-    # More than one page of both lists.
-    assert [each.schedule_id for each in client.list(from_=due)] == sorted(ids)
-    assert len(client.logs(status="scheduled", from_=due)) == 119
 
 
 class LosingAnswers:

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from api.dashboard.requests import bulk
-from scheduler.times import parse_iso8601
 from tests.dashboard.conftest import ORIGIN, Browser, listed, once_of
 
 
@@ -84,27 +83,6 @@ async def test_many_are_moved_by_so_much_or_to_one_time(browser: Browser) -> Non
     done = await post_many(browser, "move", waiting, confirmed="1", shift="1h30m")
     assert "3 rescheduled." in await browser.text_after(done)
     assert await due_ms(browser, waiting) == [each + 5_400_000 for each in before]
-
-
-@pytest.mark.parametrize("to", [{"shift": "1h"}, {"at": "2031-02-03T04:05"}])
-async def test_all_that_match_are_moved_once_however_many_there_are(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch, to: dict[str, str]
-) -> None:
-    """A portion at a time, and moved schedules are not met again; a form that is sent twice moves
-    nothing by an hour twice."""
-    monkeypatch.setattr(bulk, "MOST", 3)
-    waiting = [await browser.schedule(600_000 * (n + 1)) for n in range(8)]
-    before = await due_ms(browser, waiting)
-    answer = await match(browser, "move")
-    for _ in range(3):
-        named, fields = ids_of(answer), fields_of(answer) | to
-        for _ in range(2):
-            answer = await post_many(browser, "move", named, **fields)
-    assert "8 rescheduled." in await browser.text_after(answer)
-    there_ms = parse_iso8601("2031-02-03T04:05:00Z")
-    assert await due_ms(browser, waiting) == [
-        there_ms if "at" in to else each + 3_600_000 for each in before
-    ]
 
 
 async def test_a_request_is_composed_and_judged_as_the_api_does(browser: Browser) -> None:

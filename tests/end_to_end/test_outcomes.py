@@ -58,21 +58,3 @@ def test_one_request_decides(
     assert [each.path for each in receiver.requests] == ["/hook"]
     if outcome == TIMEOUT:
         assert entry["responseTimeMs"] == customer.stats()["averageResponseTime"] == LIMIT_MS
-
-
-def test_the_answer_and_the_phases_of_a_failure_are_kept(
-    customer: Customer, receiver: Receiver
-) -> None:
-    answer = {"body": b"<b>\x1b\xff" + b"x" * 5000, "headers": (("Content-Type", "text/plain"),)}
-    target = receiver.answer("/hook", status=500, delay_s=0.2, **answer)
-    schedule_id = customer.schedule(target, delivery="at-most-once")  # on a connection of its own
-    entry = customer.outcome(schedule_id)
-    found = customer.get(f"/schedule/{schedule_id}").json()
-    assert found["responseBody"] == "<b>\x1b\N{REPLACEMENT CHARACTER}" + "x" * 1019
-    assert found["responseContentType"] == "text/plain"
-    phases = found["phases"]
-    assert phases.pop("connectionReused") is False
-    assert phases["firstByteMs"] >= 195
-    assert [name for name, ms in phases.items() if ms is None] == ["resolveMs", "tlsMs"]
-    assert sum(ms or 0 for ms in phases.values()) == entry["responseTimeMs"]
-    assert "phases" not in entry

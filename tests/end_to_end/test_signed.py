@@ -54,17 +54,3 @@ def test_every_kind_of_body_is_signed(
         if content_type == "application/json":
             found = Webhook(secret).verify(received.body, received.headers)
             assert found == json.loads(received.body)
-
-
-@pytest.mark.parametrize(("kept_for", "old_signs"), [("1d", True), ("0", False)])
-def test_a_rotation_keeps_the_old_secret_as_long_as_it_is_asked(
-    settings: dict[str, str], receiver: Receiver, kept_for: str, old_signs: bool
-) -> None:
-    [before] = postdate_json("signing", "show", **settings)
-    new, *_ = postdate_json("signing", "rotate", "--keep-for", kept_for, **settings)
-    postdate_json("schedule", receiver.url, "--delay", "0s", **settings)
-    [received] = receiver.wait_for(1)
-    verify(received.headers, b"", new["secret"])
-    assert len(received.headers["webhook-signature"].split()) == 1 + old_signs
-    if old_signs:
-        verify(received.headers, b"", before["secret"])

@@ -1,4 +1,4 @@
-"""Several workers share the work, and one that drains leaves nothing undone and nothing doubled."""
+"""A worker that drains leaves nothing undone and nothing doubled."""
 
 from __future__ import annotations
 
@@ -7,46 +7,8 @@ from collections import Counter
 
 import pytest
 
-from scheduler.times import format_iso8601
 from tests.end_to_end.conftest import said_by_workers
-from tests.servers import Deployment, Receiver, now_ms, until
-
-SCHEDULES = 800
-ACCOUNTS = 16
-
-
-def test_two_workers_fire_each_schedule_exactly_once(
-    deployment: Deployment, receiver: Receiver
-) -> None:
-    for _ in range(2):
-        deployment.worker()
-    # As many accounts as shards lie in all of them, and so with both workers.
-    customers = [deployment.customer(credits=SCHEDULES) for _ in range(ACCOUNTS)]
-    each_did = SCHEDULES // ACCOUNTS
-    due_ms = now_ms() + 500
-    ids: list[str] = []
-    for customer in customers:
-        ids += customer.schedule_batch(
-            [
-                {"targetUrl": receiver.url, "triggerAt": format_iso8601(due_ms + i * 10)}
-                for i in range(each_did)
-            ]
-        )
-    receiver.wait_for(SCHEDULES)
-    for customer in customers:
-        until(lambda customer=customer: customer.counts() == (each_did, 0), "all counted")
-        entries = customer.log()
-        assert {entry["status"] for entry in entries} == {"completed"}
-        assert len({entry["scheduleId"] for entry in entries}) == len(entries) == each_did
-        assert customer.credits() == SCHEDULES - each_did
-    assert Counter(each.schedule_id for each in receiver.requests) == Counter(ids)
-    assert {each.headers["postdate-attempt"] for each in receiver.requests} == {"1"}
-
-    def both_have_fired_all() -> bool:
-        fired = said_by_workers(deployment, "fired")
-        return sum(fired) == SCHEDULES and min(fired) > 0
-
-    until(both_have_fired_all, "the workers' next heartbeats")
+from tests.servers import Deployment, Receiver, until
 
 
 @pytest.mark.parametrize(

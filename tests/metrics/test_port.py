@@ -120,12 +120,6 @@ async def test_readiness_is_the_sources_and_health_the_loops(
     assert await ported.status("/healthz") == 503
 
 
-async def test_a_lag_of_the_loop_is_counted() -> None:
-    beating = LoopLag()
-    await until_async(lambda: beating.lag_s.count)
-    beating.close()
-
-
 async def test_what_fails_is_a_500_that_tells_nothing(ported: Ported) -> None:
     ported.source.error = RuntimeError("secret")
     with structlog.testing.capture_logs() as logs:

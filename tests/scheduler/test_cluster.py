@@ -10,10 +10,9 @@ import pytest
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.log.logs import LogQuery
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.scene import COMPLETED, LAST_HOUR, Scene, until_now
+from tests.scheduler.scene import COMPLETED, Scene
 from tests.servers import ValkeyCluster
 
 NODES, SLOTS = 3, 16_384
@@ -53,33 +52,3 @@ async def test_accounts_on_every_node_run_and_balance(store: Store) -> None:
         assert caller.account_id == scene.account_id
         await scene.assert_sound()
     assert len((await store.accounts.some())[0]) == SHARDS
-
-
-async def test_the_dashboard_reads_and_signs_in_on_every_node(store: Store) -> None:
-    for n in range(SHARDS):
-        email = f"holder{n}@example.com"
-        account = await store.accounts.create(
-            f"account {n}", credits=50, plan=Plan.FREE, email=email
-        )
-        scene = Scene(store, ServerClock(store), account.account_id)
-        await scene.run()
-        await scene.create(60_000)
-        link = await store.sessions.make_link(scene.account_id, Purpose.SET_PASSWORD)
-        opened = await store.sessions.redeem(link, Purpose.SET_PASSWORD, "hash")
-        assert opened is not None
-        assert await store.sessions.find(opened.secret) == opened.session
-        assert await store.users.attempt(email, "10.0.0.1") == 0
-        holder = await store.users.find(email)
-        assert holder is not None
-        assert (holder.account_id, holder.password) == (scene.account_id, "hash")
-        await store.sessions.close_all(scene.account_id)
-        pulse = await store.overview.pulse(scene.account_id)
-        series = await until_now(store, scene.account_id, LAST_HOUR)
-        assert (pulse.waiting, series.completed) == (1, 1)
-        [today] = await store.accounts.movements(scene.account_id)
-        assert (today.granted, today.spent) == (50, 2)
-    assert len(await store.system.shards()) == SHARDS
-    servers = await store.system.servers()
-    assert len({server.name for server in servers}) == NODES
-    assert all(server.used_bytes > 0 for server in servers)
-    assert await store.check() == []

@@ -17,7 +17,6 @@ from scheduler.store.log.logs import LogPage, LogQuery
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
 
 URLS = [f"https://example.com/{n}" for n in range(3)]
-SAME_MS = 1500
 
 
 async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -> list[str]:
@@ -119,30 +118,6 @@ async def test_a_full_page_at_the_very_end_has_no_cursor(scene: Scene, descendin
     for limit, is_last in ((10, True), (9, False)):
         page = await page_of(scene, limit=limit, descending=descending)
         assert (len(page.entries), page.next_cursor is None) == (limit, is_last)
-
-
-@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
-async def test_thousands_of_entries_of_one_millisecond_are_paged_through(
-    scene: Scene, descending: bool
-) -> None:
-    now_ms = await scene.clock.now_ms()
-    at_ms, url = now_ms - 1000, URLS[0]
-    edges = [(at_ms - 1, 0, Status.COMPLETED, url), (at_ms + 1, 0, Status.COMPLETED, url)]
-    kinds = [Status.COMPLETED, Status.FAILED, Status.CANCELLED]
-    crowd = [(at_ms, n, kinds[n % 3], URLS[n % 2]) for n in range(SAME_MS)]
-    ended = await write(scene, [edges[0], *crowd, edges[1]])
-    waiting = sorted(await scene.create_many(SAME_MS, at_ms))
-    # Within a millisecond what has ended comes before what waits.
-    expected = [*ended[:-1], *waiting, ended[-1]]
-    found = names(await scene.log(descending=descending, limit=97))
-    assert found == (expected[::-1] if descending else expected)
-    failed = await scene.log(descending=descending, status=Status.FAILED, url=URLS[1])
-    wanted = [
-        each
-        for each, (*_, s, u) in zip(ended[1:], crowd, strict=False)
-        if (s, u) == (Status.FAILED, URLS[1])
-    ]
-    assert names(failed) == (wanted[::-1] if descending else wanted)
 
 
 @pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])

@@ -13,11 +13,9 @@ from scheduler.rollups import (
 )
 from scheduler.store.log.overview import ChartRange
 from tests.scheduler.scene import (
-    COMPLETED,
     LAST_DAY,
     LAST_HOUR,
     LAST_MONTH,
-    LEASE_MS,
     Scene,
     until_now,
 )
@@ -37,28 +35,6 @@ async def test_what_waits_is_forecast_where_it_is_due(fake_scene: Scene) -> None
     assert all(minutes[minute] >= 1 for minute in due)
     days = await overview.forecast(account_id, ChartRange(minute_ms, 24 * 3_600_000, 3))
     assert sum(days) == 5
-
-
-async def test_points_need_not_begin_where_a_day_does(fake_scene: Scene) -> None:
-    """As in another time zone: a point takes from two rollups, and nothing twice."""
-    for _ in range(26):
-        await fake_scene.run(COMPLETED)
-        await fake_scene.clock.pass_ms(3_600_000)
-    overview, account_id = fake_scene.store.overview, fake_scene.account_id
-    day_ms, now_ms = 86_400_000, fake_scene.clock.ms
-    for offset_h in (0, 1, 9, 23):
-        from_ms = now_ms // day_ms * day_ms - 3 * day_ms + offset_h * 3_600_000
-        days = (await overview.past(account_id, ChartRange(from_ms, day_ms, 5))).points
-        hours = (await overview.past(account_id, ChartRange(from_ms, 3_600_000, 120))).points
-        quarters = (await overview.past(account_id, ChartRange(from_ms, 900_000, 480))).points
-        for width, points in ((24, hours), (96, quarters)):
-            sums = [
-                sum(p.completed for p in points[i : i + width])
-                for i in range(0, len(points), width)
-            ]
-            assert sums == [day.completed for day in days]
-        assert sum(day.completed for day in days) == 26
-        assert sum(sum(day.lateness) for day in days) == 26
 
 
 async def test_executions_are_in_every_series(scene: Scene) -> None:
@@ -102,19 +78,6 @@ async def test_what_is_overdue_is_counted_and_how_late_it_is_by_now(fake_scene: 
     assert pulse.now_ms - (pulse.overdue_since_ms or 0) >= 73_000
     assert pulse.overdue_lateness[-4:] == [1, 0, 1, 0]
     assert len(pulse.overdue_lateness) == len(LATENESS_BOUNDS_MS) + 1
-
-
-async def test_what_a_dead_worker_held_is_overdue_since_it_was_due(fake_scene: Scene) -> None:
-    await fake_scene.create()
-    due_ms = fake_scene.clock.ms
-    await fake_scene.claim()
-    await fake_scene.clock.pass_ms(LEASE_MS - 1)
-    held = await fake_scene.store.overview.pulse(fake_scene.account_id)
-    assert held.overdue == 0, "its worker may be at it still"
-    await fake_scene.clock.pass_ms(2000)
-    pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
-    assert pulse.overdue == 1
-    assert abs((pulse.overdue_since_ms or 0) - due_ms) <= 1000, "not since its lease ended"
 
 
 def test_a_response_time_is_told_to_a_quarter() -> None:

@@ -26,7 +26,6 @@ from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
 pytestmark = pytest.mark.sound
 DONE = Verdict.DONE
 ONCE = Idempotency("key", "fingerprint")
-MANY, AT_ONCE = 800, 100
 
 
 async def replay_one(scene: Scene, schedule_id: str, once: Idempotency | None = None) -> str:

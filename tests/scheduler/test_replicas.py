@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Delivery, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.server.line import Argument
 from scheduler.store.server.server import Replicated
 from tests.cluster import ask, port_of
 from tests.plain import redis_of
@@ -157,25 +155,6 @@ async def test_at_most_once_ones_wait_for_the_replicas_that_others_do_not(
 
     assert await until_async(acknowledged, "the replica to be there") == [once]
     await careful.assert_sound()
-
-
-async def test_replicas_that_cannot_be_asked_are_an_unknown_outcome(
-    careful: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Never "unavailable", which would say that nothing was done."""
-
-    replies = Replicated._replies
-
-    async def broken(apart: Replicated, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        if commands[-1][0] == "WAIT":
-            raise StoreUnavailable("The store cannot be reached")
-        return await replies(apart, commands)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Replicated, "_replies", broken)
-        with pytest.raises(OutcomeUnknown):
-            await careful.create(60_000)
-    assert (await careful.holdings()).waiting == 1
 
 
 async def test_a_claim_that_was_cut_off_is_not_confirmed_by_whoever_is_there_then(

@@ -11,11 +11,9 @@ from redis.crc import key_slot
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from tests.cluster import ask
 from tests.servers import DEADLINE_S, ValkeyCluster, ValkeyProcess, until_async
 
 SHARDS = 2
-MANY = 60
 
 
 @pytest.fixture
@@ -31,25 +29,6 @@ def where(cluster: ValkeyCluster, shard: int) -> tuple[int, ValkeyProcess, Valke
     source = cluster.owner(slot)
     other = next(node for node in cluster.primaries if node is not source)
     return slot, source, other
-
-
-async def test_single_keys_are_found_wherever_they_are_while_their_slot_moves(
-    cluster: ValkeyCluster, store: Store
-) -> None:
-    slot, source, other = where(cluster, 1)
-    names = [f"{keys.shard(1)}{n}" for n in range(MANY)]
-    for name in names:
-        await store.server.call("SET", name, name)
-    cluster.begin_move(slot, other)
-    assert cluster.move_keys(slot, other, MANY // 2) == MANY // 2
-    for node in (source, other):
-        assert ask(node, "CLUSTER", "COUNTKEYSINSLOT", slot) > 0
-    expected = [name.encode() for name in names]
-    assert await store.server.reads([("GET", name) for name in names]) == expected
-    await store.server.call("SET", keys.shard(1) + "new", "b")
-    assert await store.server.read("GET", keys.shard(1) + "new") == b"b"
-    cluster.end_move(slot, other)
-    assert await store.server.reads([("GET", name) for name in names]) == expected
 
 
 async def test_nothing_is_read_at_one_moment_of_half_a_shard(

@@ -10,8 +10,6 @@ from scheduler.store import keys
 from scheduler.store.accounts.sessions import LINK_TTL_MS, SESSION_TTL_MS, Purpose
 from tests.scheduler.scene import Scene
 
-NOBODY = "acc_00_00000000"
-
 
 async def test_neither_secret_nor_link_is_in_the_store(scene: Scene) -> None:
     opened = await scene.store.sessions.open(scene.account_id)

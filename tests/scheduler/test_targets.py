@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,16 +120,6 @@ def test_any_text_is_a_target_fit_for_the_wire_or_a_sentence(text: str) -> None:
             assert not any(character <= " " or character in "\x7f\\#" for character in line)
             assert target.path.startswith("/")
             assert 1 <= target.port <= 65535
-
-
-@given(st.ip_addresses())
-def test_a_literal_comes_through_as_the_very_address(
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> None:
-    shown = f"[{address}]" if address.version == 6 else str(address)
-    target = parse_target(f"http://{shown}:1234/")
-    assert target.literal == address
-    assert ipaddress.ip_address(target.host) == address
 
 
 @given(st.from_regex(_USUAL, fullmatch=True))
