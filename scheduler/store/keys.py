@@ -8,9 +8,8 @@ only the names below from it, which they spell `K.WAITING`. An id follows a name
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import count, product
+from itertools import chain, count, product
 
 from scheduler import ids
 
@@ -99,7 +98,10 @@ def tag(number: int) -> str:
     """A shard's hash tag: the first short string whose slot is the shard's number with its bits
     reversed. So any number of shards is even over the slots, and no tag changes when there come to
     be more. (Plain numbers as tags put 16 shards 8/4/4 on three nodes.)"""
-    return _tag_of_slot(int(f"{number:0{_SLOT_BITS}b}"[::-1], 2))
+    wanted = int(f"{number:0{_SLOT_BITS}b}"[::-1], 2)
+    words = (product(_TAG_ALPHABET, repeat=length) for length in count(1))
+    texts = map("".join, chain.from_iterable(words))
+    return next(text for text in texts if slot(text) == wanted)
 
 
 def slot(text: str) -> int:
@@ -113,14 +115,3 @@ def slot_of(key: str | bytes) -> int:
     _, brace, rest = key.partition("{")
     found, brace, _ = rest.partition("}")
     return slot(found if brace and found else key)
-
-
-@cache
-def _tag_of_slot(wanted: int) -> str:
-    return next(text for text in _short_strings() if slot(text) == wanted)
-
-
-def _short_strings() -> Iterator[str]:
-    for length in count(1):
-        for letters in product(_TAG_ALPHABET, repeat=length):
-            yield "".join(letters)

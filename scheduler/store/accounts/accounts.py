@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -82,7 +82,9 @@ class Accounts:
         address = normal_email(email) if email else ""
         if address and not await self._is_free(address, name):
             raise Taken(f"{address} belongs to another account already.")
-        account_id = await self._reserve(name)
+        sizes = await self._sizes()  # a new one comes to the emptiest shard
+        new_id = ids.new_account_id(sizes.index(min(sizes)))
+        account_id = await reserve(self._server, keys.NAME + name, new_id)
         if await self._read(account_id) is not None:
             raise Taken(f"There is an account called {name!r} already.")
         if address and await reserve(self._server, keys.EMAIL + address, account_id) != account_id:
@@ -182,12 +184,6 @@ class Accounts:
         )
         return holder is None or bool(holder == named)
 
-    async def _reserve(self, name: str) -> str:
-        """The account id of this name, reserved before, or now in the emptiest shard."""
-        sizes = await self._sizes()
-        new_id = ids.new_account_id(sizes.index(min(sizes)))
-        return await reserve(self._server, keys.NAME + name, new_id)
-
     async def _sizes(self) -> list[int]:
         """How many accounts each shard has."""
         prefixes = map(keys.shard, range(self._shards.count))
@@ -195,7 +191,21 @@ class Accounts:
 
     async def _read(self, account_id: str) -> Account | None:
         stored = await self._server.read("HGETALL", keys.account(account_id) + keys.ACCOUNT)
-        return _account(account_id, pairs(stored)) if stored else None
+        if not stored:
+            return None
+        values = {name.decode(): value.decode() for name, value in pairs(stored).items()}
+        return Account(
+            account_id=account_id,
+            name=values["name"],
+            plan=Plan(values["plan"]),
+            credits=int(values["credits"]),
+            granted=int(values["granted"]),
+            spent=int(values["spent"]),
+            created_at_ms=int(values["created"]),
+            email=values["email"],
+            operator=values["operator"] == "1",
+            suspended="suspended" in values,
+        )
 
     async def _read_sound(self, account_id: str) -> Account | None:
         """None if it is damaged as well, which the log names."""
@@ -323,19 +333,3 @@ async def reserve(server: Server, key: str, account_id: str) -> str:
 async def free(server: Server, key: str, account_id: str) -> None:
     """Gives the key up, if it leads to this account. Safe to repeat."""
     await server.write_until_answered(_FREE, key, [account_id])
-
-
-def _account(account_id: str, stored: dict[bytes, bytes]) -> Account:
-    values: dict[str, Any] = {name.decode(): value.decode() for name, value in stored.items()}
-    return Account(
-        account_id=account_id,
-        name=values["name"],
-        plan=Plan(values["plan"]),
-        credits=int(values["credits"]),
-        granted=int(values["granted"]),
-        spent=int(values["spent"]),
-        created_at_ms=int(values["created"]),
-        email=values["email"],
-        operator=values["operator"] == "1",
-        suspended="suspended" in values,
-    )

@@ -125,7 +125,16 @@ class ApiKeys:
         stored = await self._server.read("HGETALL", keys.shard(shard) + keys.API_KEY + sha256)
         if not stored:
             raise StoreError("The store lost an API key that it had just written")
-        return _api_key(shard, pairs(stored))
+        values = {name.decode(): value.decode() for name, value in pairs(stored).items()}
+        return ApiKey(
+            key_id=ids.key_id(shard, values["id"]),
+            account_id=ids.account_id(shard, values["account"]),
+            name=values["name"],
+            prefix=values["prefix"],
+            active=values["active"] == "1",
+            created_at_ms=int(values["created"]),
+            last_used_at_ms=int(values["used"]) if "used" in values else None,
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -133,16 +142,3 @@ def _holder(shard: int, account: bytes, key: bytes, plan: bytes) -> tuple[str, s
     """What the store's words for a key's holder stand for; cached, for each asks many times."""
     held = ids.account_id(shard, account.decode()), ids.key_id(shard, key.decode())
     return *held, Plan(plan.decode())
-
-
-def _api_key(shard: int, stored: dict[bytes, bytes]) -> ApiKey:
-    values = {name.decode(): value.decode() for name, value in stored.items()}
-    return ApiKey(
-        key_id=ids.key_id(shard, values["id"]),
-        account_id=ids.account_id(shard, values["account"]),
-        name=values["name"],
-        prefix=values["prefix"],
-        active=values["active"] == "1",
-        created_at_ms=int(values["created"]),
-        last_used_at_ms=int(values["used"]) if "used" in values else None,
-    )
