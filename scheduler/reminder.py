@@ -8,8 +8,6 @@ _EVERY_S = 60.0
 
 
 class Reminder:
-    """Of one thing that lasts."""
-
     def __init__(self) -> None:
         self._last_s: float | None = None
 

@@ -64,8 +64,6 @@ class Movements(NamedTuple):
 
 
 class Accounts:
-    """Makes, finds and pays into accounts."""
-
     def __init__(
         self, server: Server, clock: StoreClock, shards: Shards, retention: Retention
     ) -> None:
@@ -185,7 +183,6 @@ class Accounts:
         return holder is None or bool(holder == named)
 
     async def _sizes(self) -> list[int]:
-        """How many accounts each shard has."""
         prefixes = map(keys.shard, range(self._shards.count))
         return await self._server.reads([("ZCARD", prefix + keys.ACCOUNTS) for prefix in prefixes])
 

@@ -27,8 +27,6 @@ _KEY_DEACTIVATE = Script("accounts/key_deactivate")
 
 
 class ApiKeys:
-    """Makes, checks and deactivates the keys of accounts."""
-
     def __init__(
         self, server: Server, shards: Shards, accounts: Accounts, rates: Mapping[Plan, int]
     ) -> None:

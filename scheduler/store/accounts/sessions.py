@@ -63,8 +63,6 @@ class Opened(NamedTuple):
 
 
 class Sessions:
-    """Opens, finds and closes sessions; makes and redeems links."""
-
     def __init__(self, server: Server, shards: Shards) -> None:
         self._server = server
         self._shards = shards
@@ -79,7 +77,6 @@ class Sessions:
         return Opened(Session(account_id, sha256, csrf), secret)
 
     async def find(self, secret: str) -> Session | None:
-        """The open session with this secret."""
         shard = await self._shard(secret)
         if shard is None:
             return None

@@ -34,8 +34,6 @@ class Rotated(NamedTuple):
 
 
 class Signing:
-    """Reads and rotates signing secrets."""
-
     def __init__(self, server: Server, clock: StoreClock) -> None:
         self._server = server
         self._secrecy = server.secrecy

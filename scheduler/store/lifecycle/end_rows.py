@@ -48,8 +48,6 @@ class Ack(msgspec.Struct, frozen=True):
 
 
 class Ends:
-    """Records outcomes, and attempts that are made again."""
-
     def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
         self._server = server
         self._clock = clock

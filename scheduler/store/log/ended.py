@@ -51,8 +51,6 @@ class Wanted(NamedTuple):
 
 
 class Ended:
-    """Reads an account's log."""
-
     def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
         self._server = server
         self._clock = clock

@@ -137,7 +137,6 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
 
 
 def unended_entry(schedule: Schedule) -> LogEntry:
-    """How a schedule that has not ended is listed in the log."""
     return LogEntry(
         schedule_id=schedule.schedule_id,
         created_at_ms=schedule.created_at_ms,

@@ -53,7 +53,6 @@ class LogQuery(NamedTuple):
         return not self.url_part or lowered(self.url_part) in lowered(url)
 
     def ended(self) -> Wanted:
-        """Which entries of the log are meant."""
         status = None if self.status is None else NUMBERS[self.status]
         of_url = self._replace(url=self.url and logged_url(self.url))
 
@@ -81,8 +80,6 @@ class LogPage(NamedTuple):
 
 
 class Logs:
-    """Reads an account's log."""
-
     def __init__(
         self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
     ) -> None:

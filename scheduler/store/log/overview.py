@@ -115,8 +115,6 @@ class Activity(NamedTuple):
 
 
 class Overview:
-    """Reads an account's pulse, and the series of its executions."""
-
     def __init__(self, server: Server, clock: StoreClock) -> None:
         self._server = server
         self._clock = clock
