@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chaos attack fuzz mutants check fmt bench clean
+.PHONY: help up test chaos attack fuzz mutants check fmt bench peers clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -61,7 +61,10 @@ fmt: $(VENV)/installed-dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
+bench: $(VENV)/installed ## Measure and record this commit: 10 minutes; ARGS=--quick: 3
+	@$(BIN)/python -m benchmarks.trend $(ARGS)
+
+peers: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that they install and run

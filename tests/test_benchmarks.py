@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import rounds
+from benchmarks import rounds, trend
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,13 @@ def test_rounds_that_differ_by_more_than_a_quarter_are_noise(
     said = rounds.noise({"rate": value, "steady": 1.0} for value in values)
     assert said.startswith("rate ") is expected
     assert "steady" not in said
+
+
+def test_a_loss_is_told_from_noise() -> None:
+    slow, fast, noise = [80.0, 79.0, 90.0], [100.0, 99.0, 101.0], [80.0, 50.0, 90.0]
+    assert trend.verdict("burst_per_second", slow, fast) == "WORSE"
+    assert trend.verdict("burst_worker_us", slow, fast) == "better"
+    assert trend.verdict("burst_worker_us", fast, [95.0, 90.0, 99.0]) == ""
+    assert trend.verdict("burst_per_second", noise, fast) == "noise, 50 to 90"
+    assert trend.verdict("burst_per_second", slow, noise) == "before: noise, 50 to 90"
+    assert trend.verdict("burst_per_second", slow, None) == ""

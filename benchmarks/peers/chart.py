@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _WIDTH, _PANEL, _GAP, _MARGIN = 880, 410, 28, 16
 _LABEL, _VALUE = 78, 112
 _ROW, _HEAD, _FOOT = 26, 52, 40
-_STYLE = """
+STYLE = """
 text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2328 }
 .title { font-weight: 600; font-size: 14px } .note { fill: #59636e; font-size: 12px }
 .ours { fill: #1a7f64; font-weight: 600 } rect.paper { fill: #ffffff }
@@ -22,9 +22,9 @@ rect.faint { fill: #d8dee4 } rect.faint.ours { fill: #8fd0bd }
   rect.faint { fill: #3d444d } rect.faint.ours { fill: #1b5e4b }
 }
 """
-_OPENING = (
+OPENING = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-    'role="img" aria-label="Postdate beside its peers">'
+    'role="img" aria-label="{label}">'
 )
 
 
@@ -76,27 +76,27 @@ def draw(results: dict[str, Any]) -> str:
     panel_height = _HEAD + _ROW * len(systems) + 22
     height = 2 * panel_height + _FOOT
     parts = [
-        _OPENING.format(width=_WIDTH, height=height),
-        f"<style>{_STYLE}</style>",
+        OPENING.format(width=_WIDTH, height=height, label="Postdate beside its peers"),
+        f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{_WIDTH}" height="{height}" rx="8"/>',
     ]
     for index, panel in enumerate(panels):
         x = _MARGIN + (index % 2) * (_PANEL + _GAP)
         parts += _panel(panel, systems, x, (index // 2) * panel_height)
-    parts.append(_text(_MARGIN, height - 16, "note", _foot(results)))
+    parts.append(text(_MARGIN, height - 16, "note", _foot(results)))
     return "\n".join([*parts, "</svg>", ""])
 
 
 def _panel(panel: Panel, systems: list[dict[str, Any]], x: int, y: int) -> list[str]:
     parts = [
-        _text(x, y + 28, "title", panel.title),
-        _text(x, y + 45, "note", panel.note),
+        text(x, y + 28, "title", panel.title),
+        text(x, y + 45, "note", panel.note),
     ]
     scale = _scale(panel, systems)
     for index, system in enumerate(systems):
         top = y + _HEAD + 6 + index * _ROW
         ours = " ours" if system["name"] == "postdate" else ""
-        parts.append(_text(x, top + 15, ours.strip(), system["title"]))
+        parts.append(text(x, top + 15, ours.strip(), system["title"]))
         back = scale(system.get(panel.back, 0))
         front = scale(system[panel.front])
         parts += [
@@ -106,7 +106,7 @@ def _panel(panel: Panel, systems: list[dict[str, Any]], x: int, y: int) -> list[
             if width
         ]
         end = x + _LABEL + max(back, front) + 6
-        parts.append(_text(round(end), top + 15, ours.strip(), panel.words(system)))
+        parts.append(text(round(end), top + 15, ours.strip(), panel.words(system)))
     return parts
 
 
@@ -139,6 +139,6 @@ def _foot(results: dict[str, Any]) -> str:
     )
 
 
-def _text(x: int, y: int, kind: str, words: str) -> str:
+def text(x: int, y: int, kind: str, words: str) -> str:
     named = f' class="{kind}"' if kind else ""
     return f'<text x="{x}" y="{y}"{named}>{escape(words)}</text>'

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cli.embedded import find_server
+from cli.embedded import find_allocator, find_server
 
 
 def describe() -> dict[str, Any]:
@@ -19,6 +19,7 @@ def describe() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     store = _first(r"v=(\S+)", _said(str(find_server()), "--version"))
+    allocator = Path(find_allocator(find_server()) or "").name
     found = {
         "measured": datetime.now(UTC).strftime("%Y-%m-%d"),
         "processor": _processor(),
@@ -30,6 +31,7 @@ def describe() -> dict[str, Any]:
         "node": _said("node", "--version").lstrip("v"),
         "nginx": _first(r"nginx/(\S+)", _said("nginx", "-v")),
         "store": f"Valkey {store}",
+        "malloc": _first(r"lib([a-z]+)", allocator) or "its own malloc",
     }
     found["words"] = (
         f"{found['cores']} cores of {found['processor']}, {found['memory_gib']} GiB, "

@@ -41,16 +41,21 @@ QUICK = Size(burst=2_000, rate=500, spread_s=2, singles=1_000, bulk=4_000)
 
 
 def enqueue(system: System, size: Size) -> dict[str, Any]:
-    """Creates per second, one by one and in bulk, and what each takes in the store; no worker."""
+    """Creates per second, one by one and in bulk, their CPU and bytes in the store; no worker."""
     with stage.valkey() as store, system.place(store) as place:
         url, due_ms = "http://127.0.0.1:9999/hook/", _now_ms() + _FAR_MS
         system.add(place, url, count=10, due_ms=due_ms)  # scripts loaded, queue made
         empty = _used_bytes(place)
-        singles = system.add(place, url, count=size.singles, due_ms=due_ms)
-        stored, found = singles.count, {"single_per_second": singles.per_second}
-        if system.has_bulk:
-            bulk = system.add(place, url, count=size.bulk, due_ms=due_ms, bulk=True)
-            stored, found["bulk_per_second"] = stored + bulk.count, bulk.per_second
+        kinds = {"single": size.singles, **({"bulk": size.bulk} if system.has_bulk else {})}
+        found: dict[str, float] = {}
+        for kind, count in kinds.items():
+            busy = {"store": store, **({"api": place.api} if place.api else {})}
+            before_s = {name: each.cpu_s() for name, each in busy.items()}
+            added = system.add(place, url, count=count, due_ms=due_ms, bulk=kind == "bulk")
+            found[f"{kind}_per_second"] = added.per_second
+            for name, each in busy.items():
+                found[f"{kind}_{name}_us"] = (each.cpu_s() - before_s[name]) * 1e6 / count
+        stored = sum(kinds.values())
         return {**found, "bytes_each": (_used_bytes(place) - empty) / stored}
 
 
@@ -93,16 +98,20 @@ def lateness(system: System, size: Size) -> dict[str, Any]:
         stage.valkey() as store,
         system.place(store) as place,
         receiver.ours() as received,
-        system.worker(store, received.url),
+        system.worker(store, received.url) as worker,
     ):
         due_ms, before = _fill(system, place, received, count, every_us)
+        time.sleep(max(0.0, (due_ms - _now_ms()) / 1000))
+        before_s = worker.cpu_s()
         time.sleep(max(0.0, (due_ms - _now_ms()) / 1000 + size.spread_s))
+        worker_s = worker.cpu_s() - before_s
         _wait(received, before + count)
         arrivals = received.arrivals(before)
     late = [a.at_ms - (due_ms + a.number * every_us // 1000) for a in arrivals]
     cuts = statistics.quantiles(late, n=100, method="inclusive")
     return {
         "late_count": count,
+        "late_worker_cores": worker_s / size.spread_s,
         "late_least_ms": min(late),
         "late_p50_ms": cuts[49],
         "late_p99_ms": cuts[98],

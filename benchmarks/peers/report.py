@@ -16,13 +16,13 @@ _SVG = _ROOT / "docs/benchmarks/peers.svg"
 _PASSAGE = _ROOT / "benchmarks/README.md"
 _TIMES = 2
 # The figures of a round that are compared; the rest explains them.
-_FIGURES = (
-    "burst_per_second",
-    "late_p50_ms",
-    "late_p99_ms",
-    "single_per_second",
-    "bulk_per_second",
-)
+_FIGURES = {
+    "burst_per_second": "a burst a second",
+    "late_p50_ms": "p50 in ms",
+    "late_p99_ms": "p99 in ms",
+    "single_per_second": "one by one a second",
+    "bulk_per_second": "in bulk a second",
+}
 
 
 def line(title: str, found: dict[str, Any]) -> str:
@@ -131,6 +131,7 @@ def _busy(machine: dict[str, Any]) -> str:
 
 
 def notes(results: dict[str, Any]) -> list[str]:
+    """A passage for each system that has caveats."""
     return [found for system in results["systems"] if (found := _note(system))]
 
 
@@ -144,8 +145,11 @@ def _note(system: dict[str, Any]) -> str:
         said.append(f"{title} did not keep up with the rate.")
     lost = sum(each["lost"] + each["late_lost"] for each in rounds)
     twice = sum(each["twice"] + each["late_twice"] for each in rounds)
-    if differing := noise({key: each[key] for key in _FIGURES if key in each} for each in rounds):
-        said.append(f"Rounds of {title} differ by more than 25 %, noise: {differing}.")
+    compared = [
+        {name: each[key] for key, name in _FIGURES.items() if key in each} for each in rounds
+    ]
+    if differing := noise(compared):
+        said.append(f"Noise, since rounds of {title} differ by more than 25 %: {differing}.")
     if lost:
         said.append(f"{title} lost {lost:,}.")
     if twice:

@@ -42,10 +42,12 @@ class Added(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where requests are stored: a store, and what else the system needs to be spoken to."""
+    """Where requests are stored: a store, what else the system needs to be spoken to, and the
+    process that stores them, where that is not the caller's own."""
 
     socket: str
     more: dict[str, str]
+    api: stage.Running | None = None
 
 
 class System:
@@ -145,7 +147,7 @@ class Postdate(System):
     def place(self, store: stage.Running) -> Iterator[Place]:
         key = asyncio.run(_key(store.url))
         with stage.api(store.url, allow_targets="127.0.0.0/8", log_level="warning") as api:
-            yield Place(store.url.removeprefix("unix://"), {"api": api.url, "key": key})
+            yield Place(store.url.removeprefix("unix://"), {"api": api.url, "key": key}, api)
 
     @contextlib.contextmanager
     def worker(self, store: stage.Running, url: str) -> Iterator[stage.Running]:
