@@ -8,7 +8,7 @@ import pytest
 
 from api.masks import MASK
 from scheduler.models import Outcome, Request, Status
-from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
+from tests.api.conftest import URL, Api, bad_fields, past
 from tests.api.letters import UNKNOWN
 
 MOMENT = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=7000)
@@ -80,22 +80,6 @@ async def test_secrets_in_the_query_of_a_url_are_masked_and_fired_as_they_are(ap
     assert bad_fields(back) == ["targetUrl"]
     [invocation] = await api.claim()
     assert invocation.request.url == url
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [Outcome(Status.COMPLETED, 204, 12, ""), Outcome(Status.FAILED, 0, 30_000, "Timeout")],
-)
-async def test_an_executed_one_has_the_outcome_of_the_log(api: Api, outcome: Outcome) -> None:
-    schedule_id = await api.create_id(triggerAt=past())
-    await api.execute(outcome)
-    body = await api.read(schedule_id)
-    assert body["executedAt"] is not None
-    told = Outcome(*(body[name] for name in ("status", *OUTCOME_NAMES[1:])))
-    assert told == outcome
-    [entry] = (await api.client.get("/stats/logs")).json()["logs"]
-    assert {name: entry[name] for name in OUTCOME_NAMES} == {n: body[n] for n in OUTCOME_NAMES}
-    await api.holds(credits=CREDITS - 1, waiting=set())
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])

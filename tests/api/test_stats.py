@@ -116,9 +116,3 @@ async def test_usage_has_the_contracts_names(api: Api, monkeypatch: pytest.Monke
 async def test_a_bad_query_is_a_400_that_names_all(api: Api, path: str, fields: list[str]) -> None:
     answer = await api.client.get(path)
     assert bad_fields(answer) == fields
-
-
-@pytest.mark.parametrize("path", ["/stats", "/stats/logs"])
-async def test_the_ends_of_the_calendar_break_nothing(api: Api, path: str) -> None:
-    period = "from=0001-01-01T00:00:00%2B23:59&to=9999-12-31T23:59:59.999Z"
-    assert (await api.client.get(f"{path}?{period}")).status_code == 200

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from redis import Redis
 
-from cli.bench.rounds import PROCESSES, Lateness, Measurement, Round
-from cli.bench.sizing import as_text, findings
+from cli.bench.rounds import PROCESSES
 from tests.servers import (
     ValkeyProcess,
     postdate,
@@ -69,18 +68,3 @@ def valkey_contents(valkey: ValkeyProcess) -> dict[bytes, bytes]:
 def nothing_is_left(directory: Path) -> bool:
     homes = [name for line in processes_of(directory).values() for name in line.split()]
     return not list(directory.iterdir()) and not any("postdate-bench" in name for name in homes)
-
-
-def test_processes_are_counted_by_what_one_core_does_at_70_per_cent() -> None:
-    each_us = {"client": 40.0, "api": 200.0, "store": 20.0, "worker": 0.0}
-    busy = {"client": 0.2, "api": 0.9, "store": 0.1, "worker": 0.0}
-    accept = Measurement(2000.0, each_us, busy)
-    each_us = {"client": 9.0, "api": 0.0, "store": 30.0, "worker": 50.0}
-    busy = {"client": 0.1, "api": 0.0, "store": 0.2, "worker": 0.3}
-    fire = Measurement(10_000.0, each_us, busy)
-    found = findings([Round(accept, 400.0, fire, Lateness(500, 0.5, 2.0))], 4, 16_667)
-    assert found.needed.api_processes == 5  # 200 us each: 3,500 a second
-    assert found.needed.workers == 2  # 50 us: 14,000
-    assert found.needed.store_cores == pytest.approx(16_667 * 50e-6 / 0.7)
-    assert "a cluster of 2 nodes" in as_text(found)
-    assert (found.accept.saturated, found.fire.saturated) == ("api", "waiting")

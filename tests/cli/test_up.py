@@ -81,16 +81,6 @@ def test_a_second_up_on_the_same_data_dir_is_refused_in_one_sentence(
     )
 
 
-def test_a_taken_port_is_refused_in_one_sentence(
-    postdate_up: PostdateProcess, tmp_path: Path
-) -> None:
-    port = postdate_up.base_url.rpartition(":")[2]
-    second = postdate_process("up", "--port", port, "--json", data_dir=tmp_path)
-    assert second.returncode == 1
-    assert json.loads(second.stderr)["error"].startswith(f"Port {port} on 127.0.0.1 is taken")
-    assert not processes_of(tmp_path)
-
-
 def test_ctrl_c_stops_everything_but_first_what_is_in_flight_finishes(
     up: PostdateProcess, receiver: Receiver
 ) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import httpx
-
 from tests.metrics import catalogue
 from tests.scrape import free_ports, scrape, told
-from tests.servers import Customer, Deployment, PostdateProcess, Receiver, free_port, until
+from tests.servers import Customer, PostdateProcess, Receiver, until
 
 
 def test_up_tells_of_api_and_workers_and_names_no_account_no_url_and_no_id() -> None:
@@ -42,22 +40,3 @@ def test_up_tells_of_api_and_workers_and_names_no_account_no_url_and_no_id() -> 
             assert told(port, "/healthz")[0] == told(port, "/readyz")[0] == 200
             everything = told(port, "/metrics")[1]
             assert [each for each in secrets if each in everything] == []
-
-
-def test_without_their_store_processes_are_healthy_and_not_ready() -> None:
-    """One store is away, and one was emptied."""
-    away_worker, emptied_api = free_port(), free_port()
-    with Deployment() as away, Deployment() as emptied:
-        away.worker(metrics_port=away_worker)
-        api = emptied.api(metrics_port=emptied_api)
-        assert emptied.problems() == []
-        away.valkey.kill()  # type: ignore[union-attr]
-        emptied.valkey.flush()  # type: ignore[union-attr]
-        until(lambda: told(away_worker, "/readyz")[0] == 503, "not ready")
-        assert told(away_worker, "/healthz")[0] == 200
-        assert scrape(away_worker)["postdate_shards_away"] > 0
-        why = "The store was emptied since this process opened it"
-        until(lambda: told(emptied_api, "/readyz") == (503, f"{why}.\n"), why)
-        assert scrape(emptied_api)["postdate_store_replaced"] == 1
-        answer = httpx.get(f"{api.base_url}/readyz")
-        assert (answer.status_code, answer.json()) == (503, {"error": why})

@@ -76,6 +76,21 @@ def test_every_alert_is_shown_to_fire_and_to_be_silent() -> None:
     assert silent == set(alerts()) - {"PostdateLateSlow"}
 
 
+def test_every_alert_on_a_counter_is_shown_to_fire_for_one_that_begins_above_zero() -> None:
+    [increases] = [each["rules"] for each in load(RULES)["groups"] if "increases" in each["name"]]
+    recorded = {rule["record"]: rule["expr"] for rule in rules() if "record" in rule}
+
+    def is_of_counter(expression: str) -> bool:
+        names = [name for name in _NAME.findall(expression) if name in recorded]
+        counted = {rule["record"] for rule in increases}
+        return any(name in counted or is_of_counter(recorded[name]) for name in names)
+
+    [starts] = [path for path in TESTS if "starts" in path.name]
+    cases = [each for test in load(starts)["tests"] for each in test["alert_rule_test"]]
+    shown = {each["alertname"] for each in cases if each["exp_alerts"]}
+    assert shown == {name for name, rule in alerts().items() if is_of_counter(rule["expr"])}
+
+
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
 @pytest.mark.parametrize("words", [("check", "rules", RULES), ("test", "rules", *TESTS)])
 def test_promtool_is_content(words: tuple[object, ...]) -> None:
