@@ -76,11 +76,13 @@ CASES = {
     "no host": refused(GET + b"\r\n", 400),
     "no host in 1.0": refused(b"GET /healthz HTTP/1.0\r\n\r\n", 200),
     "empty host": served(hosts(b""), 200),
+    "host with a user": refused(hosts(b"a@b"), 400),
     "host of two": refused(hosts(b"a,b"), 400),
     "host with a space": refused(hosts(b"a b"), 400),
     "host with two ports": refused(hosts(b"a:1:2"), 400),
     "host with a port": served(hosts(b"a:80"), 200),
     # Versions
+    "HTTP/0.9": refused(b"GET /healthz\r\n\r\n", 400),
     "HTTP/0.9 behind HTTP/1.1": refused(ASK + b"GET /healthz\r\n\r\n", 200, 400),
     "HTTP/2.0": refused(target(b"/healthz", version=b"HTTP/2.0"), 400),
     "TLS": refused(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", 400),
