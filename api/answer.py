@@ -39,7 +39,6 @@ class JsonResponse:
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
     def lines(self, rate: Rate | None) -> list[tuple[bytes, bytes]]:
-        """All headers."""
         lines = [*self.fixed, (b"content-length", b"%d" % len(self.body)), *_rate_headers(rate)]
         if self.headers:
             lines += [(name.encode(), value.encode()) for name, value in self.headers.items()]

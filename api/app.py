@@ -21,7 +21,7 @@ from api.dashboard.routes import dashboard_router
 from api.errors import answered, on_exception
 from api.openapi.document import document
 from api.proxies import parsed
-from api.reading import end, header, remember_head
+from api.reading import connection_of, end, header
 from api.service import HttpRequest, Service
 from scheduler.destinations import any_of, is_loopback
 from scheduler.settings import Settings
@@ -138,7 +138,8 @@ async def _create(service: Service, scope: HTTPScope, receive: Receive, send: Se
     cast("dict[str, Any]", scope)["path_template"] = scope["path"]
     try:
         answer = await schedule.create(service, scope, receive)
-        remember_head(scope)
+        if (connection := connection_of(scope)) is not None:
+            connection.remember_head(scope)
     except Exception as error:
         answer = answered(error, scope, service)
     await answer(scope, receive, send)

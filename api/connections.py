@@ -80,8 +80,6 @@ class Connections:
 
 
 class ByteBudget:
-    """Bytes to take and to give back."""
-
     def __init__(self, size_bytes: int) -> None:
         self.left_bytes = size_bytes
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()

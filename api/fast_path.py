@@ -27,7 +27,6 @@ from scheduler.errors import InvalidRequest
 from scheduler.models import KnownKey, Rate
 from scheduler.store.lifecycle.create import Begun
 
-_PATH = "/schedule"
 _LINE = b"POST /schedule HTTP/1.1\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,5})\r\n", re.IGNORECASE)
 # A head with any other name, or with one of these twice, goes the usual way.
@@ -156,7 +155,7 @@ class FastPath(Protocol):
         left, self._behind = self._behind, b""
         if created is not None:
             took_s = time.perf_counter() - fast.began_s
-            self._service.tally.note(_PATH, "POST", 201, took_s)
+            self._service.tally.note("/schedule", "POST", 201, took_s)
             self._answer(created_answer(created, fast.trigger_at_ms), *rates)
         else:
             self._heads.forget(fast.key)

@@ -52,7 +52,9 @@ class Findings:
     def refusal(self) -> InvalidRequest:
         listed = [*self._listed, *self._unknown][:MOST_LISTED]
         if self._count == 1:
-            return InvalidRequest(listed, _sentence_of_one(listed[0]))
+            [only] = listed
+            where = "" if only.message == "Destination not allowed" else f"{only.field}: "
+            return InvalidRequest(listed, where + only.message)
         sentence = f"{self._count:,} fields are not valid: "
         sentence += ", ".join(detail.field for detail in listed[:10])
         if self._count > len(listed[:10]):
@@ -79,9 +81,3 @@ def shown(name: str) -> str:
     if len(name) <= _SHOWN_NAME_CHARACTERS:
         return name
     return name[:_SHOWN_NAME_CHARACTERS] + "…"
-
-
-def _sentence_of_one(detail: FieldError) -> str:
-    if detail.message == "Destination not allowed":
-        return detail.message
-    return f"{detail.field}: {detail.message}"

@@ -98,7 +98,10 @@ class Protocol(Http11):
         """Nearly all requests come whole in one piece: those are judged where their headers are
         complete, and nothing more is counted."""
         if self.rejection is not None:
-            self._linger(len(piece))
+            # Drops it, for a while: closing with unread bytes could cost the client its answer.
+            self._lingering_bytes += len(piece)
+            if self._lingering_bytes > _LINGER_BYTES:
+                self.flow.pause_reading()
             return
         self._piece_bytes = len(piece)
         self.parse(piece)
@@ -273,12 +276,6 @@ class Protocol(Http11):
         super().end(rejection)
         self._give_back()
         self._abort_soon()
-
-    def _linger(self, size: int) -> None:
-        """Drops input for a while: closing with unread bytes could cost the client its answer."""
-        self._lingering_bytes += size
-        if self._lingering_bytes > _LINGER_BYTES:
-            self.flow.pause_reading()
 
     def _abort_soon(self) -> None:
         if self._timer is not None:

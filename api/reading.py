@@ -114,25 +114,18 @@ def end(scope: Scope) -> None:
     noted = cast("dict[str, Any]", scope)
     if _MADE in noted:
         noted[BUDGET].give_back(noted.pop(_MADE))
-    if (connection := _connection_of(scope)) is not None:
+    if (connection := connection_of(scope)) is not None:
         connection.request_ended()
 
 
-def _connection_of(scope: Scope) -> Any:
+def connection_of(scope: Scope) -> Any:
     reference = cast("dict[str, Any]", scope).get(CONNECTION)
     return reference and reference()
 
 
-def remember_head(scope: Scope) -> None:
-    """To be called when a create was answered with 201."""
-    connection = _connection_of(scope)
-    if connection is not None:
-        connection.remember_head(scope)
-
-
 def forget_body(scope: Scope) -> None:
     """Drops the body of this request while its answer waits for its turn. Safe to repeat."""
-    if (connection := _connection_of(scope)) is not None:
+    if (connection := connection_of(scope)) is not None:
         connection.forget_body()
 
 

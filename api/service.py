@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import secrets
 import socket
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +18,6 @@ import structlog
 from litestar import Request
 from litestar.datastructures import MultiDict, State
 
-from api.refusals import Refusals
 from api.rules import Rules
 from metrics.families import Histogram
 from scheduler.errors import (
@@ -37,6 +38,9 @@ _log = structlog.get_logger()
 
 # How long a store may take to answer one that asks only whether it does.
 PATIENCE_S = 2.0
+# The pace at which keys are refused.
+PER_SECOND, AT_ONCE, MOST_WAITING = 100, 25, 5000
+LONGEST_WAIT_S, _TICK_S = 5.0, 0.02
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
@@ -102,6 +106,47 @@ class RequestMetrics:
 
     def refuse(self, reason: str, count: int = 1) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + count
+
+
+class Refusals:
+    """Gives each refusal its turn, so many a second, after a burst.
+
+    A single mistake is answered at once. A flood waits for its answers before it sends more, so it
+    slows down to a pace that costs others little: a request that waits here costs only memory.
+    """
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+        self._waiting = 0
+
+    async def turn(self) -> bool:
+        """Returns when a refusal may go out; False, at once, if too many wait for that already."""
+        wait_s = self._wait_s(time.monotonic())
+        if wait_s <= 0:
+            return True
+        if self._waiting >= MOST_WAITING:
+            return False
+        self._waiting += 1
+        try:
+            await asyncio.sleep(wait_s)
+        finally:
+            self._waiting -= 1
+        return True
+
+    def _wait_s(self, now_s: float) -> float:
+        """Each takes the next free moment of a queue (GCRA).
+
+        Where the queue is full, each waits for about as long as it is, spread at random. A few
+        leave the queue together: their next keys are then checked in one batch, which is cheaper.
+        """
+        next_s = max(self._next_s, now_s - AT_ONCE / PER_SECOND) + 1 / PER_SECOND
+        if next_s <= now_s:
+            self._next_s = next_s
+            return 0.0
+        if next_s - now_s > LONGEST_WAIT_S:
+            return LONGEST_WAIT_S * random.uniform(0.7, 1)  # noqa: S311  # no secret
+        self._next_s = next_s
+        return next_s - next_s % _TICK_S + _TICK_S - now_s
 
 
 class Service:

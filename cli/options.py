@@ -74,6 +74,8 @@ def command(
         ) -> None:
             flags = {"redis_url": redis_url, "data_dir": data_dir}
             flags |= {name: options.pop(name) for name in setting_flags}
+            import structlog
+
             from cli.log_setup import set_up_logging
 
             try:
@@ -82,7 +84,8 @@ def command(
                 quiet = options.pop("quiet_store", False)  # the parent has logged the findings
                 set_up_logging(settings.log_level, as_json=as_json, quiet_store=quiet)
                 if options.get("parent_fd") is None:  # whose parent has said it
-                    _tell_unknown_variables()
+                    for sentence in unknown_variables(os.environ):
+                        structlog.get_logger().warning(sentence)
                 function(Context(settings, as_json, runs_on), *args, **options)
             except PostdateError as error:
                 fail(str(error), as_json=as_json, logged=runs_on)
@@ -90,13 +93,6 @@ def command(
         return wrapped
 
     return decorate
-
-
-def _tell_unknown_variables() -> None:
-    import structlog
-
-    for sentence in unknown_variables(os.environ):
-        structlog.get_logger().warning(sentence)
 
 
 def locate_store(settings: Settings) -> Settings:

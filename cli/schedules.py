@@ -166,7 +166,6 @@ def _request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _argument(option: str) -> str:
-    """The client's name of an option."""
     return {"body": "json", "base64": "data"}.get(option, option)
 
 

@@ -150,7 +150,6 @@ def _children(context: Context, settings: Settings, port: Port) -> list[TiedChil
 
 
 def _announce(context: Context, account: Account | None, key: str, link: str, url: str) -> None:
-    """Everything before the ready line."""
     if account is not None and key:
         target = (
             f"{url}/dashboard/echo" if context.settings.allow_targets else "https://example.com"

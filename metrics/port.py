@@ -70,8 +70,6 @@ async def serving_metrics(
 
 
 class MetricsPort:
-    """Serves while `run` does."""
-
     def __init__(self, host: str, number: int, source: Source, pulse: LoopLag) -> None:
         self._at = host, number
         self._source = source
@@ -81,7 +79,7 @@ class MetricsPort:
         self._made: dict[str, tuple[float, asyncio.Task[bytes]]] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled. A taken port is logged once, and tried until it is free."""
+        """Serves until it is cancelled. A taken port is logged once, and tried until it is free."""
         try:
             with await self._listening() as listener:
                 while True:

@@ -1,24 +1,26 @@
 """The overview: the account's figures, past and coming schedules, and failures by what they have in
-common; live."""
+common; live. And its credits: the balance, spending, movements by day, and the bytes stored."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from litestar import get
 
 from api.dashboard.answer import Raw
-from api.dashboard.charts import FIRST, WINDOWS, stretch_of
+from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, Axis, Chart, Layer, stacked, stretch_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import Filter
 from api.dashboard.session import asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import picture_of
+from api.dashboard.zones import UTC
 from api.service import HttpRequest, service_of
 from scheduler.models import LogStatus
-from scheduler.rollups import DAY_MS
 from scheduler.store import Store
+from scheduler.store.accounts.accounts import Movements
 from scheduler.store.log.logs import LogQuery
 from scheduler.targets import split_url
 
@@ -27,10 +29,13 @@ _CHOICES = ("1h", "24h", "7d", "30d")
 _HEIGHT, _LOW_HEIGHT = 190, 130
 _PAGES, _PER_PAGE = 5, 100
 _MOST_GROUPS = 8
+_DAYS_DRAWN = 30
 
 # From where on a figure is a warning, and an alarm.
 FAILED_SHARES = (0.01, 0.05)
 LATENESS_MS = (100, 1000)
+# And of what may be stored.
+_STORED_SHARES = (0.8, 0.95)
 
 
 class Group(NamedTuple):
@@ -110,4 +115,47 @@ async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
     return groups[:_MOST_GROUPS]
 
 
-HANDLERS = [overview_page]
+@get("/credits")
+async def credits_page(request: HttpRequest) -> Raw:
+    viewer = await signed_in(request)
+    service = service_of(request)
+    days, used = await asyncio.gather(
+        service.store.accounts.movements(viewer.account_id),
+        service.store.accounts.stored_bytes(viewer.account_id),
+    )
+    now_ms = service.store.clock.now_ms()
+    most = service.settings.stored_bytes.get(viewer.account.plan)
+    percent = min(100 * used / most, 100) if most else 0
+    return page(
+        request,
+        "credits.html",
+        account=viewer.account,
+        days=days,
+        stored_bytes=used,
+        most_bytes=most,
+        percent=round(percent, 1),
+        stored_level=level(percent / 100, _STORED_SHARES),
+        spending=spending(days, now_ms),
+        drawn=drawn(days, now_ms),
+        kept_days=service.settings.log_retention_days,
+    )
+
+
+def spending(days: Sequence[Movements], now_ms: int) -> list[int]:
+    """Of today, this week and this month, less what came back; a day begins when it does in UTC,
+    a week on Monday."""
+    today_ms = now_ms // DAY_MS * DAY_MS
+    today = UTC.local(now_ms)
+    starts = (today_ms, today_ms - today.weekday() * DAY_MS, today_ms - (today.day - 1) * DAY_MS)
+    return [sum(d.spent - d.refunded for d in days if d.day_ms >= start) for start in starts]
+
+
+def drawn(days: Sequence[Movements], now_ms: int) -> Chart:
+    axis = Axis(now_ms // DAY_MS * DAY_MS - (_DAYS_DRAWN - 1) * DAY_MS, DAY_MS, _DAYS_DRAWN, UTC)
+    spent = {each.day_ms: each.spent for each in days}
+    values = [spent.get(axis.from_ms + i * DAY_MS, 0) for i in range(axis.columns)]
+    kinds = [Layer("completed", "spent", values)]
+    return stacked("spent", "Spent by day", _LOW_HEIGHT, axis, kinds, axis.from_ms - 1)
+
+
+HANDLERS = [overview_page, credits_page]

@@ -11,7 +11,7 @@ from litestar import Response, Router, get
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
 
-from api.dashboard import credits, holder, keys, overview, system
+from api.dashboard import holder, keys, overview, system
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import bulk, composer, entry, listing
@@ -22,7 +22,7 @@ from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, Stor
 
 _log = structlog.get_logger()
 
-_PAGES = (holder, overview, listing, composer, bulk, entry, keys, credits, system)
+_PAGES = (holder, overview, listing, composer, bulk, entry, keys, system)
 _TITLES = {
     400: "That is not valid",
     402: "No credits left",

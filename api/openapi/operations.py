@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from api import bodies
+from api.bulk import IDS_SCHEMA, filter_schema
 from api.field import Schema
 from api.fields import FIELDS, REQUIRED, SOON
 from api.limits import MAX_ITEMS
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
-from api.selection import IDS_SCHEMA, filter_schema
 from scheduler import durations
 from scheduler.models import Status
 

@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from api.refusals import AT_ONCE, Refusals
+from api.service import AT_ONCE, Refusals
 from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -88,8 +88,8 @@ async def test_keys_and_replicas_share_a_rate(settings: Settings, store: Store) 
 async def test_of_a_flood_without_end_all_wait_and_the_rest_is_turned_away_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("api.refusals.MOST_WAITING", MOST_WAITING)
-    monkeypatch.setattr("api.refusals.LONGEST_WAIT_S", 0.1)
+    monkeypatch.setattr("api.service.MOST_WAITING", MOST_WAITING)
+    monkeypatch.setattr("api.service.LONGEST_WAIT_S", 0.1)
     refusals = Refusals()
     waiting = [asyncio.create_task(refusals.turn()) for _ in range(AT_ONCE + MOST_WAITING + 100)]
     await asyncio.sleep(0)

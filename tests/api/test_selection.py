@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from api.bulk import parse_selection
 from api.masks import MASK
-from api.selection import parse_selection
 from scheduler.errors import InvalidRequest
 from scheduler.models import Status
 from scheduler.store.queries.listing import Selection

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from redis import Redis
 
-import cli.backup
+import cli.operators
 from cli.data_dir import DataDir
 from tests.servers import ValkeyProcess, in_days, postdate, postdate_json
 
@@ -30,8 +30,8 @@ def test_a_backup_is_its_owners_alone_and_made_while_no_file_is_rewritten(
             settings.append(redis.config_get("auto-aof-rewrite-percentage"))
         copied(data_dir, to)
 
-    copy, settings, copied = tmp_path / "a" / "copy", list[object](), cli.backup._copy
-    with patch("cli.backup._copy", noting):
+    copy, settings, copied = tmp_path / "a" / "copy", list[object](), cli.operators._copy
+    with patch("cli.operators._copy", noting):
         made = postdate_json("backup", str(copy), data_dir=server.directory)
     assert made["backup"] == str(copy)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o700

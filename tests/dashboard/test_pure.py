@@ -17,7 +17,7 @@ from api.dashboard.charts import (
     stacked,
     stretch_of,
 )
-from api.dashboard.credits import drawn, spending
+from api.dashboard.overview import drawn, spending
 from api.dashboard.requests.entry import Bar, waterfall
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.text import MOST_BYTES, curl_of, indented

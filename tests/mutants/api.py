@@ -44,7 +44,7 @@ API = r"""
 # of two API keys the first counts
 - if len(keys) > 1:
 + if False:
-@ cli/backup.py tests/cli/test_backup.py
+@ cli/operators.py tests/cli/test_backup.py
 # what is not due yet is ended after a restore
 - if not since_ms <= until_ms <= now_ms:
 + if not since_ms <= until_ms:
@@ -103,7 +103,7 @@ API = r"""
 # a fork sends what the buffer of its parent holds
 - if self._pid != os.getpid():
 + if False:
-@ clients/python/postdate/per_process.py tests/client/test_forks.py -k connections
+@ clients/python/postdate/modes.py tests/client/test_forks.py -k connections
 # a fork has the pool of its parent
 - made = self._made.get(pid)
 -         if

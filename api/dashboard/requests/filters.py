@@ -77,19 +77,17 @@ class Filter(NamedTuple):
         ends = self.to_ms is not None and self.to_ms <= now_ms
         return begins and not ends and not (self.status or self.cursor or self.answer)
 
-    def descends(self, now_ms: int) -> bool:
-        """The latest first; of coming schedules, the soonest."""
-        coming = self.from_ms is not None and self.from_ms > now_ms
-        return not coming and self.status is not LogStatus.SCHEDULED
-
     def query(self, now_ms: int) -> LogQuery:
-        """The page that the address asks for. One that is read backwards is upside down."""
+        """The page that the address asks for: the latest first, of coming schedules the soonest.
+        One that is read backwards is upside down."""
+        coming = self.from_ms is not None and self.from_ms > now_ms
+        descends = not coming and self.status is not LogStatus.SCHEDULED
         return LogQuery(
             status=self.status,
             from_ms=self.from_ms,
             to_ms=self.to_ms,
             limit=PER_PAGE,
-            descending=self.descends(now_ms) != self.back,
+            descending=descends != self.back,
             cursor=self.cursor,
             url_part=self.q,
             answer=self.answer,

@@ -19,7 +19,7 @@ from scheduler.errors import InvalidRequest, TooManyScans
 from scheduler.ids import is_schedule_id
 from scheduler.models import LogEntry, LogStatus
 from scheduler.store import Store
-from scheduler.store.log.logs import LogPage, LogQuery
+from scheduler.store.log.logs import LogQuery
 
 _HEIGHT = 120
 _COUNTS_GOOD_FOR_S = 4.0
@@ -206,16 +206,11 @@ async def searched(store: Store, account_id: str, query: LogQuery) -> Rows:
         except TooManyScans as refusal:
             here = found.next or query.beginning
             return found._replace(next=here, unfinished=True, wait_ms=refusal.wait_ms)
-        found = _with(found, part, query.limit)
-        if not found.unfinished or loop.time() >= until_s:
+        entries, before = found.entries + part.entries, found.before or part.first_cursor
+        unfinished = len(entries) < query.limit and part.next_cursor is not None
+        found = Rows(entries, part.next_cursor, before, unfinished, part.reached_ms)
+        if not unfinished or loop.time() >= until_s:
             return found
-
-
-def _with(found: Rows, part: LogPage, limit: int) -> Rows:
-    entries = found.entries + part.entries
-    unfinished = len(entries) < limit and part.next_cursor is not None
-    before = found.before or part.first_cursor
-    return Rows(entries, part.next_cursor, before, unfinished, part.reached_ms)
 
 
 HANDLERS = [requests_page, closed_panel, more]

@@ -14,8 +14,8 @@ from typing import Any, Self, Unpack
 from postdate.calls import as_json
 from postdate.client import AsyncPostdate
 from postdate.errors import PostdateError, strange_answer
+from postdate.modes import PerProcess
 from postdate.new import NewSchedule, ScheduleOptions
-from postdate.per_process import PerProcess
 from postdate.results import Created
 
 _BATCH_ITEMS = 1000
@@ -177,7 +177,6 @@ class Batcher:
             self._changed.set()
 
     async def aclose(self) -> None:
-        """Sends what waits without lingering, and returns when all of it has been answered."""
         self._closing = True
         self._send_what_is_due(late_too=True)
         try:
@@ -244,7 +243,8 @@ class Batcher:
             contents = [item.content for item in batch]
             results = await self._client.schedule_batch(contents)
         except PostdateError as error:
-            if _may_be_halved(batch, error):
+            # Refused as a whole, for its size or for one item: nothing was stored.
+            if len(batch) > 1 and error.status_code in _NOTHING_STORED and not error.maybe_done:
                 middle = len(batch) // 2
                 await self._settle(batch[:middle])
                 await self._settle(batch[middle:])
@@ -279,11 +279,6 @@ def _answer(batch: Sequence[Item], results: Iterable[Created | Exception]) -> No
             item.result.set_result(result)
         else:
             item.result.set_exception(result)
-
-
-def _may_be_halved(batch: Sequence[Item], error: PostdateError) -> bool:
-    """The batch was refused as a whole, for its size or for one item, and nothing was stored."""
-    return len(batch) > 1 and error.status_code in _NOTHING_STORED and not error.maybe_done
 
 
 def _own(error: PostdateError) -> PostdateError:

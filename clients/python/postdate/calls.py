@@ -263,11 +263,10 @@ class _Patience:
         self._asked_s: float | None = None
 
     def asks(self) -> None:
-        """An attempt asks for a connection."""
         self._asked_s = monotonic()
 
     def begins(self) -> None:
-        """It has one; further calls change nothing."""
+        """The attempt has a connection; further calls change nothing."""
         if self._asked_s is not None:
             self._deadline_s += monotonic() - self._asked_s
             self._asked_s = None

@@ -9,9 +9,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from postdate.modes import Awaiting, Blocking, HttpPool
+from postdate.modes import Awaiting, Blocking, Given, HttpPool, PerProcess
 from postdate.operations import Operations
-from postdate.per_process import Given, PerProcess
 
 RETRY_FOR_S = 30.0
 TIMEOUT_S = 10.0

@@ -1,4 +1,4 @@
-"""Blocking or awaiting: the difference between the two clients.
+"""Blocking or awaiting: the difference between the two clients. And what forks do not share.
 
 Every operation is one `async def`. In the blocking client it awaits only what does its I/O at once
 and never suspends, so a single step runs it to its end.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import threading
 import time
 from collections.abc import (
@@ -32,8 +33,6 @@ from typing import (
 
 import httpx
 
-from postdate.per_process import Given, PerProcess
-
 if TYPE_CHECKING:
     from postdate.transport import Transport
 
@@ -42,6 +41,66 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _CONNECTIONS = 100  # httpx's own limit
+
+
+class PerProcess(Generic[T]):
+    """Makes a T now, and another at its first use in each forked process; threads may share it.
+    `abandon` gets what a fork inherited, and must not touch the parent's connections. `closed` is
+    the sentence of the error after `close`."""
+
+    def __init__(
+        self, make: Callable[[], T], closed: str, abandon: Callable[[T], None] | None = None
+    ) -> None:
+        self._make, self._abandon = make, abandon
+        self._closed = closed
+        self._is_closed = False
+        # No lock: the thread that holds one is gone in a fork. Each step below is atomic.
+        self._made = {os.getpid(): make()}
+
+    def get(self) -> T:
+        """This process's. Raises RuntimeError after `close`, in this process or an ancestor."""
+        if self._is_closed:
+            raise RuntimeError(self._closed)
+        pid = os.getpid()
+        made = self._made.get(pid)
+        if made is None:
+            made = self._made.setdefault(pid, self._make())
+            self._drop_inherited(pid)
+        return made
+
+    def close(self) -> T | None:
+        """This process's, if it has one, for the caller to close."""
+        self._is_closed = True
+        return self._made.get(os.getpid())
+
+    def _drop_inherited(self, pid: int) -> None:
+        for other in [each for each in list(self._made) if each != pid]:
+            inherited = self._made.pop(other, None)
+            if inherited is not None and self._abandon is not None:
+                self._abandon(inherited)
+
+
+class Given(Generic[T]):
+    """The caller's own; no other can be made in a fork."""
+
+    def __init__(self, given: T) -> None:
+        self._given = given
+        self._pid: int | None = None
+
+    def get(self) -> T:
+        """Raises RuntimeError in a fork if it was used before: connections are the parent's."""
+        pid = os.getpid()
+        if self._pid is None:
+            self._pid = pid
+        if self._pid != pid:
+            raise RuntimeError(
+                "The httpx client given as `http` was used before a fork. Make a client with a new"
+                " one in the child process."
+            )
+        return self._given
+
+    def close(self) -> None:
+        """Nothing: it stays open."""
 
 
 class HttpPool:
