@@ -39,6 +39,7 @@ _RATES = (500, 2_000)
 _LOGGED = 10_000
 _MACHINE = "{cores} cores of {processor}, {system}, {store} with {malloc}, Python {python}"
 _CHANGE = 0.1
+_LEAST_ROUNDS = 3
 
 Line = dict[str, Any]
 """`commit`, `committed`, `machine`, `load`, `rounds`; `figures`: median, least and most of each;
@@ -135,14 +136,20 @@ def before(lines: Sequence[Line], new: Line) -> Line | None:
 
 
 def verdict(name: str, now: Sequence[float], before: Sequence[float] | None) -> str:
-    """What a figure (median, least, most) says beside the one before."""
-    for when, (_, least, most) in (("", now), *((("before: ", before),) if before else ())):
-        if are_noise((least, most)):
-            return f"{when}noise, {short(least)} to {short(most)}"
-    if not before or abs(now[0] - before[0]) <= _CHANGE * before[0]:
-        return ""
-    more_is_better = name.endswith("_per_second")
-    return "better" if (now[0] > before[0]) == more_is_better else "WORSE"
+    """What a figure (median, least, most) says beside the one before. Among noise it is a change
+    only if the ranges do not touch."""
+    ranges = {"": now, **({"before: ": before} if before else {})}
+    said = [
+        f"{when}noise, {short(least)} to {short(most)}"
+        for when, (_, least, most) in ranges.items()
+        if are_noise((least, most))
+    ]
+    if before and abs(now[0] - before[0]) > _CHANGE * before[0]:
+        apart = now[1] > before[2] or now[2] < before[1]
+        more_is_better = name.endswith("_per_second")
+        if apart or not said:
+            said.insert(0, "better" if (now[0] > before[0]) == more_is_better else "WORSE")
+    return "; ".join(said)
 
 
 def table(now: Line, before: Line | None) -> str:
@@ -184,9 +191,12 @@ def main() -> None:
     if chosen.draw:
         draw(load())
         return
+    rounds = chosen.rounds or (3 if chosen.quick else 5)
+    if rounds < _LEAST_ROUNDS:
+        options.error(f"--rounds is to be {_LEAST_ROUNDS} at least: fewer do not show noise.")
     began_s, commit, lines = time.monotonic(), checked_out(), load()
     systems = prepared(["postdate"] if chosen.quick else ["postdate", "bullmq"])
-    new = run(systems, chosen.rounds or (3 if chosen.quick else 5))
+    new = run(systems, rounds)
     if commit and commit == checked_out():  # nothing was edited meanwhile
         new = {"commit": commit.name, "committed": commit.at, **new}
         lines = recorded(lines, new)

@@ -31,6 +31,7 @@ def test_a_loss_is_told_from_noise() -> None:
     assert trend.verdict("burst_per_second", slow, fast) == "WORSE"
     assert trend.verdict("burst_worker_us", slow, fast) == "better"
     assert trend.verdict("burst_worker_us", fast, [95.0, 90.0, 99.0]) == ""
-    assert trend.verdict("burst_per_second", noise, fast) == "noise, 50 to 90"
+    assert trend.verdict("burst_per_second", noise, fast) == "WORSE; noise, 50 to 90"
+    assert trend.verdict("burst_per_second", [70.0, 50.0, 99.5], fast) == "noise, 50 to 99.5"
     assert trend.verdict("burst_per_second", slow, noise) == "before: noise, 50 to 90"
     assert trend.verdict("burst_per_second", slow, None) == ""
