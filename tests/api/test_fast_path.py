@@ -185,6 +185,7 @@ async def test_refusals_of_the_store_get_the_usual_answer(
     finally:
         gc.enable()
     assert (usual.status, usual) == (status, fast)
+    assert await two.api.credits() == (0 if act is spend else CREDITS - 1)
     assert not left  # it would be for the collector
 
 
