@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from typing import Any, NamedTuple
 
@@ -48,13 +49,14 @@ class Kind(NamedTuple):
 async def targets(kinds: list[Kind], stack: contextlib.AsyncExitStack) -> dict[str, int]:
     """Starts a target for each kind, and returns its port; one without a script refuses."""
     ports = {}
-    for kind in sorted(kinds, key=lambda kind: kind.script is None):  # or they got such a port
+    for kind in kinds:
         here = "127.0.0.1" if kind.host == _FIRST_REFUSES else "0.0.0.0"
-        playing_it = playing(_cut_off(kind.script or silent), tls=kind.tls, host=here)
-        if kind.script is None:
-            async with playing_it as gone:
-                ports[kind.name] = gone.port
+        if kind.script is None:  # its port is taken, and without a listener
+            taken = stack.enter_context(socket.socket())
+            taken.bind((here, 0))
+            ports[kind.name] = taken.getsockname()[1]
         else:
+            playing_it = playing(_cut_off(kind.script), tls=kind.tls, host=here)
             ports[kind.name] = (await stack.enter_async_context(playing_it)).port
     return ports
 
