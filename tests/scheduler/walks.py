@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from scheduler import ids
 from scheduler.models import Invocation
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
+from scheduler.store.lifecycle.claim import UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.overview import ChartRange
@@ -29,6 +31,7 @@ from worker.acks import Acks
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.signatures import Signatures
+from worker.unreadable import Unreadables
 
 _PIECE = 4
 _EDGES = (_PIECE, _PIECE + 1, 2 * _PIECE)
@@ -203,6 +206,17 @@ async def acked(scene: Scene, count: int) -> Found:
     return ids_of(each.invocation for each in store.claims.acked), ids_of(held)
 
 
+async def put_off(scene: Scene, count: int) -> Found:
+    store, holdings, held = held_by_a_worker(count)
+    presence: Any = SimpleNamespace(yields=False)
+    leases = Leases(store.as_store, holdings, TOUCH, LEASE_MS)
+    shelf = Unreadables(store.as_store, leases, TOUCH, presence)
+    shelf.put([UnreadClaim(each, "damaged", "") for each in held])
+    await shelf.settle()
+    assert len(holdings) == 0
+    return ids_of(store.claims.released), ids_of(held)
+
+
 _CHECK = "scheduler.store.operators.check."
 _ACCOUNTS = "scheduler.store.operators.damage._SCAN_COUNT"
 _RESTORE = "scheduler.store.operators.restore."
@@ -238,4 +252,5 @@ WALKS = (
     Walk(signed, ("worker.signatures._MOST_AT_ONCE",)),
     Walk(extended, ("worker.leases._MOST_AT_ONCE",)),
     Walk(acked, ("worker.acks._MOST_AT_ONCE",)),
+    Walk(put_off, ("worker.leases._MOST_AT_ONCE",)),
 )

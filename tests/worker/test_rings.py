@@ -119,7 +119,7 @@ async def test_no_outcome_leaves_anything_to_the_garbage_collector(
     assert {name: count for name, count in found.uncollected.items() if count >= _FEW} == {}
     assert found.mapped > 50  # though buffers of TLS connections have been freed
     for kind in every if EACH > _FEW else ():
-        await watched.fire(kind, EACH // 10)  # fires in flight have their memory by then
+        await watched.fire(kind, min(EACH, _PAGE))  # fires in flight have their memory by then
         before_mb = watched.worker.memory_bytes() / 1e6
         await watched.fire(kind, EACH)
         grown_mb = watched.worker.memory_bytes() / 1e6 - before_mb
