@@ -28,6 +28,10 @@ class ChaosTarget(Receiver):
         super().__init__()
         self._file = arrivals.open("ab", buffering=0)
 
+    def stop(self) -> None:
+        super().stop()
+        self._file.close()
+
     def _record(self, received: Received) -> Answer:
         self._file.write(msgspec.json.encode(arrival_of(received)) + b"\n")
         path = urlsplit(received.path).path
