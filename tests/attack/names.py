@@ -11,6 +11,8 @@ import struct
 import threading
 from typing import Any, Self
 
+from tests.waiting import free_port
+
 A = 1
 _TRUNCATED = 0x0200
 _TTL_S = 60
@@ -105,8 +107,9 @@ class NameServer:
         return self
 
     async def _serve(self) -> None:
+        # A port that no connection has: a test listens there, too.
         self._by_udp, _ = await self._loop.create_datagram_endpoint(
-            _Answering, local_addr=("127.0.0.1", 0)
+            _Answering, local_addr=("127.0.0.1", free_port())
         )
         # Hundreds ask at a time: a lost packet is asked again, and late.
         opened = self._by_udp.get_extra_info("socket")
