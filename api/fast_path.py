@@ -2,7 +2,7 @@
 sends the same head each time, but for the length.
 
 A head that led to a 201 is remembered. A request with it is judged by its body and API key alone,
-and goes to the store at once. Whatever is refused there goes the usual way, which answers it.
+and goes to the store at once. A refused request goes the usual way, which answers it.
 """
 
 from __future__ import annotations
@@ -181,13 +181,13 @@ class FastPath(Protocol):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
+        noted: Any = self.scope
         if self._head is not None:
-            noted: Any = self.scope
             noted[HEAD], self._head = self._head, None
-            if self._refusal is not None:
-                (noted[REFUSAL], rates), self._refusal = self._refusal, None
-                for rate in rates:
-                    note_rate(noted, rate)
+        if self._refusal is not None:
+            (noted[REFUSAL], rates), self._refusal = self._refusal, None
+            for rate in rates:
+                note_rate(noted, rate)
 
     def remember_head(self, scope: Scope) -> None:
         """To be called when a request has led to a 201."""

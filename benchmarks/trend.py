@@ -186,7 +186,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description="Measures and records a commit.")
     options.add_argument("--quick", action="store_true", help="three rounds, without BullMQ")
     options.add_argument("--rounds", type=int)
-    options.add_argument("--draw", action="store_true", help="only draw what is recorded")
+    options.add_argument("--draw", action="store_true", help="only draw the recorded figures")
     chosen = options.parse_args()
     if chosen.draw:
         draw(load())

@@ -1,4 +1,4 @@
-"""Child processes and their parent: started again, killed if need be, told which port is theirs."""
+"""Child processes and their parent: restarts, kills, and the port that a child gets."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ STORE = r"""
 - if there[keys[group.keys + 1]] then
 + if false then
 # an inactive API key stores
-- elseif not holder.active then
+- elseif not (holder.active and account.plan) then
 + elseif false then
 # the use of an API key by a create is not noted
 - if holder.is_used and holder.stale then

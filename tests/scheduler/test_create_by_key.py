@@ -55,6 +55,9 @@ class Holder:
     async def damage(self) -> None:
         await self.scene.redis.hset(keys.account(self.account_id) + keys.ACCOUNT, "credits", "x")
 
+    async def lose_the_plan(self) -> None:
+        await self.scene.redis.hdel(keys.account(self.account_id) + keys.ACCOUNT, "plan")
+
     async def lose_the_key(self) -> None:
         await self.scene.redis.delete(self.stored)
 
@@ -77,7 +80,8 @@ async def test_it_is_stored_paid_for_and_counted_as_a_request(holder: Holder) ->
 
 
 @pytest.mark.parametrize(
-    "refusal", [Holder.deactivate, Holder.suspend, Holder.damage, Holder.lose_the_key]
+    "refusal",
+    [Holder.deactivate, Holder.suspend, Holder.damage, Holder.lose_the_key, Holder.lose_the_plan],
 )
 async def test_a_refused_key_stores_nothing_and_is_not_counted(
     valkey_scene: Scene, refusal: Callable[[Holder], Awaitable[None]]

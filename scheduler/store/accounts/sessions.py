@@ -203,7 +203,7 @@ class Users:
         """Counts an attempt to sign in before it is made; seconds until one may be (0: now)."""
         who, where = _email(email), _address(address)
         both = f"{who} {where}"
-        # By network address first: who has used that up makes no more counters.
+        # By network address first: an address without attempts left makes no more counters.
         for whose, most in (
             (where, ATTEMPTS_PER_ADDRESS),
             (both, ATTEMPTS_PER_BOTH),

@@ -33,7 +33,7 @@ local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], no
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
 local keys, there = {}, {} -- keys of all schedules, and which of these are stored
-local holders = {} -- SHA-256 of an API key -> what is stored of it
+local holders = {} -- SHA-256 of an API key -> its holder
 local quotas, rates, first = {}, {}, 5 + 3 * ARGV[4]
 for i = 5, first - 1, 3 do
   quotas[ARGV[i]], rates[ARGV[i]] = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
@@ -45,7 +45,7 @@ local function read(account)
     'settled', 'suspended')
   account.left, account.spent = number(stored[1] or -1), number(stored[2])
   account.quota, account.rate = quotas[stored[3]] or math.huge, rates[stored[3]]
-  account.suspended = stored[6]
+  account.suspended, account.plan = stored[6], stored[3]
   account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
 end
 
@@ -60,7 +60,7 @@ local function account_of(name)
   return account
 end
 
--- Who holds an API key; nobody if it is unknown.
+-- The holder of an API key; an unknown key has an account that does not exist.
 local function holder_of(sha256)
   local holder = holders[sha256]
   if not holder then
@@ -231,7 +231,7 @@ local function refused(group, account)
   if there[keys[group.keys + 1]] then
     group.standing = rate and standing(account.paid_until, rate, 0)
     return nil
-  elseif not holder.active then
+  elseif not (holder.active and account.plan) then
     return V.UNKNOWN
   elseif account.suspended then
     return V.SUSPENDED

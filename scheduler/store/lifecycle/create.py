@@ -38,7 +38,7 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
-# What is asked for together, as the script takes it, and its weight.
+# The script's arguments for the schedules of one call, and their weight.
 _Group = tuple[list[Argument], int]
 # Most that one script stores, by that weight: about 3 ms of the server.
 _MOST_AT_ONCE = 500
