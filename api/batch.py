@@ -14,14 +14,15 @@ from api.bodies import AcceptedBody, BatchBody, RefusedBody
 from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
 from api.json_text import List, Object, Part
 from api.limits import MAX_ITEMS
-from api.payload import parse_request
+from api.payload import parse_request, trigger_at_of
 from api.reading import REPLAYED, idempotency, read_body, traced
 from api.rules import Rules
 from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
-from scheduler.ids import invocation_id
+from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import Idempotency, Request
 from scheduler.store.lifecycle.create import CreateResult, Schedules
+from scheduler.times import format_iso8601
 
 # So much is judged at a time; then other requests have their turn.
 _AT_ONCE_BYTES = 64 * 1024
@@ -51,6 +52,7 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
     items = parse_batch(data)
     del data
     refusals: list[RefusedBody | None] = []
+    due_ms: list[int] = []
     if created is None:
         judged = await _judged(enumerate(items), service.rules, now_ms)
         refusals = [each if isinstance(each, RefusedBody) else None for each in judged]
@@ -60,15 +62,17 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
         requests = [
             traced(each, service.settings, scope) for each in judged if isinstance(each, Request)
         ]
+        due_ms = [each.trigger_at_ms for each in requests]
         if once is None:
             items.clear()  # never looked at again, and all that came
         created = await _created(schedules, call.account_id, requests, once, now_ms)
     if created.repeated:
         # By another call, perhaps while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
+        due_ms = await _due_before(items, refusals, created.schedule_ids)
     else:
         _count(service.tally, refusals, created)
-    body = BatchBody(list(_answers(refusals, created.schedule_ids)))
+    body = BatchBody(list(_answers(refusals, created.schedule_ids, due_ms)))
     return JsonResponse(200, body, REPLAYED if created.repeated else None)
 
 
@@ -142,6 +146,23 @@ async def _refused_before(
     return refusals
 
 
+async def _due_before(
+    items: Sequence[Part], refusals: Sequence[RefusedBody | None], schedule_ids: Sequence[str]
+) -> list[int]:
+    """When each of the stored items is due; a `delay` counts from its first create."""
+    accepted = (item for item, refusal in zip(items, refusals, strict=True) if refusal is None)
+    due_ms: list[int] = []
+    looked_at_bytes = 0
+    for item, schedule_id in zip(accepted, schedule_ids, strict=False):
+        text = bytes(item)
+        due_ms.append(trigger_at_of(text, created_at_ms(schedule_id)))
+        looked_at_bytes += len(text)
+        if looked_at_bytes >= _AT_ONCE_BYTES:
+            looked_at_bytes = 0
+            await asyncio.sleep(0)
+    return due_ms
+
+
 async def _created(
     schedules: Schedules,
     account_id: str,
@@ -161,15 +182,18 @@ async def _created(
 
 
 def _answers(
-    refusals: Sequence[RefusedBody | None], schedule_ids: Sequence[str]
+    refusals: Sequence[RefusedBody | None], schedule_ids: Sequence[str], due_ms: Sequence[int]
 ) -> Iterator[AcceptedBody | RefusedBody]:
-    """The ids go to the accepted items in order; those that they do not reach are unpaid."""
-    ids = iter(schedule_ids)
+    """The ids, and when each is due, go to the accepted items in order; those that they do not
+    reach are unpaid."""
+    stored = zip(schedule_ids, due_ms, strict=False)
     for refusal in refusals:
         if refusal is not None:
             yield refusal
-        elif (schedule_id := next(ids, None)) is not None:
-            yield AcceptedBody(schedule_id, invocation_id(schedule_id))
+        elif (each := next(stored, None)) is not None:
+            schedule_id, trigger_at_ms = each
+            trigger_at = format_iso8601(trigger_at_ms)
+            yield AcceptedBody(schedule_id, invocation_id(schedule_id), trigger_at)
         else:
             yield _UNPAID
 

@@ -54,6 +54,7 @@ class AcceptedBody(Body, frozen=True):
 
     schedule_id: ScheduleId
     invocation_id: InvocationId
+    trigger_at: Moment
 
 
 class CreatedBody(AcceptedBody, frozen=True):

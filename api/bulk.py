@@ -37,6 +37,7 @@ from scheduler.store.lifecycle.replays import Replay
 from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict, refusal
 from scheduler.targets import MAX_URL_CHARACTERS
+from scheduler.times import format_iso8601
 
 A = TypeVar("A")
 
@@ -231,14 +232,15 @@ async def replay_schedules(request: HttpRequest) -> JsonResponse:
         done.each, attrgetter("original"), lambda each: Replay(each, Verdict.UNKNOWN)
     )
     next_cursor = asked.walk.given_out(done.next_cursor)
-    body = ReplaysBody(list(map(_replayed, each)), next_cursor)
+    trigger_at = format_iso8601(done.trigger_at_ms)  # the same of all
+    body = ReplaysBody([_replayed(one, trigger_at) for one in each], next_cursor)
     return JsonResponse(200, body, REPLAYED if done.repeated else None)
 
 
-def _replayed(replay: Replay) -> ReplayedBody | UnreplayedBody:
+def _replayed(replay: Replay, trigger_at: str) -> ReplayedBody | UnreplayedBody:
     if replay.schedule_id is not None:
         new = replay.schedule_id
-        return ReplayedBody(new, invocation_id(new), replay.original)
+        return ReplayedBody(new, invocation_id(new), trigger_at, replay.original)
     error = refusal(replay.original, replay.verdict)
     return UnreplayedBody(status_of(error), str(error), [], replay.original)
 

@@ -12,7 +12,7 @@ from api.findings import Findings
 from api.headers import header_field
 from api.json_text import Object, Part
 from api.masks import is_secret
-from api.rules import Rules, timestamp
+from api.rules import Rules, duration, timestamp
 from scheduler.errors import InvalidRequest
 from scheduler.models import Request, Schedule
 from scheduler.targets import Origin, parse_target
@@ -91,10 +91,13 @@ def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool =
     return Change(values)
 
 
-def trigger_at_of(data: bytes) -> int | None:
-    """The triggerAt (ms) of a body that is or was valid; None if it has a delay."""
-    text = bytes(_PAYLOAD.members(data, Findings()).get("triggerAt", _NULL))
-    return None if text == _NULL else timestamp(msgspec.json.decode(text))
+def trigger_at_of(data: bytes, created_at_ms: int) -> int:
+    """When a schedule is due (ms) that was created of this body, which is or was valid."""
+    given = _PAYLOAD.members(data, Findings())
+    text = bytes(given.get("triggerAt", _NULL))
+    if text != _NULL:
+        return timestamp(msgspec.json.decode(text))
+    return created_at_ms + duration(msgspec.json.decode(bytes(given["delay"])))
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-import msgspec
 from litestar import delete, get, patch, post
 from litestar.params import FromPath
 from litestar.types import Receive, Scope
@@ -18,14 +17,12 @@ from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
 from api.service import HttpRequest, Service, service_of
 from scheduler.errors import InvalidRequest
-from scheduler.ids import invocation_id
-from scheduler.models import Idempotency, KnownKey, Rate, Request, Status
+from scheduler.ids import created_at_ms, invocation_id
+from scheduler.models import KnownKey, Rate, Status
 from scheduler.store.lifecycle.create import CreateResult
 from scheduler.store.lifecycle.replays import Replays
 from scheduler.store.queries.listing import Selection
 from scheduler.times import format_iso8601
-
-_MOMENT_BYTES = 8
 
 
 @post("/schedule", operation_id="createSchedule", summary="Schedule a request")
@@ -54,11 +51,12 @@ async def create(service: Service, scope: Scope, receive: Receive) -> JsonRespon
         # Before it is judged: a field that was valid then may be too old by now.
         before = await store.schedules.created_before(account_id, once)
         if before is not None:
-            return created_answer(before, trigger_at_of(data))
+            return _repeated_answer(before, data)
     now_ms = store.clock.now_ms()
     wanted = traced(parse_request(data, service.rules, now_ms), service.settings, scope)
-    once = _with_time(once, data, wanted)
     created = await store.schedules.create_all(account_id, [wanted], once, now_ms)
+    if created.repeated:
+        return _repeated_answer(created, data)
     return created_answer(created, wanted.trigger_at_ms)
 
 
@@ -79,28 +77,26 @@ async def _create_at_once(
             store.api_keys.forget(key)  # the next body is read only if the rate allows
         count(scope, rate)
 
-    once = _with_time(once, data, wanted)
     created = await store.schedules.create_by_key(key, wanted, once, now_ms, on_rate)
     if created is None:
         store.api_keys.forget(key)
         return None
+    if created.repeated:
+        return _repeated_answer(created, data)
     return created_answer(created, wanted.trigger_at_ms)
 
 
-def _with_time(once: Idempotency | None, data: bytes, wanted: Request) -> Idempotency | None:
-    """Where the body has no time, a repeat gets the same one."""
-    if once is None or trigger_at_of(data) is not None:
-        return once
-    return msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
-
-
-def created_answer(created: CreateResult, trigger_at_ms: int | None) -> JsonResponse:
-    """The note has the time where the body (`trigger_at_ms`) has none."""
+def _repeated_answer(created: CreateResult, data: bytes) -> JsonResponse:
+    """A `delay` in the body counts from the first create, whose moment the id has."""
     [schedule_id] = created.schedule_ids
-    if created.note or trigger_at_ms is None:
-        trigger_at_ms = int.from_bytes(created.note)
-    message = f"Scheduled for {format_iso8601(trigger_at_ms)}"
-    body = CreatedBody(schedule_id, invocation_id(schedule_id), message)
+    return created_answer(created, trigger_at_of(data, created_at_ms(schedule_id)))
+
+
+def created_answer(created: CreateResult, trigger_at_ms: int) -> JsonResponse:
+    [schedule_id] = created.schedule_ids
+    trigger_at = format_iso8601(trigger_at_ms)
+    message = f"Scheduled for {trigger_at}"
+    body = CreatedBody(schedule_id, invocation_id(schedule_id), trigger_at, message)
     return JsonResponse(201, body, REPLAYED if created.repeated else None)
 
 
@@ -195,10 +191,12 @@ async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
 def _replayed(done: Replays) -> JsonResponse:
     [replay] = done.each
     assert replay.schedule_id is not None
+    trigger_at = format_iso8601(done.trigger_at_ms)
     body = ReplayBody(
         replay.schedule_id,
         invocation_id(replay.schedule_id),
-        f"Scheduled for {format_iso8601(done.trigger_at_ms)}",
+        trigger_at,
+        f"Scheduled for {trigger_at}",
         replay.original,
     )
     return JsonResponse(201, body, REPLAYED if done.repeated else None)

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from cli.remote import Remote, error_json, remote_command, sentence_of, with_hint
+from cli.remote import Remote, error_json, remote_command, sentence_of, when, with_hint
 from scheduler.texts import visible
 
 if TYPE_CHECKING:
@@ -51,8 +51,13 @@ class Report:
     def created(self, line: BatchLine, created: Created) -> None:
         self.stored += 1
         if self._remote.as_json:
-            answer = {"scheduleId": created.schedule_id, "invocationId": created.invocation_id}
-            click.echo(json.dumps({"line": line.number, **answer}))
+            answer = {
+                "line": line.number,
+                "scheduleId": created.schedule_id,
+                "invocationId": created.invocation_id,
+                "triggerAt": when(created.trigger_at),
+            }
+            click.echo(json.dumps(answer))
 
     def refuse(self, line: BatchLine, error: PostdateError | None) -> None:
         """With the API's error or the line's fault. Without credits only the first is printed."""

@@ -13,6 +13,7 @@ from api.limits import MAX_ITEMS
 from scheduler.ids import is_schedule_id
 from scheduler.models import Plan
 from scheduler.settings import Settings
+from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, payload
 from tests.apps import app_of
 
@@ -28,14 +29,19 @@ def ids_of(answer: httpx.Response) -> list[str]:
 
 
 async def test_every_item_is_stored_with_one_debit_and_answered_in_order(api: Api) -> None:
-    answer = await batch(api, [payload(targetUrl=f"{URL}/{n}") for n in range(5)])
+    when: list[dict[str, Any]] = [{}] * 4 + [{"triggerAt": None, "delay": "1h"}]
+    answer = await batch(api, [payload(targetUrl=f"{URL}/{n}", **when[n]) for n in range(5)])
     assert answer.status_code == 200
     items = answer.json()["schedules"]
     for n, item in enumerate(items):
-        assert set(item) == {"scheduleId", "invocationId"}
+        assert set(item) == {"scheduleId", "invocationId", "triggerAt"}
         assert is_schedule_id(item["scheduleId"])
         assert item["invocationId"] == "inv_" + item["scheduleId"].removeprefix("sch_")
-        assert (await api.stored(item["scheduleId"])).url == f"{URL}/{n}"
+        stored = await api.stored(item["scheduleId"])
+        assert (stored.url, format_iso8601(stored.trigger_at_ms)) == (
+            f"{URL}/{n}",
+            item["triggerAt"],
+        )
     assert len(items) == 5
     await api.holds(credits=CREDITS - 5, waiting=set(ids_of(answer)))
 

@@ -33,6 +33,7 @@ async def test_it_is_due_so_long_after_its_creation(api: Api, delay: str, ms: in
     schedule_id = answer.json()["scheduleId"]
     assert await ahead_ms(api, schedule_id) == ms
     due = format_iso8601((await api.stored(schedule_id)).trigger_at_ms)
+    assert answer.json()["triggerAt"] == due
     assert answer.json()["message"] == f"Scheduled for {due}"
 
 

@@ -59,6 +59,7 @@ def at_the_bounds(clock: SlowClock) -> list[dict[str, Any]]:
         for bound_ms in bounds_ms
     ]
     items += [{}, payload(color="red"), payload(targetMethod="FLY"), payload()]
+    items += [payload(triggerAt=None, delay="1h")]
     random.Random(4).shuffle(items)
     return [
         {**item, "targetUrl": f"{URL}/{place}"} if "targetUrl" in item else item
@@ -92,10 +93,12 @@ def assert_replayed(again: httpx.Response, first: httpx.Response) -> None:
 
 
 async def assert_sound(api: Api, answer: httpx.Response) -> None:
-    """Each id is that of the item in whose place it stands, and no other was stored or paid."""
+    """Each id and time is of the item in whose place it stands, and no other was stored or paid."""
     for place, item in enumerate(answer.json()["schedules"]):
         if "scheduleId" in item:
-            assert (await api.stored(item["scheduleId"])).url == f"{URL}/{place}"
+            stored = await api.stored(item["scheduleId"])
+            assert stored.url == f"{URL}/{place}"
+            assert format_iso8601(stored.trigger_at_ms) == item["triggerAt"]
     await api.holds(credits=CREDITS - len(ids_of(answer)), waiting=ids_of(answer))
 
 

@@ -48,6 +48,7 @@ async def test_a_replay_is_a_new_schedule_due_now(
     assert answer.json() == {
         "scheduleId": new,
         "invocationId": ids.invocation_id(new),
+        "triggerAt": read["triggerAt"],
         "message": f"Scheduled for {read['triggerAt']}",
         "replayOf": original,
     }
@@ -197,6 +198,7 @@ async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
     assert items[6] == items[0]
     for each in (items[0], items[4]):
         assert each["invocationId"] == ids.invocation_id(each["scheduleId"])
+        assert each["triggerAt"] == (await api.read(each["scheduleId"]))["triggerAt"]
         assert (await api.stored(each["scheduleId"])).replay_of == each["replayOf"]
     assert await failed(api) == []
     assert await api.credits() == CREDITS - 7

@@ -18,10 +18,11 @@ async def test_a_create_answers_201_with_both_ids_and_takes_one_credit(api: Api)
     assert answer.status_code == 201
     assert answer.headers["content-type"] == "application/json"
     body = answer.json()
-    assert set(body) == {"scheduleId", "invocationId", "message"}
+    assert set(body) == {"scheduleId", "invocationId", "triggerAt", "message"}
     assert is_schedule_id(body["scheduleId"])
     assert body["invocationId"] == "inv_" + body["scheduleId"].removeprefix("sch_")
-    assert body["message"] == f"Scheduled for {_next_year()}-11-20T09:00:00.000Z"
+    assert body["triggerAt"] == f"{_next_year()}-11-20T09:00:00.000Z"
+    assert body["message"] == f"Scheduled for {body['triggerAt']}"
     assert await api.credits() == CREDITS - 1
 
 

@@ -47,7 +47,7 @@ def test_standard_input_and_answers_for_machines(settings: dict[str, str]) -> No
     done = postdate("batch", "-", "--json", stdin=text, **settings)
     assert done.returncode == 1
     first, no_json, no_object, refused, last = map(json.loads, done.stdout.splitlines())
-    assert set(first) == {"line", "scheduleId", "invocationId"}
+    assert set(first) == {"line", "scheduleId", "invocationId", "triggerAt"}
     assert no_json == {"line": 2, "error": "It is not JSON.", "status": None, "details": []}
     assert no_object["error"] == "It is not a JSON object."
     assert (refused["line"], refused["status"]) == (4, 400)

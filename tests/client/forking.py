@@ -76,7 +76,12 @@ class Recording(AsyncPostdate):
         items = json.loads(request.content)["schedules"]
         self.sent.append([item["targetUrl"] for item in items])
         await self.gate.wait()
-        created = [{"scheduleId": "sch_1", "invocationId": "inv_1"} for _ in items]
+        one = {
+            "scheduleId": "sch_1",
+            "invocationId": "inv_1",
+            "triggerAt": "2026-11-20T08:00:00.000Z",
+        }
+        created = [one for _ in items]
         return httpx.Response(200, json={"schedules": created})
 
 

@@ -13,7 +13,9 @@ from tests.client.line import Fault, Line, Step, answer
 from tests.servers import free_port
 
 CREDITS = answer(200, {"creditsRemaining": 7})
-CREATED = answer(201, {"scheduleId": "sch_1", "invocationId": "inv_1", "message": "Scheduled"})
+CREATED = answer(
+    201, {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": "2026-11-20T08:00:00.000Z"}
+)
 CANCELLED = answer(409, {"error": "It is cancelled already", "status": "cancelled"})
 UNKNOWN_HOST = "http://postdate.invalid"
 

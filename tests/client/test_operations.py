@@ -24,7 +24,12 @@ from tests.client.both import BASE_URL, KEY, Client, Server, answer
 URL = "https://example.com/hook"
 MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
 MORNING_TEXT = "2026-11-20T08:00:00.000Z"
-CREATED = {"scheduleId": "sch_1", "invocationId": "inv_1", "message": "Scheduled"}
+CREATED = {
+    "scheduleId": "sch_1",
+    "invocationId": "inv_1",
+    "triggerAt": MORNING_TEXT,
+    "message": "Scheduled",
+}
 SCHEDULE: dict[str, Any] = {
     "scheduleId": "sch_1",
     "invocationId": "inv_1",
@@ -59,7 +64,7 @@ def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> 
         expires_at=MORNING + timedelta(hours=1),
         idempotency_key="mine",
     )
-    assert created == Created("sch_1", "inv_1", "Scheduled")
+    assert created == Created("sch_1", "inv_1", MORNING, "Scheduled")
     [request] = server.requests
     assert (request.method, str(request.url)) == ("POST", f"{BASE_URL}/schedule")
     assert request.headers["x-api-key"] == KEY
@@ -124,11 +129,11 @@ def test_a_batch_answers_each_item_with_what_schedule_would_have(
 ) -> None:
     bad = {"code": 400, "error": "Bad", "details": [{"field": "targetUrl", "message": "No."}]}
     unpaid = {"code": 402, "error": "Insufficient credits", "details": []}
-    accepted = {"scheduleId": "sch_1", "invocationId": "inv_1"}
+    accepted = {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": MORNING_TEXT}
     server.plays(answer(200, {"schedules": [accepted, bad, unpaid]}, idempotency_replayed="true"))
     new = [NewSchedule(URL, at=MORNING), NewSchedule("x", in_=1), NewSchedule(URL, at=MORNING)]
     created, invalid, poor = client.schedule_batch(iter(new), idempotency_key="mine")
-    assert created == Created("sch_1", "inv_1", replayed=True)
+    assert created == Created("sch_1", "inv_1", MORNING, replayed=True)
     assert isinstance(invalid, InvalidRequest)
     assert [(each.field, each.message) for each in invalid.details] == [("targetUrl", "No.")]
     assert isinstance(poor, InsufficientCredits)
@@ -164,7 +169,7 @@ def refused(name: str, schedule_id: str, code: int = 409) -> dict[str, Any]:
 def test_a_replay_says_what_is_to_be_another(client: Client, server: Server) -> None:
     server.plays(answer(201, {**CREATED, "replayOf": "sch_0"}))
     replayed = client.replay("sch_0", url=URL, delay="10s", headers=None, idempotency_key="k")
-    assert replayed == Replayed("sch_1", "inv_1", "sch_0", "Scheduled")
+    assert replayed == Replayed("sch_1", "inv_1", MORNING, "sch_0", "Scheduled")
     assert server.asked == [("POST", "/schedule/sch_0/replay")]
     assert server.sent("idempotency-key") == ["k"]
     client.replay("sch_0")
@@ -173,8 +178,11 @@ def test_a_replay_says_what_is_to_be_another(client: Client, server: Server) -> 
 
 
 def test_more_than_a_thousand_are_replayed_in_several_calls(client: Client, server: Server) -> None:
+    def replayed(n: str) -> Replayed:
+        return Replayed(f"xsch_{n}", "inv_1", MORNING, f"sch_{n}", "Scheduled")
+
     ids = [f"sch_{n}" for n in range(1500)]
-    done = [{"scheduleId": "x" + name, "invocationId": "", "replayOf": name} for name in ids]
+    done = [{**CREATED, "scheduleId": "x" + name, "replayOf": name} for name in ids]
     done[7] = refused("replayOf", "sch_7", 402)
     server.plays(
         answer(200, {"schedules": done[:1000], "nextCursor": None}),
@@ -182,8 +190,8 @@ def test_more_than_a_thousand_are_replayed_in_several_calls(client: Client, serv
     )
     results = client.replay_many([*ids, "sch_3"], idempotency_key="k")
     assert len(results) == 1501
-    assert results[-1] == results[3] == Replayed("xsch_3", "", "sch_3")
-    assert results[8] == Replayed("xsch_8", "", "sch_8")
+    assert results[-1] == results[3] == replayed("3")
+    assert results[8] == replayed("8")
     assert isinstance(results[7], InsufficientCredits)
     assert results[7].schedule_id == "sch_7"
     assert server.bodies == [{"ids": ids[:1000]}, {"ids": ids[1000:]}]
@@ -191,14 +199,14 @@ def test_more_than_a_thousand_are_replayed_in_several_calls(client: Client, serv
 
 
 def test_what_failed_is_replayed_to_the_end_of_the_list(client: Client, server: Server) -> None:
-    item = {"scheduleId": "sch_1", "invocationId": "inv_1", "replayOf": "sch_0"}
+    item = {**CREATED, "replayOf": "sch_0"}
     server.plays(
         answer(200, {"schedules": [item] * 2, "nextCursor": "c"}),
         answer(200, {"schedules": [], "nextCursor": "d"}),
         answer(200, {"schedules": [item], "nextCursor": None}),
     )
     results = client.replay_many(url=URL, from_=MORNING_TEXT, limit=7)
-    assert results == (Replayed("sch_1", "inv_1", "sch_0"),) * 3
+    assert results == (Replayed("sch_1", "inv_1", MORNING, "sch_0", "Scheduled"),) * 3
     chosen = {"targetUrl": URL, "from": MORNING_TEXT, "status": "failed"}
     assert server.bodies == [
         {**chosen, "limit": 7},

@@ -19,7 +19,9 @@ from postdate import (
 from tests.client.both import Client, Clock, Server, Step, answer, error
 
 URL = "https://example.com/hook"
-CREATED = answer(201, {"scheduleId": "sch_1", "invocationId": "inv_1", "message": "Scheduled"})
+CREATED = answer(
+    201, {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": "2026-11-20T08:00:00.000Z"}
+)
 CREDITS = answer(200, {"creditsRemaining": 7})
 LOST = [
     httpx.ReadError(""),

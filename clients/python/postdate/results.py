@@ -16,10 +16,12 @@ Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A schedule was stored. `replayed`: by an earlier request with the same idempotency key."""
+    """A schedule was stored, and is due at `trigger_at`. `replayed`: by an earlier request with the
+    same idempotency key."""
 
     schedule_id: str
     invocation_id: str
+    trigger_at: datetime
     message: str = ""
     replayed: bool = False
 
@@ -30,6 +32,7 @@ class Replayed:
 
     schedule_id: str
     invocation_id: str
+    trigger_at: datetime
     replay_of: str
     message: str = ""
     replayed: bool = False
