@@ -47,7 +47,11 @@ def new_schedule_ids(count: int, now_ms: int) -> list[str]:
 
 
 def schedule_ids_from(first: int, count: int) -> list[str]:
-    return ["sch_" + _base32(first + i) for i in range(count)]
+    """That one and those that follow it. Most differ in the last pair of characters alone."""
+    head, place = "sch_" + _base32(first)[:-2], first & 1023
+    made = [head + pair for pair in _PAIRS[place : place + count]]
+    left = count - len(made)
+    return made + schedule_ids_from(first + len(made), left) if left else made
 
 
 def to_bytes(schedule_id: str) -> bytes:

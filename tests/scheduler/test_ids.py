@@ -7,7 +7,7 @@ import time
 import uuid
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler import ids
@@ -34,6 +34,15 @@ def test_schedule_ids_are_unique_and_sort_by_creation() -> None:
     assert [ids.created_at_ms(each) for each in sorted(made)] == [
         now_ms + n // 100 for n, call in enumerate(calls) for _ in call
     ]
+
+
+@given(st.integers(0, (1 << 128) - 3000), st.integers(1, 2100))
+@example((5 << 20) - 3, 1030)
+def test_each_id_follows_the_one_before(first: int, count: int) -> None:
+    made = ids.schedule_ids_from(first, count)
+    numbers = [int.from_bytes(ids.to_bytes(each), "big") for each in made]
+    assert numbers == list(range(first, first + count))
+    assert all(map(ids.is_schedule_id, made))
 
 
 @pytest.mark.parametrize(
