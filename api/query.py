@@ -20,10 +20,13 @@ MAX_LIMIT = 100
 _MOST_PARAMETERS = 100
 # As much as fits into a request's target; POST /schedule/cancel takes longer ones.
 _MAX_URL_CHARACTERS = 7 * 1024
+_EXECUTED = "executed"
+_EXECUTIONS = (LogStatus.COMPLETED, LogStatus.FAILED)
 
 
 class Parameter(NamedTuple):
-    """One parameter of a query; `read` makes a value of its text, or raises ValueError."""
+    """One parameter of a query; `read` makes a value of its text, or raises ValueError. An array's
+    text is a list with commas; some clients repeat the parameter instead."""
 
     name: str
     read: Callable[[str], Any]
@@ -32,11 +35,13 @@ class Parameter(NamedTuple):
 
 
 def read_query(query_string: bytes, known: Sequence[Parameter] = ()) -> dict[str, Any]:
-    """The values of one request's parameters, each given at most once; None for those left out.
+    """The values of one request's parameters, each given at most once, unless it is an array; None
+    for those left out.
 
     Raises InvalidRequest naming every bad one.
     """
     readers = {each.name: each.read for each in known}
+    kinds = {each.name: each.schema["type"] for each in known}
     values: dict[str, Any] = dict.fromkeys(readers)
     if not query_string:
         return values
@@ -47,12 +52,11 @@ def read_query(query_string: bytes, known: Sequence[Parameter] = ()) -> dict[str
     unknown = [name for name in texts if name not in readers]
     findings.add_unknown(unknown, len(unknown), "parameter")
     for name in filter(readers.__contains__, texts):
-        text, *others = texts[name]
-        if others:
+        if len(texts[name]) > 1 and kinds[name] != "array":
             findings.add(name, "It is given more than once.")
             continue
         try:
-            values[name] = readers[name](text)
+            values[name] = readers[name](",".join(texts[name]))
         except ValueError as error:
             findings.add(name, str(error))
     judge_period(values, findings)
@@ -94,6 +98,23 @@ def one_of(name: str, choices: Sequence[str], schema: Schema, description: str) 
         return text
 
     return Parameter(name, read, {"type": "string", "enum": [*choices], **schema}, description)
+
+
+def statuses_of(choices: Sequence[LogStatus], schema: Schema, description: str) -> Parameter:
+    """A list of statuses, each at most once; `executed` means two of them. In the order of
+    `choices`, so that a list and its cursors are the same in any order."""
+    words = (*choices, _EXECUTED)
+
+    def read(text: str) -> tuple[LogStatus, ...]:
+        named = text.split(",")
+        if not set(named) <= set(words) or len(set(named)) < len(named):
+            raise ValueError(f"It must be one or more of {', '.join(words)}, each once.")
+        meant = {*named, *(_EXECUTIONS if _EXECUTED in named else ())}
+        return tuple(each for each in choices if each in meant)
+
+    items = {"type": "string", "enum": [*words]}
+    array = {"type": "array", "items": items, "minItems": 1, "uniqueItems": True}
+    return Parameter("status", read, {**array, **schema}, description)
 
 
 def url_of(most_characters: int, description: str) -> Parameter:
@@ -171,11 +192,11 @@ OF_SCHEDULES = (
     CURSOR,
 )
 OF_LOGS = (
-    one_of(
-        "status",
+    statuses_of(
         list(LogStatus),
         {},
-        "Only what stands so; `retrying` are attempts that failed and are made again.",
+        "Only what stands so, a list with commas; `retrying` are attempts that failed and are made "
+        "again, `executed` means `completed,failed`.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only what went to, or waits for, this very URL."),
     *PERIOD,

@@ -14,7 +14,6 @@ from api.findings import invalid
 from api.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, Walk
 from api.service import HttpRequest
 from scheduler.errors import FieldError
-from scheduler.models import LogStatus
 from scheduler.settings import DAY_MS
 from scheduler.store.log.logs import LogQuery
 
@@ -38,7 +37,7 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     of its `limit`: the end is where `nextCursor` is null."""
     call = await call_of(request, OF_LOGS)
     query, order = call.query, call.query["order"] or "desc"
-    walk = Walk("/stats/logs", order, query["status"], query["targetUrl"])
+    walk = Walk("/stats/logs", order, ",".join(query["status"] or ()), query["targetUrl"])
     cursor = walk.taken_back(query["cursor"])
     page = await call.store.logs.page(call.account_id, log_query({**query, "cursor": cursor}))
     entries = [LOG_ENTRY.of(entry) for entry in page.entries]
@@ -73,7 +72,7 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
 
 def log_query(query: Mapping[str, Any]) -> LogQuery:
     return LogQuery(
-        status=query["status"] and LogStatus(query["status"]),
+        statuses=query["status"] or (),
         url=query["targetUrl"],
         from_ms=query["from"],
         to_ms=query["to"],

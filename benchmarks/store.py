@@ -22,7 +22,7 @@ import uvloop
 from benchmarks import stage
 from benchmarks.payload import new_account, request
 from benchmarks.rounds import in_blocks, warn_of_noise
-from scheduler.models import Outcome, Request, Status
+from scheduler.models import LogStatus, Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.lifecycle.end_rows import Ack
@@ -102,7 +102,7 @@ async def one_round(store: Store, account_id: str, costs: Costs) -> None:
     await costs.of("ack", AT_ONCE, lambda: store.ends.ack(0, acks))
     page = LogQuery(limit=50)
     await costs.of("page of the log", 1, lambda: store.logs.page(account_id, page))
-    one_url = LogQuery(limit=50, url=URLS[7], status=Status.COMPLETED)
+    one_url = LogQuery(limit=50, url=URLS[7], statuses=(LogStatus.COMPLETED,))
     await store.server.call("DEL", keys.account(account_id) + keys.SCANS)  # or it searched too much
     await costs.of("page of one URL", 1, lambda: store.logs.page(account_id, one_url))
     await costs.of(

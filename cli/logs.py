@@ -4,28 +4,33 @@ schedules."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import takewhile
 from time import sleep as _pause
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cli.parameters import duration, from_option, to_option
+from cli.parameters import duration, from_option, to_option, words
 from cli.remote import Remote, as_api, remote_command, sentence_of, when
 from scheduler.texts import visible
 
 if TYPE_CHECKING:
-    from postdate import LogEntry, LogStatus, Postdate, SigningSecret
+    from postdate import LogEntry, LogFilter, LogStatus, Postdate, SigningSecret
 
 _EVERY_S = 1.0
 _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 @click.command(name="logs")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what ends from now on.")
-@click.option("--status", type=click.Choice(["scheduled", *_ENDED]))
+@click.option(
+    "--status",
+    "statuses",
+    type=words("scheduled", *_ENDED, "executed"),
+    metavar="STATUS,...",
+    help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed.",
+)
 @click.option("--target", metavar="URL", help="Only what was sent there.")
 @from_option()
 @to_option()
@@ -35,7 +40,7 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 def logs_command(
     remote: Remote,
     follow: bool,
-    status: LogStatus | None,
+    statuses: list[LogFilter] | None,
     target: str | None,
     limit: int,
     from_: str | None,
@@ -48,14 +53,14 @@ def logs_command(
     entry, with all that has ended.
     """
     if follow:
-        if from_ or to or order or status == "scheduled":
+        if from_ or to or order or "scheduled" in (statuses or ()):
             raise click.UsageError(
                 "--follow goes with --status (of what ended), --target, --limit."
             )
-        _follow(remote, Tail(remote.client, (status,) if status else _ENDED, target), limit)
+        _follow(remote, Tail(remote.client, statuses or _ENDED, target), limit)
         return
     found = remote.client.logs(
-        status=status, url=target, from_=from_, to=to, limit=limit, order=order
+        status=statuses, url=target, from_=from_, to=to, limit=limit, order=order
     )
     entries = list(found)
     remote.show(entries, "\n".join(map(_line, entries)) or "No entries.")
@@ -81,13 +86,13 @@ def stats_command(remote: Remote, from_: str | None, to: str | None) -> None:
 
 
 class Tail:
-    """What has ended since the last look. For each status, the newest entry seen is where the next
-    look stops: entries are only added at the end, so no clock matters."""
+    """What has ended since the last look. The newest entry seen is where the next look stops:
+    entries are only added at the end, so no clock matters."""
 
-    def __init__(self, client: Postdate, statuses: tuple[LogStatus, ...], url: str | None) -> None:
+    def __init__(self, client: Postdate, statuses: Sequence[LogFilter], url: str | None) -> None:
         self._client = client
-        self._url = url
-        self._newest: dict[LogStatus, tuple[str, int]] = dict.fromkeys(statuses, ("", 0))
+        self._statuses, self._url = statuses, url
+        self._newest = ("", 0, "")
         self._first = True
 
     def look(self, limit: int) -> list[LogEntry]:
@@ -96,23 +101,16 @@ class Tail:
         Raises PostdateError; the next look then finds what this one would have.
         """
         most = limit if self._first else None
-        found = {status: self._read(status, most) for status in self._newest}
+        entries = self._client.logs(status=self._statuses, url=self._url, limit=most)
+        new = list(takewhile(lambda entry: _name(entry) != self._newest, entries))
         self._first = False
-        self._newest |= {status: _name(new[0]) for status, new in found.items() if new}
-        # The moment of a cancellation is unknown; it is put last.
-        entries = [entry for new in found.values() for entry in reversed(new)]
-        entries.sort(key=lambda entry: entry.executed_at or _END_OF_TIME)
-        return entries if most is None else entries[-most:]
-
-    def _read(self, status: LogStatus, most: int | None) -> list[LogEntry]:
-        newest = self._newest[status]
-        entries = self._client.logs(status=status, url=self._url, limit=most)
-        return list(takewhile(lambda entry: _name(entry) != newest, entries))
+        self._newest = _name(new[0]) if new else self._newest
+        return new[::-1]
 
 
-def _name(entry: LogEntry) -> tuple[str, int]:
-    """Unique among the entries of one status: an invocation has several attempts."""
-    return entry.invocation_id, entry.attempt
+def _name(entry: LogEntry) -> tuple[str, int, str]:
+    """Unique: an invocation has several attempts, and one that is stopped ends as the last did."""
+    return entry.invocation_id, entry.attempt, entry.status
 
 
 def _follow(remote: Remote, tail: Tail, limit: int) -> None:

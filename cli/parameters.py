@@ -37,6 +37,19 @@ def durations(text: str) -> list[timedelta]:
     return [duration(each.strip()) for each in text.split(",")]
 
 
+def words(*choices: str) -> Callable[[str], list[str]]:
+    """Some of a few words, with commas between."""
+
+    def read(text: str) -> list[str]:
+        found = [each.strip() for each in text.split(",")]
+        for each in found:
+            if each not in choices:
+                raise click.BadParameter(f"{each!r} is none of {', '.join(choices)}.")
+        return found
+
+    return read
+
+
 def moment(text: str) -> str:
     """`2026-12-24 18:00`, `2026-12-24` (midnight) or ISO 8601, as the API reads it.
 

@@ -96,7 +96,7 @@ async def overview_page(request: HttpRequest) -> Raw:
 
 async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
     query = LogQuery(
-        status=LogStatus.FAILED, from_ms=now_ms - DAY_MS, to_ms=now_ms + 60_000, limit=_PER_PAGE
+        (LogStatus.FAILED,), from_ms=now_ms - DAY_MS, to_ms=now_ms + 60_000, limit=_PER_PAGE
     )
     found: dict[tuple[str, str, int], list[int]] = {}
     for _ in range(_PAGES):

@@ -179,7 +179,13 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     tag = _TAG_OF.get(path.split("/")[1], _HEALTH)
     errors = {*operation.errors, *(_PUBLIC_ERRORS if tag == _HEALTH else _KEYED_ERRORS)}
     parameters: list[Schema] = [
-        {"name": name, "in": "query", "schema": schema, "description": description}
+        {
+            "name": name,
+            "in": "query",
+            "schema": schema,
+            "description": description,
+            **({"style": "form", "explode": False} if schema["type"] == "array" else {}),
+        }
         for name, _, schema, description in operation.query
     ]
     if operation.once:

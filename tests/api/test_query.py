@@ -9,8 +9,8 @@ import pytest
 from api.masks import MASK
 from api.query import OF_LOGS, PERIOD, read_query
 from api.stats import log_query, period
-from scheduler.errors import InvalidRequest
-from scheduler.models import Status
+from scheduler.errors import FieldError, InvalidRequest
+from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
 from scheduler.times import parse_iso8601
 
@@ -33,7 +33,7 @@ def bad_fields(text: str, read: object = logs) -> list[str]:
 
 
 def test_the_defaults_are_50_newest_first() -> None:
-    assert logs("") == LogQuery(None, None, None, None, 50, True, None)
+    assert logs("") == LogQuery((), None, None, None, 50, True, None)
 
 
 def test_every_parameter_is_read() -> None:
@@ -43,11 +43,36 @@ def test_every_parameter_is_read() -> None:
     )
     from_ms, to_ms = (parse_iso8601(f"2026-11-20T0{hour}:00:00Z") for hour in (8, 9))
     url = "https://example.com/a?b=c&d=é+ f"
-    assert logs(text) == LogQuery(Status.FAILED, url, from_ms, to_ms, 100, False, "opaque=")
+    assert logs(text) == LogQuery((LogStatus.FAILED,), url, from_ms, to_ms, 100, False, "opaque=")
 
 
 def test_a_plus_that_was_not_escaped_is_still_an_offset() -> None:
     assert logs("from=2026-11-20T10:00:00+02:00").from_ms == parse_iso8601("2026-11-20T08:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("status=failed", ["failed"]),
+        ("status=retrying,failed,scheduled", ["scheduled", "retrying", "failed"]),
+        ("status=executed", ["completed", "failed"]),
+        ("status=cancelled,executed,failed", ["completed", "failed", "cancelled"]),
+        ("status=failed&status=cancelled", ["failed", "cancelled"]),
+    ],
+)
+def test_statuses_are_a_list_in_any_order(text: str, expected: list[str]) -> None:
+    assert list(logs(text).statuses) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "done", "failed,", "failed,,completed", "failed,failed", "failed&status=failed"]
+)
+def test_a_bad_list_of_statuses_is_named_with_the_words_it_may_have(text: str) -> None:
+    words = "scheduled, retrying, completed, failed, cancelled, executed"
+    with pytest.raises(InvalidRequest) as caught:
+        logs(f"status={text}")
+    message = f"It must be one or more of {words}, each once."
+    assert caught.value.details == [FieldError("status", message)]
 
 
 @pytest.mark.parametrize("limit", ["1", "100"])

@@ -75,7 +75,7 @@ async def test_a_query_reaches_the_log_and_an_outcome_comes_back(
         "cursor": walk.given_out("abc"),
     }
     answer = await api.client.get("/stats/logs", params=parameters)
-    query = LogQuery(Status.FAILED, URL, 1000, 2000, 7, False, "abc")
+    query = LogQuery((Status.FAILED,), URL, 1000, 2000, 7, False, "abc")
     page.assert_awaited_once_with(api.account_id, query)
     body = answer.json()
     [entry] = body["logs"]

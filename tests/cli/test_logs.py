@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -23,17 +23,19 @@ def entry(number: int, status: LogStatus) -> LogEntry:
 
 
 class Log:
-    """Stands in for a client: a log that grows, and fails with a chosen status."""
+    """Stands in for a client: a log that grows, and may fail on the way."""
 
     def __init__(self, *existing: LogEntry) -> None:
         self.entries = list(existing)
-        self.failing: dict[LogStatus, PostdateError] = {}
+        self.failure: PostdateError | None = None
 
-    def logs(self, *, status: LogStatus, url: str | None, limit: int | None) -> Iterator[LogEntry]:
-        if status in self.failing:
-            raise self.failing[status]
-        found = [each for each in reversed(self.entries) if each.status == status]
-        return iter(found[:limit])
+    def logs(
+        self, *, status: Sequence[LogStatus], url: str | None, limit: int | None
+    ) -> Iterator[LogEntry]:
+        found = [each for each in reversed(self.entries) if each.status in status]
+        yield from found[: 1 if self.failure else limit]
+        if self.failure:
+            raise self.failure
 
     @property
     def client(self) -> Postdate:
@@ -50,8 +52,17 @@ def test_the_first_look_finds_the_last_few_the_others_all_that_is_new() -> None:
     assert numbers(tail.look(3)) == [7, 8, 9]
     assert tail.look(3) == []
     log.entries += [entry(n, "failed") for n in range(10, 15)] + [entry(15, "cancelled")]
-    assert numbers(tail.look(3)) == [10, 11, 12, 13, 14, 15]
+    log.entries.append(entry(16, "completed"))
+    assert numbers(tail.look(3)) == [10, 11, 12, 13, 14, 15, 16]
     assert tail.look(3) == []
+
+
+def test_one_that_is_stopped_ends_as_its_last_attempt_did_and_is_shown() -> None:
+    log = Log(entry(1, "retrying"))
+    tail = Tail(log.client, ("retrying", "failed"), None)
+    assert numbers(tail.look(5)) == [1]
+    log.entries.append(entry(1, "failed"))
+    assert [each.status for each in tail.look(5)] == ["failed"]
 
 
 def test_a_look_that_fails_half_way_loses_nothing() -> None:
@@ -59,8 +70,8 @@ def test_a_look_that_fails_half_way_loses_nothing() -> None:
     tail = Tail(log.client, ("completed", "failed"), None)
     assert numbers(tail.look(5)) == [1]
     log.entries += [entry(2, "completed"), entry(3, "failed")]
-    log.failing["failed"] = ConnectionFailed("away")
+    log.failure = ConnectionFailed("away")
     with pytest.raises(ConnectionFailed):
         tail.look(5)
-    log.failing.clear()
+    log.failure = None
     assert numbers(tail.look(5)) == [2, 3]

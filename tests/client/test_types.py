@@ -16,6 +16,7 @@ def _blocking(client: Postdate) -> None:
     assert_type(client.schedule_batch([]), tuple[Created | PostdateError, ...])
     assert_type(client.list(limit=5), Iterator[Schedule])
     assert_type(client.logs(status="failed"), Iterator[LogEntry])
+    assert_type(client.logs(status=["cancelled", "executed"]), Iterator[LogEntry])
     assert_type(client.credits(), int)
     client.get(5)  # type: ignore[arg-type]
     client.schedule("u", att=5)  # type: ignore[call-arg]

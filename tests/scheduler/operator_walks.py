@@ -46,7 +46,7 @@ async def expired(scene: Scene, count: int) -> Found:
     made, steps = await scene.create_many(count, DUE_MS), list[int]()
     await scene.store.restore.expire(DUE_MS, steps.append)
     assert sum(steps) == count
-    return [each.schedule_id for each in await scene.log(status="failed")], made
+    return [each.schedule_id for each in await scene.log(statuses=["failed"])], made
 
 
 # A clock that was set back

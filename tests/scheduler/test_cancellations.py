@@ -67,7 +67,9 @@ async def test_all_that_wait_are_cancelled_logged_and_refunded(scene: Scene, cou
     assert refusals(done) == [""] * count
     assert done.credits == CREDITS + count
     assert await scene.holdings() == Holdings(CREDITS + count, 0, 0, 0, {"cancelled": count})
-    assert sorted(each.schedule_id for each in await scene.log(status="cancelled")) == sorted(made)
+    assert sorted(each.schedule_id for each in await scene.log(statuses=["cancelled"])) == sorted(
+        made
+    )
     of_one = await scene.log(url=f"{URL}?0")
     assert {each.schedule_id for each in of_one} == set(made[::20])
     [day] = [k async for k in scene.redis.scan_iter(match=scene.base + keys.DAY + "*")]

@@ -41,7 +41,7 @@ async def test_accounts_on_every_node_run_and_balance(store: Store) -> None:
     for scene in scenes:
         claimed = await scene.claim(most=10)
         assert await scene.ack(claimed, COMPLETED) == [1] * 10
-        waiting = await scene.log(status="scheduled")
+        waiting = await scene.log(statuses=["scheduled"])
         await store.canceller.cancel(scene.account_id, waiting[0].schedule_id)
         assert (await store.accounts.get(scene.account_id)).credits == 50 - 20
         page = await store.logs.page(scene.account_id, LogQuery(url=waiting[0].url, limit=5))

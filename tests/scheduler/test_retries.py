@@ -82,8 +82,8 @@ async def test_the_log_tells_each_attempt_and_statistics_the_last(scene: Scene) 
     assert first.executed_at_ms is not None
     assert (first.status_code, first.response_time_ms) == (503, 30)
     assert first.error_message == "Service Unavailable"
-    assert await scene.log(status=LogStatus.RETRYING) == [second, first]
-    assert await scene.log(status=LogStatus.FAILED) == [final]
+    assert await scene.log(statuses=[LogStatus.RETRYING]) == [second, first]
+    assert await scene.log(statuses=[LogStatus.FAILED]) == [final]
     assert {each.schedule_id for each in await scene.log(url=final.url)} == {schedule_id}
     await scene.store.tick()
     # By rollups, and by reading the log where a bound cuts a second.
@@ -101,7 +101,7 @@ async def test_between_attempts_it_is_listed_at_its_next_one(scene: Scene) -> No
     assert waiting.schedule_id == attempt.schedule_id == schedule_id
     assert (waiting.attempt, attempt.attempt, waiting.executed_at_ms) == (1, 1, None)
     assert waiting.at_ms == waiting.next_attempt_at_ms == attempt.next_attempt_at_ms
-    assert await scene.log(status=LogStatus.SCHEDULED) == [waiting]
+    assert await scene.log(statuses=[LogStatus.SCHEDULED]) == [waiting]
     assert await scene.log(from_ms=waiting.at_ms, to_ms=waiting.at_ms + 1) == [waiting]
     soon, later = await scene.create(30_000), await scene.create(90_000)
     page = await scene.store.unended.page(scene.account_id, Selection())

@@ -56,4 +56,4 @@ async def test_a_sum_too_large_to_be_exact_is_refused_and_nothing_is_written(sce
     await scene.redis.hset(scene.base + keys.ACCOUNT, "credits", 2**53)
     with pytest.raises(Damaged):
         await scene.cancel(schedule_id)
-    assert [each.schedule_id for each in await scene.log(status="scheduled")] == [schedule_id]
+    assert [each.schedule_id for each in await scene.log(statuses=["scheduled"])] == [schedule_id]

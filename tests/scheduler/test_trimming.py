@@ -45,7 +45,7 @@ async def test_a_log_is_cut_by_number_exact_to_a_chunk(small_log: Scene) -> None
         await scene.clock.pass_ms(3)
     for status in (Status.COMPLETED, Status.FAILED):
         expected = [entry for entry in await scene.log() if entry.status == status]
-        assert await scene.log(status=status) == expected
+        assert await scene.log(statuses=[status]) == expected
 
 
 async def test_old_chunks_go_by_their_age(fake_scene: Scene) -> None:

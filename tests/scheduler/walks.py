@@ -101,7 +101,7 @@ async def cancelled(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     done = await scene.store.canceller.by_id(scene.account_id, made)
     assert [each.refusal for each in done.each] == [None] * count
-    return [each.schedule_id for each in await scene.log(status="cancelled")], made
+    return [each.schedule_id for each in await scene.log(statuses=["cancelled"])], made
 
 
 async def claimed(scene: Scene, count: int) -> Found:

@@ -147,7 +147,7 @@ def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> L
     requests to later times, so that none is met twice."""
     query = wanted._replace(cursor=cursor, back=False).query(now_ms)._replace(descending=True)
     if action != "again":
-        return query._replace(status=query.status or LogStatus.SCHEDULED)
+        return query._replace(statuses=query.statuses or (LogStatus.SCHEDULED,))
     to_ms = now_ms + 1 if query.to_ms is None else min(query.to_ms, now_ms + 1)
     return query._replace(to_ms=to_ms)
 

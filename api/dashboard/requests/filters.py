@@ -83,7 +83,7 @@ class Filter(NamedTuple):
         coming = self.from_ms is not None and self.from_ms > now_ms
         descends = not coming and self.status is not LogStatus.SCHEDULED
         return LogQuery(
-            status=self.status,
+            statuses=(self.status,) if self.status else (),
             from_ms=self.from_ms,
             to_ms=self.to_ms,
             limit=PER_PAGE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal, Unpack
@@ -24,7 +24,7 @@ from postdate.results import (
     Cancelled,
     Created,
     LogEntry,
-    LogStatus,
+    LogFilter,
     Replayed,
     Schedule,
     SigningSecret,
@@ -196,15 +196,16 @@ class Operations(Calls):
     def logs(
         self,
         *,
-        status: LogStatus | None = None,
+        status: LogFilter | Sequence[LogFilter] | None = None,
         url: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[LogEntry, None]:
-        """The log, newest first unless `order` is "asc". At most `limit` entries, page by page."""
-        query = {"status": status, "order": order, **_filters(url, from_, to)}
+        """The log, newest first unless `order` is "asc"; of one status or several, "executed" being
+        completed and failed. At most `limit` entries, page by page."""
+        query = {"status": _listed(status), "order": order, **_filters(url, from_, to)}
         return self._pages("/stats/logs", query, "logs", partial(read, LogEntry), limit)
 
     @operation
@@ -255,6 +256,10 @@ def _key_of(given: str | None) -> str:
 
 def _path(schedule_id: str) -> str:
     return "/schedule/" + quote(schedule_id, safe="")
+
+
+def _listed(words: str | Sequence[str] | None) -> str | None:
+    return words if words is None or isinstance(words, str) else ",".join(words)
 
 
 def _filters(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.models import LogEntry
 from scheduler.rollups import kept_from
@@ -41,11 +41,11 @@ _BYTES = 512 * 1024
 
 
 class Wanted(NamedTuple):
-    """The entries that `entry` accepts. `indexes` are streams that each have all of their chunks,
-    with `digest` if it is set; `part`, in small letters, is in these chunks."""
+    """The entries that `entry` accepts. Each group of `indexes` has all of their chunks, in one or
+    more streams, with `digest` if it is set; `part`, in small letters, is in these chunks."""
 
     entry: Callable[[StoredEntry], bool]
-    indexes: Sequence[str] = ()
+    indexes: Sequence[Sequence[str]] = ()
     digest: bytes = b""
     part: bytes = b""
 
@@ -61,7 +61,7 @@ class Ended:
     ) -> Found[LogEntry]:
         """At least `limit` wanted ones, if the budget suffices; counts in `scan`. Read-only."""
         base = keys.account(account_id)
-        stream = base + await self._shortest(base, wanted.indexes)
+        streams = await self._shortest(base, wanted.indexes)
         found: list[tuple[Place, LogEntry]] = []
         reached: Place | None = stretch.after
         chunks, looked_at, read_bytes, step = 0, 0, 0, _FIRST
@@ -72,7 +72,7 @@ class Ended:
             and read_bytes < _MOST_BYTES
         ):
             rest = stretch._replace(after=reached)
-            page = await self._chunks(base, stream, rest, step, wanted.digest)
+            page = await self._chunks(base, streams, rest, step, wanted.digest)
             reached = None
             for place, (stream_id, packed) in enumerate(page, 1):
                 entries = _entries(account_id, stream_id, packed, rest, wanted)
@@ -88,23 +88,26 @@ class Ended:
             step = max(1, min(step, _CHUNKS, _BYTES * chunks // max(1, read_bytes)))
         return Found(found, reached)
 
-    async def _shortest(self, base: str, indexes: Sequence[str]) -> str:
-        """The stream to go along: the log, or the shorter of the indexes."""
+    async def _shortest(self, base: str, indexes: Sequence[Sequence[str]]) -> Sequence[str]:
+        """The streams to go along: the log, or the shorter group of indexes."""
         if len(indexes) < 2:
-            return indexes[0] if indexes else keys.LOG
-        lengths = await self._server.reads([("XLEN", base + name) for name in indexes])
-        return indexes[lengths.index(min(lengths))]
+            return indexes[0] if indexes else (keys.LOG,)
+        names = [name for group in indexes for name in group]
+        lengths = iter(await self._server.reads([("XLEN", base + name) for name in names]))
+        return min(indexes, key=lambda group: sum(next(lengths) for _ in group))
 
     async def _chunks(
-        self, base: str, stream: str, stretch: Span, most: int, digest: bytes
+        self, base: str, streams: Sequence[str], stretch: Span, most: int, digest: bytes
     ) -> list[tuple[bytes, bytes]]:
-        """The next chunks along a stream, with their ids; b"" of one not wanted, or trimmed."""
+        """The next chunks along streams, with their ids; b"" of one not wanted, or trimmed."""
         bounds = self._bounds(stretch)
         if "(0-0" in bounds:
             return []  # nothing comes before the first id that can be, and servers say so
         command = "XREVRANGE" if stretch.down else "XRANGE"
-        entries = chunks_of(await self._server.read(command, stream, *bounds, "COUNT", most))
-        if stream == base + keys.LOG:
+        page = (*bounds, "COUNT", most)
+        pages = await self._server.reads([(command, base + name, *page) for name in streams])
+        entries = _merged(pages, most, down=stretch.down)
+        if streams == (keys.LOG,):
             return entries
         named = [stream_id for stream_id, digests in entries if _has(digests, digest)]
         commands = [("XRANGE", base + keys.LOG, stream_id, stream_id) for stream_id in named]
@@ -123,6 +126,16 @@ class Ended:
         if after.kind == ENDED and (down or after.ms >= oldest_ms):
             start = ("(" if ends_chunk(after, down=down) else "") + chunk_of(after)
         return start, str(max(end_ms, oldest_ms)) if down else f"({end_ms}-0"
+
+
+def _merged(pages: Sequence[Any], most: int, *, down: bool) -> list[tuple[bytes, bytes]]:
+    """The first ones of several streams, each once: a chunk is in the index of each status that it
+    has."""
+    if len(pages) == 1:
+        return chunks_of(pages[0])
+    found = {stream_id: digests for page in pages for stream_id, digests in chunks_of(page)}
+    ordered = sorted(found.items(), key=lambda each: stream_place(each[0]), reverse=down)
+    return ordered[:most]
 
 
 def _has(digests: bytes, digest: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler import ids
@@ -18,15 +19,17 @@ from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import NUMBERS
 
+_ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
 # A moment has the entries of one ack, or of thousands after the clock was set back.
 _MOST_PAGES_OF_A_MOMENT = 10
 
 
 class LogQuery(NamedTuple):
-    """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. `url_part`
-    ignores letter case. `answer` is a status code, or a whole error message."""
+    """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. No
+    `statuses`: all. `url_part` ignores letter case. `answer` is a status code, or a whole error
+    message."""
 
-    status: LogStatus | None = None
+    statuses: Sequence[LogStatus] = ()
     url: str | None = None
     from_ms: int | None = None
     to_ms: int | None = None
@@ -53,19 +56,20 @@ class LogQuery(NamedTuple):
         return not self.url_part or lowered(self.url_part) in lowered(url)
 
     def ended(self) -> Wanted:
-        status = None if self.status is None else NUMBERS[self.status]
+        statuses = frozenset(NUMBERS[each] for each in self.statuses or LogStatus)
         of_url = self._replace(url=self.url and logged_url(self.url))
 
         def wanted(entry: StoredEntry) -> bool:
-            if status not in (None, entry.status) or not of_url.wants(entry.url):
+            if entry.status not in statuses or not of_url.wants(entry.url):
                 return False
             return self.answer in ("", entry.error_message, str(entry.status_code))
 
-        indexes = [] if self.status is None else [keys.INDEX + self.status]
+        indexed = _ENDED.intersection(self.statuses)
+        indexes = [] if indexed in (frozenset(), _ENDED) else [[keys.INDEX + s for s in indexed]]
         digest = b""
         if self.url is not None:
             bucket, digest = url_place(self.url)
-            indexes.append(keys.INDEX + bucket)
+            indexes.append([keys.INDEX + bucket])
         return Wanted(wanted, indexes, digest, lowered(self.url_part or of_url.url or ""))
 
 
@@ -96,9 +100,10 @@ class Logs:
     async def _page(self, account_id: str, query: LogQuery, stretch: Span, scan: Scan) -> LogPage:
         unended = ended = Found[LogEntry]([], None)
         # First what has not ended, then the log: what ends in between is seen twice, not never.
-        if query.status in (None, LogStatus.SCHEDULED) and not query.answer:
+        statuses = query.statuses or LogStatus
+        if LogStatus.SCHEDULED in statuses and not query.answer:
             unended = await self._read_unended(account_id, query, stretch, scan)
-        if query.status != LogStatus.SCHEDULED:
+        if _ENDED.intersection(statuses):
             last = unended.entries[query.limit][0] if len(unended.entries) > query.limit else None
             ended = await self._read_ended(account_id, query, stretch, scan, last)
         page = merge([_without(unended, ended), ended], query.limit, stretch)
