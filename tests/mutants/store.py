@@ -299,8 +299,8 @@ STORE = r"""
 + math.min(i + 997, #members)
 @ scheduler/store/log/statistics.py tests/scheduler/test_statistics.py
 # what was trimmed by age is counted
-- found = _totals(last).plus(gone, -1)
-+ found = _totals(last)
+- found = end.plus(_before(since), -1)
++ found = end
 @ scheduler/store/log/append.inc.lua tests/scheduler/test_statistics.py
 # totals forget the response time
 - whole(plus(time_ms, gains[3]))

@@ -149,3 +149,24 @@ async def test_a_log_that_was_trimmed_by_age_is_counted_from_its_totals(fake_sce
     await scene.store.tick()
     usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms())
     assert (usage.completed, usage.failed) == (2, 1)
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+async def test_a_damaged_chunk_moves_nothing_into_a_period_or_out_of_it(
+    fake_scene: Scene, damaged: int
+) -> None:
+    """The first execution is before the period, the last one after it."""
+    scene, moments = fake_scene, []
+    for _ in range(3):
+        await scene.run()
+        moments.append(await scene.clock.now_ms())
+        await scene.clock.pass_ms(MINUTE_MS)
+    await scene.store.tick()
+    log = scene.base + "log"
+    chunk, fields = (await scene.redis.xrange(log))[damaged]
+    others = [each for each in await scene.redis.xrange(log) if each[0] != chunk]
+    await scene.redis.delete(log)
+    for each in sorted([*others, (chunk, fields | {b"e": b"\x93"})]):
+        await scene.redis.xadd(log, each[1], id=each[0])
+    bounds = (moments[1] // MINUTE_MS * MINUTE_MS, moments[2] // MINUTE_MS * MINUTE_MS)
+    assert (await scene.store.stats.usage(scene.account_id, *bounds)).executed == 1

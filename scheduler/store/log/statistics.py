@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from scheduler.errors import Unreadable
 from scheduler.models import Status, Usage
 from scheduler.rollups import (
     COMPLETED,
@@ -17,7 +18,7 @@ from scheduler.rollups import (
     kept_from,
 )
 from scheduler.store import keys
-from scheduler.store.log.entries import StoredEntry, chunks_of, readable_chunk
+from scheduler.store.log.entries import StoredEntry, chunks_of, readable_chunk, unpack_chunk
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
@@ -68,30 +69,23 @@ class Statistics:
             return _Sums(0, 0, 0)
         base = keys.account(account_id)
         log = base + keys.LOG
-        before, earliest, last, trimmed = await self._server.reads(
+        since, until, (trimmed, last) = await self._server.reads(
             [
-                ("XREVRANGE", log, f"({from_ms}-0", "-", "COUNT", 1),
-                ("XRANGE", log, "-", "+", "COUNT", 1),
-                ("XREVRANGE", log, f"({to_ms}-0", "-", "COUNT", 1),
-                # Read last, it also shows a trim that came between these reads.
-                ("HGET", base + keys.LOGGED, "first"),
-            ]
+                # Forwards: in search of an entry before the first one, XREVRANGE walks all of them.
+                ("XRANGE", log, from_ms, "+", "COUNT", 1),
+                ("XRANGE", log, to_ms, "+", "COUNT", 1),
+                ("HMGET", base + keys.LOGGED, "first", "t"),
+            ],
+            at_once=base,
         )
-        if int(trimmed or 0) > from_ms or not earliest:
-            return None
-        if not last:
+        if not (since or trimmed or last):
             return _Sums(0, 0, 0)
         try:
-            if before:
-                found = _totals(last).plus(_totals(before), -1)
-            else:
-                [(stream_id, packed)] = chunks_of(earliest)
-                own = _sums_of(readable_chunk(account_id, stream_id, packed))
-                gone = _totals(earliest).plus(own, -1)
-                if any(gone) and not trimmed:
-                    return None  # something else than Postdate cut the log
-                found = _totals(last).plus(gone, -1)
-        except (ValueError, LookupError):
+            if int(trimmed or 0) > from_ms or not since:
+                return None
+            end = _before(until) if until else _parsed(last)
+            found = end.plus(_before(since), -1)
+        except (ValueError, Unreadable):
             return None
         return found if min(found) >= 0 else None
 
@@ -136,10 +130,14 @@ class Statistics:
             position = "(" + page[-1][0].decode()
 
 
-def _totals(page: Sequence[Any]) -> _Sums:
-    """Of all executions up to the one chunk of the page. Raises ValueError, LookupError."""
-    _, (_, _, _, totals) = page[0]
-    completed, failed, total_ms = map(int, totals.split())
+def _before(page: Sequence[Any]) -> _Sums:
+    """Of all executions before the one chunk of the page. Raises ValueError, Unreadable."""
+    [(_, (_, packed, _, totals))] = page
+    return _parsed(totals).plus(_sums_of(unpack_chunk(packed)), -1)
+
+
+def _parsed(totals: bytes | None) -> _Sums:
+    completed, failed, total_ms = map(int, (totals or b"").split())
     return _Sums(completed, failed, total_ms)
 
 
