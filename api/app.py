@@ -16,14 +16,15 @@ from litestar.types import HTTPScope, Message, Receive, Send
 
 from api import batch, bulk, public, schedule, signing, stats
 from api.answer import JsonResponse, Options
-from api.bodies import ErrorBody
 from api.dashboard.routes import dashboard_router
-from api.errors import answered, on_exception
+from api.errors import answered, error_body, on_exception
 from api.openapi.document import document
 from api.proxies import parsed
 from api.reading import connection_of, end, header
+from api.request_ids import HEADER, request_id_of
 from api.service import HttpRequest, Service
 from scheduler.destinations import any_of, is_loopback
+from scheduler.errors import Reason
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.version import version
@@ -34,10 +35,7 @@ _DASHBOARD = "/dashboard"
 _PORT = re.compile(r":[0-9]*$")
 
 # Names the missing setting to operators whose proxy stands before the dashboard.
-_MISDIRECTED = JsonResponse(
-    421,
-    ErrorBody("This service does not answer under this Host; POSTDATE_ALLOWED_HOSTS may name it"),
-)
+_MISDIRECTED = "This service does not answer under this Host; POSTDATE_ALLOWED_HOSTS may name it"
 
 
 def create_app(settings: Settings, store: Store | None = None) -> App:
@@ -116,11 +114,13 @@ class App(Litestar):
             nonlocal status
             if event["type"] == "http.response.start":
                 status = event["status"]
+                event["headers"] = [*event["headers"], (HEADER, request_id_of(scope).encode())]
             return send(event)  # type: ignore[no-any-return]
 
         try:
             if not self._hosts.allows((header(scope, b"host") or b"").decode("latin-1"), path):
-                await _MISDIRECTED(scope, receive, noted)
+                body = error_body(scope, _MISDIRECTED, Reason.MISDIRECTED)
+                await JsonResponse(421, body)(scope, receive, noted)
             elif method == "POST" and path == "/schedule":
                 await _create(service, scope, receive, noted)
             else:

@@ -11,7 +11,7 @@ from api.answer import note_rate
 from api.query import Parameter, read_query
 from api.reading import forget_body
 from api.service import HttpRequest, Service, service_of
-from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable, Suspended
+from scheduler.errors import OutcomeUnknown, PostdateError, Reason, StoreUnavailable, Suspended
 from scheduler.models import Caller, KnownKey, Rate
 from scheduler.store import Store
 
@@ -23,6 +23,8 @@ _SEVERAL = "More than one API key: give the header x-api-key once"
 class Unauthorized(PostdateError):
     """The request has no API key, several, or none that is active. `close`: its connection ends."""
 
+    reason = Reason.UNAUTHORIZED
+
     def __init__(self, sentence: str, *, close: bool = False) -> None:
         super().__init__(sentence)
         self.close = close
@@ -30,6 +32,8 @@ class Unauthorized(PostdateError):
 
 class RateLimited(PostdateError):
     """The account has used up its plan's rate; in `wait_s` seconds it may go on."""
+
+    reason = Reason.RATE_LIMITED
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"Too many requests; try again in {wait_s} s")

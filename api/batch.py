@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -18,7 +19,7 @@ from api.payload import parse_request, trigger_at_of
 from api.reading import REPLAYED, idempotency, read_body, traced
 from api.rules import Rules
 from api.service import HttpRequest, RequestMetrics
-from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
+from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, Reason
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import Idempotency, Request
 from scheduler.store.lifecycle.create import CreateResult, Schedules
@@ -29,7 +30,7 @@ _AT_ONCE_BYTES = 64 * 1024
 _MOMENT_BYTES = 6
 _BY_OLD_RULES = "It was refused when it came first, by rules that have changed since."
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS)
-_UNPAID = RefusedBody(402, str(InsufficientCredits()), [])
+_UNPAID = RefusedBody(402, str(InsufficientCredits()), InsufficientCredits.reason, [])
 
 
 @post(
@@ -79,9 +80,10 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
 def _count(
     tally: RequestMetrics, refusals: Sequence[RefusedBody | None], created: CreateResult
 ) -> None:
-    invalid_items = sum(refusal is not None for refusal in refusals)
-    unpaid_items = len(refusals) - invalid_items - len(created.schedule_ids)
-    for reason, count in (("invalid", invalid_items), ("credits", unpaid_items)):
+    refused = Counter(each.reason for each in refusals if each is not None)
+    unpaid_items = len(refusals) - refused.total() - len(created.schedule_ids)
+    refused[InsufficientCredits.reason] = unpaid_items
+    for reason, count in refused.items():
         if count:
             tally.refuse(reason, count)
 
@@ -112,7 +114,9 @@ async def _judged(
             listed = min(len(refusal.details), unlisted)
             unlisted -= listed
             # As data: an exception that is kept keeps the frames that it passed through.
-            judged.append(RefusedBody(400, str(refusal), details_of(refusal, listed)))
+            judged.append(
+                RefusedBody(400, str(refusal), refusal.reason, details_of(refusal, listed))
+            )
         looked_at_bytes += len(text)
         if looked_at_bytes >= _AT_ONCE_BYTES:
             looked_at_bytes = 0
@@ -141,7 +145,8 @@ async def _refused_before(
     for place, found in zip(refused, judged, strict=True):
         if not isinstance(found, RefusedBody):
             detail = FieldError(f"schedules[{place}]", _BY_OLD_RULES)
-            found = RefusedBody(400, f"{detail.field}: {detail.message}", [detail])
+            sentence = f"{detail.field}: {detail.message}"
+            found = RefusedBody(400, sentence, Reason.INVALID_FIELD, [detail])
         refusals[place] = found
     return refusals
 

@@ -11,7 +11,8 @@ from msgspec import UNSET, UnsetType
 from api.fields import SHOWN, moment
 from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
 from api.masks import masked_url
-from scheduler.errors import FieldError
+from api.request_ids import PATTERN as REQUEST_ID
+from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
 from scheduler.store.lifecycle.cancel import Cancellations
@@ -21,6 +22,7 @@ _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
 ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
 GivenId = Annotated[str, msgspec.Meta(description="As it was given, or how that begins.")]
 InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
+RequestId = Annotated[str, msgspec.Meta(pattern=REQUEST_ID)]
 Details = Annotated[
     list[FieldError],
     msgspec.Meta(
@@ -38,7 +40,11 @@ class Body(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ErrorBody(Body, frozen=True):
+    """`reason` is for programs, `error` for people; the service's log knows the `requestId`."""
+
     error: str
+    reason: Reason
+    request_id: RequestId
 
 
 class DetailedErrorBody(ErrorBody, frozen=True):
@@ -66,6 +72,7 @@ class RefusedBody(Body, frozen=True):
 
     code: int
     error: str
+    reason: Reason
     details: Details
 
 

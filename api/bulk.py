@@ -195,7 +195,8 @@ def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
         status = Status.CANCELLED if cancelled.stopped is None else Status.FAILED
         return CancelledItemBody(cancelled.schedule_id, status)
     now = error.status if isinstance(error, Conflict) else None
-    return UncancelledBody(status_of(error), str(error), [], cancelled.schedule_id, now)
+    code, reason = status_of(error), error.reason
+    return UncancelledBody(code, str(error), reason, [], cancelled.schedule_id, now)
 
 
 @post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
@@ -242,7 +243,7 @@ def _replayed(replay: Replay, trigger_at: str) -> ReplayedBody | UnreplayedBody:
         new = replay.schedule_id
         return ReplayedBody(new, invocation_id(new), trigger_at, replay.original)
     error = refusal(replay.original, replay.verdict)
-    return UnreplayedBody(status_of(error), str(error), [], replay.original)
+    return UnreplayedBody(status_of(error), str(error), error.reason, [], replay.original)
 
 
 HANDLERS = [cancel_schedules, replay_schedules]

@@ -21,6 +21,7 @@ from api.http11 import ReadState
 from api.payload import parse_request
 from api.protocol import Protocol
 from api.reading import HEAD, REFUSAL, SMALL_BYTES
+from api.request_ids import HEADER, new_request_id
 from api.schedule import created_answer
 from api.service import Service
 from scheduler.errors import InvalidRequest
@@ -172,6 +173,7 @@ class FastPath(Protocol):
         self.server_state.total_requests += 1
         self.recent, self.is_first, self._began_s = True, False, 0.0
         lines = [*self.server_state.default_headers, *answer.lines(rate)]
+        lines.append((HEADER, new_request_id().encode()))
         if self._ends:
             lines.append((b"connection", b"close"))
         head = b"".join([b"%b: %b\r\n" % line for line in lines])

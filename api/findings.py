@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from scheduler.errors import FieldError, InvalidRequest
+from scheduler.errors import FieldError, InvalidRequest, Reason
+from scheduler.targets import DestinationNotAllowed
 
 # The most findings that are listed of a request or an item, and of all items of a call.
 MOST_LISTED = 20
 MOST_LISTED_OF_A_CALL = 100
 MOST_UNKNOWN = 5
 _SHOWN_NAME_CHARACTERS = 100
+_NOT_ALLOWED = str(DestinationNotAllowed())
 
 
 class Findings:
@@ -53,8 +55,9 @@ class Findings:
         listed = [*self._listed, *self._unknown][:MOST_LISTED]
         if self._count == 1:
             [only] = listed
-            where = "" if only.message == "Destination not allowed" else f"{only.field}: "
-            return InvalidRequest(listed, where + only.message)
+            if only.message == _NOT_ALLOWED:
+                return InvalidRequest(listed, _NOT_ALLOWED, reason=Reason.DESTINATION_NOT_ALLOWED)
+            return InvalidRequest(listed, f"{only.field}: {only.message}")
         sentence = f"{self._count:,} fields are not valid: "
         sentence += ", ".join(detail.field for detail in listed[:10])
         if self._count > len(listed[:10]):

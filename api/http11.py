@@ -9,6 +9,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from api.rejection import BAD_TRAILER, NO_HTTP, Rejection, path_of
+from api.request_ids import new_request_id
 
 # The parser would apply these, of a trailer, to the next request.
 _OF_THE_CONNECTION = (b"connection", b"proxy-connection")
@@ -120,7 +121,7 @@ class Http11(HttpToolsProtocol):
     def end(self, rejection: Rejection) -> None:
         """Sends the rejection, unless the request has an answer already, and closes."""
         if self._may_speak():
-            self.transport.write(rejection.response)
+            self.transport.write(rejection.response(new_request_id()))
             self.transport.write_eof()
         else:
             self.transport.close()

@@ -9,11 +9,11 @@ from litestar import Litestar, get
 from litestar.params import FromPath
 
 from api.answer import JsonResponse
-from api.bodies import ErrorBody, HealthBody
-from api.errors import RETRY
+from api.bodies import HealthBody
+from api.errors import RETRY, error_body
 from api.query import read_query
 from api.service import HttpRequest, service_of
-from scheduler.errors import NotFound
+from scheduler.errors import NotFound, Reason
 
 _STATIC = Path(__file__).parent / "static"
 _ASSETS = {
@@ -98,7 +98,8 @@ async def readyz(request: HttpRequest) -> JsonResponse:
     read_query(request.scope["query_string"])
     service = service_of(request)
     if service.draining:
-        return JsonResponse(503, ErrorBody("The service is draining"), RETRY)
+        body = error_body(request.scope, "The service is draining", Reason.DRAINING)
+        return JsonResponse(503, body, RETRY)
     await service.reach_store()
     return JsonResponse(200, HealthBody("ready"))
 

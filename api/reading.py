@@ -11,7 +11,7 @@ from litestar.types import Receive, Scope
 
 from api.findings import invalid
 from api.limits import made_of
-from scheduler.errors import FieldError, PostdateError
+from scheduler.errors import FieldError, PostdateError, Reason
 from scheduler.models import Idempotency, Request
 from scheduler.settings import Settings
 
@@ -34,6 +34,8 @@ _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 class BodyTooLarge(PostdateError):
     """The body is, or says that it is, larger than `limit_bytes`."""
 
+    reason = Reason.TOO_LARGE
+
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(f"The request body is larger than {limit_bytes:,} bytes")
 
@@ -41,9 +43,13 @@ class BodyTooLarge(PostdateError):
 class BodyEncoded(PostdateError):
     """Compressed bodies are not supported."""
 
+    reason = Reason.UNSUPPORTED_ENCODING
+
 
 class ClientDisconnected(PostdateError):
     """The client went away before its request was complete; the answer is for the log."""
+
+    reason = Reason.MALFORMED_REQUEST
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

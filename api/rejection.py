@@ -12,7 +12,7 @@ import msgspec
 
 from api.bodies import DetailedErrorBody, ErrorBody
 from api.limits import MAX_TARGET_BYTES
-from scheduler.errors import FieldError
+from scheduler.errors import FieldError, Reason
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
@@ -26,18 +26,22 @@ _DEFAULT_PORTS = {b"http": b"80", b"https": b"443"}
 
 
 class Rejection(NamedTuple):
-    """A status and a body in the shape of all other errors."""
+    """A status, and what a body in the shape of all other errors says."""
 
     status: int
-    body: ErrorBody
+    reason: Reason
+    sentence: str
+    details: tuple[FieldError, ...] = ()
 
-    @property
-    def response(self) -> bytes:
-        content = msgspec.json.encode(self.body)
+    def response(self, request_id: str) -> bytes:
+        said = self.sentence, self.reason, request_id
+        body = DetailedErrorBody(*said, list(self.details)) if self.details else ErrorBody(*said)
+        content = msgspec.json.encode(body)
         lines = [
             f"HTTP/1.1 {self.status} {http.HTTPStatus(self.status).phrase}",
             "content-type: application/json",
             f"content-length: {len(content)}",
+            f"postdate-request-id: {request_id}",
             "connection: close",
         ]
         if self.status in (429, 503):
@@ -46,9 +50,8 @@ class Rejection(NamedTuple):
 
 
 def _malformed(field: str, message: str) -> Rejection:
-    return Rejection(
-        400, DetailedErrorBody("The request is not valid HTTP", [FieldError(field, message)])
-    )
+    details = (FieldError(field, message),)
+    return Rejection(400, Reason.MALFORMED_REQUEST, "The request is not valid HTTP", details)
 
 
 NO_HTTP = _malformed("request", "It is not valid HTTP.")
@@ -57,16 +60,20 @@ BAD_HOST = _malformed("Host", "It must be given once, as a host with or without 
 BAD_TARGET = _malformed("request", "Its target must be a path, or a URL of the host in Host.")
 CODING_IN_1_0 = _malformed("Transfer-Encoding", "HTTP/1.0 has no transfer codings.")
 BAD_TRAILER = _malformed("trailer", "It may not have fields of the connection.")
-HEAD_TIMED_OUT = Rejection(408, ErrorBody("The request's head did not arrive in time"))
-BODY_TIMED_OUT = Rejection(408, ErrorBody("The request's body arrived too slowly"))
+HEAD_TIMED_OUT = Rejection(408, Reason.TIMEOUT, "The request's head did not arrive in time")
+BODY_TIMED_OUT = Rejection(408, Reason.TIMEOUT, "The request's body arrived too slowly")
 TARGET_TOO_LONG = Rejection(
-    414, ErrorBody(f"The request's path and query are longer than {MAX_TARGET_BYTES:,} bytes")
+    414,
+    Reason.TOO_LARGE,
+    f"The request's path and query are longer than {MAX_TARGET_BYTES:,} bytes",
 )
-PIPELINE_FULL = Rejection(429, ErrorBody("Too many requests wait on this connection"))
-HEAD_TOO_LARGE = Rejection(431, ErrorBody("The request's head is too large"))
-UNKNOWN_CODING = Rejection(501, ErrorBody("The only transfer coding that is read is chunked"))
-BODIES_FULL = Rejection(503, ErrorBody("Too many bodies are being read; try again in 1 s"))
-CONNECTIONS_FULL = Rejection(503, ErrorBody("Too many connections; try again in 1 s"))
+PIPELINE_FULL = Rejection(429, Reason.OVERLOADED, "Too many requests wait on this connection")
+HEAD_TOO_LARGE = Rejection(431, Reason.TOO_LARGE, "The request's head is too large")
+UNKNOWN_CODING = Rejection(
+    501, Reason.UNSUPPORTED_ENCODING, "The only transfer coding that is read is chunked"
+)
+BODIES_FULL = Rejection(503, Reason.OVERLOADED, "Too many bodies are being read; try again in 1 s")
+CONNECTIONS_FULL = Rejection(503, Reason.OVERLOADED, "Too many connections; try again in 1 s")
 
 
 def path_of(version: str, method: bytes, target: bytes, headers: _Headers) -> bytes | Rejection:

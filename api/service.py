@@ -76,7 +76,7 @@ class Outage:
         self._reminders: defaultdict[type[StoreError], Reminder] = defaultdict(Reminder)
         self._refused = 0
 
-    def note(self, error: StoreError) -> None:
+    def note(self, error: StoreError, request_id: str) -> None:
         """A request was refused because of this. Damage to one thing is no outage."""
         if isinstance(error, Unreadable) and not error.key_id:
             return
@@ -87,6 +87,7 @@ class Outage:
                 error=str(error),
                 reason=reason_of(error),
                 refused=self._refused,
+                request_id=request_id,
             )
 
 

@@ -3,7 +3,8 @@ domain error to a status code, a failed exchange to an outcome."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from enum import StrEnum
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -12,11 +13,47 @@ from scheduler.models import Status
 E = TypeVar("E", bound=BaseException)
 
 
+class Reason(StrEnum):
+    """Why a request was refused, for programs. The sentence beside it may change; this does not."""
+
+    ALREADY_ENDED = "already_ended"
+    ALREADY_REPLAYED = "already_replayed"
+    ALREADY_STARTED = "already_started"
+    BODY_NOT_KEPT = "body_not_kept"
+    DAMAGED = "damaged"
+    DESTINATION_NOT_ALLOWED = "destination_not_allowed"
+    DRAINING = "draining"
+    INSUFFICIENT_CREDITS = "insufficient_credits"
+    INTERNAL_ERROR = "internal_error"
+    INVALID_FIELD = "invalid_field"
+    KEEPS_CHANGING = "keeps_changing"
+    KEY_REUSED = "key_reused"
+    MALFORMED_REQUEST = "malformed_request"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    MISDIRECTED = "misdirected"
+    NOT_ENDED = "not_ended"
+    NOT_FOUND = "not_found"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    OVERLOADED = "overloaded"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    RATE_LIMITED = "rate_limited"
+    SEARCHES_LIMITED = "searches_limited"
+    STORE_UNAVAILABLE = "store_unavailable"
+    SUSPENDED = "suspended"
+    TIMEOUT = "timeout"
+    TOO_LARGE = "too_large"
+    TOO_MANY_SECRETS = "too_many_secrets"
+    UNAUTHORIZED = "unauthorized"
+    UNKNOWN_SCHEDULE = "unknown_schedule"
+    UNSUPPORTED_ENCODING = "unsupported_encoding"
+
+
 class PostdateError(Exception):
     """Base of all errors that Postdate raises on purpose; its text is a readable sentence, of some
-    kinds always the same."""
+    kinds always the same. A kind without a reason is a fault of ours where a client meets it."""
 
-    SENTENCE = ""
+    SENTENCE: ClassVar[str] = ""
+    reason = Reason.INTERNAL_ERROR
 
     def __init__(self, sentence: str | None = None) -> None:
         super().__init__(self.SENTENCE if sentence is None else sentence)
@@ -33,9 +70,14 @@ class InvalidRequest(PostdateError):
     """The input breaks a rule; `details` names every bad field but for `unlisted` ones."""
 
     def __init__(
-        self, details: list[FieldError], sentence: str | None = None, unlisted: int = 0
+        self,
+        details: list[FieldError],
+        sentence: str | None = None,
+        unlisted: int = 0,
+        reason: Reason = Reason.INVALID_FIELD,
     ) -> None:
         super().__init__(sentence or "; ".join(f"{d.field}: {d.message}" for d in details))
+        self.reason = reason
         self.details = details
         self.unlisted = unlisted
 
@@ -43,13 +85,21 @@ class InvalidRequest(PostdateError):
 class NotFound(PostdateError):
     """No such thing, or it belongs to another account: both get the same error."""
 
+    reason = Reason.NOT_FOUND
+
+
+class UnknownSchedule(NotFound):
+    SENTENCE = "There is no such schedule"
+    reason = Reason.UNKNOWN_SCHEDULE
+
 
 class Conflict(PostdateError):
     """The thing exists, but its state forbids the operation; `status` says which state."""
 
-    def __init__(self, sentence: str, status: Status) -> None:
+    def __init__(self, sentence: str, status: Status, reason: Reason) -> None:
         super().__init__(sentence)
         self.status = status
+        self.reason = reason
 
 
 class Taken(PostdateError):
@@ -62,17 +112,22 @@ class TooMany(PostdateError):
 
 class KeyReused(PostdateError):
     SENTENCE = "This Idempotency-Key was used with another body before"
+    reason = Reason.KEY_REUSED
 
 
 class Suspended(PostdateError):
     SENTENCE = "This account is suspended; due schedules wait until it is resumed"
+    reason = Reason.SUSPENDED
 
 
 class InsufficientCredits(PostdateError):
     SENTENCE = "Insufficient credits"
+    reason = Reason.INSUFFICIENT_CREDITS
 
 
 class TooManySecrets(PostdateError):
+    reason = Reason.TOO_MANY_SECRETS
+
     def __init__(self, most: int) -> None:
         super().__init__(
             f"{most} signing secrets are good already: keep the earlier ones for a shorter time, or"
@@ -85,10 +140,13 @@ class QuotaExceeded(PostdateError):
         "Storage quota exceeded: your schedules take up as much as your plan allows, those that"
         " wait and ended ones for as long as they are kept"
     )
+    reason = Reason.QUOTA_EXCEEDED
 
 
 class TooManyScans(PostdateError):
     """The account's searches are used up; nothing was done. After `wait_ms` there are more."""
+
+    reason = Reason.SEARCHES_LIMITED
 
     def __init__(self, wait_ms: int) -> None:
         self.wait_ms = wait_ms
@@ -102,6 +160,8 @@ class SettingsError(PostdateError):
 
 class StoreError(PostdateError):
     """The store did not do what it was asked."""
+
+    reason = Reason.STORE_UNAVAILABLE
 
 
 class StoreUnavailable(StoreError):
@@ -123,6 +183,8 @@ class StoreRefused(StoreError):
 class OutcomeUnknown(StoreError):
     """The store may have done it: the reply was lost, and repeating the call did not settle it."""
 
+    reason = Reason.OUTCOME_UNKNOWN
+
 
 class Unreadable(StoreRefused):
     """Something stored cannot be read. `key_id`: the missing key; empty if it is damaged."""
@@ -130,9 +192,12 @@ class Unreadable(StoreRefused):
     def __init__(self, sentence: str, key_id: str = "") -> None:
         super().__init__(sentence)
         self.key_id = key_id
+        self.reason = Reason.STORE_UNAVAILABLE if key_id else Reason.DAMAGED
 
 
 class Damaged(PostdateError):
+    reason = Reason.DAMAGED
+
     def __init__(self, schedule_id: str) -> None:
         super().__init__(
             f"The stored schedule {schedule_id} is damaged and cannot be read; it is kept for an"

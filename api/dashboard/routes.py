@@ -17,6 +17,7 @@ from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import bulk, composer, entry, listing
 from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, signed_in
 from api.errors import status_of
+from api.request_ids import request_id_of
 from api.service import HttpRequest, service_of
 from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, StoreFull
 
@@ -66,7 +67,7 @@ def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
     if isinstance(error, Damaged):
         return 500, "Cannot be read", f"{error}."
     if isinstance(error, StoreError):
-        service_of(request).outage.note(error)
+        service_of(request).outage.note(error, request_id_of(request.scope))
     if isinstance(error, OutcomeUnknown) and request.method == "POST":
         text = "The store's answer was lost: it may or may not have been done."
         return 503, "Unknown", f"{text} Look before you try again."
@@ -81,7 +82,9 @@ def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
         return status, _TITLES.get(status, _OTHER), f"{str(error).rstrip('.')}."
     # As text: a log that shows the variables of every frame would show cookies.
     trace = "".join(traceback.format_exception(error))
-    _log.error("page failed", path=_without_secret(request.scope["path"]), exception=trace)
+    path = _without_secret(request.scope["path"])
+    name = request_id_of(request.scope)
+    _log.error("page failed", path=path, request_id=name, exception=trace)
     return 500, "Something went wrong", "It has been written to the log."
 
 

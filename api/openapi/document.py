@@ -19,6 +19,7 @@ from api.openapi.operations import (
     SCHEDULE_ID,
     Operation,
 )
+from api.request_ids import PATTERN as REQUEST_ID
 
 _REFS = "#/components/schemas/"
 _DESCRIPTION = """\
@@ -27,7 +28,8 @@ An HTTP request with a future date on it: `POST /schedule` now, and the call goe
 
 Every call but those under Health needs an API key in the header `x-api-key`. Bodies are JSON,
 whatever their Content-Type says. Times are ISO 8601, and come back in UTC, to the millisecond. An
-error is `{"error": "<one readable sentence>"}`; a 400 also has `details`, with the bad fields.
+error is `{"error": "<one readable sentence>", "reason": "<a word for programs>", "requestId":
+"req_…"}`; a 400 also has `details`, with the bad fields.
 """
 _HEALTH = "Health"
 _TAGS = {
@@ -124,12 +126,18 @@ _HEADERS: dict[str, Schema] = {
     "RateLimitLimit": _whole("Requests a second that the account's plan allows, if limited."),
     "RateLimitRemaining": _whole("Requests that are left at this moment."),
     "RateLimitReset": _whole("Seconds until all of them are there again."),
+    "RequestId": {
+        "description": "The name of this request; the log of the service knows it.",
+        "required": True,
+        "schema": {"type": "string", "pattern": REQUEST_ID},
+    },
     "RetryAfter": {**_whole("Seconds after which to try again."), "required": True},
     "IdempotencyReplayed": {
         "description": "`true` if the answer was given before, to the same Idempotency-Key.",
         "schema": {"type": "string", "enum": ["true"]},
     },
 }
+_REQUEST_ID = {"Postdate-Request-Id": {"$ref": "#/components/headers/RequestId"}}
 _RATE_HEADERS = {
     f"RateLimit-{name}": {"$ref": f"#/components/headers/RateLimit{name}"}
     for name in ("Limit", "Remaining", "Reset")
@@ -223,7 +231,7 @@ def _success(operation: Operation, tag: str, status: int) -> Schema:
 
 def _response(description: str, body: type, headers: Schema) -> Schema:
     content = {"application/json": {"schema": _ref(body.__name__)}}
-    return {"description": description, "headers": headers, "content": content}
+    return {"description": description, "headers": _REQUEST_ID | headers, "content": content}
 
 
 def _ref(name: str) -> Schema:

@@ -8,9 +8,10 @@ from scheduler.errors import (
     Conflict,
     Damaged,
     InsufficientCredits,
-    NotFound,
     PostdateError,
     QuotaExceeded,
+    Reason,
+    UnknownSchedule,
 )
 from scheduler.models import Status
 
@@ -44,7 +45,7 @@ ENDED, DONE, AGAIN = Verdict.ENDED, Verdict.DONE, Verdict.AGAIN
 MOST_CHANGES_MET = 20
 
 SENTENCES = {
-    Verdict.UNKNOWN: "There is no such schedule",
+    Verdict.UNKNOWN: str(UnknownSchedule()),
     Verdict.HELD: "Execution has started",
     Verdict.CHANGED: "The schedule keeps changing; try again",
     Verdict.NOT_ENDED: "The schedule has not ended yet",
@@ -54,21 +55,27 @@ SENTENCES = {
     Verdict.DAMAGED: "The stored schedule is damaged and cannot be read",
     Verdict.CANCELLED: "Its body was not kept when it was cancelled",
 }
+_CONFLICTS = {
+    Verdict.HELD: Reason.ALREADY_STARTED,
+    Verdict.CHANGED: Reason.KEEPS_CHANGING,
+    Verdict.NOT_ENDED: Reason.NOT_ENDED,
+    Verdict.REPLAYED: Reason.ALREADY_REPLAYED,
+}
 
 
 def refusal(schedule_id: str, verdict: Verdict, ended: Status = Status.CANCELLED) -> PostdateError:
     """The verdict as an error; `ended`: how the schedule did, if it has."""
     match verdict:
         case Verdict.UNKNOWN:
-            return NotFound(SENTENCES[verdict])
+            return UnknownSchedule()
         case Verdict.ENDED:
-            return Conflict(f"The schedule is {ended} already", ended)
+            return Conflict(f"The schedule is {ended} already", ended, Reason.ALREADY_ENDED)
         case Verdict.CANCELLED:
-            return Conflict(SENTENCES[verdict], ended)
+            return Conflict(SENTENCES[verdict], ended, Reason.BODY_NOT_KEPT)
         case Verdict.UNPAID:
             return InsufficientCredits()
         case Verdict.NO_ROOM:
             return QuotaExceeded()
         case Verdict.DAMAGED:
             return Damaged(schedule_id)
-    return Conflict(SENTENCES[verdict], Status.SCHEDULED)
+    return Conflict(SENTENCES[verdict], Status.SCHEDULED, _CONFLICTS[verdict])

@@ -11,16 +11,20 @@ from api.app import create_app
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from tests.api.conftest import CREDITS, Api, bad_fields, client_of, payload
+from tests.api.errors import error_of
 from tests.servers import ValkeyProcess, until_async
 
-AWAY = {"error": "The service is temporarily unavailable"}
+AWAY = {"error": "The service is temporarily unavailable", "reason": "store_unavailable"}
 
 
 async def test_an_unknown_path_is_404(api: Api) -> None:
     for method in ("GET", "POST", "DELETE", "PUT"):
         for path in ("/nothing", "/schedules", "/schedule/a/b", "/stats/log"):
             answer = await api.client.request(method, path)
-            assert (answer.status_code, answer.json()) == (404, {"error": "Not found"})
+            assert (answer.status_code, error_of(answer)) == (
+                404,
+                {"error": "Not found", "reason": "not_found"},
+            )
             assert answer.headers["content-type"] == "application/json"
 
 
@@ -41,13 +45,15 @@ async def test_a_wrong_method_is_405_and_names_the_others(
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "BREW"} - {*allowed.split(", ")}:
         answer = await api.client.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
-        assert answer.json() == {"error": "Method not allowed"}
+        assert error_of(answer) == {"error": "Method not allowed", "reason": "method_not_allowed"}
 
 
 @pytest.mark.parametrize("path", ["/schedule", "/schedule/sch_x", "/healthz", "/schema"])
 async def test_a_head_is_answered_as_a_get_is_without_the_body(api: Api, path: str) -> None:
     got, head = await api.client.get(path), await api.client.head(path)
     assert (head.status_code, head.content) == (got.status_code, b"")
+    ids = {answer.headers.pop("postdate-request-id") for answer in (head, got)}
+    assert len(ids) == 2
     assert dict(head.headers) == dict(got.headers)
     assert int(head.headers["content-length"]) == len(got.content) > 0
 
@@ -87,7 +93,10 @@ async def test_a_draining_process_is_alive_but_not_ready(api: Api) -> None:
     api.app.state.service.draining = True
     assert (await api.client.get("/healthz")).status_code == 200
     answer = await api.client.get("/readyz")
-    assert (answer.status_code, answer.json()) == (503, {"error": "The service is draining"})
+    assert (answer.status_code, error_of(answer)) == (
+        503,
+        {"error": "The service is draining", "reason": "draining"},
+    )
 
 
 async def test_without_its_store_it_is_alive_but_not_ready(
@@ -98,7 +107,7 @@ async def test_without_its_store_it_is_alive_but_not_ready(
     assert (await api.client.get("/healthz")).status_code == 200
     for path in ("/readyz", "/stats/remaining-credits"):
         answer = await api.client.get(path)
-        assert (answer.status_code, answer.json()) == (503, AWAY)
+        assert (answer.status_code, error_of(answer)) == (503, AWAY)
 
 
 async def test_an_api_without_a_store_answers_503_and_goes_on_trying() -> None:
@@ -109,7 +118,7 @@ async def test_an_api_without_a_store_answers_503_and_goes_on_trying() -> None:
             assert (await client.get("/healthz")).status_code == 200
             for path in ("/readyz", "/stats", "/stats/logs", "/stats/remaining-credits"):
                 answer = await client.get(path)
-                assert (answer.status_code, answer.json()) == (503, AWAY)
+                assert (answer.status_code, error_of(answer)) == (503, AWAY)
                 assert answer.headers["retry-after"]
             assert (await client.post("/schedule", json=payload())).status_code == 503
             await asyncio.to_thread(valkey.start)

@@ -10,6 +10,7 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import Api, client_of, payload
+from tests.api.errors import error_of
 from tests.apps import app_of
 
 # Every endpoint that needs a key, each with a request that is wrong in other ways, too.
@@ -46,7 +47,10 @@ async def test_with_two_keys_it_is_401_whichever_are_good(api: Api, order: tuple
     async with client_of(api.app) as client:
         for method, path in (*ENDPOINTS, *more):
             answer = await client.request(method, path, headers=headers, json=payload())
-            assert (answer.status_code, answer.json()) == (401, {"error": TWO_KEYS})
+            assert (answer.status_code, error_of(answer)) == (
+                401,
+                {"error": TWO_KEYS, "reason": "unauthorized"},
+            )
     assert await api.listed() == []
 
 
@@ -66,7 +70,10 @@ async def test_without_a_good_key_it_is_401(api: Api, headers: dict[str, str], e
     async with client_of(api.app) as client:
         for method, path in ENDPOINTS:
             answer = await client.request(method, path, headers=given, content=b"{")
-            assert (answer.status_code, answer.json()) == (401, {"error": error})
+            assert (answer.status_code, error_of(answer)) == (
+                401,
+                {"error": error, "reason": "unauthorized"},
+            )
             assert answer.headers["www-authenticate"]
 
 
@@ -82,7 +89,10 @@ async def test_a_key_is_refused_once_it_is_deactivated(api: Api, settings: Setti
             for client in (here, there):
                 answer = await client.post("/schedule", json=payload())
                 assert answer.status_code == 401
-                assert answer.json() == {"error": "Invalid or inactive API key"}
+                assert error_of(answer) == {
+                    "error": "Invalid or inactive API key",
+                    "reason": "unauthorized",
+                }
     finally:
         await other_store.aclose()
     assert (await api.client.get("/stats/remaining-credits")).status_code == 200
@@ -103,7 +113,10 @@ async def test_a_key_that_cannot_be_checked_is_503(
     monkeypatch.setattr(api.store.api_keys, "admit", AsyncMock(side_effect=error))
     answer = await api.create()
     assert answer.status_code == 503
-    assert answer.json() == {"error": "The service is temporarily unavailable"}
+    assert error_of(answer) == {
+        "error": "The service is temporarily unavailable",
+        "reason": "store_unavailable",
+    }
     assert int(answer.headers["retry-after"]) >= 1
 
 
@@ -124,7 +137,10 @@ async def test_every_call_is_a_403_and_changes_nothing(api: Api) -> None:
         ("PUT", "/schedule"),
     ):
         answer = await api.client.request(method, path, json=payload())
-        assert (answer.status_code, answer.json()) == (403, {"error": SENTENCE})
+        assert (answer.status_code, error_of(answer)) == (
+            403,
+            {"error": SENTENCE, "reason": "suspended"},
+        )
     assert (await api.client.get("/readyz")).status_code == 200  # no account's
     await api.store.changes.resume(api.account_id)
     await api.holds(credits=999, waiting={kept})
@@ -134,4 +150,7 @@ async def test_a_deleted_accounts_key_is_none(api: Api) -> None:
     await api.store.changes.delete(api.account_id)
     async with client_of(api.app, api.key) as client:
         answer = await client.get("/stats/remaining-credits")
-    assert (answer.status_code, answer.json()) == (401, {"error": "Invalid or inactive API key"})
+    assert (answer.status_code, error_of(answer)) == (
+        401,
+        {"error": "Invalid or inactive API key", "reason": "unauthorized"},
+    )

@@ -15,9 +15,15 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, payload
+from tests.api.errors import error_of
 from tests.apps import app_of
 
-UNPAID = {"code": 402, "error": "Insufficient credits", "details": []}
+UNPAID = {
+    "code": 402,
+    "error": "Insufficient credits",
+    "reason": "insufficient_credits",
+    "details": [],
+}
 
 
 async def batch(api: Api, items: list[Any]) -> httpx.Response:
@@ -50,10 +56,10 @@ async def test_a_bad_item_gets_the_answer_of_a_create_and_stops_no_other(api: Ap
     bad = {"targetUrl": "nowhere", "color": "red"}
     answer = await batch(api, [payload(), bad, payload(), 5, None, payload(targetBody=[])])
     items = answer.json()["schedules"]
-    alone = (await api.client.post("/schedule", json=bad)).json()
+    alone = error_of(await api.client.post("/schedule", json=bad))
     assert [item.get("code") for item in items] == [None, 400, None, 400, 400, 400]
     assert items[1] == {"code": 400, **alone}
-    assert set(items[3]) == {"code", "error", "details"}
+    assert set(items[3]) == {"code", "error", "reason", "details"}
     assert [items[n]["details"][0]["field"] for n in (3, 4, 5)] == ["body", "body", "targetBody"]
     await api.holds(credits=CREDITS - 2, waiting=set(ids_of(answer)))
 
@@ -106,7 +112,10 @@ async def test_a_batch_has_a_larger_bound_than_a_create(api: Api, settings: Sett
         answer = await batch(bulk, items * 2)
         assert await bulk.credits() == CREDITS - 5
     assert answer.status_code == 413
-    assert answer.json() == {"error": "The request body is larger than 600,000 bytes"}
+    assert error_of(answer) == {
+        "error": "The request body is larger than 600,000 bytes",
+        "reason": "too_large",
+    }
 
 
 async def test_an_item_is_bounded_as_a_request_of_its_own_is(api: Api, settings: Settings) -> None:
@@ -124,6 +133,7 @@ async def test_an_item_is_bounded_as_a_request_of_its_own_is(api: Api, settings:
     assert found[1] == {
         "code": 400,
         "error": f"schedules[1]: {message}",
+        "reason": "invalid_field",
         "details": [{"field": "schedules[1]", "message": message}],
     }
 

@@ -9,6 +9,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.api.conftest import CREDITS, URL, Api, client_of, past
+from tests.api.errors import error_of
 from tests.api.letters import BROKEN, UNKNOWN, fail, failed
 from tests.apps import app_of
 from tests.servers import DroppingProxy, script
@@ -31,12 +32,14 @@ async def test_each_is_answered_in_order_and_refunded_once(api: Api) -> None:
     assert answer == {
         "schedules": [
             {"scheduleId": first, "status": "cancelled"},
-            _refused(UNKNOWN, 404, "There is no such schedule", None),
-            _refused(ended, 409, "The schedule is failed already", "failed"),
-            _refused(held, 409, "Execution has started", "scheduled"),
-            _refused(cancelled, 409, "The schedule is cancelled already", "cancelled"),
+            _refused(UNKNOWN, 404, "There is no such schedule", "unknown_schedule", None),
+            _refused(ended, 409, "The schedule is failed already", "already_ended", "failed"),
+            _refused(held, 409, "Execution has started", "already_started", "scheduled"),
+            _refused(
+                cancelled, 409, "The schedule is cancelled already", "already_ended", "cancelled"
+            ),
             {"scheduleId": second, "status": "cancelled"},
-            _refused("nonsense", 404, "There is no such schedule", None),
+            _refused("nonsense", 404, "There is no such schedule", "unknown_schedule", None),
             {"scheduleId": first, "status": "cancelled"},
         ],
         "creditsRemaining": CREDITS - 2,
@@ -45,8 +48,10 @@ async def test_each_is_answered_in_order_and_refunded_once(api: Api) -> None:
     await api.holds(credits=CREDITS - 2, waiting={held})
 
 
-def _refused(schedule_id: str, code: int, error: str, status: str | None) -> dict[str, Any]:
-    told = {"code": code, "error": error, "details": []}
+def _refused(
+    schedule_id: str, code: int, error: str, reason: str, status: str | None
+) -> dict[str, Any]:
+    told = {"code": code, "error": error, "reason": reason, "details": []}
     return {**told, "scheduleId": schedule_id, "status": status}
 
 
@@ -92,7 +97,10 @@ async def test_an_unknown_outcome_needs_no_key(api: Api, proxy: DroppingProxy) -
         proxy.drop_reply(script("lifecycle/end"), times=99)
         answer = await client.post("/schedule/cancel", json={"ids": [made]})
         assert answer.status_code == 503
-        assert answer.json() == {"error": "Outcome unknown; repeat the request"}
+        assert error_of(answer) == {
+            "error": "Outcome unknown; repeat the request",
+            "reason": "outcome_unknown",
+        }
     proxy.forget_rules()
     await store.aclose()
     [item] = (await cancel(api, {"ids": [made]}))["schedules"]

@@ -13,6 +13,7 @@ import pytest
 from api.masks import MASK
 from scheduler.models import Delivery, Outcome, Status
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
+from tests.api.errors import error_of
 
 NEW_YEAR = "2030-01-01T00:00:00Z"
 BEFORE: dict[str, Any] = {
@@ -146,16 +147,20 @@ async def test_what_has_ended_is_409_with_its_status(api: Api) -> None:
     schedule_id = await api.create_id(triggerAt=past())
     await api.execute(Outcome(Status.COMPLETED, 200, 1, ""))
     answer = await change(api, schedule_id, {"targetBody": None})
-    said = {"error": "The schedule is completed already", "status": "completed"}
-    assert (answer.status_code, answer.json()) == (409, said)
+    said = {
+        "error": "The schedule is completed already",
+        "reason": "already_ended",
+        "status": "completed",
+    }
+    assert (answer.status_code, error_of(answer)) == (409, said)
 
 
 async def test_what_is_being_executed_is_409_and_stays_as_it_is(api: Api) -> None:
     schedule_id = await api.create_id(triggerAt=past())
     [invocation] = await api.claim()
     answer = await change(api, schedule_id, {"targetUrl": URL + "/new"})
-    said = {"error": "Execution has started", "status": "scheduled"}
-    assert (answer.status_code, answer.json()) == (409, said)
+    said = {"error": "Execution has started", "reason": "already_started", "status": "scheduled"}
+    assert (answer.status_code, error_of(answer)) == (409, said)
     assert await api.stored(schedule_id) == invocation.request
 
 

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from scheduler.models import Plan
 from scheduler.store import keys
 from tests.api.conftest import CREDITS, Api
+from tests.api.errors import error_of
 from tests.plain import redis_of
 
 
@@ -32,9 +33,10 @@ async def test_it_is_named_and_nothing_of_it_is_shown_or_changed(api: Api) -> No
         ]
     for answer in answers:
         assert answer.status_code == 500
-        assert answer.json() == {
+        assert error_of(answer) == {
             "error": f"The stored schedule {damaged} is damaged and cannot be read; it is kept for"
-            " an operator to look at"
+            " an operator to look at",
+            "reason": "damaged",
         }
     assert [each["schedule"] for each in told] == [damaged] * len(answers)
     assert not any("exception" in each for each in told)
@@ -67,7 +69,10 @@ async def test_a_damaged_account_gets_500_and_no_neighbour(api: Api, place: str)
                 *(each.create() for each in (damaged, neighbour, api))
             )
         assert refused.status_code == 500
-        assert refused.json() == {"error": "The stored data is damaged and cannot be read"}
+        assert error_of(refused) == {
+            "error": "The stored data is damaged and cannot be read",
+            "reason": "damaged",
+        }
         assert [each.status_code for each in served] == [201, 201]
         assert any(damaged.account_id in each.get("exception", "") for each in logged)
         assert await neighbour.credits() == CREDITS - 1

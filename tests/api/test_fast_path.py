@@ -31,6 +31,8 @@ USUAL = "X-Usual: 1\r\n"
 
 
 class Answer(NamedTuple):
+    """An answer, without its request's id."""
+
     status: int
     headers: list[str]
     body: dict[str, Any]
@@ -105,7 +107,11 @@ class Connection(asyncio.Transport):
         if not sizes or len(rest) < sizes[0]:
             return None
         self.written = bytearray(rest[sizes[0] :])
-        return Answer(int(lines[0].split()[1]), lines[1:], json.loads(rest[: sizes[0]]))
+        [request_id] = [line for line in lines if line.startswith("postdate-request-id: ")]
+        lines.remove(request_id)
+        body = json.loads(rest[: sizes[0]])
+        assert body.pop("requestId", request_id) in request_id
+        return Answer(int(lines[0].split()[1]), lines[1:], body)
 
 
 class Two(NamedTuple):

@@ -193,7 +193,7 @@ def test_trailers_are_no_headers(server: ApiProcess, key: str) -> None:
     keyed = head(key, "Transfer-Encoding: chunked", "Connection: close") + body
     with closing(server.connect()) as connection:
         connection.sendall(post(b"Transfer-Encoding: chunked", b"Connection: close") + body)
-        assert b'{"error":"Missing API key"}' in all_of(connection)
+        assert b'{"error":"Missing API key","reason":"unauthorized"' in all_of(connection)
     created = []
     for _ in range(2):
         with closing(server.connect()) as connection:

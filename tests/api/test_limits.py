@@ -17,6 +17,7 @@ from api.limits import FOR_HEALTH
 from api.proxies import address_of
 from tests.api import floods
 from tests.api.conftest import payload
+from tests.api.errors import error_of
 from tests.api.process import ApiProcess, Reply, chunk, head, serving
 from tests.servers import ValkeyProcess, until
 
@@ -108,7 +109,7 @@ def test_an_endless_head_is_refused(
         taken = floods.pour(connection, *floods.ENDLESS[flood], 60 * MB)
         assert_healthy(server)
         reply = Reply(connection)
-    assert (reply.status, reply.json) == (status, {"error": error})
+    assert (reply.status, error_of(reply)) == (status, {"error": error, "reason": "too_large"})
     assert reply.headers["connection"] == "close"
     assert taken < 20 * MB
     assert server.memory_bytes() - before < 8 * MB
@@ -160,7 +161,7 @@ def test_dripping_bytes_prolong_no_request(hasty: ApiProcess, key: str, part: st
                 connection.sendall(b"x" if part == "head" else chunk(b" "))
         else:
             raise AssertionError("it was read to its end")
-    assert (reply.status, reply.json) == (408, {"error": SLOW[part]})
+    assert (reply.status, error_of(reply)) == (408, {"error": SLOW[part], "reason": "timeout"})
     assert time.monotonic() - began_s > SHORT_S * 0.9
 
 
@@ -180,7 +181,7 @@ def test_bodies_at_once_have_a_budget(start_api: Start, key: str) -> None:
         assert server.memory_bytes() - before < 32 * MB
         replies = [Reply(each) for each in select.select(senders, [], [], 0)[0]]
         assert {(each.status, each.headers["retry-after"]) for each in replies} == {(503, "1")}
-        assert replies[0].json == {"error": NOT_READ_YET}
+        assert error_of(replies[0]) == {"error": NOT_READ_YET, "reason": "overloaded"}
         assert server.ask(create(key)).status == 201  # small ones pass all the same
 
 
@@ -250,7 +251,10 @@ def test_where_all_are_served_there_is_room_for_health_alone(start_api: Start) -
         assert all(each.recv(1) for each in served)
         reply = server.ask(b"GET /schedule HTTP/1.1\r\nHost: a\r\n\r\n")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
-        assert reply.json == {"error": "Too many connections; try again in 1 s"}
+        assert error_of(reply) == {
+            "error": "Too many connections; try again in 1 s",
+            "reason": "overloaded",
+        }
         before = open_connections(server)
         with floods.held(server.port, FOR_HEALTH * 4, b""):
             assert_healthy(server)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import CREDITS, Api, bad_fields, payload
+from tests.api.errors import error_of
 
 HEADER = {"idempotency-key": "k"}
 
@@ -56,7 +57,10 @@ async def test_the_same_key_with_another_body_is_422(api: Api, path: str) -> Non
     content = json.dumps(payload(targetBody={}))
     answer = await api.client.post(path, content=content, headers=HEADER)
     assert answer.status_code == 422
-    assert answer.json() == {"error": "This Idempotency-Key was used with another body before"}
+    assert error_of(answer) == {
+        "error": "This Idempotency-Key was used with another body before",
+        "reason": "key_reused",
+    }
     await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
 
 

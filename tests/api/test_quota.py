@@ -12,11 +12,13 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import CREDITS, Api, api_of, payload
+from tests.api.errors import error_of
 from tests.apps import app_of
 
 FULL = {
     "error": "Storage quota exceeded: your schedules take up as much as your plan allows, those"
-    " that wait and ended ones for as long as they are kept"
+    " that wait and ended ones for as long as they are kept",
+    "reason": "quota_exceeded",
 }
 
 
@@ -41,11 +43,11 @@ async def test_what_is_over_the_quota_is_a_413_and_costs_nothing(bounded: Api) -
     headers = {"Idempotency-Key": "k"}
     for path, body in (("", large()), ("/batch", {"schedules": [large(), payload()]})):
         answer = await bounded.client.post(f"/schedule{path}", json=body, headers=headers)
-        assert (answer.status_code, answer.json()) == (413, FULL)
+        assert (answer.status_code, error_of(answer)) == (413, FULL)
     answer = await bounded.client.patch(
         f"/schedule/{first}", json={"targetBody": {"a": "x" * 9990}}
     )
-    assert (answer.status_code, answer.json()) == (413, FULL)
+    assert (answer.status_code, error_of(answer)) == (413, FULL)
     await bounded.holds(credits=CREDITS - 1, waiting={first})
 
 

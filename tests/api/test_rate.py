@@ -12,6 +12,7 @@ from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import CREDITS, Api, client_of, payload
+from tests.api.errors import error_of
 from tests.apps import app_of
 
 HEADERS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
@@ -52,7 +53,10 @@ async def test_every_answer_tells_the_rate_and_beyond_it_is_429(
     answer = await api.client.request(method, path, json=body)
     assert answer.status_code == 429
     if method != "HEAD":
-        assert answer.json() == {"error": "Too many requests; try again in 3 s"}
+        assert error_of(answer) == {
+            "error": "Too many requests; try again in 3 s",
+            "reason": "rate_limited",
+        }
     assert answer.headers["retry-after"] == "3"
     assert [answer.headers[name] for name in HEADERS] == ["10", "0", "1"]
     assert await api.credits() == CREDITS
@@ -111,7 +115,10 @@ async def test_who_is_turned_away_out_of_turn_loses_the_connection(
     monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
     async with client_of(api.app, "pd_00_" + "x" * 43) as client:
         answer = await client.get("/stats")
-    assert (answer.status_code, answer.json()) == (401, {"error": "Invalid or inactive API key"})
+    assert (answer.status_code, error_of(answer)) == (
+        401,
+        {"error": "Invalid or inactive API key", "reason": "unauthorized"},
+    )
     assert answer.headers.get("connection") == (None if in_turn else "close")
 
 

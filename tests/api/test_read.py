@@ -9,6 +9,7 @@ import pytest
 from api.masks import MASK
 from scheduler.models import Outcome, Request, Status
 from tests.api.conftest import URL, Api, bad_fields, past
+from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN
 
 MOMENT = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=7000)
@@ -90,7 +91,10 @@ async def test_an_unknown_one_or_anothers_is_404(api: Api, method: str) -> None:
             path = f"/schedule/{each}"
             answer = await api.client.request(method, path, json={"delivery": None})
             assert answer.status_code == 404
-            assert answer.json() == {"error": "There is no such schedule"}
+            assert error_of(answer) == {
+                "error": "There is no such schedule",
+                "reason": "unknown_schedule",
+            }
         await other.holds(credits=4, waiting={theirs})
 
 

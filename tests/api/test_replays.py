@@ -15,6 +15,7 @@ from api.payload import Change
 from scheduler import ids
 from scheduler.models import Request, Schedule, Status
 from tests.api.conftest import CREDITS, URL, Api, bad_fields
+from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN, fail, failed
 
 FAR = "2030-01-01T00:00:00Z"
@@ -140,12 +141,18 @@ def test_an_expires_at_that_has_passed_keeps_its_distance(
 async def test_what_has_not_ended_or_has_lost_its_body_is_409(api: Api) -> None:
     waiting, cancelled = await api.create_id(), await api.create_id(targetBody={})
     await api.client.delete(f"/schedule/{cancelled}")
-    for schedule_id, error, status in (
-        (waiting, "The schedule has not ended yet", "scheduled"),
-        (cancelled, "Its body was not kept when it was cancelled", "cancelled"),
+    for schedule_id, error, reason, status in (
+        (waiting, "The schedule has not ended yet", "not_ended", "scheduled"),
+        (
+            cancelled,
+            "Its body was not kept when it was cancelled",
+            "body_not_kept",
+            "cancelled",
+        ),
     ):
         answer = await replay(api, schedule_id)
-        assert (answer.status_code, answer.json()) == (409, {"error": error, "status": status})
+        said = {"error": error, "reason": reason, "status": status}
+        assert (answer.status_code, error_of(answer)) == (409, said)
 
 
 async def test_what_is_unknown_or_anothers_is_404(api: Api) -> None:
@@ -153,15 +160,18 @@ async def test_what_is_unknown_or_anothers_is_404(api: Api) -> None:
         [theirs] = await fail(other)
     for schedule_id in (UNKNOWN, "sch_x", "x", "sch_8" + "0" * 25, theirs):
         answer = await replay(api, schedule_id)
-        assert (answer.status_code, answer.json()) == (404, {"error": "There is no such schedule"})
+        assert (answer.status_code, error_of(answer)) == (
+            404,
+            {"error": "There is no such schedule", "reason": "unknown_schedule"},
+        )
 
 
 async def test_without_credits_it_is_402(api: Api) -> None:
-    unpaid = {"error": "Insufficient credits"}
+    unpaid = {"error": "Insufficient credits", "reason": "insufficient_credits"}
     async with api.another(credits=2) as poor:
         originals = await fail(poor, 2)
         answer = await replay(poor, originals[0], key="k")
-        assert (answer.status_code, answer.json()) == (402, unpaid)
+        assert (answer.status_code, error_of(answer)) == (402, unpaid)
         await api.store.accounts.grant(poor.account_id, 1)
         items = (await replay_many(poor, {"ids": originals})).json()["schedules"]
         assert [each.get("code") for each in items] == [None, 402]
@@ -194,7 +204,7 @@ async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
         "The schedule was replayed already",
         "The schedule has not ended yet",
     ]
-    assert set(items[2]) == {"code", "error", "details", "replayOf"}
+    assert set(items[2]) == {"code", "error", "reason", "details", "replayOf"}
     assert items[6] == items[0]
     for each in (items[0], items[4]):
         assert each["invocationId"] == ids.invocation_id(each["scheduleId"])

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.store.scans import Scans
 from tests.api.conftest import CREDITS, URL, Api
+from tests.api.errors import error_of
 from tests.api.letters import fail
 
 FILTER = {"targetUrl": URL}
@@ -32,7 +33,10 @@ async def test_a_search_too_many_is_a_429_that_says_when(
         indebted.setattr(Scans, "_count", AsyncMock(return_value=1700))
         answer = await api.client.request(method, path, **given)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
-        assert answer.json() == {"error": "Too much was searched; try again in 2 s"}
+        assert error_of(answer) == {
+            "error": "Too much was searched; try again in 2 s",
+            "reason": "searches_limited",
+        }
         assert (await api.client.get("/schedule")).status_code == 200
     await api.holds(credits=CREDITS - 2, waiting={waiting})
     assert (await api.client.request(method, path, **given)).status_code == 200

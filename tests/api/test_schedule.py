@@ -11,6 +11,7 @@ import pytest
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.ids import is_schedule_id
 from tests.api.conftest import CREDITS, Api, past, payload
+from tests.api.errors import error_of
 
 
 async def test_a_create_answers_201_with_both_ids_and_takes_one_credit(api: Api) -> None:
@@ -37,8 +38,9 @@ async def test_the_body_is_json_whatever_its_type(api: Api, content_type: str) -
 async def test_a_bad_payload_is_a_400_that_names_every_field_and_costs_nothing(api: Api) -> None:
     answer = await api.create(targetUrl="nowhere", targetMethod=5, color="red")
     assert answer.status_code == 400
-    assert answer.json() == {
+    assert error_of(answer) == {
         "error": "3 fields are not valid: targetUrl, targetMethod, color",
+        "reason": "invalid_field",
         "details": [
             {"field": "targetUrl", "message": "It must be an absolute http or https URL."},
             {"field": "targetMethod", "message": "It must be a string."},
@@ -73,7 +75,10 @@ async def test_256_kib_are_taken_and_a_byte_more_is_413(api: Api) -> None:
     assert (await api.client.post("/schedule", content=full)).status_code == 201
     answer = await api.client.post("/schedule", content=full + " ")
     assert answer.status_code == 413
-    assert answer.json() == {"error": "The request body is larger than 262,144 bytes"}
+    assert error_of(answer) == {
+        "error": "The request body is larger than 262,144 bytes",
+        "reason": "too_large",
+    }
     assert await api.credits() == CREDITS - 1
 
 
@@ -81,7 +86,10 @@ async def test_an_account_that_cannot_pay_is_402(api: Api) -> None:
     async with api.another(credits=1) as poor:
         assert (await poor.create()).status_code == 201
         answer = await poor.create()
-        assert (answer.status_code, answer.json()) == (402, {"error": "Insufficient credits"})
+        assert (answer.status_code, error_of(answer)) == (
+            402,
+            {"error": "Insufficient credits", "reason": "insufficient_credits"},
+        )
         assert await poor.credits() == 0
 
 
@@ -102,28 +110,37 @@ async def test_what_has_ended_or_is_being_executed_cannot_be_cancelled(api: Api)
     cancelled, held = await api.create_id(), await api.create_id(triggerAt=past())
     await api.client.delete(f"/schedule/{cancelled}")
     await api.claim()
-    for schedule_id, error, status in (
-        (cancelled, "The schedule is cancelled already", "cancelled"),
-        (held, "Execution has started", "scheduled"),
+    for schedule_id, error, reason, status in (
+        (cancelled, "The schedule is cancelled already", "already_ended", "cancelled"),
+        (held, "Execution has started", "already_started", "scheduled"),
     ):
         answer = await api.client.delete(f"/schedule/{schedule_id}")
-        assert (answer.status_code, answer.json()) == (409, {"error": error, "status": status})
+        said = {"error": error, "reason": reason, "status": status}
+        assert (answer.status_code, error_of(answer)) == (409, said)
     await api.holds(credits=CREDITS - 1, waiting={held})
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence"),
+    ("error", "sentence", "reason"),
     [
-        (StoreUnavailable("redis://secret:6379 is full"), "The service is temporarily unavailable"),
-        (OutcomeUnknown("x"), "Outcome unknown; repeat with the same Idempotency-Key"),
+        (
+            StoreUnavailable("redis://secret:6379 is full"),
+            "The service is temporarily unavailable",
+            "store_unavailable",
+        ),
+        (
+            OutcomeUnknown("x"),
+            "Outcome unknown; repeat with the same Idempotency-Key",
+            "outcome_unknown",
+        ),
     ],
 )
 async def test_a_store_that_fails_a_create_is_503_with_retry_after(
-    api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+    api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str, reason: str
 ) -> None:
     monkeypatch.setattr(api.store.schedules, "create_all", AsyncMock(side_effect=error))
     answer = await api.create()
-    assert (answer.status_code, answer.json()) == (503, {"error": sentence})
+    assert (answer.status_code, error_of(answer)) == (503, {"error": sentence, "reason": reason})
     assert int(answer.headers["retry-after"]) >= 1
 
 
@@ -134,9 +151,13 @@ async def test_our_own_fault_is_a_500_that_leaks_nothing(
         api.store.schedules, "create_all", AsyncMock(side_effect=RuntimeError("secret detail"))
     )
     answer = await api.create()
-    assert (answer.status_code, answer.json()) == (500, {"error": "Internal server error"})
+    assert (answer.status_code, error_of(answer)) == (
+        500,
+        {"error": "Internal server error", "reason": "internal_error"},
+    )
     logged = "".join(capfd.readouterr())
     assert "RuntimeError: secret detail" in logged
+    assert answer.headers["postdate-request-id"] in logged
     assert api.key not in logged
 
 

@@ -10,12 +10,13 @@ from contextlib import closing
 import pytest
 
 from tests.api.conftest import payload
+from tests.api.errors import error_of
 from tests.api.process import ApiProcess, Reply, chunk, head, serving
 from tests.servers import ValkeyProcess
 
 BODY = json.dumps(payload()).encode()
 LENGTH = f"Content-Length: {len(BODY)}"
-TOO_LARGE = {"error": "The request body is larger than 262,144 bytes"}
+TOO_LARGE = {"error": "The request body is larger than 262,144 bytes", "reason": "too_large"}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_a_large_body_is_413_at_once(
     server: ApiProcess, key: str, lines: list[str], sent: bytes
 ) -> None:
     reply = server.ask(head(key, *lines) + sent)
-    assert (reply.status, reply.json) == (413, TOO_LARGE)
+    assert (reply.status, error_of(reply)) == (413, TOO_LARGE)
 
 
 def test_a_client_that_waits_for_100_gets_it(server: ApiProcess, key: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.times import parse_iso8601
 from tests.api.conftest import Api
+from tests.api.errors import error_of
 
 DAY_MS = 86_400_000
 
@@ -42,9 +43,10 @@ async def test_a_fourth_one_is_409(api: Api) -> None:
         await api.client.post("/signing/rotate", json={"keepFor": "7d"})
     answer = await api.client.post("/signing/rotate", json={"keepFor": "1d"})
     assert answer.status_code == 409
-    assert answer.json() == {
+    assert error_of(answer) == {
         "error": "3 signing secrets are good already: keep the earlier ones for a shorter time, or"
-        " wait until one has ended"
+        " wait until one has ended",
+        "reason": "too_many_secrets",
     }
 
 

@@ -37,11 +37,11 @@ async def test_a_request_is_counted_by_route_method_and_code(api: Api) -> None:
 async def test_a_refusal_is_counted_by_its_reason(api: Api) -> None:
     await api.create(targetUrl="nonsense")
     await api.client.get("/stats", headers={"x-api-key": "pd_00_wrong"})
-    assert tally_of(api).refused == {"invalid": 1, "key": 1}
+    assert tally_of(api).refused == {"invalid_field": 1, "unauthorized": 1}
 
 
 async def test_items_of_a_batch_that_the_credits_do_not_reach_count_as_well(api: Api) -> None:
     items = [payload(), payload(targetUrl="nonsense"), *[payload()] * 4]
     async with api.another(credits=2) as poor:
         await poor.client.post("/schedule/batch", json={"schedules": items})
-    assert tally_of(api).refused == {"invalid": 1, "credits": 3}
+    assert tally_of(api).refused == {"invalid_field": 1, "insufficient_credits": 3}

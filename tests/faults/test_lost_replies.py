@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.api.errors import error_of
 from tests.servers import Customer, Deployment, DroppingProxy, Receiver, script
 
 CREDITS = 100
@@ -47,7 +48,10 @@ def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
     proxy.drop_reply(script("lifecycle/create"), times=ATTEMPTS_OF_THE_API)
     answer = customer.post(receiver.url + "/hook", due_in_s=1.0)
     assert answer.status_code == 503
-    assert answer.json() == {"error": "Outcome unknown; repeat with the same Idempotency-Key"}
+    assert error_of(answer) == {
+        "error": "Outcome unknown; repeat with the same Idempotency-Key",
+        "reason": "outcome_unknown",
+    }
     assert int(answer.headers["retry-after"]) >= 1
     [waiting] = customer.log()
     assert customer.credits() == CREDITS - 1

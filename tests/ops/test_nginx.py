@@ -16,6 +16,7 @@ import pytest
 import trustme
 
 from tests import children
+from tests.api.errors import error_of
 from tests.metrics.catalogue import ROOT
 from tests.servers import Deployment, ValkeyProcess, free_port, until
 
@@ -139,7 +140,10 @@ def test_an_api_that_died_is_told_as_a_store_that_did_not_answer(
     deployment.apis[0].kill()
     lost = outside.post("/schedule", json={})
     assert (lost.status_code, lost.headers["retry-after"]) == (503, "1")
-    assert lost.json() == {"error": "Outcome unknown; repeat the request"}
+    assert error_of(lost) == {
+        "error": "Outcome unknown; repeat the request",
+        "reason": "outcome_unknown",
+    }
     page = outside.get("/dashboard")
     assert (page.status_code, page.headers["content-type"]) == (502, "text/html")
     deployment.apis[0].start()

@@ -12,6 +12,7 @@ from scheduler.errors import (
     FieldError,
     InvalidRequest,
     KeyReused,
+    Reason,
     StoreFull,
     TooManySecrets,
     anew,
@@ -23,7 +24,7 @@ from scheduler.models import Status
     "error",
     [
         StoreFull("The store is full"),
-        Conflict("It has ended", Status.FAILED),
+        Conflict("It has ended", Status.FAILED, Reason.ALREADY_ENDED),
         InvalidRequest([FieldError("a", "b")], unlisted=3),
         TooManySecrets(3),
         KeyReused(),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from scheduler import ids
-from scheduler.errors import Damaged, NotFound, Unreadable
+from scheduler.errors import Damaged, UnknownSchedule, Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys, stored
 from scheduler.store.secrecy import Secrecy
@@ -21,7 +21,6 @@ from scheduler.store.stored import FIELDS, Fields
 # How many schedules one round trip brings, and how many bytes of requests.
 CHUNK = 200
 CHUNK_BYTES = 1024 * 1024
-_UNKNOWN = "There is no such schedule"
 
 _log = structlog.get_logger(__name__)
 
@@ -47,15 +46,15 @@ def whole(schedule_id: str) -> Iterator[None]:
 
 
 async def read_one(server: Server, account_id: str, schedule_id: str) -> Fields:
-    """Raises NotFound; Unreadable if something else lies there. Read-only."""
+    """Raises UnknownSchedule; Unreadable if something else lies there. Read-only."""
     if not ids.is_schedule_id(schedule_id):
-        raise NotFound(_UNKNOWN)
+        raise UnknownSchedule
     key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
     row, since = await server.reads(
         [("HMGET", key, *FIELDS), ("ZSCORE", held, ids.local(schedule_id))]
     )
     if row[0] is None:
-        raise NotFound(_UNKNOWN)
+        raise UnknownSchedule
     return Fields(*row)._replace(held=since is not None)
 
 

@@ -1,0 +1,104 @@
+"""Every way to refuse a request: one reason each, which the documents have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from api import rejection
+from api.app import create_app
+from api.errors import _KINDS
+from api.rejection import Rejection
+from api.request_ids import PATTERN, new_request_id
+from scheduler import errors
+from scheduler.errors import PostdateError, Reason
+from scheduler.settings import Settings
+from scheduler.store.verdict import Verdict, refusal
+from tests.api.errors import error_of
+from tests.api.process import serving
+from tests.api.refusals import SETTINGS, pages, refusals, scene
+from tests.servers import ValkeyProcess
+
+DOC = Path(__file__).parents[2] / "docs" / "api.md"
+REJECTIONS = [each for each in vars(rejection).values() if isinstance(each, Rejection)]
+# Where the reason does not come with a kind of error, a verdict or a rejection.
+ELSEWHERE = {
+    Reason.DESTINATION_NOT_ALLOWED,
+    Reason.DRAINING,
+    Reason.INVALID_FIELD,
+    Reason.METHOD_NOT_ALLOWED,
+    Reason.MISDIRECTED,
+}
+# A fault, a moment, or a call before; the tests of each have them.
+NEED_MORE_THAN_A_REQUEST = {
+    Reason.ALREADY_REPLAYED,
+    Reason.ALREADY_STARTED,
+    Reason.BODY_NOT_KEPT,
+    Reason.DRAINING,
+    Reason.INTERNAL_ERROR,
+    Reason.KEEPS_CHANGING,
+    Reason.KEY_REUSED,
+    Reason.OUTCOME_UNKNOWN,
+    Reason.OVERLOADED,
+    Reason.STORE_UNAVAILABLE,
+    Reason.TIMEOUT,
+    Reason.TOO_MANY_SECRETS,
+}
+NO_REFUSAL = {Verdict.DONE, Verdict.AGAIN, Verdict.REPEATED, Verdict.KEY_REUSED}
+OF_A_KEY = {Verdict.SUSPENDED, Verdict.LIMITED}
+
+
+def kinds(base: type[PostdateError] = PostdateError) -> Iterator[type[PostdateError]]:
+    yield base
+    for each in base.__subclasses__():
+        yield from kinds(each)
+
+
+def test_each_error_has_a_reason_and_each_reason_an_error() -> None:
+    given = {each.reason for each in REJECTIONS}
+    given |= {each.reason for each in kinds()}
+    given |= {refusal("", each).reason for each in set(Verdict) - NO_REFUSAL - OF_A_KEY}
+    assert given | ELSEWHERE == set(Reason)
+
+
+def test_only_our_own_faults_and_what_no_client_meets_have_no_reason_of_their_own() -> None:
+    answered = [kind for kind, _, _ in _KINDS]
+    for kind in kinds():
+        if kind.reason is Reason.INTERNAL_ERROR:
+            nobody = not any(issubclass(kind, each) for each in answered)
+            assert nobody or kind in (errors.InvalidRequest, errors.Conflict), kind
+
+
+def test_the_documents_have_every_reason() -> None:
+    described = set(re.findall(r"^\| `(\w+)` \|", DOC.read_text(), re.MULTILINE))
+    assert set(Reason) <= described
+    schemas = create_app(Settings()).state.document["components"]["schemas"]
+    assert schemas["Reason"]["enum"] == sorted(Reason)
+    for body in ("ErrorBody", "RefusedBody", "UncancelledBody", "UnreplayedBody"):
+        assert schemas[body]["properties"]["reason"] == {"$ref": "#/components/schemas/Reason"}
+        assert "reason" in schemas[body]["required"]
+
+
+async def test_every_refusal_has_a_reason_and_every_answer_a_request_id(
+    own_valkey: ValkeyProcess,
+) -> None:
+    made = await scene(own_valkey.url)
+    request_ids, reasons = set(), set()
+    with serving(own_valkey.url, **SETTINGS) as server:
+        for name, (data, status) in refusals(made).items():
+            asked = (server.ask(data) for _ in range(12))  # a rate has to be used up
+            reply = next((each for each in asked if each.status == status), None)
+            assert reply is not None, name
+            items = reply.json["schedules"] if status == 200 else [error_of(reply)]
+            reasons |= {Reason(item["reason"]) for item in items}
+            request_ids.add(reply.headers["postdate-request-id"])
+        for data, _ in pages(made).values():
+            request_ids.add(server.ask(data).headers["postdate-request-id"])
+    assert len(request_ids) == len(refusals(made)) + len(pages(made))
+    assert all(re.match(PATTERN, each) for each in request_ids)
+    assert set(Reason) - reasons == NEED_MORE_THAN_A_REQUEST
+
+
+def test_request_ids_do_not_repeat() -> None:
+    assert len({new_request_id() for _ in range(10_000)}) == 10_000
