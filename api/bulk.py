@@ -136,7 +136,7 @@ def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
 def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> BulkQuery:
     values: dict[str, Any] = {}
     for each in (_STATUS, *_FILTERS):
-        kind = WHOLE if each.schema["type"] == WHOLE.type else TEXT
+        kind = WHOLE if each.schema["type"] in WHOLE.types else TEXT
         try:
             value = read(given.get(each.name, b"null"), kind.decode, kind.fault)
             values[each.name] = None if value is None else each.read(str(value))

@@ -7,34 +7,40 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from api.json_text import Decode, Part, read, text_or_none, whole_or_none
-from api.rules import Rules
+from api.json_text import (
+    Decode,
+    Part,
+    duration_or_none,
+    durations_or_none,
+    read,
+    text_or_none,
+    whole_or_none,
+)
+from api.rules import NO_DURATION, Rules
 from scheduler.models import Schedule
 
 Schema = dict[str, Any]
 
 
 class JsonType(NamedTuple):
-    """A JSON type: how the text of a value is read, and the fault of any other. `typed` is what a
+    """JSON types: how the text of a value is read, and the fault of any other. `typed` is what a
     decoder of the whole payload makes of it: the value, or its text for `decode`."""
 
-    type: str
+    types: list[str]
     decode: Decode[Any]
     fault: str
     typed: Any = msgspec.Raw
 
 
 TEXT = JsonType(
-    "string", msgspec.json.Decoder(str | None).decode, "It must be a string.", str | None
+    ["string"], msgspec.json.Decoder(str | None).decode, "It must be a string.", str | None
 )
 # Its rule reads it: the very text counts.
-OBJECT = JsonType("object", text_or_none, "It must be an object.")
-WHOLE = JsonType("integer", whole_or_none, "It must be a whole number.")
-TEXTS = JsonType(
-    "array",
-    msgspec.json.Decoder(list[str] | None).decode,
-    "It must be an array of strings.",
-    list[str] | None,
+OBJECT = JsonType(["object"], text_or_none, "It must be an object.")
+WHOLE = JsonType(["integer"], whole_or_none, "It must be a whole number.")
+DURATION = JsonType(["string", "integer"], duration_or_none, NO_DURATION, str | int | None)
+DURATIONS = JsonType(
+    ["array"], durations_or_none, "It must be an array of durations.", list[str | int] | None
 )
 
 
@@ -64,7 +70,7 @@ class Field(msgspec.Struct, frozen=True):
     @property
     def schema(self) -> Schema:
         """The rule, as far as JSON Schema goes."""
-        type_ = {} if "anyOf" in self.more else {"type": [self.kind.type, "null"]}
+        type_ = {} if "anyOf" in self.more else {"type": [*self.kind.types, "null"]}
         examples = {"examples": self.examples} if self.examples else {}
         return {**type_, **self.more, "description": self.description, **examples}
 

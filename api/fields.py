@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 
 from api import rules
-from api.field import OBJECT, TEXTS, WHOLE, Field, Schema
+from api.field import DURATION, DURATIONS, OBJECT, WHOLE, Field, Schema
 from api.headers import MAX_HEADERS, read_headers
 from api.masks import masked, masked_url
 from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
-from scheduler.models import BodyKind, Delivery, Request
-from scheduler.retries import MOST_DELAYS, MOST_RETRIES, USUAL_DELAYS_MS
+from scheduler.models import LONGEST_TIMEOUT_S, BodyKind, Delivery, Request
+from scheduler.retries import MOST_DELAYS, MOST_RETRIES, SHORTEST_DELAY_MS, USUAL_DELAYS_MS
 from scheduler.settings import DAY_MS
 from scheduler.targets import MAX_URL_CHARACTERS
 from scheduler.times import format_iso8601
@@ -79,12 +79,14 @@ _TABLE = (
     Field(
         name="delay",
         of="trigger_at_ms",
+        kind=DURATION,
         rule=rules.delay,
         required=True,
-        more={"pattern": f"^{durations.PATTERN}$"},
+        more={"pattern": f"^{durations.PATTERN}$", "minimum": 0},
         description="Instead of `triggerAt`: how long from now it goes, by the clock of the "
-        "store. Of `ms`, `s`, `m`, `h` and `d`, as 1h30m; at most as far ahead as `triggerAt`.",
-        examples=["10s", "1h30m"],
+        "store. Of `ms`, `s`, `m`, `h` and `d`, as 1h30m, or a whole number of seconds; at most as "
+        "far ahead as `triggerAt`.",
+        examples=["1h30m", 10],
         show=None,
     ),
     Field(
@@ -188,10 +190,14 @@ _TABLE = (
     Field(
         name="retryDelays",
         of="retry_delays_ms",
-        kind=TEXTS,
+        kind=DURATIONS,
         rule=rules.retry_delays,
         more={
-            "items": {"type": "string", "pattern": f"^{durations.PATTERN}$"},
+            "items": {
+                "type": DURATION.types,
+                "pattern": f"^{durations.PATTERN}$",
+                "minimum": SHORTEST_DELAY_MS // 1000,
+            },
             "minItems": 1,
             "maxItems": MOST_DELAYS,
         },
@@ -202,6 +208,23 @@ _TABLE = (
         examples=[["10s", "1m", "10m"]],
         show=_durations,
         shown={"type": ["array", "null"], "items": {"type": "string"}},
+    ),
+    Field(
+        name="timeout",
+        of="timeout_s",
+        kind=DURATION,
+        rule=rules.timeout,
+        default=LONGEST_TIMEOUT_S,
+        more={
+            "pattern": f"^{durations.PATTERN}$",
+            "minimum": 1,
+            "maximum": LONGEST_TIMEOUT_S,
+        },
+        description="How long one attempt may take, from resolving the name to the last byte: "
+        f"whole seconds from 1s to {LONGEST_TIMEOUT_S}s, the default.",
+        examples=["5s", 5],
+        show=lambda timeout_s: f"{timeout_s}s",
+        shown={"type": "string"},
     ),
 )
 FIELDS = {field.name: field for field in _TABLE}

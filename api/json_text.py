@@ -23,6 +23,8 @@ Decode = Callable[[Part], T]
 # A text with fewer colons has so few members that all may be looked at.
 _FEW = 10_000
 _NUMBER = msgspec.json.Decoder(int | float | None).decode
+_DURATION = msgspec.json.Decoder(str | int | float | None).decode
+_DURATIONS = msgspec.json.Decoder(list[str | int | float] | None).decode
 _ANY_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _SURROGATE = re.compile(rb"\\u[dD]")
 _UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
@@ -161,9 +163,22 @@ def text_or_none(part: Part) -> bytes | None:
 
 def whole_or_none(part: Part) -> int | None:
     """A whole number; `3.0` is one."""
-    number = _NUMBER(part)
-    if isinstance(number, float):
-        if not number.is_integer():
+    return cast("int | None", _whole(_NUMBER(part)))
+
+
+def duration_or_none(part: Part) -> str | int | None:
+    """The text of a duration, or a whole number."""
+    return cast("str | int | None", _whole(_DURATION(part)))
+
+
+def durations_or_none(part: Part) -> list[str | int] | None:
+    found = _DURATIONS(part)
+    return None if found is None else list(map(_whole, found))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float):
+        if not value.is_integer():
             raise msgspec.ValidationError("not a whole number")
-        return int(number)
-    return cast("int | None", number)
+        return int(value)
+    return value

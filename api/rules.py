@@ -11,7 +11,7 @@ from api.masks import has_mask
 from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
 from scheduler.http import METHODS
-from scheduler.models import Delivery
+from scheduler.models import LONGEST_TIMEOUT_S, Delivery
 from scheduler.retries import (
     LONGEST_DELAY_MS,
     MOST_DELAYS,
@@ -24,6 +24,9 @@ from scheduler.times import parse_iso8601
 
 MAX_PAST_MS = DAY_MS
 MAX_RAW_BODY_BYTES = 192 * 1024
+NO_DURATION = (
+    "It must be a duration such as 250ms, 10s, 5m, 2h, 1h30m or 1d, or a whole number of seconds."
+)
 # Padding bits must be zero.
 BASE64_PATTERN = (
     "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
@@ -73,9 +76,9 @@ def trigger_at(text: str, rules: Rules, now_ms: int) -> int:
     return moment_ms
 
 
-def delay(text: str, rules: Rules, now_ms: int) -> int:
+def delay(span: str | int, rules: Rules, now_ms: int) -> int:
     """When it is due."""
-    ms = duration(text)
+    ms = duration(span)
     if ms > rules.max_horizon_days * DAY_MS:
         raise ValueError(f"It may be at most {rules.max_horizon_days:,} days.")
     return now_ms + ms
@@ -129,13 +132,20 @@ def retries(count: int, rules: Rules, now_ms: int) -> int:
     return count
 
 
-def retry_delays(texts: list[str], rules: Rules, now_ms: int) -> tuple[int, ...]:
-    if not 1 <= len(texts) <= MOST_DELAYS:
+def retry_delays(spans: list[str | int], rules: Rules, now_ms: int) -> tuple[int, ...]:
+    if not 1 <= len(spans) <= MOST_DELAYS:
         raise ValueError(f"It must have from 1 to {MOST_DELAYS} durations.")
-    delays_ms = tuple(map(duration, texts))
+    delays_ms = tuple(map(duration, spans))
     if min(delays_ms) < SHORTEST_DELAY_MS or max(delays_ms) > LONGEST_DELAY_MS:
         raise ValueError("Each must be from 1s to 7d.")
     return delays_ms
+
+
+def timeout(span: str | int, rules: Rules, now_ms: int) -> int:
+    seconds, rest_ms = divmod(duration(span), 1000)
+    if rest_ms or not 1 <= seconds <= LONGEST_TIMEOUT_S:
+        raise ValueError(f"It must be whole seconds from 1s to {LONGEST_TIMEOUT_S}s.")
+    return seconds
 
 
 def timestamp(text: str) -> int:
@@ -150,9 +160,9 @@ def timestamp(text: str) -> int:
     return moment_ms
 
 
-def duration(text: str) -> int:
-    """Milliseconds. Raises ValueError with a sentence for clients."""
+def duration(span: str | int) -> int:
+    """Milliseconds of a text or of seconds. Raises ValueError with a sentence for clients."""
     try:
-        return parse_duration(text)
+        return parse_duration(span if isinstance(span, str) else f"{span}s")
     except ValueError:
-        raise ValueError("It must be a duration such as 250ms, 10s, 5m, 2h, 1h30m or 1d.") from None
+        raise ValueError(NO_DURATION) from None

@@ -7,7 +7,7 @@ from litestar import get, post
 from api.answer import JsonResponse
 from api.auth import call_of
 from api.bodies import SECRET, SecretsBody
-from api.field import TEXT
+from api.field import DURATION
 from api.findings import Findings
 from api.json_text import Object, read
 from api.reading import REPLAYED, idempotency, read_body
@@ -46,16 +46,16 @@ def parse_rotation(data: bytes) -> int:
     keep_ms = DAY_MS
     for name, text in _ROTATION.members(data, findings).items():
         try:
-            keep_ms = kept(read(text, TEXT.decode, TEXT.fault))
+            keep_ms = kept(read(text, DURATION.decode, DURATION.fault))
         except ValueError as error:
             findings.add(name, str(error))
     findings.refuse_if_any()
     return keep_ms
 
 
-def kept(text: str | None) -> int:
+def kept(span: str | int | None) -> int:
     """How long, in ms. Raises ValueError with a sentence."""
-    keep_ms = DAY_MS if text is None else duration(text)
+    keep_ms = DAY_MS if span is None else duration(span)
     if keep_ms > LONGEST_KEEP_MS:
         raise ValueError(f"It may be at most {LONGEST_KEEP_MS // DAY_MS} days.")
     return keep_ms

@@ -17,6 +17,8 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+LONGEST_TIMEOUT_S = 30
+
 COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond to look up
 
 
@@ -62,7 +64,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     new ones go to the end, with a default. `body` is sent as it is, JSON as the text that came in.
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
     of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
-    create, 24 bytes, if it was sampled."""
+    create, 24 bytes, if it was sampled. `timeout_s` is for one attempt."""
 
     trigger_at_ms: int
     method: str
@@ -77,6 +79,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     retries: int = 0
     retry_delays_ms: tuple[int, ...] | None = None
     trace: bytes | None = None
+    timeout_s: int = LONGEST_TIMEOUT_S
 
 
 class Schedule(msgspec.Struct, frozen=True):

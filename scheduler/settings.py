@@ -23,7 +23,7 @@ from scheduler.destinations import (
     read_ports,
 )
 from scheduler.errors import SettingsError
-from scheduler.models import Plan
+from scheduler.models import LONGEST_TIMEOUT_S, Plan
 from scheduler.variables import (
     one_of,
     read_address,
@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
     concurrency: Annotated[int, whole(1, 65_536)] = 4096
     max_connections_per_origin: Annotated[int, whole(1, 65_536)] = 256
     held_bytes: Annotated[int, whole(1)] = 64 * 1024 * 1024
-    fire_timeout_ms: Annotated[int, whole(1, 3_600_000)] = 30_000
+    fire_timeout_ms: Annotated[int, whole(1, 1000 * LONGEST_TIMEOUT_S)] = 1000 * LONGEST_TIMEOUT_S
     lease_ms: Annotated[int, whole(300, 3_600_000)] = 15_000
     claim_ahead_ms: Annotated[int, whole(0, 1000)] = 50
     max_response_bytes: Annotated[int, whole(0)] = 64 * 1024

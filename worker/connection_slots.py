@@ -133,13 +133,13 @@ class ConnectionSlots:
         """A connection was aborted for that; its `closed` is to follow."""
         self._queues[origin].leaving += 1
 
-    def pop_hopeless(self, origin: Origin, since_s: float) -> list[Fire]:
-        """Removes the entries that are queued since then, if no account had a connection to their
-        target in all that time: their target is the cause."""
+    def pop_hopeless(self, origin: Origin, now_s: float) -> list[Fire]:
+        """Removes the entries that were queued for their whole time limit, if no account had a
+        connection to their target in all that time: their target is the cause."""
         queue = self._queues.get(origin)
-        if queue is None or queue.open or queue.hope_s > since_s:
+        if queue is None or queue.open:
             return []
-        gone = queue.pop_until(since_s)
+        gone = queue.pop_late(now_s)
         self.queued -= len(gone)
         self._forget_empty(origin, queue)
         return gone
@@ -153,7 +153,7 @@ class ConnectionSlots:
         """All those leave their queues."""
         left: list[Fire] = []
         for origin, queue in list(self._queues.items()):
-            left += queue.pop_until(math.inf)
+            left += queue.pop_late(math.inf)
             self._forget_empty(origin, queue)
         self.queued -= len(left)
         return left

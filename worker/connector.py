@@ -103,10 +103,16 @@ class Connector:
         self._without_ports_s: dict[tuple[str, int], float] = {}
 
     async def connect(
-        self, origin: Origin, addresses: tuple[str, ...], account_id: str, marks: Marks
+        self,
+        origin: Origin,
+        addresses: tuple[str, ...],
+        account_id: str,
+        marks: Marks,
+        limit_s: float,
     ) -> Wire:
-        """A new connection of the account's to the first address that gives one, without a limit of
-        its own. `marks` are of the last address tried. Raises ConnectFailed, or OutOfSockets."""
+        """A new connection of the account's to the first address that gives one. Each of several
+        has a part of `limit_s`; the caller enforces the limit. `marks` are of the last address
+        tried. Raises ConnectFailed, or OutOfSockets."""
         marks.connect_s = time.monotonic()
         if len(addresses) == 1:
             return await self._connect_one(Route(origin, addresses[0], account_id), marks)
@@ -114,7 +120,6 @@ class Connector:
         def attempt(address: str) -> Coroutine[Any, Any, Wire]:
             return self._connect_one(Route(origin, address, account_id), marks)
 
-        limit_s = self._settings.fire_timeout_ms / 1000
         return await HappyEyeballs(attempt, addresses, limit_s, self._spares, account_id).run()
 
     def note_opened(self, route: Route) -> None:

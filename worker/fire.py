@@ -49,6 +49,7 @@ class Fire(msgspec.Struct, eq=False):
     invocation: Invocation
     target: Target
     done: Done | None
+    limit_ms: int
     started_s: float
     deadline_s: float
     sent_at_s: float = NOT_SENT
@@ -121,8 +122,7 @@ class Fire(msgspec.Struct, eq=False):
 
     def elapsed_ms(self) -> int:
         """At most the limit: an answer may have come in time while this process stood still."""
-        elapsed_s = time.monotonic() - self.started_s
-        return round(elapsed_s * 1000) if elapsed_s < self.firer.limit_s else self.firer.limit_ms
+        return min(round((time.monotonic() - self.started_s) * 1000), self.limit_ms)
 
 
 def phases_of(marks: Marks, heard_s: float | None, total_ms: int, whole: bool) -> Phases | None:

@@ -62,8 +62,7 @@ class Firer:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.limit_ms = settings.fire_timeout_ms
-        self.limit_s = self.limit_ms / 1000
+        self._limit_ms = settings.fire_timeout_ms
         self._slots = ConnectionSlots(settings.max_connections_per_origin)
         self.pool = Pool(self.loop)
         self.connector = Connector(
@@ -106,7 +105,9 @@ class Firer:
             _log.exception("Internal error", **subject(invocation))
             _report(done, invocation, failed(Failure.INTERNAL))
         else:
-            fire = Fire(self, invocation, target, done, now_s, now_s + self.limit_s)
+            limit_ms = min(1000 * invocation.request.timeout_s, self._limit_ms)
+            deadline_s = now_s + limit_ms / 1000
+            fire = Fire(self, invocation, target, done, limit_ms, now_s, deadline_s)
             self._deadlines.add(fire)
             try:
                 self._start(fire)
@@ -259,7 +260,7 @@ class Firer:
     def _begin(self, fire: Fire) -> None:
         """The fire leaves the queue, and its time begins. (So deadlines come in their order.)"""
         fire.started_s = time.monotonic()
-        fire.deadline_s = fire.started_s + self.limit_s
+        fire.deadline_s = fire.started_s + fire.limit_ms / 1000
         self._deadlines.add(fire)
 
     async def _connect(self, fire: Fire) -> None:
@@ -269,7 +270,10 @@ class Firer:
             if addresses is None:
                 marks.resolve_s = time.monotonic()
                 addresses = await self._guard.addresses(target, account_id)
-            wire = await self.connector.connect(target.origin, addresses, account_id, marks)
+            limit_s = fire.limit_ms / 1000
+            wire = await self.connector.connect(
+                target.origin, addresses, account_id, marks, limit_s
+            )
             fire.steps = None
             marks.wait_s = time.monotonic()
             if wire.is_open:
@@ -360,7 +364,7 @@ class Firer:
     def _expire(self, fire: Fire) -> None:
         connecting = fire.steps is not None
         heard_s = fire.wire.received.heard_s if fire.wire else None
-        outcome = fire.timed(timed_out(self.limit_ms), heard_s)
+        outcome = fire.timed(timed_out(fire.limit_ms), heard_s)
         try:
             self._let_go(fire)
         finally:
@@ -369,11 +373,10 @@ class Firer:
             self._end_hopeless(fire.target.origin)
 
     def _end_hopeless(self, origin: Origin) -> None:
-        """End fires that were queued for a whole time limit in which the target gave no connection:
-        an account's dead host must not fill its slots for hours."""
-        since_s = time.monotonic() - self.limit_s
-        for waiting in self._slots.pop_hopeless(origin, since_s):
-            self.end(waiting, timed_out(self.limit_ms))
+        """End fires that were queued for their whole time limit, in which the target gave no
+        connection: an account's dead host must not fill its slots for hours."""
+        for waiting in self._slots.pop_hopeless(origin, time.monotonic()):
+            self.end(waiting, timed_out(waiting.limit_ms))
 
     def _let_go(self, fire: Fire) -> None:
         if fire.steps is not None:

@@ -16,36 +16,71 @@ TURN_S = 0.25
 PATIENCE_S = 0.05
 
 
+_ByLimit = dict[int, deque["Fire"]]
+
+
 class _AccountQueue:
     """An account's part of a queue: first in, first out."""
 
     def __init__(self) -> None:
-        self.fresh: deque[Fire] = deque()
-        self.any: deque[Fire] = deque()
+        # By time limit (ms), of which there are at most 30; no deque is empty.
+        self._fresh: _ByLimit = {}
+        self._any: _ByLimit = {}
 
     def __bool__(self) -> bool:
-        return bool(self.fresh or self.any)
+        return bool(self._fresh or self._any)
 
-    def kind(self, entry: Fire) -> deque[Fire]:
-        return self.fresh if entry.needs_fresh else self.any
+    def add(self, entry: Fire) -> None:
+        self._alike(entry).append(entry)
+
+    def put_back(self, entry: Fire) -> None:
+        self._alike(entry).appendleft(entry)
 
     def first(self) -> Fire:
-        return self._next_kind()[0]
+        firsts = [kind[0] for kinds in (self._fresh, self._any) for kind in kinds.values()]
+        return min(firsts, key=_started_s)
 
     def pop(self) -> Fire:
-        return self._next_kind().popleft()
+        if not self._fresh or not self._any:
+            return _pop(self._fresh or self._any)
+        return _pop(self._fresh if self.first().needs_fresh else self._any)
 
-    def pop_until(self, started_s: float) -> list[Fire]:
+    def pop_to_reuse(self) -> Fire | None:
+        return _pop(self._any) if self._any else None
+
+    def pop_late(self, now_s: float, hope_s: float) -> list[Fire]:
         gone: list[Fire] = []
-        for kind in (self.fresh, self.any):
-            while kind and kind[0].started_s <= started_s:
-                gone.append(kind.popleft())
+        for kinds in (self._fresh, self._any):
+            for limit_ms, kind in list(kinds.items()):
+                since_s = now_s - limit_ms / 1000
+                while kind and max(kind[0].started_s, hope_s) <= since_s:
+                    gone.append(kind.popleft())
+                if not kind:
+                    del kinds[limit_ms]
         return gone
 
-    def _next_kind(self) -> deque[Fire]:
-        if not self.fresh or not self.any:
-            return self.fresh or self.any
-        return self.fresh if self.fresh[0].started_s <= self.any[0].started_s else self.any
+    def _alike(self, entry: Fire) -> deque[Fire]:
+        kinds = self._fresh if entry.needs_fresh else self._any
+        kind = kinds.get(entry.limit_ms)
+        if kind is None:
+            kind = kinds[entry.limit_ms] = deque()
+        return kind
+
+
+def _started_s(entry: Fire) -> float:
+    return entry.started_s
+
+
+def _pop(kinds: _ByLimit) -> Fire:
+    """The oldest."""
+    if len(kinds) == 1:  # as nearly always
+        [kind] = kinds.values()
+    else:
+        kind = min(kinds.values(), key=lambda kind: kind[0].started_s)
+    entry = kind.popleft()
+    if not kind:
+        del kinds[entry.limit_ms]
+    return entry
 
 
 class OriginQueue:
@@ -72,12 +107,12 @@ class OriginQueue:
             self.again.append(entry)
         else:
             self._new_count += 1
-            self._part(entry.account_id).kind(entry).append(entry)
+            self._part(entry.account_id).add(entry)
 
     def put_back(self, entry: Fire) -> None:
         """Ahead of its account's others; for one that is not `resent`."""
         self._new_count += 1
-        self._part(entry.account_id).kind(entry).appendleft(entry)
+        self._part(entry.account_id).put_back(entry)
 
     def pop(self) -> Fire:
         if self.again:
@@ -96,18 +131,18 @@ class OriginQueue:
     def pop_to_reuse(self, account_id: str) -> Fire | None:
         """The account's next one that may be given a used connection; None if there is none."""
         part = self._parts.get(account_id)
-        if part is None or not part.any:
+        if part is None or (entry := part.pop_to_reuse()) is None:
             return None
         self._new_count -= 1
-        entry = part.any.popleft()
         self._drop_empty(account_id, part)
         return entry
 
-    def pop_until(self, started_s: float) -> list[Fire]:
-        """Removes and returns the entries that came until then, but for `again`."""
+    def pop_late(self, now_s: float) -> list[Fire]:
+        """Removes and returns the entries, but for `again`, whose whole time limit has passed since
+        they came, and since there was hope; all, where the moment is infinite."""
         gone: list[Fire] = []
         for account_id, part in list(self._parts.items()):
-            gone += part.pop_until(started_s)
+            gone += part.pop_late(now_s, self.hope_s)
             self._drop_empty(account_id, part)
         self._new_count -= len(gone)
         return gone

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from api import bodies
 from api.bulk import IDS_SCHEMA, filter_schema
-from api.field import Schema
+from api.field import DURATION, Schema
 from api.fields import FIELDS, REQUIRED, SOON
 from api.limits import MAX_ITEMS
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
@@ -131,8 +131,9 @@ REQUESTS: dict[str, Schema] = {
         "type": "object",
         "properties": {
             "keepFor": {
-                "type": ["string", "null"],
+                "type": [*DURATION.types, "null"],
                 "pattern": f"^{durations.PATTERN}$",
+                "minimum": 0,
                 "description": "How long the secrets before stay good: 0s to 7d; a day, if it is "
                 "left out.",
                 "examples": ["1d"],

@@ -17,6 +17,7 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import (
+    LONGEST_TIMEOUT_S,
     Answer,
     BodyKind,
     Delivery,
@@ -127,6 +128,7 @@ def pack_request(request: Request) -> bytes:
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
     usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
     plain = not request.retries and request.retry_delays_ms is None and request.trace is None
+    plain = plain and request.timeout_s == LONGEST_TIMEOUT_S
     if usual and plain and request.expires_at_ms is None:
         what = (request.trigger_at_ms, *_short(request), request.headers, request.body)
         return _encode(what)

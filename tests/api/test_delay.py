@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from api.rules import NO_DURATION
 from scheduler.settings import DAY_MS
 from scheduler.times import format_iso8601, parse_iso8601
 from tests.api.conftest import CREDITS, URL, Api, payload
-
-NO_DURATION = "It must be a duration such as 250ms, 10s, 5m, 2h, 1h30m or 1d."
 
 
 async def ahead_ms(api: Api, schedule_id: str) -> int:
@@ -25,9 +24,13 @@ def delayed(delay: Any, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("delay", "ms"), [("250ms", 250), ("1h30m", 5_400_000), ("0s", 0), ("1830d", 1830 * DAY_MS)]
+    ("delay", "ms"),
+    [
+        *(("250ms", 250), ("1h30m", 5_400_000), ("0s", 0), ("1830d", 1830 * DAY_MS)),
+        *((0, 0), (90, 90_000), (90.0, 90_000)),
+    ],
 )
-async def test_it_is_due_so_long_after_its_creation(api: Api, delay: str, ms: int) -> None:
+async def test_it_is_due_so_long_after_its_creation(api: Api, delay: Any, ms: int) -> None:
     answer = await api.client.post("/schedule", json=delayed(delay, triggerAt=None))
     assert answer.status_code == 201
     schedule_id = answer.json()["scheduleId"]
@@ -40,8 +43,8 @@ async def test_it_is_due_so_long_after_its_creation(api: Api, delay: str, ms: in
 @pytest.mark.parametrize(
     ("delay", "says"),
     [
-        *((text, NO_DURATION) for text in ("10", "-1s", "1" * 5000 + "s")),
-        ("1830d1ms", "It may be at most 1,830 days."),
+        *((text, NO_DURATION) for text in ("10", "-1s", "1" * 5000 + "s", -1, 1.5, True, [], {})),
+        *((each, "It may be at most 1,830 days.") for each in ("1830d1ms", 1830 * 86_400 + 1)),
     ],
 )
 async def test_what_is_no_delay_changes_nothing(api: Api, delay: Any, says: str) -> None:

@@ -268,7 +268,7 @@ def test_of_a_key_given_twice_the_last_counts() -> None:
 _SOME_VALUES: dict[str, list[Any]] = {
     "targetUrl": [URL, "http://10.0.0.1/", None, 1],
     "triggerAt": [AT, "soon", None],
-    "delay": ["1h", "1 h", None],
+    "delay": ["1h", "1 h", 60, -1, None],
     "targetMethod": ["put", "PUSH", None],
     "targetHeaders": [{}, {"X-A": "1"}, {"Host": "a"}, {"X-A": 1}, None],
     "targetBody": [{"a": 1}, [], None],
@@ -277,7 +277,8 @@ _SOME_VALUES: dict[str, list[Any]] = {
     "delivery": ["at-most-once", "once", None],
     "expiresAt": ["2026-11-20T10:00:00Z", "2026-11-20T09:00:00Z", None],
     "retries": [0, 3, 3.0, 3.5, 99, None],
-    "retryDelays": [["1s"], [], ["1"], None, "1s"],
+    "retryDelays": [["1s"], [], ["1"], [1], None, "1s"],
+    "timeout": ["5s", 5, "1500ms", 31, None],
     "tragetUrl": [URL],
 }
 _MOSTLY_REQUIRED = {"targetUrl": st.sampled_from([URL] * 5 + _SOME_VALUES.pop("targetUrl"))}

@@ -47,6 +47,7 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "expiresAt": written(MOMENT + timedelta(hours=1)),
         "retries": 0,
         "retryDelays": None,
+        "timeout": "30s",
         **dict.fromkeys(OUTCOME_NAMES),
         **dict.fromkeys(("responseBody", "responseContentType", "phases")),
         "attempts": 0,

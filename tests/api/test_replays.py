@@ -70,18 +70,19 @@ async def test_a_replay_is_a_new_schedule_due_now(
         ({"targetUrl": URL + "/fixed"}, {"targetUrl": URL + "/fixed"}),
         ({"targetHeaders": None}, {"targetHeaders": {}}),
         ({"targetBodyText": "b"}, {"targetBodyText": "b", "targetBody": None}),
+        ({"timeout": None}, {"timeout": "30s"}),
         ({"targetBody": None}, {"targetBody": None, "targetMethod": "GET"}),
     ],
 )
 async def test_the_body_changes_the_replay(
     api: Api, fields: dict[str, Any], shown: dict[str, Any]
 ) -> None:
-    [original] = await fail(api, targetBody={"a": 1}, targetHeaders={"X-Order": "1"})
+    [original] = await fail(api, targetBody={"a": 1}, targetHeaders={"X-Order": "1"}, timeout="5s")
     before = await api.read(original)
     answer = await replay(api, original, fields)
     assert answer.status_code == 201, answer.text
     read = await api.read(answer.json()["scheduleId"])
-    same = ("targetUrl", "targetMethod", "targetHeaders", "targetBody", "delivery")
+    same = ("targetUrl", "targetMethod", "targetHeaders", "targetBody", "delivery", "timeout")
     expected = {name: before[name] for name in same} | shown
     assert {name: read[name] for name in expected} == expected
     assert await api.read(original) == {**before, "replayedAs": read["scheduleId"]}

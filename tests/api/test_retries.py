@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from api.rules import NO_DURATION
 from scheduler.models import Answer, Outcome, Phases, Status
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.api.conftest import Api, past
-from tests.api.test_delay import NO_DURATION
 
 UNAVAILABLE = Outcome(
     Status.FAILED,
@@ -22,7 +22,8 @@ UNAVAILABLE = Outcome(
 
 
 NOT_THAT_MANY, NO_NUMBER = "It must be from 0 to 20.", "It must be a whole number."
-NO_TEXTS, NONE_OR_MANY = "It must be an array of strings.", "It must have from 1 to 20 durations."
+NO_ARRAY = "It must be an array of durations."
+NONE_OR_MANY = "It must have from 1 to 20 durations."
 
 
 async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
@@ -41,7 +42,7 @@ async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
         ({"retries": None, "retryDelays": None}, 0, None),
         ({"retries": 3.0}, 3, None),
         ({"retries": 1, "retryDelays": ["1s"]}, 1, ["1s"]),
-        ({"retries": 20, "retryDelays": ["90s", "1500ms"]}, 20, ["1m30s", "1s500ms"]),
+        ({"retries": 20, "retryDelays": [90, "1500ms", 2.0]}, 20, ["1m30s", "1s500ms", "2s"]),
         ({"retries": 2, "retryDelays": ["10s"] * 20}, 2, ["10s"] * 20),
     ],
 )
@@ -58,9 +59,15 @@ async def test_what_is_asked_for_comes_back(
     [
         *(({"retries": value}, "retries", NOT_THAT_MANY) for value in (-1, 21)),
         *(({"retries": value}, "retries", NO_NUMBER) for value in (1.5, "5", True)),
-        *(({"retryDelays": value}, "retryDelays", NO_TEXTS) for value in ("10s", [10])),
+        *(
+            ({"retryDelays": value}, "retryDelays", NO_ARRAY)
+            for value in ("10s", 10, [1.5], [None])
+        ),
         *(({"retryDelays": value}, "retryDelays", NONE_OR_MANY) for value in ([], ["10s"] * 21)),
-        ({"retryDelays": ["10s", "7d1ms"]}, "retryDelays", "Each must be from 1s to 7d."),
+        *(
+            ({"retryDelays": ["10s", delay]}, "retryDelays", "Each must be from 1s to 7d.")
+            for delay in ("7d1ms", 0, 7 * 86_400 + 1)
+        ),
         ({"retryDelays": ["10s", "soon"]}, "retryDelays", NO_DURATION),
     ],
 )

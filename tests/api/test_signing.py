@@ -22,7 +22,7 @@ async def secrets(api: Api) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("body", "kept_ms"),
-    [({"keepFor": "1h30m"}, 5_400_000), ({}, DAY_MS)],
+    [({"keepFor": "1h30m"}, 5_400_000), ({"keepFor": 60}, 60_000), ({}, DAY_MS)],
 )
 async def test_a_rotation_keeps_the_one_before(
     api: Api, body: dict[str, Any], kept_ms: int
@@ -53,7 +53,11 @@ async def test_a_fourth_one_is_409(api: Api) -> None:
 @pytest.mark.parametrize(
     ("content", "field", "says"),
     [
-        (b'{"keepFor":"7d1ms"}', "keepFor", "It may be at most 7 days."),
+        *(
+            (b'{"keepFor":%b}' % each, "keepFor", "It may be at most 7 days.")
+            for each in (b'"7d1ms"', b"604801")
+        ),
+        (b'{"keepFor":-1}', "keepFor", "It must be a duration"),
         (b'{"keep":"1d"}', "keep", "There is no such field."),
     ],
 )

@@ -266,17 +266,22 @@ WORKER = r"""
 @ worker/origin_queue.py tests/worker/test_hasty_targets.py
 # a connection that came free is given to another account in line
 - part = self._parts.get(account_id)
--         if part is None or not part.any:
+-         if part is None or (entry := part.pop_to_reuse()) is None:
 + account_id, part = next(iter(self._parts.items()))
-+         if not part.any:
++         if (entry := part.pop_to_reuse()) is None:
 @ worker/origin_queue.py tests/worker/test_ceiling.py -k neighbour
 # an account keeps all connections for as long as it has use for them
 - return is_more and self.is_urgent(now_s, has_place=False)
 + return False
 @ worker/origin_queue.py tests/worker/test_connection_slots.py
 # at most once in line gets a used connection
-- return self.fresh if entry.needs_fresh else self.any
-+ return self.any
+- kinds = self._fresh if entry.needs_fresh else self._any
+-         kind = kinds.get
++ kinds = self._any
++         kind = kinds.get
+# a fire without hope is given another time limit
+- since_s = now_s - limit_ms / 1000
++ since_s = now_s - 30
 @ worker/fire.py tests/worker/test_ceiling.py -k at_most_once
 # at most once in line gets a used connection, and is sent again when that dies
 - return self.resent or self.invocation.request.delivery is AT_MOST_ONCE
@@ -306,6 +311,10 @@ WORKER = r"""
 # a worker remembers every origin for good
 - del self._queues[origin]
 + pass
+@ worker/firer.py tests/worker/test_firer.py -k limit
+# a schedule's own time limit does not count
+- limit_ms = min(1000 * invocation.request.timeout_s, self._limit_ms)
++ limit_ms = self._limit_ms
 @ worker/deadlines.py tests/worker/test_deadlines.py
 # a pause is charged to what was not sent
 - if not entry.is_sent:

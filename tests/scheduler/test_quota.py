@@ -10,7 +10,7 @@ import pytest
 from scheduler.errors import KeyReused, QuotaExceeded
 from scheduler.models import Answer, Idempotency, Outcome, Plan, Request
 from scheduler.settings import Settings
-from scheduler.store.stored import pack_request
+from scheduler.store.stored import pack_request, unpack_request
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.letters import due_at
@@ -62,6 +62,14 @@ async def test_a_schedule_weighs_its_request_and_what_is_kept_beside_it(scene: S
     stored = (await scene.get(schedule_id)).request
     assert await counted(scene) == len(pack_request(stored)) + BESIDE
     await scene.assert_sound()
+
+
+def test_the_default_timeout_takes_no_byte() -> None:
+    plain = Request(1_800_000_000_000, "POST", URL)
+    assert len(msgspec.msgpack.decode(pack_request(plain))) == 5, "what it has had always"
+    timed = msgspec.structs.replace(plain, method_given=False, timeout_s=5)
+    assert unpack_request(pack_request(timed)) == timed
+    assert len(pack_request(timed)) < len(pack_request(plain)) + 30
 
 
 async def test_what_is_over_the_quota_is_refused_and_changes_nothing(bounded: Scene) -> None:

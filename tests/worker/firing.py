@@ -60,8 +60,11 @@ def invocation_of(
     delivery: Delivery = Delivery.AT_LEAST_ONCE,
     expires_at_ms: int | None = None,
     account_id: str = "acc_00_a",
+    timeout_s: int = 30,
 ) -> Invocation:
-    request = Request(0, method, url, headers or {}, body, delivery, expires_at_ms)
+    request = Request(
+        0, method, url, headers or {}, body, delivery, expires_at_ms, timeout_s=timeout_s
+    )
     return Invocation(0, account_id, SCHEDULE_ID, "1", 1, math.inf, request, 0)
 
 

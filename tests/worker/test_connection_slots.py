@@ -21,6 +21,7 @@ class Waiter(NamedTuple):
     needs_fresh: bool = False
     is_over: bool = False
     resent: bool = False
+    limit_ms: int = 30_000
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +84,7 @@ def test_who_waits_goes_on_when_an_attempt_ends() -> None:
 
 
 def test_what_waits_longest_goes_first_and_accounts_take_turns() -> None:
-    flood = [Waiter(at, "flood") for at in range(4)]
+    flood = [Waiter(at, "flood", limit_ms=1000 * (at + 1)) for at in range(4)]
     late, fresh = Waiter(9, "neighbour"), Waiter(1.5, "flood", needs_fresh=True)
     slots = in_line(all_open(), *flood[:2], fresh, *flood[2:], late)
     assert order(slots) == [flood[0], late, flood[1], fresh, *flood[2:]]
@@ -183,10 +184,22 @@ def test_an_entry_without_a_local_port_waits_ahead_of_its_account_until_the_rele
 
 
 def test_those_to_whom_the_target_gave_nobody_a_connection_are_without_hope() -> None:
-    early, late = Waiter(1), Waiter(time.monotonic() + 100)
-    slots = in_line(two_opening(), early, late)
-    assert slots.pop_hopeless(HERE, since_s=2) == [early]
+    early, hasty, late = Waiter(1), Waiter(20, limit_ms=5000), Waiter(21)
+    slots = in_line(two_opening(), early, hasty, late)
+    assert slots.pop_hopeless(HERE, now_s=24) == []
+    assert slots.pop_hopeless(HERE, now_s=25) == [hasty]
+    assert slots.pop_hopeless(HERE, now_s=31) == [early]
     assert slots.queued == 1
+
+
+def test_a_connection_that_was_made_meanwhile_is_hope_for_a_time_limit() -> None:
+    early = Waiter(1)
+    slots = in_line(two_opening(), early)
+    slots.opened(HERE, "a")
+    assert slots.pop_hopeless(HERE, now_s=time.monotonic() + 100) == []
+    slots.closed(HERE, "a")
+    assert slots.pop_hopeless(HERE, now_s=time.monotonic() + 29) == []
+    assert slots.pop_hopeless(HERE, now_s=time.monotonic() + 31) == [early]
 
 
 def test_those_whose_turn_has_not_come_can_be_told_from_those_who_had_it() -> None:

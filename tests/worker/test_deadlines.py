@@ -12,8 +12,9 @@ from worker.deadlines import Deadlines
 
 
 class Entry:
-    def __init__(self, deadline_s: float, is_sent: bool) -> None:
+    def __init__(self, deadline_s: float, is_sent: bool, limit_ms: int) -> None:
         self.deadline_s = deadline_s
+        self.limit_ms = limit_ms
         self.is_sent = is_sent
 
 
@@ -34,8 +35,8 @@ class Watch:
         self._calls.append((self.now_s + delay_s, call))
         return SimpleNamespace(cancel=self._calls.clear)
 
-    def add(self, in_s: float, *, is_sent: bool = True) -> Any:
-        entry = Entry(self.now_s + in_s, is_sent)
+    def add(self, in_s: float, *, is_sent: bool = True, limit_ms: int = 30_000) -> Any:
+        entry = Entry(self.now_s + in_s, is_sent, limit_ms)
         self.deadlines.add(cast("Any", entry))
         return entry
 
@@ -73,6 +74,19 @@ def test_each_expires_once_and_what_has_ended_does_not(watch: Watch) -> None:
     watch.run_for(0.2)
     assert watch.expired == [first, second, last]
     assert len(watch.deadlines) == 0
+
+
+def test_a_shorter_limit_ends_first_though_it_came_second(watch: Watch) -> None:
+    long = watch.add(30.0)
+    short = watch.add(1.0, limit_ms=1000)
+    ended = watch.add(1.0, limit_ms=1000)
+    assert len(watch.deadlines) == 3
+    watch.deadlines.discard(ended)
+    watch.run_for(1.1)
+    assert watch.expired == [short]
+    watch.run_for(30.0)
+    assert watch.expired == [short, long]
+    assert watch.deadlines.clear() == []
 
 
 def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent(watch: Watch) -> None:

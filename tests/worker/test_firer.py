@@ -7,7 +7,9 @@ import datetime
 import resource
 import socket
 import ssl
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -167,6 +169,30 @@ async def test_what_cannot_be_sent_as_stored_is_not_sent() -> None:
         result = await fired(firer, smuggled)
         assert result.brief == ("failed", 0, "Request cannot be sent as stored")
         assert (result.sent_at_s, target.requests) == (NOT_SENT, [])
+
+
+async def test_a_schedules_own_limit_ends_its_attempt_first_though_it_came_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[tuple[str, int]] = []
+    ahead_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s)
+    monkeypatch.setattr("worker.deadlines.time", clock)
+    async with firing_at(silent) as (target, firer):
+        for timeout_s in (30, 1):
+            firer.fire(
+                invocation_of(target.url(), timeout_s=timeout_s),
+                lambda _, outcome, sent_at_s: ended.append(
+                    (outcome.error_message, outcome.response_time_ms)
+                ),
+            )
+        await until(lambda: len(target.requests) == 2)
+        ahead_s = 2.0
+        await until(lambda: len(ended) == 1)
+        assert (ended, firer.in_flight) == ([("Timeout after 1 second", 1000)], 1)
+        ahead_s = 32.0
+        await until(lambda: len(ended) == 2)
+        assert ended[1] == ("Timeout after 30 seconds", 30_000)
 
 
 async def test_closing_cuts_off_what_is_in_flight_without_an_outcome() -> None:

@@ -84,6 +84,8 @@ def _make_valid(payload: dict[str, Any]) -> None:
     if payload.get("retryDelays") is not None:
         payload["retryDelays"] = ["1s", "7d"]
         payload.setdefault("retries", 3)
+    if payload.get("timeout") is not None:
+        payload["timeout"] = "5s"
     _say_when_once(payload)
     bodies = [name for name in _BODIES if payload.get(name) is not None]
     for name in bodies[1:]:
