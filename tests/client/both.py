@@ -113,11 +113,20 @@ class Client:
 
         return call
 
-    def close(self) -> None:
+    def with_options(self, **options: Any) -> Client:
+        copied = Client.__new__(Client)
+        copied._runner = self._runner
+        copied.inner = self.inner.with_options(**options)
+        return copied
+
+    def close_inner(self) -> None:
         if isinstance(self.inner, Postdate):
             self.inner.close()
         else:
             self._runner.run(self.inner.aclose())
+
+    def close(self) -> None:
+        self.close_inner()
         self._runner.close()
 
     def __enter__(self) -> Self:

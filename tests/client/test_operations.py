@@ -248,6 +248,26 @@ def test_an_answer_for_other_ids_is_no_answer(client: Client, server: Server) ->
     assert caught.value.maybe_done
 
 
+@pytest.mark.parametrize("asked", [{}, {"idempotency_key": "k"}])
+def test_a_later_call_that_fails_names_the_key_of_the_whole(
+    client: Client, server: Server, asked: dict[str, Any]
+) -> None:
+    done = [{**CREATED, "replayOf": f"sch_{n}"} for n in range(1000)]
+    server.plays(answer(200, {"schedules": done, "nextCursor": None}), answer(500, {"error": "No"}))
+    with pytest.raises(PostdateError) as caught:
+        client.replay_many([f"sch_{n}" for n in range(1001)], **asked)
+    first, second = server.sent("idempotency-key")
+    assert caught.value.idempotency_key == first == asked.get("idempotency_key", first)
+    assert second == f"{first}-2"
+
+
+@pytest.mark.parametrize("name", ["cancel_many", "replay_many"])
+def test_what_is_no_text_is_no_id(client: Client, server: Server, name: str) -> None:
+    with pytest.raises(TypeError, match="An id is a string, not None"):
+        getattr(client, name)(["sch_1", None])
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("name", ["cancel_many", "replay_many"])
 def test_ids_and_a_choice_are_not_both_meant(client: Client, server: Server, name: str) -> None:
     with pytest.raises(ValueError, match="not both"):

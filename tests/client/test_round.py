@@ -10,7 +10,15 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from postdate import AsyncPostdate, Buffer, Created, InvalidRequest
+from postdate import (
+    AsyncPostdate,
+    Buffer,
+    Cancelled,
+    Conflict,
+    Created,
+    InvalidRequest,
+    NotFound,
+)
 from tests.client.both import Client
 from tests.servers import PostdateProcess, Receiver, in_days, postdate_json, until
 
@@ -84,6 +92,19 @@ def test_lost_answers_cost_one_credit_and_give_one_back(
         later = due + timedelta(days=1)
         assert changing.change(created.schedule_id, at=later).trigger_at == later
         assert ending.cancel(created.schedule_id).credits_remaining == 2000
+
+
+@pytest.mark.parametrize(("name", "kind"), [("cancel_many", Cancelled), ("replay_many", Conflict)])
+def test_each_id_given_has_its_result_in_order(client: Client, name: str, kind: type) -> None:
+    """Also one that is given twice, is malformed, or is in no account; over several calls."""
+    made = [client.schedule(URL, at=in_days(9), json={"n": n}).schedule_id for n in range(2)]
+    odd = ["", "order-17", "ü" * 300, f"{made[0]}x", "sch_00000000000000000000000000"]
+    many = [f"none-{n}" for n in range(1000)]
+    ids = [made[0], *odd, made[0], *many, made[1], odd[1], made[0]]
+    results = getattr(client, name)(ids)
+    assert [each.schedule_id for each in results] == ids
+    for given, result in zip(ids, results, strict=True):
+        assert isinstance(result, kind if given in made else NotFound)
 
 
 async def test_of_thousands_in_a_buffer_each_costs_one_credit_though_answers_are_lost(

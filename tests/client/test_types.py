@@ -18,6 +18,7 @@ def _blocking(client: Postdate) -> None:
     assert_type(client.logs(status="failed"), Iterator[LogEntry])
     assert_type(client.logs(status=["cancelled", "executed"]), Iterator[LogEntry])
     assert_type(client.credits(), int)
+    assert_type(client.with_options(timeout=60), Postdate)
     client.get(5)  # type: ignore[arg-type]
     client.schedule("u", att=5)  # type: ignore[call-arg]
     client.logs(status="faild")  # type: ignore[arg-type]
@@ -25,6 +26,7 @@ def _blocking(client: Postdate) -> None:
 
 async def _awaiting(client: AsyncPostdate) -> None:
     assert_type(await client.get("sch_1"), Schedule)
+    assert_type(client.with_options(headers={"x-a": "1"}), AsyncPostdate)
     creating = assert_type(client.schedule("u", in_=5), Coroutine[Any, Any, Created])
     await creating
     assert_type(client.list(limit=5), AsyncIterator[Schedule])

@@ -19,7 +19,7 @@ from tests.servers import Deployment, Receiver
 
 _README = (ROOT / "clients/python/README.md").read_text()
 _SHOWN = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
-BLOCKING, AWAITING, VERIFYING, BUFFERING = (
+BLOCKING, COPYING, AWAITING, VERIFYING, BUFFERING = (
     each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
 )
 
@@ -51,6 +51,16 @@ def test_what_it_shows_first_is_one_schedule_that_was_cancelled(customer: Custom
     run(BLOCKING)
     [entry] = customer.get("/stats/logs").json()["logs"]
     assert (entry["status"], entry["targetUrl"]) == ("cancelled", "https://example.com/hook")
+
+
+def test_a_copy_cancels_what_waits_and_says_of_each_id_what_became_of_it(
+    customer: Customer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = customer.schedule("https://example.com/hook", 3600)
+    run(COPYING, Postdate=Postdate)
+    cancelled, unknown = capsys.readouterr().out.splitlines()
+    assert cancelled.startswith(f"{made} Cancelled(")
+    assert unknown == "order-17 There is no such schedule"
 
 
 def test_the_asynchronous_client_lists_what_it_made(capsys: pytest.CaptureFixture[str]) -> None:

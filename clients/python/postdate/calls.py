@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import copy
 import json
-import os
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -13,11 +12,19 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from time import monotonic
-from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import httpx
 
+from postdate.checks import (
+    checked_api_key,
+    checked_headers,
+    checked_key,
+    checked_seconds,
+    checked_url,
+    given,
+    user_agent,
+)
 from postdate.errors import (
     ConnectionFailed,
     PostdateError,
@@ -28,6 +35,7 @@ from postdate.errors import (
     reason_of,
     strange_answer,
 )
+from postdate.modes import Borrowed
 from postdate.results import read
 
 T = TypeVar("T")
@@ -35,7 +43,6 @@ T = TypeVar("T")
 # Repeating does not help against these.
 _HOPELESS = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.TooManyRedirects)
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_LONGEST_KEY = 255
 _LONGEST_PAGE = 100
 _AT_ONCE = 1000
 _FIRST_PAUSE_S = 0.1
@@ -78,11 +85,55 @@ class Many(Generic[T]):
 class Calls(ABC):
     """Every call is safe to repeat: a create by its idempotency key, the others by nature."""
 
-    def __init__(self, base_url: str | None, api_key: str | None, retry_for: float) -> None:
-        self._base_url = _checked_url(_given("base_url", base_url, "POSTDATE_URL"))
-        key = _checked_key(_given("api_key", api_key, "POSTDATE_API_KEY"))
-        self._headers = {"x-api-key": key, "user-agent": _user_agent()}
+    _http: Any
+
+    def __init__(
+        self,
+        base_url: str | None,
+        api_key: str | None,
+        retry_for: float,
+        timeout: float | None,
+        headers: Mapping[str, str] | None,
+    ) -> None:
+        self._base_url = checked_url(given("base_url", base_url, "POSTDATE_URL"))
+        self._headers = {"user-agent": user_agent()}
+        self._extensions: dict[str, Any] = {}
+        self._set(given("api_key", api_key, "POSTDATE_API_KEY"), retry_for, timeout, headers)
+
+    def with_options(
+        self,
+        *,
+        api_key: str | None = None,
+        retry_for: float | None = None,
+        timeout: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A copy with other options; `headers` are added to this client's.
+
+        It shares this client's connections: closing the copy closes nothing, and when this client
+        is closed, calls of the copy raise RuntimeError too.
+        """
+        copied = copy.copy(self)
+        retry_for = self._retry_for if retry_for is None else retry_for
+        copied._http = Borrowed(self._http.get)  # noqa: SLF001  # it is of this very class
+        copied._set(api_key, retry_for, timeout, headers)  # noqa: SLF001
+        return copied
+
+    def _set(
+        self,
+        api_key: str | None,
+        retry_for: float,
+        timeout: float | None,
+        headers: Mapping[str, str] | None,
+    ) -> None:
+        """What is None stays as it is."""
+        self._headers = {**self._headers, **checked_headers(headers or {})}
+        if api_key is not None:
+            self._headers["x-api-key"] = checked_api_key(api_key)
         self._retry_for = retry_for
+        if timeout is not None:  # none for the wait for a connection
+            seconds = checked_seconds("timeout", timeout)
+            self._extensions = {"timeout": httpx.Timeout(seconds, pool=None).as_dict()}
 
     @abstractmethod
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
@@ -126,7 +177,7 @@ class Calls(ABC):
         key: str | None = None,
     ) -> tuple[T | PostdateError, ...]:
         """One result for each id, in order, or for each that matches. Raises ValueError for ids
-        with a filter, and for no ids."""
+        with a filter and for no ids, and TypeError for what is no string."""
         filters = {name: value for name, value in matching.items() if value is not None}
         if schedule_ids is None:
             return await self._each_matching(many, filters, limit, key)
@@ -135,6 +186,9 @@ class Calls(ABC):
         ids = [schedule_ids] if isinstance(schedule_ids, str) else list(schedule_ids)
         if not ids:
             raise ValueError("Give at least one id; without any argument all that match are meant.")
+        for each in ids:
+            if not isinstance(each, str):
+                raise TypeError(f"An id is a string, not {each!r}")
         return await self._each_named(many, ids, key)
 
     async def _each_named(
@@ -148,7 +202,12 @@ class Calls(ABC):
             results, _ = await self._some(many, {"ids": some}, key, number)
             if len(results) != len(some):
                 raise strange_answer(len(results))
-            found |= zip(some, results, strict=True)
+            for name, result in zip(some, results, strict=True):
+                if isinstance(result, PostdateError):
+                    result.schedule_id = (
+                        name  # the answer has only the beginning of a malformed one
+                    )
+                found[name] = result
         return tuple(found[each] for each in ids)
 
     async def _each_matching(
@@ -170,9 +229,12 @@ class Calls(ABC):
         self, many: Many[T], body: Mapping[str, Any], key: str | None, number: int
     ) -> tuple[list[T | PostdateError], str | None]:
         """The results of one call, and the next cursor. Later calls number the first one's key."""
-        if key is not None and number > 1:
-            key = checked_key(f"{key}-{number}")
-        answer = await self._call("POST", many.path, body=as_json(body), idempotency_key=key)
+        own = key if key is None or number == 1 else checked_key(f"{key}-{number}")
+        try:
+            answer = await self._call("POST", many.path, body=as_json(body), idempotency_key=own)
+        except PostdateError as error:
+            error.idempotency_key = key  # with which the whole can be repeated
+            raise
 
         def reader(body: Any) -> tuple[list[T | PostdateError], str | None]:
             shared = {name: body[name] for name in many.of_all} | {"replayed": answer.replayed}
@@ -218,9 +280,16 @@ class Calls(ABC):
             headers["idempotency-key"] = idempotency_key
         if body is not None:
             headers["content-type"] = "application/json"
-        given = {name: value for name, value in query.items() if value is not None}
+        asked = {name: value for name, value in query.items() if value is not None}
         url = _url(self._base_url + path)
-        return httpx.Request(method, url, params=given or None, headers=headers, content=body)
+        return httpx.Request(
+            method,
+            url,
+            params=asked or None,
+            headers=headers,
+            content=body,
+            extensions=dict(self._extensions),
+        )
 
     async def _attempt(
         self, request: httpx.Request, begins: Callable[[], None]
@@ -309,45 +378,3 @@ def _retry_after_s(header: str | None) -> float | None:
 def as_json(value: Mapping[str, Any]) -> bytes:
     """Raises ValueError for what JSON cannot express."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-
-
-def checked_key(idempotency_key: str) -> str:
-    """Raises ValueError for a key that the server would refuse or that cannot be sent."""
-    visible = all("!" <= character <= "~" for character in idempotency_key)
-    if not visible or not 1 <= len(idempotency_key) <= _LONGEST_KEY:
-        raise ValueError(
-            f"An idempotency key has 1 to {_LONGEST_KEY} visible ASCII characters, unlike"
-            f" {idempotency_key!r}"
-        )
-    return idempotency_key
-
-
-def _given(name: str, argument: str | None, variable: str) -> str:
-    if argument is None:
-        argument = os.environ.get(variable)
-        if not argument:
-            raise ValueError(f"Give {name}, or set {variable}.")
-    return argument
-
-
-def _checked_url(base_url: str) -> str:
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(
-            "The address of a Postdate looks like http://127.0.0.1:8000 or"
-            f" https://postdate.example, not like {base_url!r}"
-        )
-    return base_url.rstrip("/")
-
-
-def _checked_key(api_key: str) -> str:
-    if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise ValueError("The API key is empty, or has characters that no key has.")
-    return api_key
-
-
-def _user_agent() -> str:
-    try:
-        return "postdate-client/" + importlib.metadata.version("postdate-client")
-    except importlib.metadata.PackageNotFoundError:
-        return "postdate-client"  # run from a checkout that was never installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -26,8 +27,9 @@ class Postdate(Blocking, Operations):
     `base_url` defaults to POSTDATE_URL, `api_key` to POSTDATE_API_KEY; ValueError without either.
 
     A call without an answer, or answered with 429 or 503, is repeated for up to `retry_for` seconds
-    (0: never), without costing a second credit. `timeout` (seconds) is that of each attempt. `http`
-    is an httpx client of your own; it stays open; a fork after its use gets a RuntimeError.
+    (0: never), without costing a second credit. `timeout` (seconds) is that of each attempt: 10, or
+    that of `http`. `headers` go with every request. `http` is an httpx client of your own; it stays
+    open; a fork after its use gets a RuntimeError.
     """
 
     def __init__(
@@ -36,15 +38,17 @@ class Postdate(Blocking, Operations):
         api_key: str | None = None,
         *,
         retry_for: float = RETRY_FOR_S,
-        timeout: float = TIMEOUT_S,
+        timeout: float | None = None,
+        headers: Mapping[str, str] | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        super().__init__(base_url, api_key, retry_for)
-        make = partial(HttpPool, _settings(self._base_url, timeout))
+        timeout = timeout if timeout is not None or http else TIMEOUT_S
+        super().__init__(base_url, api_key, retry_for, timeout, headers)
+        make = partial(HttpPool, _settings(self._base_url))
         self._http = Given(http) if http else PerProcess(make, _CLOSED)
 
     def close(self) -> None:
-        """Closes the connections of this process."""
+        """Closes the connections of this process, which `with_options` shares; of a copy, none."""
         if (own := self._http.close()) is not None:
             own.close()
 
@@ -67,14 +71,17 @@ class AsyncPostdate(Awaiting, Operations):
         api_key: str | None = None,
         *,
         retry_for: float = RETRY_FOR_S,
-        timeout: float = TIMEOUT_S,
+        timeout: float | None = None,
+        headers: Mapping[str, str] | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        super().__init__(base_url, api_key, retry_for)
-        self._http = Given(http) if http else _senders(self._base_url, timeout)
+        timeout = timeout if timeout is not None or http else TIMEOUT_S
+        super().__init__(base_url, api_key, retry_for, timeout, headers)
+        self._http = Given(http) if http else _senders(self._base_url)
 
     async def aclose(self) -> None:
-        """Closes the connections of this process and event loop."""
+        """Closes the connections of this process and event loop, which `with_options` shares; of
+        a copy, none."""
         if (own := self._http.close()) is not None:
             await own.aclose()
 
@@ -85,20 +92,19 @@ class AsyncPostdate(Awaiting, Operations):
         await self.aclose()
 
 
-def _senders(base_url: str, timeout: float) -> PerProcess[Any]:
+def _senders(base_url: str) -> PerProcess[Any]:
     if _is_proxied(base_url):  # httpx knows all kinds of them
-        return PerProcess(partial(httpx.AsyncClient, **_settings(base_url, timeout)), _CLOSED)
+        return PerProcess(partial(httpx.AsyncClient, **_settings(base_url)), _CLOSED)
     # aiohttp takes as long to import as all the rest, and the blocking client needs none of it.
     from postdate.transport import Transport
 
     tls = httpx.create_ssl_context() if base_url.startswith("https:") else None
-    return PerProcess(partial(Transport, timeout, tls), _CLOSED, Transport.abandon)
+    return PerProcess(partial(Transport, tls), _CLOSED, Transport.abandon)
 
 
-def _settings(base_url: str, timeout: float) -> dict[str, Any]:
-    """For our own httpx client; it waits for a connection without a timeout."""
+def _settings(base_url: str) -> dict[str, Any]:
+    """For our own httpx client; each request says its timeout."""
     return {
-        "timeout": httpx.Timeout(timeout, pool=None),
         "mounts": dict.fromkeys(_LOOPBACK),
         # To read whom the system trusts takes 20 ms, and plain HTTP, which is led nowhere else,
         # has no use for it. A proxy's own certificate is verified in any case.

@@ -103,6 +103,16 @@ class Given(Generic[T]):
         """Nothing: it stays open."""
 
 
+class Borrowed(Generic[T]):
+    """Another client's; it stays open."""
+
+    def __init__(self, get: Callable[[], T]) -> None:
+        self.get = get
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 class HttpPool:
     """httpx's pool looks at all its requests, waiting ones too, whenever one comes or goes: so it
     gets no more than it has connections."""
@@ -121,7 +131,7 @@ class HttpPool:
 
 
 class Blocking:
-    _http: PerProcess[HttpPool] | Given[httpx.Client]
+    _http: PerProcess[HttpPool] | Given[httpx.Client] | Borrowed[Any]
 
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
         request.extensions["trace"] = lambda *_: begins()
@@ -149,7 +159,12 @@ class Blocking:
 
 
 class Awaiting:
-    _http: PerProcess[httpx.AsyncClient] | PerProcess[Transport] | Given[httpx.AsyncClient]
+    _http: (
+        PerProcess[httpx.AsyncClient]
+        | PerProcess[Transport]
+        | Given[httpx.AsyncClient]
+        | Borrowed[Any]
+    )
 
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
         async def trace(*_: object) -> None:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Literal, Unpack
 from urllib.parse import quote
 
-from postdate.calls import Calls, Many, as_json, checked_key, read_one
+from postdate.calls import Calls, Many, as_json, read_one
+from postdate.checks import checked_key
 from postdate.errors import Conflict, PostdateError
 from postdate.modes import listing, operation
 from postdate.new import (

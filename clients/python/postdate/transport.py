@@ -30,11 +30,10 @@ _NOT_ADDED = ("accept", "accept-encoding", "content-type", "user-agent")
 
 class Transport:
     """Up to 100 connections, each kept for 5 idle seconds. Callers wait for one in order and
-    without a timeout; `timeout_s` is for connecting and for each read. The request's extension
-    `trace` is called when it has a connection."""
+    without a timeout. The request's extension `timeout` is as httpx has it, for connecting and for
+    each read; `trace` is called when it has a connection."""
 
-    def __init__(self, timeout_s: float, tls: ssl.SSLContext | None) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._tls = tls
         self._open: dict[asyncio.AbstractEventLoop, _Open] = {}
 
@@ -82,7 +81,7 @@ class Transport:
             headers=request.headers.items(),
             data=_data(request.content),
             allow_redirects=False,
-            timeout=self._timeouts(len(request.content)),
+            timeout=_timeouts(request),
         ) as answer:
             body = await answer.read()
         reason = (answer.reason or "").encode()
@@ -91,13 +90,6 @@ class Transport:
             headers=answer.raw_headers,
             content=body,
             extensions={"reason_phrase": reason},
-        )
-
-    def _timeouts(self, content_bytes: int) -> aiohttp.ClientTimeout:
-        """aiohttp has no timeout for writing, so the whole exchange has one."""
-        total_s = 3 * self._timeout_s + content_bytes / _SLOWEST_BYTES_PER_S
-        return aiohttp.ClientTimeout(
-            total=total_s, connect=self._timeout_s, sock_read=self._timeout_s
         )
 
 
@@ -138,6 +130,17 @@ class _Connector(aiohttp.TCPConnector):
     def __del__(self, *_: Any) -> None:
         if self._pid == os.getpid():
             super().__del__()
+
+
+def _timeouts(request: httpx.Request) -> aiohttp.ClientTimeout:
+    """aiohttp has no timeout for writing, so the whole exchange has one."""
+    timeout = request.extensions["timeout"]
+    at_most_s = timeout["connect"] + timeout["write"] + timeout["read"]
+    return aiohttp.ClientTimeout(
+        total=at_most_s + len(request.content) / _SLOWEST_BYTES_PER_S,
+        connect=timeout["connect"],
+        sock_read=timeout["read"],
+    )
 
 
 def _data(content: bytes) -> bytes | io.BytesIO | None:
