@@ -174,6 +174,31 @@ async def test_an_entry_that_was_trimmed_under_the_cursor_is_no_harm(
     assert len(await scene.log(**query, descending=False)) == 8
 
 
+@pytest.mark.parametrize(
+    "query", [{}, {"statuses": [Status.FAILED, Status.CANCELLED]}, {"url": URLS[0]}], ids=str
+)
+async def test_no_stream_is_read_backwards_from_before_its_first_entry(
+    scene: Scene, query: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers would walk all of it."""
+    at_ms, reads = await scene.clock.now_ms() - 1000, scene.store.server.reads
+    statuses = (Status.CANCELLED, Status.CANCELLED, Status.FAILED, Status.FAILED)
+    await write(scene, [(at_ms + n, 0, each, URLS[0]) for n, each in enumerate(statuses)])
+    starts: list[tuple[str, str]] = []
+
+    async def noting(commands: Any, **options: Any) -> list[Any]:
+        starts.extend(words[1:3] for words in commands if words[0] == "XREVRANGE")
+        return await reads(commands, **options)
+
+    monkeypatch.setattr(scene.store.server, "reads", noting)
+    for limit in range(1, 5):
+        assert len(await scene.log(limit=limit, **query)) == 4
+    assert await scene.log(to_ms=at_ms, **query) == []
+    assert starts
+    for stream, start in starts:
+        assert await scene.redis.xrange(stream, "-", start, count=1)
+
+
 @pytest.mark.usefixtures("endless_searches")
 async def test_a_rare_kind_comes_in_short_pages_with_a_cursor_to_go_on(scene: Scene) -> None:
     """A page looks at a bounded number of entries, and says where it stopped."""
