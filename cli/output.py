@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NoReturn
 
 import click
 
 from scheduler.texts import visible
+
+# Of an answer with an error: its status, the words for programs, and each bad field.
+NO_ANSWER: Mapping[str, object] = {
+    "status": None,
+    "reason": None,
+    "requestId": None,
+    "details": [],
+}
 
 
 def show(answer: object, text: str, *, as_json: bool) -> None:
@@ -29,17 +37,15 @@ def fail(
     sentence: str,
     *,
     as_json: bool,
-    status: int | None = None,
-    details: Sequence[Mapping[str, str]] = (),
+    answered: Mapping[str, object] | None = None,
     logged: bool = False,
 ) -> NoReturn:
     """Prints one sentence on stderr and exits with status 1.
 
-    As JSON with the status that the API answered (null: none) and each bad field, `{field,
-    message}`; with `logged` as a line of the log.
+    As JSON with what the API `answered`; with `logged` as a line of the log.
     """
     sentence = sentence.rstrip(".") + "."
-    failure: dict[str, object] = {"error": sentence, "status": status, "details": list(details)}
+    failure: dict[str, object] = {"error": sentence, **(answered or NO_ANSWER)}
     if logged:
         failure = log_line(failure, sentence, "error")
     click.echo(visible(json.dumps(failure, ensure_ascii=False) if as_json else sentence), err=True)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.output import fail, show
+from cli.output import NO_ANSWER, fail, show
 
 if TYPE_CHECKING:
     from postdate import Postdate, PostdateError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # People who wait at a terminal prefer an error.
 _RETRY_FOR_S = 3.0
 
+_OUR_FAULT = 500  # and above
 _NOT_ALLOWED = "Destination not allowed"
 
 # How the client begins where an answer has not the shape of an answer of Postdate.
@@ -55,7 +56,8 @@ class Remote(NamedTuple):
             if isinstance(each, PostdateError):
                 failed += 1
                 code, text = each.status_code, str(each)
-                answers.append({id_name: each.schedule_id, "code": code, "error": text})
+                said = {"code": code, "error": text, "reason": each.reason}
+                answers.append({id_name: each.schedule_id, **said})
             else:
                 answers.append(each)
                 text = text_of(each)
@@ -104,8 +106,7 @@ def remote_command(
             except PostdateError as error:
                 sentence = with_hint(sentence_of(error), base_url)
                 stranger = _as_a_stranger(error, base_url)
-                status, details = error.status_code, _details(error)
-                fail(stranger or sentence, as_json=as_json, status=status, details=details)
+                fail(stranger or sentence, as_json=as_json, answered=_answered(error))
             except ValueError as error:  # an argument that the client refuses by itself
                 fail(str(error), as_json=as_json)
 
@@ -122,18 +123,24 @@ def sentence_of(error: PostdateError) -> str:
         return f"{error}; start `postdate up`, or say where Postdate is with --url"
     if isinstance(error, InvalidRequest) and len(error.details) > 1:
         return "; ".join(f"{each.field}: {each.message.rstrip('.')}" for each in error.details)
+    if error.request_id is not None and (error.status_code or 0) >= _OUR_FAULT:
+        return f"{str(error).rstrip('.')} (request {error.request_id})"
     return str(error)
 
 
 def error_json(sentence: str, error: PostdateError | None) -> dict[str, object]:
     """The error of one of many, in the shape of `fail`; `error` is None if nothing was sent."""
-    status = error.status_code if error else None
-    return {"error": f"{sentence.rstrip('.')}.", "status": status, "details": _details(error)}
+    return {"error": f"{sentence.rstrip('.')}.", **(_answered(error) if error else NO_ANSWER)}
 
 
-def _details(error: PostdateError | None) -> list[dict[str, str]]:
-    found = getattr(error, "details", ())
-    return [{"field": each.field, "message": each.message} for each in found]
+def _answered(error: PostdateError) -> dict[str, object]:
+    details = getattr(error, "details", ())
+    return {
+        "status": error.status_code,
+        "reason": error.reason,
+        "requestId": error.request_id,
+        "details": [{"field": each.field, "message": each.message} for each in details],
+    }
 
 
 def with_hint(sentence: str, base_url: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.batch import chunks
+from cli.output import NO_ANSWER
 from tests.customer import in_days
 from tests.servers import Customer, PostdateProcess, free_port, postdate, postdate_json
 
@@ -48,7 +49,7 @@ def test_standard_input_and_answers_for_machines(settings: dict[str, str]) -> No
     assert done.returncode == 1
     first, no_json, no_object, refused, last = map(json.loads, done.stdout.splitlines())
     assert set(first) == {"line", "scheduleId", "invocationId", "triggerAt"}
-    assert no_json == {"line": 2, "error": "It is not JSON.", "status": None, "details": []}
+    assert no_json == {"line": 2, "error": "It is not JSON.", **NO_ANSWER}
     assert no_object["error"] == "It is not a JSON object."
     assert (refused["line"], refused["status"]) == (4, 400)
     assert {each["field"] for each in refused["details"]} == {"triggerAt", "targetMethod"}

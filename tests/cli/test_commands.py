@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from cli.output import NO_ANSWER
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from tests.servers import ValkeyProcess, postdate, postdate_json
@@ -105,7 +106,7 @@ def test_what_cannot_be_done_is_one_sentence(
     assert re.match(r"[A-Z][^\n]*\.\n$", plain.stderr)
     as_json = postdate(*arguments, "--json", redis_url=url)
     assert (as_json.returncode, as_json.stdout) == (1, "")
-    told = {"error": plain.stderr.strip(), "status": None, "details": []}
+    told = {"error": plain.stderr.strip(), **NO_ANSWER}
     assert json.loads(as_json.stderr) == told
 
 

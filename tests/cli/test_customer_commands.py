@@ -245,10 +245,18 @@ def test_a_waiting_one_is_changed_and_the_rest_stays(settings: dict[str, str]) -
     assert "targetBodyText   hello\n" in text
 
 
+def test_a_fault_of_the_service_names_the_request() -> None:
+    fault = {"error": "Internal server error", "reason": "internal_error", "requestId": "req_1"}
+    with Line(answer(500, fault)) as line:
+        done = postdate("stats", url=line.url, api_key="pd_00_x")
+    assert done.stderr == "Internal server error (request req_1).\n"
+
+
 def test_an_error_for_machines_has_its_status_and_every_field(settings: dict[str, str]) -> None:
     done = postdate("schedule", "ftp://x", "--at", "never", "--json", **settings)
     told = json.loads(done.stderr)
-    assert told["status"] == 400
+    assert (told["status"], told["reason"]) == (400, "invalid_field")
+    assert told["requestId"].startswith("req_")
     assert [each["field"] for each in told["details"]] == ["targetUrl", "triggerAt"]
     assert all(each["message"] for each in told["details"])
     for_people = postdate("schedule", "ftp://x", "--at", "never", **settings)

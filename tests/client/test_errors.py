@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from postdate import (
@@ -13,9 +15,11 @@ from postdate import (
     NotFound,
     Postdate,
     PostdateError,
+    Reason,
     Suspended,
     Unauthorized,
 )
+from scheduler import errors as reasons
 from tests.client.both import BASE_URL, KEY, Answer, Client, Server, answer, error
 
 
@@ -59,9 +63,17 @@ def test_an_error_has_what_the_answer_says(client: Client, server: Server) -> No
     with pytest.raises(Conflict) as conflict:
         client.change("sch_1", in_=1)
     assert conflict.value.status == "completed"
+    server.plays(error(404, "No", reason="unknown_schedule", requestId="req_1"))
+    with pytest.raises(NotFound) as unknown:
+        client.get("sch_1")
+    assert (unknown.value.reason, unknown.value.request_id) == ("unknown_schedule", "req_1")
     server.plays(Answer(500, b"<html>", {}))
     with pytest.raises(PostdateError, match="The server answered 500 Internal Server Error"):
         client.credits()
+
+
+def test_the_reasons_are_the_servers() -> None:
+    assert list(get_args(Reason)) == list(reasons.Reason)
 
 
 @pytest.mark.parametrize(

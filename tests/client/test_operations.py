@@ -128,15 +128,17 @@ def test_a_batch_answers_each_item_with_what_schedule_would_have(
     client: Client, server: Server
 ) -> None:
     bad = {"code": 400, "error": "Bad", "details": [{"field": "targetUrl", "message": "No."}]}
-    unpaid = {"code": 402, "error": "Insufficient credits", "details": []}
+    unpaid = {"code": 402, "error": "No", "reason": "insufficient_credits", "details": []}
     accepted = {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": MORNING_TEXT}
-    server.plays(answer(200, {"schedules": [accepted, bad, unpaid]}, idempotency_replayed="true"))
+    headers = {"idempotency_replayed": "true", "postdate_request_id": "req_1"}
+    server.plays(answer(200, {"schedules": [accepted, bad, unpaid]}, **headers))
     new = [NewSchedule(URL, at=MORNING), NewSchedule("x", in_=1), NewSchedule(URL, at=MORNING)]
     created, invalid, poor = client.schedule_batch(iter(new), idempotency_key="mine")
     assert created == Created("sch_1", "inv_1", MORNING, replayed=True)
     assert isinstance(invalid, InvalidRequest)
     assert [(each.field, each.message) for each in invalid.details] == [("targetUrl", "No.")]
     assert isinstance(poor, InsufficientCredits)
+    assert (poor.reason, poor.request_id) == ("insufficient_credits", "req_1")
     assert server.asked == [("POST", "/schedule/batch")]
     assert [each["targetUrl"] for each in server.bodies[0]["schedules"]] == [URL, "x", URL]
     assert server.sent("idempotency-key") == ["mine"]

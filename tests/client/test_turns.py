@@ -14,7 +14,7 @@ from tests.client.line import Fault, Line, answer
 from tests.servers import until, until_async
 
 CREDITS = answer(200, {"creditsRemaining": 7})
-UNAVAILABLE = answer(503, {"error": "The service is temporarily unavailable"})
+UNAVAILABLE = answer(503, {"error": "No", "reason": "store_unavailable"})
 RETRY_FOR_S = 10.0
 
 

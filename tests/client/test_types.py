@@ -7,7 +7,16 @@ import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, assert_type
 
-from postdate import AsyncPostdate, Buffer, Created, LogEntry, Postdate, PostdateError, Schedule
+from postdate import (
+    AsyncPostdate,
+    Buffer,
+    Created,
+    LogEntry,
+    Postdate,
+    PostdateError,
+    Reason,
+    Schedule,
+)
 
 
 def _blocking(client: Postdate) -> None:
@@ -19,6 +28,7 @@ def _blocking(client: Postdate) -> None:
     assert_type(client.logs(status=["cancelled", "executed"]), Iterator[LogEntry])
     assert_type(client.credits(), int)
     assert_type(client.with_options(timeout=60), Postdate)
+    assert_type(PostdateError("x").reason, Reason | None)
     client.get(5)  # type: ignore[arg-type]
     client.schedule("u", att=5)  # type: ignore[call-arg]
     client.logs(status="faild")  # type: ignore[arg-type]

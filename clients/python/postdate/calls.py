@@ -31,7 +31,6 @@ from postdate.errors import (
     RateLimited,
     Unavailable,
     error_of,
-    nothing_was_done,
     reason_of,
     strange_answer,
 )
@@ -61,6 +60,12 @@ class Response(NamedTuple):
     def replayed(self) -> bool:
         """Whether an earlier call with the same idempotency key did it."""
         return bool(self.headers.get("idempotency-replayed") == "true")
+
+    @property
+    def of_all(self) -> dict[str, Any]:
+        """What an answer about many says of each."""
+        request_id = self.headers.get("postdate-request-id")
+        return {"replayed": self.replayed, "requestId": request_id}
 
     def read_as(self, reader: Callable[[Any], T]) -> T:
         """Raises PostdateError for a body that is not Postdate's."""
@@ -237,7 +242,7 @@ class Calls(ABC):
             raise
 
         def reader(body: Any) -> tuple[list[T | PostdateError], str | None]:
-            shared = {name: body[name] for name in many.of_all} | {"replayed": answer.replayed}
+            shared = {name: body[name] for name in many.of_all} | answer.of_all
             items = [{**item, **shared} for item in body["schedules"]]
             return [read_one(many.kind, each, many.id_name) for each in items], body["nextCursor"]
 
@@ -307,11 +312,8 @@ class Calls(ABC):
         if response.is_success:
             return Response(body, response.headers)
         wait_s = _retry_after_s(response.headers.get("retry-after"))
-        refused = error_of(
-            response.status_code, body, reason=response.reason_phrase, retry_after=wait_s
-        )
-        refused.maybe_done = isinstance(refused, Unavailable) and not nothing_was_done(str(refused))
-        return refused
+        phrase = response.reason_phrase
+        return error_of(response.status_code, body, phrase=phrase, retry_after=wait_s)
 
     def _lost(self, error: httpx.RequestError) -> ConnectionFailed:
         never_sent = isinstance(error, _NEVER_SENT)

@@ -7,9 +7,42 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import httpx
+
+Reason: TypeAlias = Literal[
+    "already_ended",
+    "already_replayed",
+    "already_started",
+    "body_not_kept",
+    "damaged",
+    "destination_not_allowed",
+    "draining",
+    "insufficient_credits",
+    "internal_error",
+    "invalid_field",
+    "keeps_changing",
+    "key_reused",
+    "malformed_request",
+    "method_not_allowed",
+    "misdirected",
+    "not_ended",
+    "not_found",
+    "outcome_unknown",
+    "overloaded",
+    "quota_exceeded",
+    "rate_limited",
+    "searches_limited",
+    "store_unavailable",
+    "suspended",
+    "timeout",
+    "too_large",
+    "too_many_secrets",
+    "unauthorized",
+    "unknown_schedule",
+    "unsupported_encoding",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +56,17 @@ class FieldError:
 class PostdateError(Exception):
     """Base of all errors; `str()` is the sentence. Raised itself where no subclass fits (a 500).
 
-    `status_code` is None without an answer. `maybe_done`: a lost answer leaves open whether it was
-    done; repeating with `idempotency_key`, if set, settles that without a second credit.
-    `schedule_id` is set for one of many.
+    `status_code` is None without an answer; so are `reason`, the server's word for programs, and
+    `request_id`, by which its operator finds the request in the log. `maybe_done`: a lost answer
+    leaves open whether it was done; repeating with `idempotency_key`, if set, settles that without
+    a second credit. `schedule_id` is set for one of many.
     """
 
     def __init__(self, message: str, *, status_code: int | None = None) -> None:
         super().__init__(message)
         self.status_code = status_code
+        self.reason: Reason | None = None
+        self.request_id: str | None = None
         self.idempotency_key: str | None = None
         self.maybe_done = False
         self.schedule_id: str | None = None
@@ -102,20 +138,16 @@ _KINDS: Mapping[int, type[PostdateError]] = {
     503: Unavailable,
     504: Unavailable,
 }
-_NOTHING_DONE = (
-    "The service is temporarily unavailable",
-    "Too many bodies",
-    "Too many connections",
-)
 
 
 def error_of(
-    status_code: int, body: Any, *, reason: str = "", retry_after: float | None = None
+    status_code: int, body: Any, *, phrase: str = "", retry_after: float | None = None
 ) -> PostdateError:
     """The error of an answer; `body` is its JSON, or None."""
     answer = body if isinstance(body, Mapping) else {}
-    message = str(answer.get("error") or f"The server answered {status_code} {reason}".rstrip())
+    message = str(answer.get("error") or f"The server answered {status_code} {phrase}".rstrip())
     error = _KINDS.get(status_code, PostdateError)(message, status_code=status_code)
+    error.reason, error.request_id = answer.get("reason"), answer.get("requestId")
     match error:
         case InvalidRequest():
             error.details = _details(answer.get("details"))
@@ -123,12 +155,10 @@ def error_of(
             error.status = str(answer.get("status", ""))
         case RateLimited() | Unavailable():
             error.retry_after = retry_after
+    # A proxy gives no reason: it cannot know.
+    nothing_done = error.reason in ("overloaded", "store_unavailable")
+    error.maybe_done = isinstance(error, Unavailable) and not nothing_done
     return error
-
-
-def nothing_was_done(sentence: str) -> bool:
-    """Whether a 503 says that nothing was changed. A proxy's sentence cannot know."""
-    return sentence.startswith(_NOTHING_DONE)
 
 
 def reason_of(error: BaseException) -> str:

@@ -80,8 +80,7 @@ class Operations(Calls):
         answer = await self._call("POST", "/schedule/batch", body=content, idempotency_key=key)
         return answer.read_as(
             lambda body: tuple(
-                read_one(Created, {**item, "replayed": answer.replayed})
-                for item in body["schedules"]
+                read_one(Created, {**item, **answer.of_all}) for item in body["schedules"]
             )
         )
 
