@@ -309,7 +309,13 @@ LOG_ENTRY = Shape(
         "errorMessage": (str, "error_message"),
         "attempt": (int, "attempt"),
         "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
+        "latenessMs": (int | None, "lateness_ms"),
+        "phases": (PHASES.type | None, lambda entry: PHASES.of(entry.phases)),
+        "responseBody": (str | None, "answer.text"),
     },
+    "latenessMs is from due to the first byte sent, null if none was. phases are kept of the "
+    "attempts of a schedule that was retried. With scheduleId the last attempt also has the phases "
+    "and the responseBody that GET /schedule/{scheduleId} shows, while that is kept.",
 )
 
 

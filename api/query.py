@@ -12,6 +12,7 @@ from api.field import Schema
 from api.findings import Findings, invalid
 from api.rules import timestamp, url_filter
 from scheduler.errors import FieldError, InvalidRequest
+from scheduler.ids import is_schedule_id
 from scheduler.models import LogStatus, Status
 
 DEFAULT_LIMIT = 50
@@ -117,6 +118,12 @@ def statuses_of(choices: Sequence[LogStatus], schema: Schema, description: str) 
     return Parameter("status", read, {**array, **schema}, description)
 
 
+def _schedule_id(text: str) -> str:
+    if not is_schedule_id(text):
+        raise ValueError("It must be the id of a schedule.")
+    return text
+
+
 def url_of(most_characters: int, description: str) -> Parameter:
     """A parameter that is a whole URL."""
     schema = {"type": "string", "maxLength": most_characters}
@@ -198,9 +205,18 @@ OF_LOGS = (
         "Only what stands so, a list with commas; `retrying` are attempts that failed and are made "
         "again, `executed` means `completed,failed`.",
     ),
+    Parameter(
+        "scheduleId",
+        _schedule_id,
+        {"type": "string", "pattern": "^sch_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
+        "Only the entries of this schedule: its attempts, in order, each with `phases`, and the "
+        "last with `responseBody`, while they are kept.",
+    ),
     url_of(_MAX_URL_CHARACTERS, "Only what went to, or waits for, this very URL."),
     *PERIOD,
-    one_of("order", _ORDERS, {"default": "desc"}, "Oldest first, or newest first."),
+    one_of(
+        "order", _ORDERS, {}, "`asc` for oldest first, as with `scheduleId`, or `desc`, as else."
+    ),
     _LIMIT,
     CURSOR,
 )

@@ -36,10 +36,12 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     """One page of the log; `cursor` takes the `nextCursor` of the page before. A page may be short
     of its `limit`: the end is where `nextCursor` is null."""
     call = await call_of(request, OF_LOGS)
-    query, order = call.query, call.query["order"] or "desc"
-    walk = Walk("/stats/logs", order, ",".join(query["status"] or ()), query["targetUrl"])
-    cursor = walk.taken_back(query["cursor"])
-    page = await call.store.logs.page(call.account_id, log_query({**query, "cursor": cursor}))
+    query, asked = call.query, log_query(call.query)
+    order = "desc" if asked.descending else "asc"
+    way = (",".join(asked.statuses), query["targetUrl"], query["scheduleId"])
+    walk = Walk("/stats/logs", order, *way)
+    asked = asked._replace(cursor=walk.taken_back(query["cursor"]))
+    page = await call.store.logs.page(call.account_id, asked)
     entries = [LOG_ENTRY.of(entry) for entry in page.entries]
     return JsonResponse(200, LogsBody(entries, walk.given_out(page.next_cursor)))
 
@@ -77,8 +79,9 @@ def log_query(query: Mapping[str, Any]) -> LogQuery:
         from_ms=query["from"],
         to_ms=query["to"],
         limit=query["limit"] or DEFAULT_LIMIT,
-        descending=query["order"] != "asc",
+        descending=(query["order"] or ("asc" if query["scheduleId"] else "desc")) == "desc",
         cursor=query["cursor"],
+        schedule_id=query["scheduleId"],
     )
 
 

@@ -13,6 +13,7 @@ import click
 
 from cli.parameters import duration, from_option, to_option, words
 from cli.remote import Remote, as_api, remote_command, sentence_of, when
+from cli.schedules import phases_text, shown_text
 from scheduler.texts import visible
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
 
 
 @click.command(name="logs")
+@click.argument("schedule_id", metavar="[ID]", required=False)
 @click.option("--follow", "-f", is_flag=True, help="Go on with what ends from now on.")
 @click.option(
     "--status",
@@ -39,6 +41,7 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
 @remote_command()
 def logs_command(
     remote: Remote,
+    schedule_id: str | None,
     follow: bool,
     statuses: list[LogFilter] | None,
     target: str | None,
@@ -47,23 +50,31 @@ def logs_command(
     to: str | None,
     order: Literal["asc", "desc"] | None,
 ) -> None:
-    """Show the log: executed, cancelled and waiting schedules.
+    """Show the log: executed, cancelled and waiting schedules; of the schedule ID its attempts, the
+    oldest first.
 
     With --follow it goes on until Ctrl-C, oldest first, one line (with --json, one object) an
     entry, with all that has ended.
     """
     if follow:
-        if from_ or to or order or "scheduled" in (statuses or ()):
+        if schedule_id or from_ or to or order or "scheduled" in (statuses or ()):
             raise click.UsageError(
                 "--follow goes with --status (of what ended), --target, --limit."
             )
         _follow(remote, Tail(remote.client, statuses or _ENDED, target), limit)
         return
     found = remote.client.logs(
-        status=statuses, url=target, from_=from_, to=to, limit=limit, order=order
+        schedule_id=schedule_id,
+        status=statuses,
+        url=target,
+        from_=from_,
+        to=to,
+        limit=limit,
+        order=order,
     )
     entries = list(found)
-    remote.show(entries, "\n".join(map(_line, entries)) or "No entries.")
+    line = _attempt_lines if schedule_id else _line
+    remote.show(entries, "\n".join(map(line, entries)) or "No entries.")
 
 
 @click.command(name="stats")
@@ -152,6 +163,18 @@ def _line(entry: LogEntry) -> str:
     if entry.next_attempt_at is not None:
         parts.append(f"attempt {entry.attempt + 1} at {when(entry.next_attempt_at)}")
     return "  ".join(parts).rstrip()
+
+
+def _attempt_lines(entry: LogEntry) -> str:
+    """The same, and below it how late it was, its phases, and what the target said."""
+    lines = [_line(entry)]
+    if entry.lateness_ms is not None:
+        lines.append(f"{entry.lateness_ms:,} ms late")
+    if entry.phases is not None:
+        lines.append(phases_text(entry.phases))
+    if entry.response_body:
+        lines.append(shown_text(entry.response_body))
+    return "\n    ".join(lines)
 
 
 @click.group(name="signing")

@@ -278,7 +278,7 @@ def details_of(schedule: Schedule) -> str:
     """A line for each field that has a value."""
     shown = as_api(schedule)
     assert isinstance(shown, dict)
-    shown["phases"] = schedule.phases and _phases(schedule.phases)
+    shown["phases"] = schedule.phases and phases_text(schedule.phases)
     return "\n".join(
         f"{name:16} {_shown(name, value)}"
         for name, value in shown.items()
@@ -286,7 +286,7 @@ def details_of(schedule: Schedule) -> str:
     )
 
 
-def _phases(phases: Phases) -> str:
+def phases_text(phases: Phases) -> str:
     """`connection reused, first byte 1,204 ms, last byte 3 ms`."""
     parts = {
         "resolve": phases.resolve_ms,
@@ -300,10 +300,14 @@ def _phases(phases: Phases) -> str:
 
 
 def _shown(name: str, value: object) -> str:
-    """Escapes what a target wrote, so that the terminal does not obey it."""
-    if isinstance(value, str) and (name != "responseBody" or value.isprintable()):
-        return value
-    return json.dumps(value, ensure_ascii=name == "responseBody")
+    if name == "responseBody" and isinstance(value, str):
+        return shown_text(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shown_text(said: str) -> str:
+    """What a target wrote, escaped so that the terminal does not obey it."""
+    return said if said.isprintable() else json.dumps(said)
 
 
 def _line(schedule: Schedule) -> str:

@@ -218,7 +218,9 @@ class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
     `at_ms` is its moment on the log's timeline: when it was recorded, or is due while it waits.
     `lateness_ms` is from due to the first byte sent; None if none was. `attempt` counts from 1; 0:
-    there was none. `next_attempt_at_ms` is when the next is due. `executing`: a worker holds it."""
+    there was none. `next_attempt_at_ms` is when the next is due. `executing`: a worker holds it.
+    `phases` are kept of the attempts of a schedule that was retried, `answer` is not: both are read
+    from the schedule with the entries of one. `before_ms` is the moment of its attempt before."""
 
     schedule_id: str
     created_at_ms: int
@@ -235,6 +237,9 @@ class LogEntry(msgspec.Struct, frozen=True):
     attempt: int = 0
     next_attempt_at_ms: int | None = None
     executing: bool = False
+    phases: Phases | None = None
+    answer: Answer | None = None
+    before_ms: int | None = None
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
 from scheduler.times import parse_iso8601
+from tests.scheduler.scene import new_id
 
 NOW, AT = "2026-11-20T08:00:12.345Z", "2026-11-20T08:00:00Z"
 BEFORE_1970 = "1970-01-01T00:00:00Z 2026-11-01T00:00:00Z"
@@ -75,6 +76,11 @@ def test_a_bad_list_of_statuses_is_named_with_the_words_it_may_have(text: str) -
     assert caught.value.details == [FieldError("status", message)]
 
 
+def test_the_entries_of_one_schedule_are_the_oldest_first() -> None:
+    asked = f"scheduleId={new_id()}"
+    assert (logs(asked).descending, logs(asked + "&order=desc").descending) == (False, True)
+
+
 @pytest.mark.parametrize("limit", ["1", "100"])
 def test_a_limit_from_1_to_100_is_taken(limit: str) -> None:
     assert logs(f"limit={limit}").limit == int(limit)
@@ -82,6 +88,7 @@ def test_a_limit_from_1_to_100_is_taken(limit: str) -> None:
 
 LIMITS = ("0", "101", "", "5.0", "%C2%B2", "9" * 5000)
 BAD = "order=up status= from=yesterday to=2026-13-01T00:00:00Z Limit=5 limit=5&limit=5"
+BAD += " scheduleId=sch_1"
 BAD_URLS = (f"targetUrl={'a' * 8193}", f"targetUrl=https://a.example/?token={quote(MASK)}")
 
 

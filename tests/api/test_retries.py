@@ -108,6 +108,9 @@ async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: A
         assert entry["nextAttemptAt"] == found["nextAttemptAt"]
     logs = (await api.client.get("/stats/logs", params={"status": "retrying"})).json()
     assert logs["logs"] == [attempt]
+    own = await api.client.get("/stats/logs", params={"scheduleId": schedule_id})
+    assert own.json()["logs"] == [attempt | {"responseBody": "busy"}, waiting]
+    assert attempt["phases"] == found["phases"]
     usage = (await api.client.get("/stats")).json()
     assert usage["totalInvocations"] == 0
 

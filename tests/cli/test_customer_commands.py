@@ -216,6 +216,11 @@ def test_retries_are_asked_for_shown_and_stopped(
     assert f"{schedule_id}  attempt 2, after Service Unavailable" in waiting
     stopped = postdate("cancel", schedule_id, **settings).stdout
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
+    attempts = postdate("logs", schedule_id, **settings).stdout
+    lines = (r"\S+  retrying ", "    [0-9]+ ms late", "    .*last byte .*", r"\S+  failed ")
+    assert re.search(r".*\n".join(lines), attempts)
+    [retrying] = postdate_json("logs", schedule_id, "--status", "retrying", **settings)
+    assert retrying["phases"]["firstByteMs"] is not None
 
 
 def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import SCANS_US_PER_S, Scans
 from tests.scheduler.letters import due_at
-from tests.scheduler.scene import FAILED, URL, Scene
+from tests.scheduler.scene import FAILED, URL, Scene, new_id
 
 Call = Callable[[Scene], Awaitable[object]]
 OTHER = "https://none.example/"
@@ -43,6 +43,7 @@ SEARCHES: dict[str, Call] = {
     "log, URL": logs(LogQuery(url=OTHER)),
     "log, part of a URL": logs(LogQuery(url_part="none")),
     "log, answer": logs(LogQuery(answer="418")),
+    "log, schedule": logs(LogQuery(schedule_id=new_id())),
     "waiting, URL": waiting(Selection(OTHER)),
     "dead letters, URL": letters(Selection(OTHER)),
     "cancel, URL": cancels(Selection(OTHER)),

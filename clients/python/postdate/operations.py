@@ -31,6 +31,7 @@ from postdate.results import (
     SigningSecret,
     Stats,
     read,
+    read_entry,
     read_schedule,
     read_secrets,
     read_stats,
@@ -196,6 +197,7 @@ class Operations(Calls):
     def logs(
         self,
         *,
+        schedule_id: str | None = None,
         status: LogFilter | Sequence[LogFilter] | None = None,
         url: str | None = None,
         from_: datetime | str | None = None,
@@ -203,10 +205,12 @@ class Operations(Calls):
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[LogEntry, None]:
-        """The log, newest first unless `order` is "asc"; of one status or several, "executed" being
-        completed and failed. At most `limit` entries, page by page."""
+        """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
+        schedule, the oldest first; of one status or several, "executed" being completed and failed.
+        At most `limit` entries, page by page."""
         query = {"status": _listed(status), "order": order, **_filters(url, from_, to)}
-        return self._pages("/stats/logs", query, "logs", partial(read, LogEntry), limit)
+        query["scheduleId"] = schedule_id
+        return self._pages("/stats/logs", query, "logs", read_entry, limit)
 
     @operation
     async def stats(

@@ -120,7 +120,9 @@ class SigningSecret:
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """An entry of the log. `executed_at` is None while it waits, and if it was cancelled.
-    `retrying` is a failed attempt that is made again."""
+    `retrying` is a failed attempt that is made again. `lateness_ms` is from due to the first byte
+    sent. `phases` are there if the schedule was retried. With `schedule_id` the last attempt has
+    the schedule's `phases` and `response_body`."""
 
     invocation_id: str
     schedule_id: str
@@ -135,6 +137,9 @@ class LogEntry:
     error_message: str
     attempt: int = 0
     next_attempt_at: datetime | None = None
+    lateness_ms: int | None = None
+    phases: Phases | None = None
+    response_body: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +174,16 @@ def read(kind: type[T], answer: Mapping[str, Any]) -> T:
 
 
 def read_schedule(answer: Mapping[str, Any]) -> Schedule:
+    return read(Schedule, _with_phases(answer))
+
+
+def read_entry(answer: Mapping[str, Any]) -> LogEntry:
+    return read(LogEntry, _with_phases(answer))
+
+
+def _with_phases(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     phases = answer.get("phases")  # a server of before knows none
-    return read(Schedule, {**answer, "phases": None if phases is None else read(Phases, phases)})
+    return {**answer, "phases": None if phases is None else read(Phases, phases)}
 
 
 def read_stats(answer: Mapping[str, Any]) -> Stats:

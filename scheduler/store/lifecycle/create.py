@@ -31,7 +31,13 @@ from scheduler.store.lifecycle.replays import (
     until,
 )
 from scheduler.store.queries.listing import Failed, Selection
-from scheduler.store.queries.reading import Stored, read_by_id, read_one, whole
+from scheduler.store.queries.reading import (
+    Stored,
+    read_by_id,
+    read_one,
+    read_schedule,
+    whole,
+)
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, flat
 from scheduler.store.server.clock import StoreClock
@@ -229,9 +235,7 @@ class Schedules:
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound (also for another account's), Damaged."""
-        with whole(schedule_id):
-            found = await read_one(self._server, account_id, schedule_id)
-            return stored.schedule(schedule_id, found, self._secrecy)
+        return await read_schedule(self._server, account_id, schedule_id)
 
     async def change(
         self,

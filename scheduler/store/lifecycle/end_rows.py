@@ -127,7 +127,9 @@ def _executed_group(
     for place, ack in enumerate(acks, 1):
         invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
         schedule_id, made = invocation.schedule_id, invocation.attempt
-        entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
+        before_ms = invocation.retry.failed_at_ms if invocation.retry else None
+        what = (schedule_id, invocation.request, outcome, lateness_ms, made)
+        entries.append(entry(*what, before_ms=before_ms))
         packed = pack_outcome(outcome, lateness_ms, made)
         rows += (ids.local(schedule_id), invocation.token, packed)
         if sha1s:
@@ -158,9 +160,10 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
     for ack in acks:
         invocation, outcome, due_at_ms = ack.invocation, ack.outcome, ack.next_attempt_at_ms
         schedule_id, made = invocation.schedule_id, invocation.attempt
-        number = (invocation.retry.number if invocation.retry else 0) + 1
-        what = entry(schedule_id, invocation.request, outcome, ack.lateness_ms, made, due_at_ms)
-        entries.append(what)
+        retry = invocation.retry
+        number, before_ms = (retry.number + 1, retry.failed_at_ms) if retry else (1, None)
+        what = (schedule_id, invocation.request, outcome, ack.lateness_ms, made, due_at_ms)
+        entries.append(entry(*what, before_ms))
         packed = pack_outcome(outcome, ack.lateness_ms, made, number)
         rows += (ids.local(schedule_id), invocation.token, packed, due_at_ms or 0, made)
         answer = outcome.answer

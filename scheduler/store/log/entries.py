@@ -13,7 +13,7 @@ import structlog
 
 from scheduler import ids
 from scheduler.errors import Unreadable
-from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, Status
+from scheduler.models import LogEntry, LogStatus, Outcome, Phases, Request, Schedule, Status
 from scheduler.store.stored import NUMBERS, STATUSES
 from scheduler.times import are_moments
 
@@ -37,6 +37,8 @@ class StoredEntry(msgspec.Struct, array_like=True):
     lateness_ms: int | None = None
     attempt: int = 1
     next_attempt_at_ms: int | None = None
+    phases: Phases | None = None
+    before_ms: int | None = None
 
 
 _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
@@ -49,8 +51,10 @@ def entry(
     lateness_ms: int | None = None,
     attempt: int = 1,
     next_attempt_at_ms: int | None = None,
+    before_ms: int | None = None,
 ) -> tuple[Any, ...]:
-    """The log's entry of an attempt; of a cancellation, without an outcome."""
+    """The log's entry of an attempt, which follows on the entry of `before_ms`; of a cancellation,
+    without an outcome. A first attempt that ends the schedule is the usual one, and has less."""
     url = logged_url(request.url)
     what = (ids.local(schedule_id), request.trigger_at_ms, url, request.method)
     if outcome is None:
@@ -60,9 +64,9 @@ def entry(
     if retrying:
         status = NUMBERS[LogStatus.RETRYING]
     result = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    if not retrying and attempt == 1:
+    if not retrying and attempt == 1 and before_ms is None:
         return what + result
-    return (*what, *result, attempt, next_attempt_at_ms)
+    return (*what, *result, attempt, next_attempt_at_ms, outcome.phases, before_ms)
 
 
 def logged_url(url: str) -> str:
@@ -84,7 +88,8 @@ def unpack_chunk(
             if not ids.is_schedule_id(schedule_id):
                 raise ValueError("it has an entry of what can be no schedule")
             created_at_ms = ids.created_at_ms(schedule_id)
-            if not are_moments(created_at_ms, each.scheduled_at_ms, each.next_attempt_at_ms):
+            moments = (each.scheduled_at_ms, each.next_attempt_at_ms, each.before_ms)
+            if not are_moments(created_at_ms, *moments):
                 raise ValueError("it has an entry of no moment")
     except (msgspec.MsgspecError, ValueError, LookupError) as error:
         raise Unreadable(str(error)) from error
@@ -133,6 +138,8 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         at_ms=at_ms,
         attempt=0 if status is LogStatus.CANCELLED else stored.attempt,
         next_attempt_at_ms=stored.next_attempt_at_ms,
+        phases=stored.phases,
+        before_ms=stored.before_ms,
     )
 
 

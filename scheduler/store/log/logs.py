@@ -9,6 +9,7 @@ from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import keys
+from scheduler.store.log.attempts import Attempts
 from scheduler.store.log.ended import Ended, Wanted
 from scheduler.store.log.entries import StoredEntry, logged_url, unended_entry, url_place
 from scheduler.store.queries.listing import Unended
@@ -27,7 +28,7 @@ _MOST_PAGES_OF_A_MOMENT = 10
 class LogQuery(NamedTuple):
     """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. No
     `statuses`: all. `url_part` ignores letter case. `answer` is a status code, or a whole error
-    message."""
+    message. `schedule_id`: only the entries of this one."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -38,6 +39,7 @@ class LogQuery(NamedTuple):
     cursor: str | None = None
     url_part: str = ""
     answer: str = ""
+    schedule_id: str | None = None
 
     @property
     def beginning(self) -> str:
@@ -47,7 +49,7 @@ class LogQuery(NamedTuple):
     @property
     def is_search(self) -> bool:
         """Whether entries are looked through for those that it names."""
-        return bool(self.url is not None or self.url_part or self.answer)
+        return bool(self.url is not None or self.url_part or self.answer or self.schedule_id)
 
     def wants(self, url: str) -> bool:
         """Whether a schedule of this URL that has not ended is meant."""
@@ -55,14 +57,27 @@ class LogQuery(NamedTuple):
             return False
         return not self.url_part or lowered(self.url_part) in lowered(url)
 
+    def is_answer_of(self, entry: StoredEntry | LogEntry) -> bool:
+        return self.answer in ("", entry.error_message, str(entry.status_code))
+
+    def wants_entry(self, entry: LogEntry) -> bool:
+        """Whether an entry is meant, apart from its moment and its schedule."""
+        if entry.status not in (self.statuses or LogStatus) or not self.is_answer_of(entry):
+            return False
+        waits = entry.status is LogStatus.SCHEDULED
+        return (self if waits else self._in_log()).wants(entry.url)
+
+    def _in_log(self) -> LogQuery:
+        return self._replace(url=self.url and logged_url(self.url))
+
     def ended(self) -> Wanted:
         statuses = frozenset(NUMBERS[each] for each in self.statuses or LogStatus)
-        of_url = self._replace(url=self.url and logged_url(self.url))
+        of_url = self._in_log()
 
         def wanted(entry: StoredEntry) -> bool:
             if entry.status not in statuses or not of_url.wants(entry.url):
                 return False
-            return self.answer in ("", entry.error_message, str(entry.status_code))
+            return self.is_answer_of(entry)
 
         indexed = _ENDED.intersection(self.statuses)
         indexes = [] if indexed in (frozenset(), _ENDED) else [[keys.INDEX + s for s in indexed]]
@@ -90,6 +105,7 @@ class Logs:
         self._scans = scans
         self._unended = Unended(server, scans)
         self._ended = Ended(server, clock, retention)
+        self._attempts = Attempts(server, self._ended)
 
     async def page(self, account_id: str, query: LogQuery) -> LogPage:
         """One page. Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
@@ -98,6 +114,23 @@ class Logs:
             return await self._page(account_id, query, stretch, scan)
 
     async def _page(self, account_id: str, query: LogQuery, stretch: Span, scan: Scan) -> LogPage:
+        if query.schedule_id is None:
+            sources = await self._sources(account_id, query, stretch, scan)
+        else:
+            sources = await self._attempts.read(
+                account_id, query.schedule_id, stretch, query.wants_entry, scan
+            )
+        page = merge(sources, query.limit, stretch)
+        return LogPage(
+            page.entries,
+            None if page.next is None else encode_cursor(page.next),
+            None if page.first is None else encode_cursor(page.first),
+            None if page.next is None else page.next.ms,
+        )
+
+    async def _sources(
+        self, account_id: str, query: LogQuery, stretch: Span, scan: Scan
+    ) -> list[Found[LogEntry]]:
         unended = ended = Found[LogEntry]([], None)
         # First what has not ended, then the log: what ends in between is seen twice, not never.
         statuses = query.statuses or LogStatus
@@ -106,13 +139,7 @@ class Logs:
         if _ENDED.intersection(statuses):
             last = unended.entries[query.limit][0] if len(unended.entries) > query.limit else None
             ended = await self._read_ended(account_id, query, stretch, scan, last)
-        page = merge([_without(unended, ended), ended], query.limit, stretch)
-        return LogPage(
-            page.entries,
-            None if page.next is None else encode_cursor(page.next),
-            None if page.first is None else encode_cursor(page.first),
-            None if page.next is None else page.next.ms,
-        )
+        return [_without(unended, ended), ended]
 
     async def find(self, account_id: str, schedule_id: str, at_ms: int) -> LogEntry:
         """The entry of a schedule that ended at this moment. Raises NotFound; TooManyScans, where

@@ -58,6 +58,13 @@ async def read_one(server: Server, account_id: str, schedule_id: str) -> Fields:
     return Fields(*row)._replace(held=since is not None)
 
 
+async def read_schedule(server: Server, account_id: str, schedule_id: str) -> Schedule:
+    """As it stands. Raises NotFound, Damaged; Unreadable where another process has the key."""
+    with whole(schedule_id):
+        found = await read_one(server, account_id, schedule_id)
+        return stored.schedule(schedule_id, found, server.secrecy)
+
+
 async def read_rows(
     server: Server, base: str, schedules: Sequence[str], *, light: bool = False
 ) -> list[Fields]:
