@@ -81,10 +81,15 @@ _OPTIONS = (
         type=parameters.durations,
         help="After which times, the last for all others.  [default: 10s,1m,10m,1h,6h]",
     ),
+    click.option(
+        "--timeout",
+        type=parameters.duration,
+        help="How long one attempt may take: whole seconds, 1s to 30s.  [default: 30s]",
+    ),
 )
 # What may be given up.
 _CLEARED = ["body", "text", "data", "method", "headers", "delivery", "expires-at"]
-_CLEARED += ["retries", "retry-delays"]
+_CLEARED += ["retries", "retry-delays", "timeout"]
 
 
 def _request_options(function: Callable[..., None]) -> Callable[..., None]:

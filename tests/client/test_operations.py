@@ -62,6 +62,7 @@ def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> 
         headers={"X-A": "1"},
         delivery="at-most-once",
         expires_at=MORNING + timedelta(hours=1),
+        timeout=timedelta(seconds=5),
         idempotency_key="mine",
     )
     assert created == Created("sch_1", "inv_1", MORNING, "Scheduled")
@@ -80,6 +81,7 @@ def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> 
             "targetBody": {"text": "für später"},
             "delivery": "at-most-once",
             "expiresAt": "2026-11-20T09:00:00Z",
+            "timeout": "5000ms",
         }
     ]
 

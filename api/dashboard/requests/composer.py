@@ -35,6 +35,7 @@ _LABELS = {
     "targetBodyText": "Body",
     "delay": "When",
     "triggerAt": "Time",
+    "timeout": "Timeout",
 }
 
 
@@ -85,6 +86,8 @@ def _payload(request: HttpRequest, form: Form) -> bytes:
         fields["delay"] = form["delay"]
     else:
         fields["triggerAt"] = utc_text(request, form.get("at", ""))
+    if timeout := form.get("timeout", "").strip():
+        fields["timeout"] = f"{timeout}s" if timeout.isdecimal() else timeout
     headers = _headers(form.get("headers", ""))
     if headers:
         fields["targetHeaders"] = headers
@@ -130,6 +133,7 @@ async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[
         "url": masked_url(asked.url),
         "method": asked.method,
         "delay": _DELAYS[0],
+        "timeout": str(asked.timeout_s),
         "headers": "\n".join(lines),
         "body": "" if binary else readable(asked) or "",
     }

@@ -26,6 +26,7 @@ class ScheduleOptions(TypedDict, total=False):
     expires_at: datetime | str | None
     retries: int | None
     retry_delays: Sequence[timedelta | float | str] | None
+    timeout: timedelta | float | str | None
 
 
 class ChangeOptions(ScheduleOptions, total=False):
@@ -46,6 +47,7 @@ _FIELDS = {
     "expires_at": "expiresAt",
     "retries": "retries",
     "retry_delays": "retryDelays",
+    "timeout": "timeout",
 }
 
 
@@ -92,6 +94,8 @@ def _written(name: str, value: Any) -> Any:
         return moment_text(name, value)
     if name == "retry_delays":
         return durations(value)
+    if name == "timeout" and value is not None:
+        return duration_text(value)
     return dict(value) if isinstance(value, Mapping) else value
 
 

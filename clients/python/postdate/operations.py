@@ -58,8 +58,9 @@ class Operations(Calls):
         seconds from now, by this machine's clock) or `delay` ("10s", "1h30m", a timedelta or
         seconds, by the server's clock). The body is `json` (an object), `text` or `data` (bytes);
         the method is POST with a body, else GET. A failed attempt is repeated up to `retries`
-        times, after `retry_delays`. `ScheduleOptions` has all options. The same `idempotency_key`
-        within 24 hours stores nothing twice.
+        times, after `retry_delays`. One attempt takes at most `timeout`, whole seconds from 1 to
+        30. `ScheduleOptions` has all options. The same `idempotency_key` within 24 hours stores
+        nothing twice.
         """
         key = _key_of(idempotency_key)
         body = as_json(NewSchedule(url, **options).payload())

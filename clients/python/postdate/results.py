@@ -94,6 +94,7 @@ class Schedule:
     expires_at: datetime | None = None
     retries: int = 0
     retry_delays: Sequence[str] | None = None
+    timeout: str = "30s"
     executed_at: datetime | None = None
     status_code: int | None = None
     response_time_ms: int | None = None
