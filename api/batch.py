@@ -13,16 +13,18 @@ from api.answer import JsonResponse
 from api.auth import call_of
 from api.bodies import AcceptedBody, BatchBody, RefusedBody
 from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
+from api.items import Items
 from api.json_text import List, Object, Part
 from api.limits import MAX_ITEMS
-from api.payload import parse_request, trigger_at_of
-from api.reading import REPLAYED, idempotency, read_body, traced
+from api.payload import trigger_at_of
+from api.reading import REPLAYED, idempotency, read_body, trace_of
 from api.rules import Rules
 from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, Reason
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import Idempotency, Request
 from scheduler.store.lifecycle.create import CreateResult, Schedules
+from scheduler.store.stored import Packed
 from scheduler.times import format_iso8601
 
 # So much is judged at a time; then other requests have their turn.
@@ -55,14 +57,13 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
     refusals: list[RefusedBody | None] = []
     due_ms: list[int] = []
     if created is None:
-        judged = await _judged(enumerate(items), service.rules, now_ms)
+        trace = trace_of(service.settings, scope)
+        judged = await _judged(enumerate(items), service.rules, now_ms, trace)
         refusals = [each if isinstance(each, RefusedBody) else None for each in judged]
         if once is not None:
             note = pack_verdicts([each is None for each in refusals], now_ms)
             once = msgspec.structs.replace(once, note=note)
-        requests = [
-            traced(each, service.settings, scope) for each in judged if isinstance(each, Request)
-        ]
+        requests = [each for each in judged if not isinstance(each, RefusedBody)]
         due_ms = [each.trigger_at_ms for each in requests]
         if once is None:
             items.clear()  # never looked at again, and all that came
@@ -100,16 +101,17 @@ def parse_batch(data: bytes) -> list[Part]:
 
 
 async def _judged(
-    items: Iterable[tuple[int, Part]], rules: Rules, now_ms: int
-) -> list[Request | RefusedBody]:
-    """Each item's request or its fault, as of one moment; items come with their
-    places. The list of all their faults is bounded."""
-    judged: list[Request | RefusedBody] = []
+    items: Iterable[tuple[int, Part]], rules: Rules, now_ms: int, trace: bytes | None = None
+) -> list[Request | Packed | RefusedBody]:
+    """Each item's request or its fault, as of one moment; items come with their places. The list of
+    all their faults is bounded."""
+    judge = Items(rules, now_ms, trace)
+    judged: list[Request | Packed | RefusedBody] = []
     looked_at_bytes, unlisted = 0, MOST_LISTED_OF_A_CALL
     for place, item in items:
         text = bytes(item)
         try:
-            judged.append(_request_of(place, text, rules, now_ms))
+            judged.append(_request_of(place, text, rules, judge))
         except InvalidRequest as refusal:
             listed = min(len(refusal.details), unlisted)
             unlisted -= listed
@@ -124,11 +126,11 @@ async def _judged(
     return judged
 
 
-def _request_of(place: int, text: bytes, rules: Rules, now_ms: int) -> Request:
+def _request_of(place: int, text: bytes, rules: Rules, judge: Items) -> Request | Packed:
     if len(text) > rules.max_body_bytes:
         message = f"It is larger than {rules.max_body_bytes:,} bytes."
         raise invalid([FieldError(f"schedules[{place}]", message)])
-    return parse_request(text, rules, now_ms)
+    return judge.judged(text)
 
 
 async def _refused_before(
@@ -171,7 +173,7 @@ async def _due_before(
 async def _created(
     schedules: Schedules,
     account_id: str,
-    requests: Sequence[Request],
+    requests: Sequence[Request | Packed],
     once: Idempotency | None,
     now_ms: int,
 ) -> CreateResult:

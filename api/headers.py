@@ -40,6 +40,14 @@ def read_headers(text: bytes) -> Headers:
     return headers
 
 
+def fine_headers(text: bytes) -> Headers:
+    """The same, without a word on what is wrong. Raises ValueError."""
+    headers = _decode(text)
+    if headers and not _all_fine(headers):
+        raise ValueError("not fine")
+    return headers
+
+
 def header_field(name: str) -> str:
     """How a finding names a header: `targetHeaders.X-Foo`."""
     return f"targetHeaders.{shown(name)}"

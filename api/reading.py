@@ -145,11 +145,14 @@ def sampled(traceparent: bytes | None) -> bytes | None:
     return bytes.fromhex((match[2] + match[3]).decode())
 
 
+def trace_of(settings: Settings, scope: Scope) -> bytes | None:
+    """The trace of this request, where fires are traced."""
+    return None if settings.trace_ratio is None else sampled(header(scope, b"traceparent"))
+
+
 def traced(request: Request, settings: Settings, scope: Scope) -> Request:
-    """The request with its trace, where fires are traced."""
-    if settings.trace_ratio is None:
-        return request
-    trace = sampled(header(scope, b"traceparent"))
+    """The request with its trace."""
+    trace = trace_of(settings, scope)
     return request if trace is None else msgspec.structs.replace(request, trace=trace)
 
 

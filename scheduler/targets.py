@@ -78,6 +78,13 @@ def split_url(url: str) -> tuple[str, str]:
     return (match[2], match[3]) if match else ("", "")
 
 
+def usual_place(url: str) -> tuple[str, str] | None:
+    """Scheme and authority of a URL whose other parts keep every rule of `parse_target`; None of
+    one that needs a closer look."""
+    match = _USUAL.fullmatch(url) if len(url) <= MAX_URL_CHARACTERS else None
+    return match and (match[1], match[2])
+
+
 def _taken_apart(url: str) -> Target:
     usual = _USUAL.fullmatch(url) if len(url) <= MAX_URL_CHARACTERS else None
     scheme, authority, path = _looked_at_closely(url) if usual is None else usual.groups()

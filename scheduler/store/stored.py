@@ -17,10 +17,8 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import (
-    LONGEST_TIMEOUT_S,
     Answer,
     BodyKind,
-    Delivery,
     LogStatus,
     Outcome,
     Phases,
@@ -100,13 +98,23 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
-_DEFAULTS = Request.__struct_defaults__
+# Trigger, method, URL, headers and body come first.
+_HEAD_FIELDS = 5
+_USUAL_TAIL = Request.__struct_defaults__[2:]
 # Raised by unpacking damaged bytes.
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
-def seal_request(request: Request, secrecy: Secrecy) -> bytes:
-    return secrecy.seal(pack_request(request))
+class Packed(NamedTuple):
+    """A packed request, and when it is due."""
+
+    trigger_at_ms: int
+    request: bytes
+
+
+def seal_request(request: Request | Packed, secrecy: Secrecy) -> bytes:
+    packed = request.request if isinstance(request, Packed) else pack_request(request)
+    return secrecy.seal(packed)
 
 
 def sha1_of(packed: bytes | None) -> str:
@@ -124,28 +132,38 @@ def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
 
 
 def pack_request(request: Request) -> bytes:
-    """Defaults at the end are left out of the array."""
-    usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
-    usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
-    plain = not request.retries and request.retry_delays_ms is None and request.trace is None
-    plain = plain and request.timeout_s == LONGEST_TIMEOUT_S
-    if usual and plain and request.expires_at_ms is None:
-        what = (request.trigger_at_ms, *_short(request), request.headers, request.body)
-        return _encode(what)
-    values = list(msgspec.structs.astuple(request))
-    values[1:3] = _short(request)
-    optional = len(_DEFAULTS)
-    while optional and values[-1] == _DEFAULTS[optional - 1]:
-        values.pop()
-        optional -= 1
-    return _encode(values)
+    what = request.trigger_at_ms, request.method, request.url, request.headers, request.body
+    return pack(*what, tail_of(request))
 
 
-def _short(request: Request) -> tuple[str, str]:
+def pack(
+    trigger_at_ms: int,
+    method: str,
+    url: str,
+    headers: dict[str, str] | msgspec.Raw,
+    body: bytes | None,
+    tail: tuple[object, ...],
+) -> bytes:
+    """A packed request of its first fields, and its `tail_of`."""
+    return _encode((trigger_at_ms, *_short(method, url), headers, body, *tail))
+
+
+def tail_of(request: Request) -> tuple[object, ...]:
+    """The fields after the body. Defaults at the end are left out."""
+    tail = msgspec.structs.astuple(request)[_HEAD_FIELDS:]
+    if tail == _USUAL_TAIL:
+        return ()
+    count = len(tail)
+    while count and tail[count - 1] == _USUAL_TAIL[count - 1]:
+        count -= 1
+    return tail[:count]
+
+
+def _short(method: str, url: str) -> tuple[str, str]:
     """Method and URL as they are stored; whole, if their spelling is an unusual one."""
-    scheme, slashes, rest = request.url.partition("://")
-    letter = _LETTER_OF.get(f"{scheme}{slashes}{request.method}")
-    return (request.method, request.url) if letter is None else (letter, rest)
+    scheme, slashes, rest = url.partition("://")
+    letter = _LETTER_OF.get(f"{scheme}{slashes}{method}")
+    return (method, url) if letter is None else (letter, rest)
 
 
 def kept_part(part: bytes) -> bytes:

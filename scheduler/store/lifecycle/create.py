@@ -42,6 +42,7 @@ from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, flat
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
+from scheduler.store.stored import Packed
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 # The script's arguments for the schedules of one call, and their weight.
@@ -118,7 +119,7 @@ class Schedules:
     async def create_all(
         self,
         account_id: str,
-        requests: Sequence[Request],
+        requests: Sequence[Request | Packed],
         once: Idempotency | None = None,
         now_ms: int | None = None,
     ) -> CreateResult:

@@ -12,6 +12,7 @@ from scheduler.errors import Damaged, FieldError, InvalidRequest
 from scheduler.models import Request, Schedule, Status
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
+from scheduler.store.stored import Packed
 from scheduler.store.verdict import Verdict
 
 _ID_BYTES = 16
@@ -57,7 +58,7 @@ class CreatePlan(NamedTuple):
     """What to store: requests, the note of their once-key and, of replays, the original of each,
     and whether those may be replayed `again`."""
 
-    requests: Sequence[Request]
+    requests: Sequence[Request | Packed]
     note: bytes
     originals: Sequence[str] = ()
     again: bool = False

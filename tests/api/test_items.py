@@ -1,0 +1,129 @@
+"""The items of a batch, judged and packed in one pass: as if each were judged by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.items import Items
+from api.payload import parse_request
+from scheduler.errors import InvalidRequest
+from scheduler.models import Request
+from scheduler.store.stored import Packed, pack_request
+from tests.api.conftest import Api
+from tests.api.test_payload import (
+    _MOSTLY_REQUIRED,
+    _OPTIONAL,
+    BAD,
+    NO_JSON,
+    NOW_MS,
+    RULES,
+    TAKEN,
+    URL,
+    payload,
+)
+
+ORIGIN = URL.removesuffix("/hook")
+MASKED = "%E2%80%A2" * 8
+URLS = [
+    *(f"{ORIGIN}/a?b=%7Bc%7D#d", f"{ORIGIN}/{MASKED}", f"{ORIGIN}/ü", ORIGIN, f"{URL}\n"),
+    *("https://example.com:1", "https://example.com:22/", "https://EXAMPLE.com/"),
+    *("http://10.0.0.1/", "http://example.com/", f"{ORIGIN}@evil.example/"),
+    f"{ORIGIN}/".ljust(8193, "a"),
+]
+RETRIED: dict[str, Any] = {
+    "delivery": "at-most-once",
+    "retries": 3,
+    "retryDelays": ["5s"],
+    "timeout": "5s",
+}
+OTHERS: list[dict[str, Any]] = [
+    *(payload(targetUrl=url) for url in URLS),
+    *({"targetUrl": URL, "delay": delay} for delay in ("1h", "2h", "1 h", 5)),
+    *(payload(targetHeaders={"X-A": value}, targetBody={"a": 1}) for value in "ab"),
+    *(payload(delay="1h"), {"targetUrl": URL}, payload(targetMethod=None)),
+    *(payload(**RETRIED | {"targetBody": body}) for body in (None, {"a": 1})),
+    *(payload(**RETRIED | {name: None}) for name in RETRIED),
+    *(
+        payload(retries=99),
+        payload(timeout=31),
+        payload(targetBodyText="a"),
+        payload(targetMethod="PUT", retries=1),
+    ),
+]
+ITEMS = [payload(**fields) for fields, _ in (*TAKEN, *BAD)] + OTHERS
+TEXTS = [json.dumps(each).encode() for each in ITEMS]
+# Fields of items that may be packed in one pass; these have a text.
+TEXT_FIELDS = {"targetUrl", "triggerAt", "delay", "targetMethod"}
+FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody"} | RETRIED.keys()
+
+
+def stored(judge: Callable[[bytes], Request | Packed], text: bytes) -> Packed | None:
+    """None if it is refused."""
+    try:
+        found = judge(text)
+    except InvalidRequest:
+        return None
+    return found if isinstance(found, Packed) else Packed(found.trigger_at_ms, pack_request(found))
+
+
+def alone(text: bytes) -> Packed | None:
+    return stored(lambda text: parse_request(text, RULES, NOW_MS), text)
+
+
+def items_after(text: bytes) -> Items:
+    items = Items(RULES, NOW_MS)
+    stored(items.judged, text)
+    return items
+
+
+def test_what_was_judged_of_another_item_changes_nothing() -> None:
+    texts = TEXTS + NO_JSON[:3]
+    wanted = {text: alone(text) for text in texts}
+    for first, second in product(texts, texts):
+        found = stored(items_after(first).judged, second)
+        assert found == wanted[second], (first, second)
+
+
+@given(st.lists(st.fixed_dictionaries(_MOSTLY_REQUIRED, optional=_OPTIONAL)))
+def test_items_of_a_batch_are_each_judged_as_by_themselves(bodies: list[dict[str, Any]]) -> None:
+    items = Items(RULES, NOW_MS)
+    for body in bodies:
+        text = json.dumps(body).encode()
+        assert stored(items.judged, text) == alone(text)
+
+
+def test_an_item_like_the_one_before_is_packed_in_one_pass() -> None:
+    for item, text in zip(ITEMS, TEXTS, strict=True):
+        if alone(text) is not None:
+            is_usual = item.keys() <= FIELDS and all(
+                item.get(f, "") is not None for f in TEXT_FIELDS
+            )
+            assert isinstance(items_after(text).judged(text), Packed) == is_usual, item
+
+
+async def test_a_batch_is_answered_and_stored_the_same_either_way(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api.store.clock, "now_ms", lambda: NOW_MS)
+    at_once = await batch(api)
+    monkeypatch.setattr(Items, "judged", lambda _, text: parse_request(text, RULES, NOW_MS))
+    assert at_once == await batch(api)
+    assert len(at_once) == len(ITEMS)
+
+
+async def batch(api: Api) -> list[Any]:
+    """What each item came to: its refusal, or what is stored and was answered."""
+    answer = await api.client.post("/schedule/batch", json={"schedules": ITEMS})
+    found = answer.json()["schedules"]
+    for each in found:
+        if "scheduleId" in each:
+            each["stored"] = await api.stored(each.pop("scheduleId"))
+            del each["invocationId"]
+    return list(found)
