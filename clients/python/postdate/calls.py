@@ -208,10 +208,8 @@ class Calls(ABC):
             if len(results) != len(some):
                 raise strange_answer(len(results))
             for name, result in zip(some, results, strict=True):
-                if isinstance(result, PostdateError):
-                    result.schedule_id = (
-                        name  # the answer has only the beginning of a malformed one
-                    )
+                if isinstance(result, PostdateError):  # it has but the beginning of a malformed one
+                    result.schedule_id = name
                 found[name] = result
         return tuple(found[each] for each in ids)
 
