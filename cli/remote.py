@@ -44,10 +44,16 @@ class Remote(NamedTuple):
         show(as_api(answer), text, as_json=self.as_json)
 
     def show_many(
-        self, done: Sequence[Any], text_of: Callable[[Any], str], *, id_name: str, was: str
+        self,
+        done: Sequence[Any],
+        text_of: Callable[[Any], str],
+        *,
+        id_name: str,
+        was: str,
+        none: str,
     ) -> None:
         """Prints a line for each result or error, and exits with status 1 if there is an error.
-        `was` is what became of the others: cancelled, replayed."""
+        `was` is what became of the others: cancelled, replayed. `none` is for no results."""
         from postdate import PostdateError
 
         answers: list[object] = []
@@ -62,7 +68,7 @@ class Remote(NamedTuple):
                 answers.append(each)
                 text = text_of(each)
             lines.append(f"{each.schedule_id}  {text}")
-        self.show(answers, "\n".join(lines) or "Nothing failed.")
+        self.show(answers, "\n".join(lines) or none)
         if failed:
             fail(f"{failed:,} of {len(done):,} could not be {was}", as_json=self.as_json)
 

@@ -1,10 +1,9 @@
-"""`postdate schedule`, `change`, `get`, `list`, `cancel` and `replay`."""
+"""`postdate schedule`, `change`, `get` and `list`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -13,11 +12,10 @@ from cli import parameters
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
-    from postdate import Cancelled, Phases, Schedule
+    from postdate import Phases, Schedule
 
 # Of these, nought says nothing.
 _COUNTS = ("retries", "attempts")
-_COUNTED_FAILURES = 1000
 _WHEN = ("in_", "delay", "at")
 _BODIES = ("body", "text", "data", "base64")
 
@@ -209,76 +207,6 @@ def list_command(
     remote.show(shown, "\n".join(lines) or "Nothing waits.")
 
 
-@click.command(name="cancel")
-@click.argument("schedule_ids", metavar="ID...", nargs=-1, required=True)
-@remote_command()
-def cancel_command(remote: Remote, schedule_ids: tuple[str, ...]) -> None:
-    """Cancel waiting schedules, and have their credits back.
-
-    One that was attempted already is stopped: it ends as failed, and no credit comes back.
-    """
-    if len(schedule_ids) > 1:
-        done = remote.client.cancel_many(schedule_ids)
-        remote.show_many(done, _cancelled, id_name="scheduleId", was="cancelled")
-        return
-    cancelled = remote.client.cancel(schedule_ids[0])
-    text = f"{cancelled.schedule_id}  {cancelled.message}"
-    remote.show(cancelled, f"{text}  {cancelled.credits_remaining:,} credits")
-
-
-@click.command(name="replay")
-@click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
-@click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
-@click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
-@click.option("--target", metavar="URL", help="Only those to this URL.")
-@click.option("--limit", type=click.IntRange(min=1), help="Of these, the oldest so many.")
-@click.option("--yes", is_flag=True, help="Do not ask before --failed.")
-@click.option("--idempotency-key", metavar="KEY", help="Repeating with it replays nothing twice.")
-@remote_command()
-def replay_command(
-    remote: Remote,
-    schedule_ids: tuple[str, ...],
-    failed: bool,
-    since: timedelta | None,
-    target: str | None,
-    limit: int | None,
-    yes: bool,
-    idempotency_key: str | None,
-) -> None:
-    """Replay schedules that have ended.
-
-    Each becomes a new one of the same request, due now, for a credit.
-
-    \b
-    postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v
-    postdate replay --failed --since 1h
-    """
-    if failed == bool(schedule_ids) or (not failed and (since or target or limit)):
-        raise click.UsageError("Give ids, or --failed with --since, --target and --limit.")
-    from_ = None if since is None else datetime.now(UTC) - since
-    if failed and not yes:
-        _confirm(remote, limit, url=target, from_=from_)
-    done = remote.client.replay_many(
-        schedule_ids or None,
-        url=target,
-        from_=from_,
-        limit=limit,
-        idempotency_key=idempotency_key,
-    )
-    remote.show_many(
-        done, lambda each: f"Replay of {each.replay_of}", id_name="replayOf", was="replayed"
-    )
-
-
-def _confirm(remote: Remote, limit: int | None, **chosen: Any) -> None:
-    most = _COUNTED_FAILURES if limit is None else min(limit, _COUNTED_FAILURES)
-    found = sum(1 for _ in remote.client.list(status="failed", limit=most + 1, **chosen))
-    if found:
-        more = "more than " if found > most and most != limit else ""
-        many = f"{more}{min(found, most):,}"
-        click.confirm(f"Replay {many} that failed, for a credit each?", abort=True, err=True)
-
-
 def details_of(schedule: Schedule) -> str:
     """A line for each field that has a value."""
     shown = as_api(schedule)
@@ -324,8 +252,3 @@ def _line(schedule: Schedule) -> str:
     if schedule.next_attempt_at is not None:
         parts.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
     return "  ".join(parts)
-
-
-def _cancelled(each: Cancelled) -> str:
-    how = "Cancelled" if each.status == "cancelled" else "Stopped after an attempt"
-    return f"{how}  {each.credits_remaining:,} credits"

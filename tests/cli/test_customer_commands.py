@@ -82,6 +82,24 @@ def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     )
 
 
+def test_all_that_match_are_cancelled_once_it_is_confirmed(settings: dict[str, str]) -> None:
+    target = f"http://127.0.0.1:{free_port()}/all"
+    first, second, last = (scheduled(settings, target, "--in", each) for each in ("1d", "2d", "9d"))
+    chosen = ("cancel", "--target", target, "--to", f"{in_days(5):%Y-%m-%d}")
+    asked = postdate(*chosen, **settings)
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert "Cancel 2 that wait?" in asked.stderr
+    assert "Cancel 1 that wait?" in postdate(*chosen, "--limit", "1", **settings).stderr
+    done = postdate_json(*chosen, "--yes", **settings)
+    assert [each["scheduleId"] for each in done] == [first, second]
+    assert [each["scheduleId"] for each in listed(settings, target)] == [last]
+    none = postdate(*chosen, **settings)
+    assert (none.returncode, none.stdout, none.stderr) == (0, "Nothing that waits matches.\n", "")
+    assert [each["scheduleId"] for each in postdate_json(*chosen[:3], "--yes", **settings)] == [
+        last
+    ]
+
+
 def test_what_failed_is_replayed(settings: dict[str, str]) -> None:
     target = f"http://127.0.0.1:{free_port()}/replayed"
     failed = scheduled(settings, target, "--in", "0s")
@@ -94,6 +112,8 @@ def test_what_failed_is_replayed(settings: dict[str, str]) -> None:
     done = postdate(*chosen, "--yes", **settings)
     assert re.fullmatch(rf"(sch_\w{{26}})  Replay of {failed}\n", done.stdout)
     until(lambda: len(postdate_json(*failures, **settings)) == 2)
+    none = postdate("replay", "--target", f"{target}/none", **settings)
+    assert none.stdout == "Nothing that failed matches.\n"
     [again] = postdate_json("replay", done.stdout.split()[0], **settings)
     assert again["replayOf"] == done.stdout.split()[0]
 
@@ -157,7 +177,10 @@ ONE = ("schedule", "http://x", "--in", "1s")
         ((*ONE, "--base64", "A"), "is not base64"),
         ((*ONE, "--header", "X-A"), "Invalid value"),
         (("logs", "--follow", "--order", "asc"), "--follow goes with"),
-        (("replay", "sch_1", "--failed"), ""),
+        (("replay", "sch_1", "--failed"), "Give ids, or --failed"),
+        (("replay", "--since", "1h"), "Give ids, or --failed"),
+        (("cancel", "sch_1", "--target", "http://x"), "Give ids, or --target"),
+        (("cancel", "--to", "2026-12-24"), "Give ids, or --target"),
         (("change", "sch_1"), "Say what to change"),
         (("change", "sch_1", "--text", "x", "--clear", "text"), "cannot be given and cleared"),
     ],
