@@ -15,9 +15,9 @@ from scheduler.errors import OutcomeUnknown, PostdateError, Reason, StoreUnavail
 from scheduler.models import Caller, KnownKey, Rate
 from scheduler.store import Store
 
-_NAME = b"x-api-key"
+_NAME, _AUTHORIZATION, _BEARER = b"x-api-key", b"authorization", b"bearer "
 # A proxy before us may go by another one of them than we do.
-_SEVERAL = "More than one API key: give the header x-api-key once"
+_SEVERAL = "More than one API key: give one, as x-api-key or as Authorization: Bearer"
 
 
 class Unauthorized(PostdateError):
@@ -99,7 +99,15 @@ def is_keyed(scope: Scope) -> bool:
 
 
 def _keys(scope: Scope) -> list[bytes]:
-    return [value for name, value in scope["headers"] if name == _NAME]
+    """Those of both headers; one that stands once in each is one. Other schemes than Bearer are for
+    a proxy before us."""
+    named, borne = list[bytes](), list[bytes]()
+    for name, value in scope["headers"]:
+        if name == _NAME:
+            named.append(value)
+        elif name == _AUTHORIZATION and value[: len(_BEARER)].lower() == _BEARER:
+            borne.append(value[len(_BEARER) :].strip(b" "))
+    return named if named == borne else named + borne
 
 
 async def _refusal(service: Service, scope: Scope, sentence: str) -> Unauthorized:

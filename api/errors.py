@@ -44,7 +44,7 @@ _log = structlog.get_logger()
 _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
 _WITHOUT_KEY = {"/schedule/cancel"}
-_CHALLENGE = {"www-authenticate": 'ApiKey realm="Postdate"'}
+_CHALLENGE = {"www-authenticate": 'Bearer realm="Postdate", ApiKey realm="Postdate"'}
 RETRY = {"retry-after": "1"}
 
 

@@ -35,6 +35,7 @@ _PLAIN = frozenset(
     {
         b"accept",
         b"accept-encoding",
+        b"authorization",
         b"connection",
         b"content-length",
         b"content-type",

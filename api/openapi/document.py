@@ -26,10 +26,10 @@ _DESCRIPTION = """\
 An HTTP request with a future date on it: `POST /schedule` now, and the call goes out at
 `triggerAt`. A schedule costs one credit; cancelling it gives the credit back.
 
-Every call but those under Health needs an API key in the header `x-api-key`. Bodies are JSON,
-whatever their Content-Type says. Times are ISO 8601, and come back in UTC, to the millisecond. An
-error is `{"error": "<one readable sentence>", "reason": "<a word for programs>", "requestId":
-"req_…"}`; a 400 also has `details`, with the bad fields.
+Every call but those under Health needs an API key in the header `x-api-key`, or as `Authorization:
+Bearer`. Bodies are JSON, whatever their Content-Type says. Times are ISO 8601, and come back in
+UTC, to the millisecond. An error is `{"error": "<one readable sentence>", "reason": "<a word for
+programs>", "requestId": "req_…"}`; a 400 also has `details`, with the bad fields.
 """
 _HEALTH = "Health"
 _TAGS = {
@@ -159,7 +159,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": each} for name, each in _TAGS.items()],
-        "security": [{"ApiKey": []}],
+        "security": [{"ApiKey": []}, {"Bearer": []}],
         "paths": paths,
         "components": {
             "schemas": _schemas(),
@@ -168,7 +168,10 @@ def document(routes: Iterable[object], version: str) -> Schema:
                 for error in _ALL_ERRORS
             },
             "headers": _HEADERS,
-            "securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}},
+            "securitySchemes": {
+                "ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                "Bearer": {"type": "http", "scheme": "bearer"},
+            },
         },
     }
 

@@ -97,6 +97,7 @@ def refusals(scene: Scene) -> dict[str, Kind]:
         "bad key": (creates({}, key="pd_00_nobody"), 401),
         "unknown key": (creates({}, key=scene.key[:-3] + "abc"), 401),
         "two keys": (creates({}, f"x-api-key: {scene.key}"), 401),
+        "two keys in two headers": (creates({}, "Authorization: Bearer pd_00_nobody"), 401),
         "no credits": (creates(payload(), key=scene.poor), 402),
         "no credits in a batch": (creates(many, to="/batch", key=scene.poor), 200),
         "suspended": (creates(payload(), key=scene.suspended), 403),

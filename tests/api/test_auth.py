@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from unittest.mock import AsyncMock
 
 import pytest
@@ -20,7 +21,7 @@ POST /schedule/replay, POST /schedule/cancel, GET /stats?from=nothing, GET /stat
 GET /stats/remaining-credits?unknown=1, GET /signing?unknown=1, POST /signing/rotate"""
 ENDPOINTS = [tuple(each.split()) for each in CALLS.split(",")]
 UNKNOWN = "x" * 43
-TWO_KEYS = "More than one API key: give the header x-api-key once"
+TWO_KEYS = "More than one API key: give one, as x-api-key or as Authorization: Bearer"
 # Public, or with sessions instead of keys.
 PUBLIC = ("/healthz", "/readyz", "/schema", "/dashboard")
 
@@ -39,10 +40,20 @@ def test_every_route_is_either_public_or_in_the_table(api: Api) -> None:
     assert served == table
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0), (0, 0), (0, 2)])
-async def test_with_two_keys_it_is_401_whichever_are_good(api: Api, order: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("where", "order"),
+    [
+        *itertools.product(("x-api-key", "bearer"), [(0, 1), (1, 0), (0, 0), (0, 2)]),
+        *itertools.product(("both",), [(0, 1), (1, 0), (0, 2), (2, 0)]),
+    ],
+)
+async def test_with_two_keys_it_is_401_whichever_are_good(
+    api: Api, where: str, order: tuple[int, int]
+) -> None:
     keys = (api.key, f"pd_00_{UNKNOWN}", "")
-    headers = [("x-api-key", keys[each]) for each in order]
+    named = [("x-api-key", keys[each]) for each in order]
+    borne = [("authorization", f"Bearer {keys[each]}") for each in order]
+    headers = {"x-api-key": named, "bearer": borne, "both": [named[0], borne[1]]}[where]
     more = [("POST", "/schedule/"), ("GET", "/nothing"), ("PUT", "/stats")]
     async with client_of(api.app) as client:
         for method, path in (*ENDPOINTS, *more):
@@ -59,6 +70,9 @@ async def test_with_two_keys_it_is_401_whichever_are_good(api: Api, order: tuple
     [
         ({}, "Missing API key"),
         ({"x-api-key": ""}, "Missing API key"),
+        ({"authorization": "Bearer"}, "Missing API key"),
+        ({"authorization": "Basic dXNlcjpwYXNz"}, "Missing API key"),
+        ({"authorization": f"Bearer pd_00_{UNKNOWN}"}, "Invalid or inactive API key"),
         ({"x-api-key": "x"}, "Invalid or inactive API key"),
         ({"x-api-key": f"pd_00_{UNKNOWN}"}, "Invalid or inactive API key"),
         ({"x-api-key": f"pd_9999_{UNKNOWN}"}, "Invalid or inactive API key"),
@@ -75,6 +89,26 @@ async def test_without_a_good_key_it_is_401(api: Api, headers: dict[str, str], e
                 {"error": error, "reason": "unauthorized"},
             )
             assert answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [("authorization", "Bearer {key}")],
+        [("authorization", "bearer   {key}")],
+        [("authorization", "Bearer {key}"), ("x-api-key", "{key}")],
+        [("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", "{key}")],
+        [("authorization", "Basic dXNlcjpwYXNz"), ("authorization", "Bearer {key}")],
+    ],
+)
+async def test_a_key_may_come_as_a_bearer_token(api: Api, lines: list[tuple[str, str]]) -> None:
+    headers = [(name, value.format(key=api.key)) for name, value in lines]
+    async with client_of(api.app) as client:
+        for _ in range(2):  # the second one goes to the store at once
+            made = await client.post("/schedule", headers=headers, json=payload())
+            assert made.status_code == 201
+        assert (await client.get("/schedule", headers=headers)).status_code == 200
+        assert (await client.get("/nothing", headers=headers)).status_code == 404
 
 
 async def test_a_key_is_refused_once_it_is_deactivated(api: Api, settings: Settings) -> None:

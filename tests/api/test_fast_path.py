@@ -251,6 +251,25 @@ async def test_other_requests_go_the_usual_way(
         assert (answer.status, connection.was_fast) == (status, False)
 
 
+@pytest.mark.parametrize(
+    ("more", "statuses"),
+    [
+        ("Authorization: Bearer {key}\r\n", [(201, False), (201, True)]),
+        ("Authorization: Basic YTpi\r\n", [(201, False), (201, True)]),
+        ("Authorization: Bearer pd_00_other\r\n", [(401, False), (401, False)]),
+    ],
+)
+async def test_a_head_with_authorization_is_known_once_it_led_to_a_201(
+    two: Two, more: str, statuses: list[tuple[int, bool]]
+) -> None:
+    found = []
+    for _ in statuses:
+        connection = two.connection()
+        answer = await connection.ask(connection.request(BODY, more.format(key=two.api.key)))
+        found.append((answer.status, connection.was_fast))
+    assert found == statuses
+
+
 async def test_a_body_that_comes_in_pieces_goes_the_usual_way(two: Two) -> None:
     connection = two.connection()
     data = connection.request(BODY + b"     ")  # its first piece would be a body, too

@@ -45,9 +45,12 @@ async def test_every_endpoint_of_the_api_is_in_it(api: Api, document: dict[str, 
 
 
 def test_every_call_with_a_key_may_be_refused_and_says_so(document: dict[str, Any]) -> None:
-    scheme = {"type": "apiKey", "in": "header", "name": "x-api-key"}
-    assert document["components"]["securitySchemes"] == {"ApiKey": scheme}
-    assert document["security"] == [{"ApiKey": []}]
+    schemes = {
+        "ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+        "Bearer": {"type": "http", "scheme": "bearer"},
+    }
+    assert document["components"]["securitySchemes"] == schemes
+    assert document["security"] == [{"ApiKey": []}, {"Bearer": []}]
     for name, operation in operations(document).items():
         if name in ("GET /healthz", "GET /readyz"):
             assert operation["security"] == []
