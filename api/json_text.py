@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
@@ -80,8 +81,9 @@ class List:
             found, text_of = _decoded(text, self._decode)
         except msgspec.ValidationError:
             return []
-        values = [each for each in msgspec.structs.astuple(found) if each is not msgspec.UNSET]
-        return values if text_of is bytes else list(map(text_of, values))
+        values = msgspec.structs.astuple(found)
+        count = bisect(values, False, key=lambda each: each is msgspec.UNSET)
+        return list(values[:count] if text_of is bytes else map(text_of, values[:count]))
 
 
 def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> Decode[Any]:
