@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,6 +16,7 @@ from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
 from scheduler.store.lifecycle.cancel import Cancellations
+from scheduler.store.lifecycle.replays import reason_against
 
 # Only the OpenAPI document uses these annotations.
 _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
@@ -33,6 +34,9 @@ Details = Annotated[
     ),
 ]
 Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+
+
+NotReplayable = Literal["not_ended", "body_not_kept"]
 
 
 class Body(msgspec.Struct, rename="camel", frozen=True):
@@ -128,7 +132,9 @@ PHASES = Shape(
     "part, or it was not come to. In this order they follow on one another, and the last that is "
     "not null is the one in which the attempt ended. resolveMs is null where the host is an "
     "address, or was known from a moment ago; it and the next two are null where connectionReused "
-    "is true. firstByteMs is from the request on, lastByteMs from the first byte of the answer.",
+    "is true. firstByteMs is from the request on, lastByteMs from the first byte of the answer. Of "
+    "a request that completed within a second over a kept connection, firstByteMs is the whole "
+    "response time, and lastByteMs is null.",
 )
 SCHEDULE = Shape(
     "ScheduleBody",
@@ -152,19 +158,24 @@ SCHEDULE = Shape(
         "responseContentType": (str | None, "last_outcome.answer.content_type"),
         "phases": (
             PHASES.type | None,
-            lambda schedule: PHASES.of(schedule.last_outcome and schedule.last_outcome.phases),
+            lambda schedule: PHASES.of(
+                each.known_phases if (each := schedule.last_outcome) else None
+            ),
         ),
         "attempts": (int, "attempts"),
         "nextAttemptAt": (Moment | None, "retry.due_at_ms"),
         "replayOf": (ScheduleId | None, "request.replay_of"),
         "replayedAs": (ScheduleId | None, "replayed_as"),
+        "replayable": (bool, lambda schedule: reason_against(schedule) is None),
+        "notReplayableReason": (NotReplayable | None, reason_against),
     },
     "A schedule as it was asked for, and its state. The fields of its outcome are null until it "
     "has been executed, or an attempt has failed that is made again: then they are that attempt's, "
     "and nextAttemptAt is the time of the next one. replayOf is the schedule that it replays, "
     "replayedAs its own last replay. responseBody is the beginning of the target's answer, if it "
-    "failed with a body; bytes that are not UTF-8 are replaced. phases is null if the request "
-    "completed within a second over a kept connection.",
+    "failed with a body; bytes that are not UTF-8 are replaced. phases is null if nothing was "
+    "tried. notReplayableReason says why replayable is false: it has not ended, or was cancelled "
+    "and its body was not kept.",
 )
 
 

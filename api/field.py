@@ -17,7 +17,7 @@ from api.json_text import (
     whole_or_none,
 )
 from api.rules import NO_DURATION, Rules
-from scheduler.models import Schedule
+from scheduler.models import Request, Schedule
 
 Schema = dict[str, Any]
 
@@ -51,7 +51,8 @@ class Field(msgspec.Struct, frozen=True):
     payload may have one; `sets` are further attributes, which tell them apart later. `rule` makes
     its value from one of the right type, and raises ValueError with a sentence, or InvalidRequest.
     `default` stands for null and for a field left out. `more` is the rest of its schema. `show`
-    makes what clients see again (None: nothing), and `shown` is the schema of that.
+    makes what clients see again (None: nothing) of the attribute, or of what `holds` makes of the
+    request, and `shown` is the schema of that.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Field(msgspec.Struct, frozen=True):
     examples: list[Any] = []
     more: Schema = {}
     show: Callable[[Any], Any] | None = lambda value: value
+    holds: Callable[[Request], Any] | None = None
     shown: Schema = {}
     default: Any = None
     sets: Mapping[str, Any] = {}
@@ -90,4 +92,4 @@ class Field(msgspec.Struct, frozen=True):
         for name, value in self.sets.items():
             if getattr(request, name) != value:
                 return None
-        return self.show(getattr(request, self.of))
+        return self.show(self.holds(request) if self.holds else getattr(request, self.of))

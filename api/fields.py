@@ -21,7 +21,13 @@ from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.models import LONGEST_TIMEOUT_S, BodyKind, Delivery, Request
-from scheduler.retries import MOST_DELAYS, MOST_RETRIES, SHORTEST_DELAY_MS, USUAL_DELAYS_MS
+from scheduler.retries import (
+    MOST_DELAYS,
+    MOST_RETRIES,
+    SHORTEST_DELAY_MS,
+    USUAL_DELAYS_MS,
+    delays_ms,
+)
 from scheduler.settings import DAY_MS
 from scheduler.targets import MAX_URL_CHARACTERS
 from scheduler.times import format_iso8601
@@ -207,6 +213,7 @@ _TABLE = (
         "with Retry-After. Needs `retries`.",
         examples=[["10s", "1m", "10m"]],
         show=_durations,
+        holds=delays_ms,
         shown={"type": ["array", "null"], "items": {"type": "string"}},
     ),
     Field(

@@ -30,9 +30,10 @@ async def get_secrets(request: HttpRequest) -> JsonResponse:
 
 @post("/signing/rotate", operation_id="rotateSigningSecret", summary="Make a new signing secret")
 async def rotate_secret(request: HttpRequest) -> JsonResponse:
-    """Makes a new secret, and ends those before after `keepFor`; until then requests are signed
-    with each of them. It holds everywhere within 5 seconds. At most three are good at a time. With
-    an `Idempotency-Key` a repeat makes no further secret: it answers how they stand by then."""
+    """Makes a new secret, and ends those before after `keepFor`, or after a day without a body;
+    until then requests are signed with each of them. It holds everywhere within 5 seconds. At most
+    three are good at a time. With an `Idempotency-Key` a repeat makes no further secret: it answers
+    how they stand by then."""
     call, scope = await call_of(request), request.scope
     data = await read_body(scope, request.receive, call.service.settings.max_body_bytes)
     once = idempotency(scope, data)
@@ -41,10 +42,11 @@ async def rotate_secret(request: HttpRequest) -> JsonResponse:
 
 
 def parse_rotation(data: bytes) -> int:
-    """How long the secrets before are to stay good (ms). Raises InvalidRequest."""
+    """How long the secrets before are to stay good (ms); a day, without a body. Raises
+    InvalidRequest."""
     findings = Findings()
     keep_ms = DAY_MS
-    for name, text in _ROTATION.members(data, findings).items():
+    for name, text in _ROTATION.members(data or b"{}", findings).items():
         try:
             keep_ms = kept(read(text, DURATION.decode, DURATION.fault))
         except ValueError as error:

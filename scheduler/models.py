@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
 from enum import StrEnum
 
 import msgspec
@@ -128,8 +127,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As UTF-8 with replacement characters, without a character that was cut off at the end."""
-        return getincrementaldecoder("utf-8")("replace").decode(self.body)
+        return self.body.decode(errors="replace")
 
 
 class Phases(msgspec.Struct, array_like=True, frozen=True):
@@ -162,6 +160,13 @@ class Outcome(msgspec.Struct, frozen=True):
     retry_after: str = ""
     answer: Answer | None = None
     phases: Phases | None = None
+
+    @property
+    def known_phases(self) -> Phases | None:
+        """Also where none are kept: one that completed had only that of its answer."""
+        if self.phases is None and self.status is COMPLETED:
+            return Phases(first_byte_ms=self.response_time_ms)
+        return self.phases
 
 
 class Retry(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 
 # Control characters but for tabs and ends of lines, and Unicode's that reorder text or cannot be
 # seen; not those that join letters, which many scripts need.
@@ -19,6 +20,16 @@ def visible(text: str) -> str:
     """With what would be obeyed escaped as JSON has it, `\\u202e`: so the text of a JSON document
     means what it did. Lone surrogates, which cannot be written, are as well."""
     return text if text.isprintable() else _OBEYED.sub(_escaped, text)
+
+
+def cut(data: bytes, most_bytes: int) -> bytes:
+    """The first bytes; not a part of a UTF-8 character, where the cut goes through one."""
+    if len(data) <= most_bytes:
+        return data
+    decoder = getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[:most_bytes])
+    unfinished, _ = decoder.getstate()
+    return data[: most_bytes - len(unfinished)]
 
 
 def _escaped(match: re.Match[str]) -> str:

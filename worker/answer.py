@@ -16,6 +16,7 @@ import httptools
 import msgspec
 
 from scheduler.models import Answer
+from scheduler.texts import cut
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
@@ -114,9 +115,10 @@ def answer_of(received: bytes | bytearray, interims: int, keep_bytes: int) -> An
     # What cannot be read, or follows the answer, ends the reading: what came before it counts.
     with contextlib.suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
         httptools.HttpResponseParser(reader).feed_data(bytes(received))
-    body = bytes(reader.body[:keep_bytes])
+    body = bytes(reader.body)
     if reader.encoding in _ZIPPED:
-        body = _unzipped(reader.body, keep_bytes) or body
+        body = _unzipped(reader.body, keep_bytes + 1) or body
+    body = cut(body, keep_bytes)
     if not body:
         return None
     return Answer("".join(filter(str.isprintable, reader.content_type))[:_LONGEST_TYPE], body)

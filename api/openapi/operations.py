@@ -70,7 +70,7 @@ OPERATIONS = {
     "getCredits": Operation(bodies.CreditsBody),
     "getSigningSecrets": Operation(bodies.SecretsBody),
     "rotateSigningSecret": Operation(
-        bodies.SecretsBody, errors=(409,), body="RotationRequest", once=True
+        bodies.SecretsBody, errors=(409,), body="RotationRequest", body_required=False, once=True
     ),
     "getHealth": Operation(bodies.HealthBody),
     "getReadiness": Operation(bodies.HealthBody, errors=(503,)),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from api.masks import MASK
-from scheduler.models import Outcome, Request, Status
+from scheduler.models import Outcome, Phases, Request, Status
 from tests.api.conftest import URL, Api, bad_fields, past
 from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN
@@ -54,6 +55,8 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "nextAttemptAt": None,
         "replayOf": None,
         "replayedAs": None,
+        "replayable": False,
+        "notReplayableReason": "not_ended",
     }
 
 
@@ -97,6 +100,25 @@ async def test_an_unknown_one_or_anothers_is_404(api: Api, method: str) -> None:
                 "reason": "unknown_schedule",
             }
         await other.holds(credits=4, waiting={theirs})
+
+
+@pytest.mark.parametrize(
+    ("phases", "shown"),
+    [
+        (None, {"connectionReused": True, "firstByteMs": 12}),
+        (Phases(None, 3, None, 9, 0), {"connectMs": 3, "firstByteMs": 9, "lastByteMs": 0}),
+    ],
+)
+async def test_what_completed_has_phases_also_where_none_are_kept(
+    api: Api, phases: Phases | None, shown: dict[str, Any]
+) -> None:
+    schedule_id = await api.create_id(triggerAt=past())
+    await api.execute(Outcome(Status.COMPLETED, 200, 12, "", phases=phases))
+    names = ("resolveMs", "connectMs", "tlsMs", "firstByteMs", "lastByteMs")
+    expected = {"connectionReused": False} | dict.fromkeys(names) | shown
+    assert (await api.read(schedule_id))["phases"] == expected
+    logged = (await api.client.get("/stats/logs", params={"scheduleId": schedule_id})).json()
+    assert [each["phases"] for each in logged["logs"]] == [expected]
 
 
 async def test_the_list_is_of_what_waits_by_trigger_at(api: Api) -> None:

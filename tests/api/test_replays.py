@@ -190,6 +190,22 @@ async def test_a_key_is_of_one_replay(api: Api) -> None:
     await api.holds(credits=CREDITS - 3, waiting={made[0].json()["scheduleId"]})
 
 
+async def test_a_read_says_what_a_replay_would_answer(api: Api) -> None:
+    [failed] = await fail(api)
+    waiting, bare, full = [await api.create_id(targetBody=body) for body in (None, None, {"a": 1})]
+    for each in (bare, full):
+        assert (await api.client.delete(f"/schedule/{each}")).status_code == 200
+    for schedule_id, reason in (
+        (failed, None),
+        (bare, None),
+        (waiting, "not_ended"),
+        (full, "body_not_kept"),
+    ):
+        read = await api.read(schedule_id)
+        assert (read["replayable"], read["notReplayableReason"]) == (reason is None, reason)
+        assert (await replay(api, schedule_id)).json().get("reason") == reason
+
+
 async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
     first, done, last = await fail(api, 3)
     waiting = await api.create_id()

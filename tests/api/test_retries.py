@@ -40,7 +40,8 @@ async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
     ("fields", "retries", "delays"),
     [
         ({"retries": None, "retryDelays": None}, 0, None),
-        ({"retries": 3.0}, 3, None),
+        ({"retries": 0, "retryDelays": ["1s"]}, 0, None),
+        ({"retries": 3.0}, 3, ["10s", "1m", "10m", "1h", "6h"]),
         ({"retries": 1, "retryDelays": ["1s"]}, 1, ["1s"]),
         ({"retries": 20, "retryDelays": [90, "1500ms", 2.0]}, 20, ["1m30s", "1s500ms", "2s"]),
         ({"retries": 2, "retryDelays": ["10s"] * 20}, 2, ["10s"] * 20),

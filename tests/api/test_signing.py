@@ -22,10 +22,10 @@ async def secrets(api: Api) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("body", "kept_ms"),
-    [({"keepFor": "1h30m"}, 5_400_000), ({"keepFor": 60}, 60_000), ({}, DAY_MS)],
+    [({"keepFor": "1h30m"}, 5_400_000), ({"keepFor": 60}, 60_000), ({}, DAY_MS), (None, DAY_MS)],
 )
 async def test_a_rotation_keeps_the_one_before(
-    api: Api, body: dict[str, Any], kept_ms: int
+    api: Api, body: dict[str, Any] | None, kept_ms: int
 ) -> None:
     [before] = await secrets(api)
     answer = await api.client.post("/signing/rotate", json=body)

@@ -7,7 +7,8 @@ import unicodedata
 
 import pytest
 
-from scheduler.texts import visible
+from scheduler.models import Answer
+from scheduler.texts import cut, visible
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,22 @@ def test_all_that_turns_letters_round_is_known() -> None:
     for number in range(0x110000):
         if unicodedata.bidirectional(chr(number)) in turning:
             assert visible(chr(number)) != chr(number)
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        ("abcé".encode(), b"abc"),
+        ("ab€".encode(), b"ab"),
+        ("a\U0001f680".encode(), b"a"),
+        (b"abc\xff\xff", b"abc\xff"),
+        (b"abc\xe9", b"abc\xe9"),  # not cut, so all of it counts
+        ("abé".encode(), "abé".encode()),
+    ],
+)
+def test_a_cut_goes_through_no_character(data: bytes, kept: bytes) -> None:
+    assert cut(data, 4) == kept
+
+
+def test_the_last_byte_of_an_answer_is_shown_whatever_it_is() -> None:
+    assert Answer("text/plain; charset=latin-1", b"caf\xe9").text == "caf\ufffd"

@@ -13,6 +13,7 @@ from tests.worker.scripted import answer, answering
 from worker.answer import NOTHING, answer_of
 
 KEPT = 1024
+CUT = b"x" + "é".encode() * KEPT  # a character is at the bound
 HOSTILE = b"\x00\x1b[31m\x9b<script>\xff\r\n"
 
 
@@ -31,6 +32,8 @@ def sized(body: bytes, *lines: bytes) -> bytes:
         (sized(b"no", b"content-TYPE: text/plain"), Answer("text/plain", b"no")),
         (sized(HOSTILE, b"Content-Type: a\x9bb"), Answer("ab", HOSTILE)),
         (sized(b"x" * 50_000), Answer("", b"x" * KEPT)),
+        (sized(CUT), Answer("", CUT[: KEPT - 1])),
+        (sized(zlib.compress(CUT), b"Content-Encoding: deflate"), Answer("", CUT[: KEPT - 1])),
         (chunked(b"some", b"thing"), Answer("", b"something")),
         (sized(gzip.compress(b"y" * 10**7), b"Content-Encoding: gzip"), Answer("", b"y" * KEPT)),
         (sized(zlib.compress(b"why"), b"Content-Encoding: deflate"), Answer("", b"why")),
@@ -38,7 +41,19 @@ def sized(body: bytes, *lines: bytes) -> bytes:
         (sized(b"") + b"HTTP/1.1 200 OK\r\n" + sized(b"smuggled"), None),
         (b"\r\nuntil it closes", Answer("", b"until it closes")),
     ],
-    ids=["small", "hostile", "huge", "chunks", "bomb", "deflate", "no gzip", "two", "open"],
+    ids=[
+        "small",
+        "hostile",
+        "huge",
+        "cut",
+        "cut zip",
+        "chunks",
+        "bomb",
+        "deflate",
+        "no gzip",
+        "two",
+        "open",
+    ],
 )
 def test_what_is_kept(rest: bytes, kept: Answer | None) -> None:
     assert answer_of(b"HTTP/1.1 500 Oh\r\n" + rest, 0, KEPT) == kept

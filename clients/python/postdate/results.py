@@ -75,8 +75,8 @@ class Schedule:
     `executed_at` to `error_message` are None before it was executed, and if it was cancelled;
     between two attempts they are those of the last one, and `next_attempt_at` is the next.
     `status_code` is 0 without an answer; `error_message` says why. `response_body` is the beginning
-    of a failed answer's body, `response_content_type` its type. `phases` are there if it failed,
-    was slow, or used a new connection.
+    of a failed answer's body, `response_content_type` its type. `retry_delays` are those that hold.
+    `not_replayable_reason` is "not_ended" or "body_not_kept", or None where it is `replayable`.
     """
 
     schedule_id: str
@@ -103,6 +103,8 @@ class Schedule:
     next_attempt_at: datetime | None = None
     replay_of: str | None = None
     replayed_as: str | None = None
+    replayable: bool = True
+    not_replayable_reason: str | None = None
     response_body: str | None = None
     response_content_type: str | None = None
     phases: Phases | None = None

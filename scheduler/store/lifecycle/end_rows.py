@@ -28,6 +28,7 @@ from scheduler.store.stored import (
     sha1_of,
 )
 from scheduler.store.verdict import AGAIN, DONE, ENDED, VERDICTS, Verdict
+from scheduler.texts import cut
 
 _END = Script("lifecycle/end")
 T = TypeVar("T")
@@ -168,7 +169,7 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         rows += (ids.local(schedule_id), invocation.token, packed, due_at_ms or 0, made)
         answer = outcome.answer
         if answer is not None:
-            answer = Answer(answer.content_type, answer.body[:BETWEEN_ATTEMPTS_BYTES])
+            answer = Answer(answer.content_type, cut(answer.body, BETWEEN_ATTEMPTS_BYTES))
         rows.append(b"" if answer is None else seal_said(answer, secrecy))
     account_id, urls = acks[0].invocation.account_id, {ack.invocation.request.url for ack in acks}
     return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows

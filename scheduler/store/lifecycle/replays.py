@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler import ids
-from scheduler.errors import Damaged, FieldError, InvalidRequest
+from scheduler.errors import Damaged, FieldError, InvalidRequest, Reason
 from scheduler.models import Request, Schedule, Status
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
@@ -17,6 +17,8 @@ from scheduler.store.verdict import Verdict
 
 _ID_BYTES = 16
 _UNTIL_DIGITS = 12
+
+_REASONS = {Verdict.NOT_ENDED: Reason.NOT_ENDED, Verdict.CANCELLED: Reason.BODY_NOT_KEPT}
 
 # Makes the request of a replay from what it is a replay of.
 Remake = Callable[[Schedule], Request]
@@ -87,6 +89,11 @@ def _verdict(found: Schedule | Damaged | None) -> Verdict:
     if found.status is Status.SCHEDULED:
         return Verdict.NOT_ENDED
     return Verdict.CANCELLED if found.body_dropped else Verdict.DONE
+
+
+def reason_against(schedule: Schedule) -> Reason | None:
+    """Why it cannot be replayed; None if it can."""
+    return _REASONS.get(_verdict(schedule))
 
 
 def replays_of(made: Made) -> Replays:

@@ -132,4 +132,4 @@ def _detailed(entry: LogEntry, schedule: Schedule | None) -> LogEntry:
         return entry
     if (entry.at_ms, entry.attempt) != (_last_ms(schedule), schedule.attempts):
         return entry
-    return msgspec.structs.replace(entry, answer=outcome.answer, phases=outcome.phases)
+    return msgspec.structs.replace(entry, answer=outcome.answer, phases=outcome.known_phases)
