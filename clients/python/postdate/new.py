@@ -36,7 +36,7 @@ class ChangeOptions(ScheduleOptions, total=False):
 
 
 _WHEN = ("at", "in_", "delay")
-_FIELDS = {
+FIELDS = {
     "url": "targetUrl",
     "method": "targetMethod",
     "headers": "targetHeaders",
@@ -82,9 +82,9 @@ def _moments(options: Mapping[str, Any]) -> list[Any]:
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """All but those that say when."""
     given = {name: value for name, value in options.items() if name not in _WHEN}
-    if unknown := given.keys() - _FIELDS:
+    if unknown := given.keys() - FIELDS:
         raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
-    return {_FIELDS[name]: _written(name, value) for name, value in given.items()}
+    return {FIELDS[name]: _written(name, value) for name, value in given.items()}
 
 
 def _written(name: str, value: Any) -> Any:

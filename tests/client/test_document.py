@@ -1,0 +1,115 @@
+"""The client has each field, filter and word of the OpenAPI document, by the same name."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from api.app import create_app
+from postdate import (
+    Cancelled,
+    Created,
+    Delivery,
+    FieldError,
+    LogEntry,
+    LogFilter,
+    LogStatus,
+    Phases,
+    Postdate,
+    Replayed,
+    Schedule,
+    SigningSecret,
+    Stats,
+    Status,
+    TimeRange,
+)
+from postdate.new import FIELDS, ChangeOptions
+from postdate.results import camel
+from scheduler.settings import Settings
+
+# What the client has besides: of a header, of other fields, or how often a call is made.
+_FROM_A_HEADER = {"replayed"}
+_WHEN = {"at", "in_", "delay"}
+_OF_THE_CLIENT = {"schedule_ids", "idempotency_key"}
+_NAMES = {"url": "targetUrl"}
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return dict(create_app(Settings()).state.document)
+
+
+@pytest.fixture(scope="module")
+def schemas(document: dict[str, Any]) -> dict[str, Any]:
+    return dict(document["components"]["schemas"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Cancelled, "CancelledBody"),
+        (Created, "CreatedBody"),
+        (FieldError, "FieldError"),
+        (LogEntry, "LogEntryBody"),
+        (Phases, "PhasesBody"),
+        (Replayed, "ReplayBody"),
+        (Schedule, "ScheduleBody"),
+        (SigningSecret, "SecretBody"),
+        (Stats, "UsageBody"),
+        (TimeRange, "TimeRangeBody"),
+    ],
+)
+def test_a_result_has_all_that_an_answer_has(
+    schemas: dict[str, Any], kind: type[Any], name: str
+) -> None:
+    own = {camel(field.name) for field in fields(kind)} - _FROM_A_HEADER
+    assert own == set(schemas[name]["properties"])
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(Delivery, "Delivery"), (LogStatus, "LogStatus"), (Status, "Status")],
+)
+def test_a_word_is_one_of_the_documents(schemas: dict[str, Any], words: Any, name: str) -> None:
+    assert set(get_args(words)) == set(schemas[name]["enum"])
+
+
+def test_every_field_of_a_schedule_is_an_option(schemas: dict[str, Any]) -> None:
+    assert set(FIELDS) | _WHEN == set(get_type_hints(ChangeOptions))
+    asked = set(schemas["ScheduleRequest"]["properties"])
+    assert set(FIELDS.values()) | {"triggerAt", "delay"} == asked
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("list", "/schedule"), ("logs", "/stats/logs"), ("stats", "/stats")]
+)
+def test_every_parameter_is_an_argument(document: dict[str, Any], method: str, path: str) -> None:
+    asked = {each["name"] for each in document["paths"][path]["get"]["parameters"]}
+    assert arguments(method) == asked - {"cursor"}
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("cancel_many", "WaitingFilter"), ("replay_many", "FailedFilter")]
+)
+def test_every_filter_of_many_is_an_argument(
+    schemas: dict[str, Any], method: str, name: str
+) -> None:
+    assert arguments(method) == set(schemas[name]["properties"]) - {"cursor", "status"}
+
+
+def test_the_log_is_filtered_by_every_word(document: dict[str, Any]) -> None:
+    parameters = document["paths"]["/stats/logs"]["get"]["parameters"]
+    [status] = (each for each in parameters if each["name"] == "status")
+    words = {word for each in get_args(LogFilter) for word in get_args(each) or (each,)}
+    assert words == set(status["schema"]["items"]["enum"])
+
+
+def arguments(method: str) -> set[str]:
+    """By the names of the API."""
+    given = inspect.signature(getattr(Postdate, method).__wrapped__).parameters
+    return {
+        _NAMES.get(name, camel(name)) for name in given if name not in {"self"} | _OF_THE_CLIENT
+    }
