@@ -255,8 +255,8 @@ STORE = r"""
 + 2 ^ 53)
 @ scheduler/store/queries/members.py tests/scheduler/test_members.py
 # a list reads what waits and what is held at two moments
-- reads(commands, at_once=base)
-+ reads(commands)
+- commands, at_once=base, damaged=True
++ commands, damaged=True
 # a list skips what comes between its place and the page it looked at
 - not self._rank or len(behind) < len(members)
 + True

@@ -238,6 +238,16 @@ async def test_what_ends_while_a_page_is_read_is_listed_once(scene: Scene) -> No
     assert {entry.status for entry in page.entries} == {Status.COMPLETED}
 
 
+async def test_entries_ahead_of_a_clock_that_was_set_back_are_listed_among_waiting_ones(
+    scene: Scene,
+) -> None:
+    now_ms = await scene.clock.now_ms()
+    waiting = [await scene.create_at(now_ms + 1_800_000 + n) for n in range(5)]
+    [ended] = await write(scene, [(now_ms + 3_600_000, 0, Status.COMPLETED, URLS[0])])
+    page = await page_of(scene, limit=3)
+    assert names(page.entries) == [ended, *waiting[:2:-1]]
+
+
 async def test_a_part_of_the_url_is_found_among_what_ended_and_what_waits(scene: Scene) -> None:
     """Wherever in a chunk it lies; a request's body is not its URL."""
     wanted = [await scene.run(url="https://example.com/invoices/7")]

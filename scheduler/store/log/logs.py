@@ -8,6 +8,7 @@ from typing import NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.models import LogEntry, LogStatus, Schedule
+from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.log.attempts import Attempts
 from scheduler.store.log.ended import Ended, Wanted
@@ -23,6 +24,8 @@ from scheduler.store.stored import NUMBERS
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
 # A moment has the entries of one ack, or of thousands after the clock was set back.
 _MOST_PAGES_OF_A_MOMENT = 10
+# Nothing in the log is further in the future, though the clock was set back.
+_AHEAD_MS = DAY_MS
 
 
 class LogQuery(NamedTuple):
@@ -102,6 +105,7 @@ class Logs:
     def __init__(
         self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
     ) -> None:
+        self._clock = clock
         self._scans = scans
         self._unended = Unended(server, scans)
         self._ended = Ended(server, clock, retention)
@@ -173,6 +177,8 @@ class Logs:
     ) -> Found[LogEntry]:
         """Up to `last`: what waits fills the page until there."""
         if last is not None:
+            if stretch.down and last.ms > self._clock.now_ms() + _AHEAD_MS:
+                return Found([], last)
             stretch = stretch._replace(end_ms=last.ms if stretch.down else last.ms + 1)
         found = await self._ended.read(account_id, stretch, query.limit + 1, query.ended(), scan)
         return found._replace(reached=found.reached or last)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
@@ -17,12 +17,14 @@ from scheduler.store.scans import Scan, Scans
 from scheduler.store.secrecy import SEALED
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import kept_part
+from scheduler.store.stored import FIELDS, kept_part
 
 # How many members one page may look at, and how many bytes of requests it may read. A page that is
 # over one of these is short.
 _BUDGET = 2000
 _MOST_BYTES = 4 * 1024 * 1024
+# Of a schedule that waits for its first attempt; the outcome, because it may have ended since.
+_FIELDS_UNTRIED = FIELDS[:2]
 
 
 class Selection(NamedTuple):
@@ -62,9 +64,11 @@ class _List:
         """The part of it that is promised to be kept."""
         return stretch
 
-    async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
-        """Where the next ones stand, each with whether a worker holds it; and whether the requests
-        of all its schedules together are light."""
+    async def _members(
+        self, base: str, stretch: Span, most: int
+    ) -> tuple[Found[bool], bool, Sequence[str]]:
+        """Where the next ones stand, each with whether a worker holds it; whether the requests of
+        all such schedules together are light; and the fields that they can have."""
         raise NotImplementedError
 
     async def page(
@@ -117,9 +121,9 @@ class _List:
         """The next ones, and how many bytes of requests and answers were read. Left out are those
         that are damaged, and those that cannot have `part` in their URL."""
         base = keys.account(account_id)
-        (places, reached), light = await self._members(base, stretch, most)
+        (places, reached), light, fields_ = await self._members(base, stretch, most)
         names = [place.tie for place, _ in places]
-        rows = await read_rows(self._server, base, names, light=light)
+        rows = await read_rows(self._server, base, names, light=light, fields=fields_)
         found: list[tuple[Place, Schedule]] = []
         unpacked = 0
         for (place, held), fields in zip(places, rows, strict=False):
@@ -153,9 +157,12 @@ class Failed(_List):
             return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
         return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
 
-    async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
-        [failed], light = await read_members(self._server, base, (keys.FAILED,), stretch, most)
-        return Found([(place, False) for place, _ in failed.found], failed.reached), light
+    async def _members(
+        self, base: str, stretch: Span, most: int
+    ) -> tuple[Found[bool], bool, Sequence[str]]:
+        [failed], kind = await read_members(self._server, base, (keys.FAILED,), stretch, most)
+        found = Found([(place, False) for place, _ in failed.found], failed.reached)
+        return found, kind.light, FIELDS
 
 
 class Unended(_List):
@@ -164,10 +171,12 @@ class Unended(_List):
 
     _statuses = frozenset({Status.SCHEDULED})  # it may have ended since
 
-    async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
+    async def _members(
+        self, base: str, stretch: Span, most: int
+    ) -> tuple[Found[bool], bool, Sequence[str]]:
         """Of both sets, merged up to where both were read."""
         names = (keys.WAITING, keys.HELD)
-        (waiting, held), light = await read_members(self._server, base, names, stretch, most)
+        (waiting, held), kind = await read_members(self._server, base, names, stretch, most)
         # In `waiting`, one that a worker holds stands at its lease's end, which is no whole
         # millisecond: it is shown where it stands in `held`.
         places = {place: False for place, score in waiting.found if score == place.ms}
@@ -177,7 +186,9 @@ class Unended(_List):
         shown.sort(reverse=stretch.down)
         if len(shown) > most:
             stop = shown[most - 1][0]
-        return Found(shown[:most], stop), light
+        # Each value that is read costs: only those that were tried before have more than these.
+        fields = FIELDS if kind.tried else _FIELDS_UNTRIED
+        return Found(shown[:most], stop), kind.unended_light, fields
 
 
 def _may_have(packed: bytes, part: bytes) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from scheduler.errors import Unreadable, anew
 from scheduler.store import keys
 from scheduler.store.queries.timeline import WAITING, Place, Span
 from scheduler.store.server import Argument, Server
@@ -14,6 +15,15 @@ _MOST_LOOKS = 64
 # Requests that can all be read in one round trip; and what weight.inc.lua adds for each schedule.
 _LIGHT_BYTES = 4 * 1024 * 1024
 _BESIDE_BYTES = 256
+
+
+class Kind(NamedTuple):
+    """What an account's schedules are like: whether the requests of all of them, and of those that
+    have not ended, are `light` enough for one round trip; and whether any has been tried before."""
+
+    light: bool
+    unended_light: bool
+    tried: bool
 
 
 class Members(NamedTuple):
@@ -26,21 +36,38 @@ class Members(NamedTuple):
 
 async def read_members(
     server: Server, base: str, names: Sequence[str], span: Span, most: int
-) -> tuple[list[Members], bool]:
+) -> tuple[list[Members], Kind]:
     """The next ones of a stretch in some sets of an account, at most so many of each, all at one
-    moment; and whether the requests of all its schedules together are light. Read-only."""
+    moment; and what its schedules are like then. Read-only."""
     searches = [_Search(base + name, span, most) for name in names]
     for _ in range(_MOST_LOOKS):
         commands = [command for each in searches for command in each.commands()]
-        commands += [("HGET", base + keys.ACCOUNT, "bytes"), ("ZCARD", base + keys.WAITING)]
-        *replies, weight, waiting = await server.reads(commands, at_once=base)
+        commands += [
+            ("HGET", base + keys.ACCOUNT, "bytes"),
+            ("ZCARD", base + keys.WAITING),
+            ("HVALS", base + keys.EXPIRING),
+            ("HLEN", base + keys.TRIED),
+        ]
+        *replies, weight, waiting, ended, tried = await server.reads(
+            commands, at_once=base, damaged=True
+        )
+        if damage := next((each for each in replies if isinstance(each, Unreadable)), None):
+            raise anew(damage)
         found = [each.judge(*replies[3 * n : 3 * n + 3]) for n, each in enumerate(searches)]
         sure = [each for each in found if each is not None]
         if len(sure) == len(found):
-            weight = weight or b"0"
-            light = weight.isdigit() and int(weight) - _BESIDE_BYTES * waiting < _LIGHT_BYTES
-            return sure, light
-    return [Members([], span.after) for _ in searches], False
+            return sure, _kind(weight, waiting, ended, tried)
+    return [Members([], span.after) for _ in searches], Kind(False, False, True)
+
+
+def _kind(weight: Any, waiting: Any, ended: Any, tried: Any) -> Kind:
+    """By replies, of which each may be damaged."""
+    try:
+        bytes_ = int(weight or 0) - _BESIDE_BYTES * waiting
+        unended = bytes_ - sum(map(int, ended))
+        return Kind(bytes_ < _LIGHT_BYTES, 0 <= unended < _LIGHT_BYTES, tried > 0)
+    except (TypeError, ValueError):
+        return Kind(False, False, True)
 
 
 class _Search:

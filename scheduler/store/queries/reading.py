@@ -66,17 +66,22 @@ async def read_schedule(server: Server, account_id: str, schedule_id: str) -> Sc
 
 
 async def read_rows(
-    server: Server, base: str, schedules: Sequence[str], *, light: bool = False
+    server: Server,
+    base: str,
+    schedules: Sequence[str],
+    *,
+    light: bool = False,
+    fields: Sequence[str] = FIELDS,
 ) -> list[Fields]:
-    """Fields of schedules below an account's prefix: of as many as are within the bytes of a chunk,
-    and of the first whatever it weighs; of all where they are known to be `light`. Where another
-    type of key lies, the request is empty. Read-only."""
+    """`fields`, the first ones of FIELDS, of schedules below an account's prefix: of as many as are
+    within the bytes of a chunk, and of the first whatever it weighs; of all where they are known to
+    be `light`. Where another type of key lies, the request is empty. Read-only."""
     names = [base + keys.SCHEDULE + each for each in schedules]
     if not light:
         sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
         weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
         names = names[: bisect_left(list(weights), CHUNK_BYTES) + 1]
-    rows = await server.reads([("HMGET", name, *FIELDS) for name in names], damaged=True)
+    rows = await server.reads([("HMGET", name, *fields) for name in names], damaged=True)
     return [Fields(b"") if isinstance(row, Unreadable) else Fields(*row) for row in rows]
 
 
