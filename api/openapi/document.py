@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
@@ -11,16 +12,20 @@ from litestar.routes import HTTPRoute
 
 from api import bodies
 from api.field import Schema
-from api.fields import CHOICES
+from api.fields import CHOICES, SOON
 from api.openapi.operations import (
     IDEMPOTENCY_KEY,
     OPERATIONS,
     REQUESTS,
     SCHEDULE_ID,
-    Operation,
 )
 from api.request_ids import PATTERN as REQUEST_ID
 
+# What the API answered to the examples of requests, as tests/api/test_examples.py recorded it. The
+# file cannot know the moment that these name.
+_ANSWERS: dict[str, Schema] = msgspec.json.decode(
+    Path(__file__).with_name("answers.json").read_bytes().replace(b"SOON", SOON.encode())
+)
 _REFS = "#/components/schemas/"
 _DESCRIPTION = """\
 An HTTP request with a future date on it: `POST /schedule` now, and the call goes out at
@@ -211,10 +216,11 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
         "description": " ".join((inspect.getdoc(handler.fn) or "").split()),
         "tags": [tag],
         "parameters": parameters,
-        "responses": {str(handler.status_code): _success(operation, tag, handler.status_code)},
+        "responses": {str(handler.status_code): _success(handler, tag)},
     }
     if operation.body is not None:
-        content = {"application/json": {"schema": _ref(operation.body)}}
+        [example, *_] = REQUESTS[operation.body]["examples"]
+        content = {"application/json": {"schema": _ref(operation.body), "example": example}}
         described["requestBody"] = {"required": operation.body_required, "content": content}
         errors |= {413, 415}
     if tag == _HEALTH:
@@ -225,11 +231,16 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     return described
 
 
-def _success(operation: Operation, tag: str, status: int) -> Schema:
+def _success(handler: HTTPRouteHandler, tag: str) -> Schema:
+    name = str(handler.operation_id)
+    operation = OPERATIONS[name]
     headers = {} if tag == _HEALTH else dict(_RATE_HEADERS)
     if operation.once:
         headers["Idempotency-Replayed"] = {"$ref": "#/components/headers/IdempotencyReplayed"}
-    return _response("Done." if status == 200 else "Created.", operation.answer, headers)
+    description = "Done." if handler.status_code == 200 else "Created."
+    response = _response(description, operation.answer, headers)
+    response["content"]["application/json"]["example"] = _ANSWERS[name]
+    return response
 
 
 def _response(description: str, body: type, headers: Schema) -> Schema:

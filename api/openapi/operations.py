@@ -86,8 +86,9 @@ EXAMPLE: Schema = {
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
 
 
-def _either(*names: str) -> Schema:
-    return {"oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in names]}
+def _either(*names: str, examples: list[Schema]) -> Schema:
+    refs = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    return {"oneOf": refs, "examples": examples}
 
 
 REQUESTS: dict[str, Schema] = {
@@ -125,8 +126,16 @@ REQUESTS: dict[str, Schema] = {
     "WaitingFilter": filter_schema(
         Status.SCHEDULED, "Matching schedules that wait; `from` and `to` mean their `triggerAt`."
     ),
-    "ReplayManyRequest": _either("ScheduleIds", "FailedFilter"),
-    "CancelManyRequest": _either("ScheduleIds", "WaitingFilter"),
+    "ReplayManyRequest": _either(
+        "ScheduleIds",
+        "FailedFilter",
+        examples=[{"status": "failed", "limit": 100}, {"ids": [SCHEDULE_ID["example"]]}],
+    ),
+    "CancelManyRequest": _either(
+        "ScheduleIds",
+        "WaitingFilter",
+        examples=[{"ids": [SCHEDULE_ID["example"]]}, {"status": "scheduled", "limit": 100}],
+    ),
     "RotationRequest": {
         "type": "object",
         "properties": {
