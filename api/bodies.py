@@ -323,6 +323,7 @@ LOG_ENTRY = Shape(
         "latenessMs": (int | None, "lateness_ms"),
         "phases": (PHASES.type | None, lambda entry: PHASES.of(entry.phases)),
         "responseBody": (str | None, "answer.text"),
+        "reference": (str | None, "reference"),
     },
     "latenessMs is from due to the first byte sent, null if none was. phases are kept of the "
     "attempts of a schedule that was retried. With scheduleId the last attempt also has the phases "

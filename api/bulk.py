@@ -26,7 +26,16 @@ from api.findings import Findings, shown
 from api.json_text import Decode, List, Object, Part, read
 from api.limits import MAX_ITEMS
 from api.payload import AS_IT_WAS
-from api.query import CURSOR, PERIOD, Parameter, Walk, judge_period, limit_of, url_of
+from api.query import (
+    CURSOR,
+    PERIOD,
+    REFERENCE,
+    Parameter,
+    Walk,
+    judge_period,
+    limit_of,
+    url_of,
+)
 from api.reading import REPLAYED, idempotency, read_body
 from api.service import HttpRequest
 from scheduler.errors import Conflict
@@ -47,6 +56,7 @@ _ID: Decode[str] = msgspec.json.Decoder(str).decode
 _STATUS = Parameter("status", str, {"type": "string"}, "")
 _FILTERS = (
     url_of(MAX_URL_CHARACTERS, "Only those of this very URL."),
+    REFERENCE,
     *PERIOD,
     limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
     CURSOR,
@@ -147,9 +157,11 @@ def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Find
     judge_period(values, findings)
     findings.refuse_if_any()
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
-    walk = Walk(path, url)
+    reference = values["reference"]
+    walk = Walk(path, url, reference)
     cursor = walk.taken_back(values["cursor"])
-    return BulkQuery(None, Selection(url, values["from"], values["to"], limit, cursor), walk)
+    selection = Selection(url, values["from"], values["to"], limit, cursor, reference=reference)
+    return BulkQuery(None, selection, walk)
 
 
 def _named(text: bytes, findings: Findings) -> list[str]:

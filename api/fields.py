@@ -21,6 +21,7 @@ from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.models import LONGEST_TIMEOUT_S, BodyKind, Delivery, Request
+from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
 from scheduler.retries import (
     MOST_DELAYS,
     MOST_RETRIES,
@@ -232,6 +233,17 @@ _TABLE = (
         examples=["5s", 5],
         show=lambda timeout_s: f"{timeout_s}s",
         shown={"type": "string"},
+    ),
+    Field(
+        name="reference",
+        of="reference",
+        rule=rules.reference,
+        more={"pattern": f"^{REFERENCE_PATTERN}$", "maxLength": LONGEST_REFERENCE},
+        description="An id of your own, by which lists and the log find it; several may have the "
+        "same one. Visible ASCII without spaces and without a `*` at its end. The request carries "
+        "it as the header Postdate-Reference. It is stored unencrypted.",
+        examples=["order-8412"],
+        shown={"type": ["string", "null"]},
     ),
 )
 FIELDS = {field.name: field for field in _TABLE}

@@ -10,10 +10,11 @@ from urllib.parse import parse_qsl
 
 from api.field import Schema
 from api.findings import Findings, invalid
-from api.rules import timestamp, url_filter
+from api.rules import reference_filter, timestamp, url_filter
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.ids import is_schedule_id
 from scheduler.models import LogStatus, Status
+from scheduler.references import FILTER_PATTERN
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
@@ -130,6 +131,15 @@ def url_of(most_characters: int, description: str) -> Parameter:
     return Parameter("targetUrl", lambda url: url_filter(url, most_characters), schema, description)
 
 
+REFERENCE = Parameter(
+    "reference",
+    reference_filter,
+    {"type": "string", "pattern": f"^({FILTER_PATTERN})$"},
+    "Only those of this reference or, with `*` at its end, of all that begin so. Of what waits, "
+    "they come by reference, then by id; `from` and `to` only filter then.",
+)
+
+
 def limit_of(most: int, schema: Schema, description: str) -> Parameter:
     """A parameter that is a whole number from 1 on."""
 
@@ -188,6 +198,7 @@ OF_SCHEDULES = (
         "Waiting schedules, or failed ones that were not replayed.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
+    REFERENCE,
     *PERIOD,
     one_of(
         "order",

@@ -12,6 +12,7 @@ from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
 from scheduler.http import METHODS
 from scheduler.models import LONGEST_TIMEOUT_S, Delivery
+from scheduler.references import LONGEST_REFERENCE, is_filter, is_reference
 from scheduler.retries import (
     LONGEST_DELAY_MS,
     MOST_DELAYS,
@@ -146,6 +147,22 @@ def timeout(span: str | int, rules: Rules, now_ms: int) -> int:
     if rest_ms or not 1 <= seconds <= LONGEST_TIMEOUT_S:
         raise ValueError(f"It must be whole seconds from 1s to {LONGEST_TIMEOUT_S}s.")
     return seconds
+
+
+def reference(text: str, rules: Rules, now_ms: int) -> str:
+    if not is_reference(text):
+        raise ValueError(
+            f"It must have 1 to {LONGEST_REFERENCE} visible ASCII characters, no space, and no * at"
+            " its end."
+        )
+    return text
+
+
+def reference_filter(text: str) -> str:
+    """A reference to search by, or how some begin, with a `*` behind it."""
+    if not is_filter(text):
+        raise ValueError("It must be a reference, or how references begin and a * behind that.")
+    return text
 
 
 def timestamp(text: str) -> int:

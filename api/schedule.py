@@ -111,13 +111,15 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     query, account_id = call.query, call.account_id
     failed = query["status"] == Status.FAILED
     order = query["order"] or ("desc" if failed else "asc")
-    walk = Walk("/schedule", order, query["status"] or Status.SCHEDULED, query["targetUrl"])
+    url, reference = query["targetUrl"], query["reference"]
+    walk = Walk("/schedule", order, query["status"] or Status.SCHEDULED, url, reference)
     selected = Selection(
-        query["targetUrl"],
+        url,
         query["from"],
         query["to"],
         query["limit"] or DEFAULT_LIMIT,
         walk.taken_back(query["cursor"]),
+        reference=reference,
     )
     down, store = order == "desc", call.store
     source = store.failed if failed else store.unended

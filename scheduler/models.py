@@ -63,7 +63,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     new ones go to the end, with a default. `body` is sent as it is, JSON as the text that came in.
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
     of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
-    create, 24 bytes, if it was sampled. `timeout_s` is for one attempt."""
+    create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `reference`, the caller's
+    own id, stands beside the array (`scheduler.store.stored`), and stays the last field here."""
 
     trigger_at_ms: int
     method: str
@@ -79,6 +80,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     retry_delays_ms: tuple[int, ...] | None = None
     trace: bytes | None = None
     timeout_s: int = LONGEST_TIMEOUT_S
+    reference: str | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -245,6 +247,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     phases: Phases | None = None
     answer: Answer | None = None
     before_ms: int | None = None
+    reference: str | None = None
 
 
 class Usage(msgspec.Struct, frozen=True):

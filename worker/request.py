@@ -17,7 +17,7 @@ _OWN = (
     b"Postdate-Schedule-Id: %b\r\n"
     b"Postdate-Invocation-Id: inv_%b\r\n"
     b"Postdate-Attempt: %d\r\n"
-    b"Postdate-Trigger-At: %b\r\n\r\n"
+    b"Postdate-Trigger-At: %b\r\n%b\r\n"
 )
 
 
@@ -36,7 +36,10 @@ def render(
     start = f"{method} {target.path}".encode("ascii") + shared
     schedule = schedule_id.encode("ascii")
     moment = _moment(request.trigger_at_ms)
-    own = _OWN % (schedule, schedule[4:], attempt, moment)
+    reference = b""
+    if request.reference is not None:
+        reference = _line("Postdate-Reference", request.reference)
+    own = _OWN % (schedule, schedule[4:], attempt, moment, reference)
     # Its connection is for this one request; a target that knows closes it first.
     close = b"Connection: close\r\n" if request.delivery is AT_MOST_ONCE else b""
     if body is None:

@@ -52,6 +52,7 @@ SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms
 WAITING = "waiting"  # ZSET: schedule -> due at (ms): triggerAt, a retry, or a lease's end
 HELD = "held"  # ZSET: schedule that a worker holds -> when it was due (ms)
 FAILED = "failed"  # ZSET: dead letter -> when it ended (ms)
+REFERENCES = "references"  # ZSET: reference, NUL and schedule, of those that have not ended -> 0
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry

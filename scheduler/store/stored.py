@@ -1,7 +1,8 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request, sealed if there is a key for it; its method and the scheme of its URL are one
-letter: 2 bytes for "POST" and "https://" instead of 13. `o`, once it has ended, is the moment (ms
+letter: 2 bytes for "POST" and "https://" instead of 13. A reference stands in clear before it:
+REFERRED, its length in a byte, and its characters. `o`, once it has ended, is the moment (ms
 by the server, six bytes) and the outcome; `a`, once it was replayed, the new schedule. `n`, between
 attempts and while the next one is made, is the last one: its moment and when the next one is due
 (six bytes each), and its outcome. `s`, sealed likewise, is the target's answer to the attempt of
@@ -27,7 +28,8 @@ from scheduler.models import (
     Schedule,
     Status,
 )
-from scheduler.store.secrecy import Secrecy
+from scheduler.references import is_reference
+from scheduler.store.secrecy import SEALED, Secrecy
 from scheduler.times import are_moments
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -69,6 +71,10 @@ _IN_CLEAR = Secrecy()
 # Kept of an answer between two attempts. Sealed it has at most 512 bytes, which weigh nothing (see
 # weight.inc.lua), so ending the schedule needs no correction of its weight.
 BETWEEN_ATTEMPTS_BYTES = 256
+# Begins neither an array nor what is sealed.
+REFERRED = ord("@")
+# What a member of an account's references weighs beside its own bytes.
+REFERENCE_BYTES = 64
 
 
 class Fields(NamedTuple):
@@ -98,23 +104,61 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
-# Trigger, method, URL, headers and body come first.
+# Trigger, method, URL, headers and body come first; the reference is not in the array.
 _HEAD_FIELDS = 5
-_USUAL_TAIL = Request.__struct_defaults__[2:]
+_USUAL_TAIL = Request.__struct_defaults__[2:-1]
 # Raised by unpacking damaged bytes.
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
 class Packed(NamedTuple):
-    """A packed request, and when it is due."""
+    """A packed request without a reference, and when it is due."""
 
     trigger_at_ms: int
     request: bytes
 
 
 def seal_request(request: Request | Packed, secrecy: Secrecy) -> bytes:
-    packed = request.request if isinstance(request, Packed) else pack_request(request)
-    return secrecy.seal(packed)
+    if isinstance(request, Packed):
+        return secrecy.seal(request.request)
+    sealed, reference = secrecy.seal(pack_request(request)), request.reference
+    return sealed if reference is None else reference_head(reference) + sealed
+
+
+def reference_head(reference: str) -> bytes:
+    """What stands before a request with this reference."""
+    return bytes((REFERRED, len(reference))) + reference.encode("ascii")
+
+
+def head_of(stored: bytes) -> tuple[bytes, bytes]:
+    """What stands before a stored request for its reference, and the request itself."""
+    if stored[:1] != b"@":
+        return b"", stored
+    end = 2 + (stored[1:2] or b"\0")[0]
+    return stored[:end], stored[end:]
+
+
+def is_sealed(stored: bytes) -> bool:
+    """Whether a stored request is."""
+    return head_of(stored)[1].startswith(SEALED)
+
+
+def reference_member(reference: str, schedule: str) -> bytes:
+    """The schedule, by its local id, in `references`: the order is by reference, then by id."""
+    return f"{reference}\0{schedule}".encode("ascii")
+
+
+def split_member(member: bytes) -> tuple[str, str]:
+    """Its reference and schedule. Raises ValueError."""
+    reference, schedule = member.decode("ascii").split("\0")
+    return reference, schedule
+
+
+def _reference_in(head: bytes) -> str:
+    reference = head[2:].decode("ascii")
+    if not is_reference(reference):
+        raise ValueError("it has what is no reference")
+    return reference
 
 
 def sha1_of(packed: bytes | None) -> str:
@@ -124,9 +168,12 @@ def sha1_of(packed: bytes | None) -> str:
 
 def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
     """The request that is stored so. Raises Unreadable."""
-    packed = secrecy.open(sealed)
     try:
-        return unpack_request(packed)
+        head, packed = head_of(sealed)
+        request = unpack_request(secrecy.open(packed))
+        if head:  # safe: not shared yet
+            msgspec.structs.force_setattr(request, "reference", _reference_in(head))
+        return request
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
 
@@ -150,7 +197,7 @@ def pack(
 
 def tail_of(request: Request) -> tuple[object, ...]:
     """The fields after the body. Defaults at the end are left out."""
-    tail = msgspec.structs.astuple(request)[_HEAD_FIELDS:]
+    tail = msgspec.structs.astuple(request)[_HEAD_FIELDS:-1]
     if tail == _USUAL_TAIL:
         return ()
     count = len(tail)

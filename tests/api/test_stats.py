@@ -59,6 +59,7 @@ async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
         "latenessMs": None,
         "phases": None,
         "responseBody": None,
+        "reference": None,
     }
 
 

@@ -9,7 +9,12 @@ from tests.plain import redis_of
 
 OLD, NEW, OTHER = (letter * 32 for letter in (b"o", b"n", b"x"))
 REQUEST = Request(
-    2**41, "POST", "https://example.com/hook", {"Authorization": "Bearer hush"}, b'{"iban":"DE12"}'
+    2**41,
+    "POST",
+    "https://example.com/hook",
+    {"Authorization": "Bearer hush"},
+    b'{"iban":"DE12"}',
+    reference="in-clear",
 )
 
 

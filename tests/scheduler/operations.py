@@ -28,6 +28,7 @@ from tests.scheduler.scene import COMPLETED, URL
 DAMAGED = "damaged"
 NEW_ACCOUNT = "acc_00_22222222"
 _REQUEST, _OTHER = Request(FAR_MS, "POST", URL), Request(FAR_MS + 1, "PUT", URL)
+_REFERRED = Request(FAR_MS, "POST", URL, reference="ours")
 _NEW = Idempotency("a third", "of a third")
 
 
@@ -229,6 +230,11 @@ TOGETHER = [
         "create with a key that is new",
         "lifecycle/create",
         lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], _NEW),
+    ),
+    op(
+        "create with a reference",
+        "lifecycle/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REFERRED] * 2),
     ),
     op("create by an API key", "lifecycle/create", create_by_key),
     Operation("replay", ["lifecycle/create"], replay),

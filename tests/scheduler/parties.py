@@ -73,7 +73,8 @@ async def party(store: Store, name: str) -> Party:
     await store.api_keys.admit(value)
     await store.signing.rotate(account_id, 60_000)
     first, second, retried, completed, dead, older = [
-        await store.schedules.create(account_id, Request(1 + n, "POST", URL)) for n in range(6)
+        await store.schedules.create(account_id, Request(1 + n, "POST", URL, reference="ours"))
+        for n in range(6)
     ]
     claimed = {each.schedule_id: each for each in await _claim(store)}
     ended = [Ack(claimed[completed], COMPLETED, 0), Ack(claimed[older], SAID, 0)]
@@ -81,7 +82,8 @@ async def party(store: Store, name: str) -> Party:
     again = Ack(claimed[second], SAID, 0, 1)
     await store.ends.ack(0, [again, Ack(claimed[retried], SAID, 0, FAR_MS)])
     [claimed[second]] = await _claim(store)
-    waiting = await store.schedules.create(account_id, Request(FAR_MS, "POST", URL))
+    wanted = Request(FAR_MS, "POST", URL, reference="ours")
+    waiting = await store.schedules.create(account_id, wanted)
     await store.canceller.cancel(
         account_id, await store.schedules.create(account_id, Request(FAR_MS, "POST", URL))
     )

@@ -81,7 +81,37 @@ def note_a_replay(scene: Scene, letter: str) -> Any:
     return scene.redis.hset(scene.key(letter), "a", new_id()[4:])
 
 
+async def unlist_reference(scene: Scene) -> object:
+    await scene.create(60_000, reference="order-1")
+    return await scene.redis.zremrangebyrank(scene.base + keys.REFERENCES, 0, 0)
+
+
+def stray(harm: Callable[[Scene, bytes], Awaitable[object]]) -> Breakage:
+    """What `harm` does to the one that has a reference makes its member astray."""
+
+    async def harmed(scene: Scene) -> object:
+        schedule_id = await scene.create(60_000, reference="order-1")
+        return await harm(scene, f"order-1\0{schedule_id[4:]}".encode())
+
+    return harmed
+
+
+async def relist(scene: Scene, member: bytes) -> None:
+    await scene.redis.zrem(scene.base + keys.REFERENCES, member)
+    await scene.redis.zadd(scene.base + keys.REFERENCES, {b"order-2" + member[7:]: 0})
+
+
+async def list_ended(scene: Scene, member: bytes) -> None:
+    await scene.cancel("sch_" + member[8:].decode())
+    await scene.redis.zadd(scene.base + keys.REFERENCES, {member: 0})
+
+
+async def list_garbage(scene: Scene, _: bytes) -> None:
+    await scene.redis.zadd(scene.base + keys.REFERENCES, {b"\xff": 0})
+
+
 LETTER = "is a dead letter, but"
+ASTRAY = "of no schedule that has it and has not ended"
 
 
 # Deleted schedules weigh nothing, and kept ones are part of the count, which is said as well.
@@ -104,6 +134,10 @@ LETTER = "is a dead letter, but"
         (letter(list_otherwise, COMPLETED), f"{LETTER} has not failed", 1),
         (letter(note_a_replay), f"{LETTER} was replayed", 1),
         (letter(list_otherwise), "of another moment than that of its end", 1),
+        (unlist_reference, "has a reference, but is not among", 2),
+        (stray(relist), ASTRAY, 2),
+        (stray(list_ended), ASTRAY, 2),
+        (stray(list_garbage), ASTRAY, 2),
         (counted(keys.ACCOUNT, "bytes"), "are counted as 581 bytes, and weigh 574", 1),
         (counted(keys.EXPIRING, f"{2**40}"), "are counted as 567 bytes, and weigh 574", 2),
     ],

@@ -21,6 +21,7 @@ from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Resealed
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
+from scheduler.store.stored import head_of
 from tests.cluster import ValkeyCluster
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
@@ -81,7 +82,8 @@ async def sealed_by(store: Store, key_id: str, account_id: str = "") -> int:
     head, count = b"\xc1" + bytes.fromhex(key_id), 0
     whose = keys.account(account_id) + "s:*" if account_id else keys.ALL_SCHEDULES
     async for name in redis_of(store).scan_iter(match=whose):
-        count += (await redis_of(store).hget(name, "r") or b"").startswith(head)
+        _, packed = head_of(await redis_of(store).hget(name, "r") or b"")
+        count += packed.startswith(head)
     return count
 
 

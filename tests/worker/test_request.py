@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from scheduler.models import BodyKind, Delivery, Request
@@ -53,6 +54,15 @@ def test_a_request_whole() -> None:
         "Postdate-Trigger-At: 2026-11-20T08:00:00.005Z",
     ]
     assert body == b'{"n":1}'
+
+
+def test_a_reference_goes_with_it() -> None:
+    request = Request(TRIGGER_AT_MS, "GET", "http://e.example", reference="order-1")
+    data = render(parse_target(request.url), request, SCHEDULE_ID, 1)
+    assert data.endswith(b"\r\nPostdate-Reference: order-1\r\n\r\n")
+    stored_otherwise = msgspec.structs.replace(request, reference="a\r\nb: c")
+    with pytest.raises(ValueError, match="end its line"):
+        render(parse_target(request.url), stored_otherwise, SCHEDULE_ID, 1)
 
 
 @pytest.mark.parametrize("delivery", Delivery)

@@ -27,6 +27,7 @@ class ScheduleOptions(TypedDict, total=False):
     retries: int | None
     retry_delays: Sequence[timedelta | float | str] | None
     timeout: timedelta | float | str | None
+    reference: str | None
 
 
 class ChangeOptions(ScheduleOptions, total=False):
@@ -48,6 +49,7 @@ FIELDS = {
     "retries": "retries",
     "retry_delays": "retryDelays",
     "timeout": "timeout",
+    "reference": "reference",
 }
 
 

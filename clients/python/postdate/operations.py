@@ -98,14 +98,16 @@ class Operations(Calls):
         *,
         status: Literal["scheduled", "failed"] | None = None,
         url: str | None = None,
+        reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[Schedule, None]:
         """Waiting ones by trigger time; with the status "failed", failed ones not replayed, by
-        their end, newest first unless `order` is "asc". At most `limit`, page by page."""
-        query = {"status": status, "order": order, **_filters(url, from_, to)}
+        their end, newest first unless `order` is "asc". Of a `reference`, or of all that begin as
+        "order-*" says, the waiting ones come by reference. At most `limit`, page by page."""
+        query = {"status": status, "order": order, **_filters(url, from_, to, reference)}
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation
@@ -141,6 +143,7 @@ class Operations(Calls):
         schedule_ids: Iterable[str] | None = None,
         *,
         url: str | None = None,
+        reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
@@ -150,7 +153,7 @@ class Operations(Calls):
         Returns for each id given, in order, what `cancel` would have returned, or the error that it
         would have raised, with its `schedule_id`.
         """
-        return await self._each(_CANCEL, schedule_ids, _filters(url, from_, to), limit)
+        return await self._each(_CANCEL, schedule_ids, _filters(url, from_, to, reference), limit)
 
     @operation
     async def replay(
@@ -180,6 +183,7 @@ class Operations(Calls):
         schedule_ids: Iterable[str] | None = None,
         *,
         url: str | None = None,
+        reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
@@ -191,8 +195,8 @@ class Operations(Calls):
         Returns for each id given, in order, a Replayed, or the error with its `schedule_id`. The
         same `idempotency_key` within 24 hours returns the same.
         """
-        key = _key_of(idempotency_key)
-        return await self._each(_REPLAY, schedule_ids, _filters(url, from_, to), limit, key)
+        key, filters = _key_of(idempotency_key), _filters(url, from_, to, reference)
+        return await self._each(_REPLAY, schedule_ids, filters, limit, key)
 
     @listing
     def logs(
@@ -268,10 +272,14 @@ def _listed(words: str | Sequence[str] | None) -> str | None:
 
 
 def _filters(
-    url: str | None, from_: datetime | str | None, to: datetime | str | None
+    url: str | None,
+    from_: datetime | str | None,
+    to: datetime | str | None,
+    reference: str | None = None,
 ) -> dict[str, str | None]:
     return {
         "targetUrl": url,
+        "reference": reference,
         "from": None if from_ is None else moment_text("from_", from_),
         "to": None if to is None else moment_text("to", to),
     }

@@ -95,6 +95,7 @@ class Schedule:
     retries: int = 0
     retry_delays: Sequence[str] | None = None
     timeout: str = "30s"
+    reference: str | None = None
     executed_at: datetime | None = None
     status_code: int | None = None
     response_time_ms: int | None = None
@@ -143,6 +144,7 @@ class LogEntry:
     lateness_ms: int | None = None
     phases: Phases | None = None
     response_body: str | None = None
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

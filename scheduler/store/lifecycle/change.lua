@@ -11,6 +11,7 @@
 --@include moment
 --@include operation
 --@include lifecycle/weight
+--@include lifecycle/reference
 local base, queue, schedule = KEYS[1] .. ARGV[1] .. ':', queue_of(KEYS[1], ARGV[1]), ARGV[2]
 local key, due = base .. K.SCHEDULE .. schedule, tonumber(ARGV[6])
 local stored = redis.call('HMGET', key, 'r', 'o', 'n')
@@ -34,7 +35,7 @@ local account = redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'bytes', 'settled
 if not account[1] then
   return {V.UNKNOWN, ''}
 end
-local more = #ARGV[5] - #stored[1]
+local more = unended_weight(ARGV[5]) - unended_weight(stored[1])
 local bytes = stored_bytes(base, account[2], account[3]) + more
 for i = 7, #ARGV, 2 do
   if ARGV[i] == account[1] and more > 0 and bytes > tonumber(ARGV[i + 1]) then
@@ -43,10 +44,21 @@ for i = 7, #ARGV, 2 do
 end
 check_heads(KEYS[1])
 check_queue(queue)
+local references = base .. K.REFERENCES
+local before, after = reference_of(stored[1]), reference_of(ARGV[5])
+if before ~= after then
+  redis.call('ZCARD', references)
+end
 local weight = added(base .. K.ACCOUNT, {'bytes'}, {more})
 
 redis.call('HSET', key, 'r', ARGV[5])
 write(weight)
+if before and before ~= after then
+  redis.call('ZREM', references, member_of(before, schedule))
+end
+if after and before ~= after then
+  redis.call('ZADD', references, 0, member_of(after, schedule))
+end
 if due then
   if stored[3] then
     attempt = string.sub(attempt, 1, 6) .. moment(due) .. string.sub(attempt, 13)

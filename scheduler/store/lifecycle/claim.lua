@@ -56,6 +56,7 @@ if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
     end
     plus(redis.call('HGET', base .. K.ACCOUNT, 'bytes'), room)
     redis.call('ZCARD', base .. K.FAILED)
+    redis.call('ZCARD', base .. K.REFERENCES)
   end
   is_parked = function(account)
     local look_at_ms = redis.pcall('ZSCORE', prefix .. K.PARKED, account)

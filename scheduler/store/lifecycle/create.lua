@@ -29,6 +29,7 @@
 --@include lifecycle/place
 --@include ledger
 --@include lifecycle/weight
+--@include lifecycle/reference
 local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], now_ms + ARGV[3]
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
@@ -150,7 +151,7 @@ local function is_too_much(account, group)
   for n = 1, group.count do
     -- Those that are stored already or cannot be paid for weigh nothing more.
     if left > 0 and not there[keys[group.keys + n]] then
-      bytes, left = bytes + weight_of(#ARGV[group.first + 3 * n - 1]), left - 1
+      bytes, left = bytes + unended_weight(ARGV[group.first + 3 * n - 1]), left - 1
     end
   end
   return bytes > math.max(account.quota, stored)
@@ -161,7 +162,13 @@ local function add(account, key, row)
   local new, waiting, request, at = account.new, account.waiting, ARGV[row + 2], ARGV[row + 1]
   local n, due = #new, tonumber(at)
   new[n + 1], new[n + 2], waiting[n + 1], waiting[n + 2] = key, request, at, ARGV[row]
-  account.left, account.weight = account.left - 1, account.weight + weight_of(#request)
+  account.left, account.weight = account.left - 1, account.weight + unended_weight(request)
+  if string.byte(request) == S.REFERRED then
+    local referred = account.referred or {}
+    local last = #referred
+    referred[last + 1], referred[last + 2] = 0, member_of(reference_of(request), ARGV[row])
+    account.referred = referred
+  end
   if due < account.earliest then
     account.earliest = due
   end
@@ -210,7 +217,7 @@ local function add_replays(group)
   for n = 1, group.count do
     local new, row = keys[group.keys + n], group.first + 4 * n - 4
     local key = account.base .. K.SCHEDULE .. ARGV[row + 3]
-    local found = not there[new] and fault(account, key, group.again, weight_of(#ARGV[row + 2]))
+    local found = not there[new] and fault(account, key, group.again, unended_weight(ARGV[row + 2]))
     if not there[new] and not found then
       add(account, new, row)
       if not account.originals[key] and forgotten_later(key, kept_until_ms, account.hours) then
@@ -280,6 +287,9 @@ local function sum_up(account)
     account.sums = {'credits', whole(account.left), 'spent', whole(plus(account.spent, taken)),
       'bytes', whole(plus(account.bytes, account.weight))}
     account.movement = moved_credits(account.base, 'spent', taken)
+    if account.referred then
+      redis.call('ZCARD', account.base .. K.REFERENCES)
+    end
     if account.originals then
       redis.call('ZCARD', account.base .. K.FAILED)
       account.expiring = next(account.hours) and read_expiring(account.base, account.hours)
@@ -305,6 +315,9 @@ local function store(account)
     settle(base, account.over)
   end
   write(account.movement, ttl_ms)
+  if account.referred then
+    each_thousand('ZADD', base .. K.REFERENCES, account.referred)
+  end
   if not account.originals then
     return
   end

@@ -12,6 +12,8 @@
 --          is (ms), how long of that as a dead letter (ms), most dead letters of an account
 -- ARGV[8…] for each group: account, kind, number of rows, chunk of log entries, a list (what the
 --          index notes, and the digests of it), more by kind, rows. A list begins with its length.
+--          Where `+` follows the kind, another list comes before what is more by kind: members of
+--          `references` of those that end and have one.
 --          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
 --          the last one did. More: number completed and failed, total response time (ms), bytes of
 --          the packed requests of those completed and of those failed, a list (buckets of the
@@ -82,13 +84,23 @@ local function judge(group)
   return found, all
 end
 
+-- What the members of `references` weigh that go.
+local function weight_of_members(group)
+  local bytes = 0
+  for _, member in ipairs(group.members) do
+    bytes = bytes + S.REFERENCE_BYTES + #member
+  end
+  return bytes
+end
+
 local function read_executions(plan, group, hours)
   local base, at, said_bytes = group.base, plan.log.at, 0
   for i = 2, #group.said, 2 do
     said_bytes = said_bytes + answer_weight(#group.said[i])
   end
-  if said_bytes > 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
-    plan.bytes = added(base .. K.ACCOUNT, {'bytes'}, {said_bytes})
+  local more = said_bytes - plan.members_bytes
+  if more ~= 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
+    plan.bytes = added(base .. K.ACCOUNT, {'bytes'}, {more})
   end
   if redis.call('HLEN', group.queue.tried) > 0 then
     plan.used = redis.call('HMGET', group.queue.tried, unpack(group.schedules))
@@ -119,7 +131,14 @@ local function read(group)
   local plan, hours = {log = read_log(group.base, group.size, group.chunk, gains)}, {}
   if group.kind == 'r' then
     return plan
-  elseif group.kind == 'c' then
+  end
+  plan.members_bytes = 0
+  if group.members then
+    redis.call('ZCARD', group.base .. K.REFERENCES)
+    plan.members_bytes = weight_of_members(group)
+  end
+  if group.kind == 'c' then
+    group.less = group.less + plan.members_bytes
     local count, account = group.size, group.base .. K.ACCOUNT
     plan.bytes = added(account, {'credits', 'spent', 'bytes'}, {count, -count, -group.less})
     plan.movement = moved_credits(group.base, 'refunded', count)
@@ -228,6 +247,9 @@ local function record(group)
     write(plan.expiring)
     take_out(group.queue, group.schedules)
   end
+  if group.members then
+    each_thousand('ZREM', group.base .. K.REFERENCES, group.members)
+  end
   return found, true
 end
 
@@ -260,6 +282,10 @@ while i <= #ARGV do
   local group = {account = ARGV[i], kind = ARGV[i + 1], size = tonumber(ARGV[i + 2]),
     chunk = ARGV[i + 3], said = {}}
   group.places, i = list(i + 4)
+  if #group.kind > 1 then
+    group.kind = string.sub(group.kind, 1, 1)
+    group.members, i = list(i)
+  end
   if group.kind == 'c' then
     group.kept_bytes, group.less = ARGV[i], ARGV[i + 1]
     i = i + 2

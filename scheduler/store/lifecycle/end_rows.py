@@ -11,10 +11,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler import ids
-from scheduler.models import COMPLETED, Answer, Invocation, LogStatus, Outcome, Status
+from scheduler.models import (
+    COMPLETED,
+    Answer,
+    Invocation,
+    LogStatus,
+    Outcome,
+    Request,
+    Status,
+)
 from scheduler.rollups import buckets_of
 from scheduler.store import keys
-from scheduler.store.log.entries import entry, pack_chunk, url_places
+from scheduler.store.log.entries import entry, pack_chunk, place_name, url_places
 from scheduler.store.queries.reading import Stored
 from scheduler.store.retention import Retention
 from scheduler.store.secrecy import Secrecy
@@ -23,6 +31,7 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import (
     BETWEEN_ATTEMPTS_BYTES,
     pack_outcome,
+    reference_member,
     seal_cancelled,
     seal_said,
     sha1_of,
@@ -144,10 +153,11 @@ def _executed_group(
         response_ms += outcome.response_time_ms
         buckets += buckets_of(outcome.response_time_ms, lateness_ms)
     failed, spread = len(acks) - completed, Counter(buckets)
-    ended = ((Status.COMPLETED, completed), (Status.FAILED, failed))
-    statuses = [status for status, count in ended if count]
-    account_id, urls = acks[0].invocation.account_id, {ack.invocation.request.url for ack in acks}
-    head = _head(_STOPPED if sha1s else _FIRED, account_id, entries, statuses, urls)
+    counts = ((Status.COMPLETED, completed), (Status.FAILED, failed))
+    statuses = [status for status, count in counts if count]
+    ended = [(ack.invocation.schedule_id, ack.invocation.request) for ack in acks]
+    account_id, kind = acks[0].invocation.account_id, _STOPPED if sha1s else _FIRED
+    head = _head(kind, account_id, entries, statuses, ended)
     head += (completed, failed, response_ms, completed_bytes, failed_bytes, 2 * len(spread))
     head += (part for pair in spread.items() for part in pair)
     if failed:
@@ -171,8 +181,9 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         if answer is not None:
             answer = Answer(answer.content_type, cut(answer.body, BETWEEN_ATTEMPTS_BYTES))
         rows.append(b"" if answer is None else seal_said(answer, secrecy))
-    account_id, urls = acks[0].invocation.account_id, {ack.invocation.request.url for ack in acks}
-    return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows
+    retried = [(ack.invocation.schedule_id, ack.invocation.request) for ack in acks]
+    account_id = acks[0].invocation.account_id
+    return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), retried) + rows
 
 
 def stopped_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) -> list[Argument]:
@@ -197,10 +208,9 @@ def cancelled_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) 
         kept_bytes += len(kept)
         less += len(packed) - len(kept)
         arguments += (ids.local(schedule.schedule_id), score, outcome, sha1_of(packed), kept)
-    schedules = [schedule for (schedule, _), _ in rows]
-    entries = [entry(each.schedule_id, each.request, None) for each in schedules]
-    urls = {each.request.url for each in schedules}
-    head = _head(_CANCELLED, account_id, entries, (Status.CANCELLED,), urls)
+    ended = [(schedule.schedule_id, schedule.request) for (schedule, _), _ in rows]
+    entries = [entry(*each, None) for each in ended]
+    head = _head(_CANCELLED, account_id, entries, (Status.CANCELLED,), ended)
     return [*head, kept_bytes, less, *arguments]
 
 
@@ -209,16 +219,24 @@ def _head(
     account_id: str,
     entries: list[tuple[Any, ...]],
     statuses: Iterable[LogStatus | Status],
-    urls: Iterable[str],
+    made: Sequence[tuple[str, Request]],
 ) -> list[Argument]:
-    """What each group begins with. The index notes each status and each bucket of URLs once."""
+    """What each group begins with. The index notes each status, and each bucket of URLs and
+    references, once. `made`: the schedules' ids and requests."""
     places: list[Argument] = []
     for status in statuses:
         places += (status.value, b"")
-    for pair in url_places(urls).items():
+    named = {request.url for _, request in made}
+    referred = [(ids.local(each), name) for each, r in made if (name := r.reference) is not None]
+    named.update(place_name(reference) for _, reference in referred)
+    for pair in url_places(named).items():
         places += pair
     account = keys.parts(account_id).local
-    return [account, kind, len(entries), pack_chunk(entries), len(places), *places]
+    head = [account, kind, len(entries), pack_chunk(entries), len(places), *places]
+    if referred and kind != _RETRIED:
+        head[1] = kind + "+"
+        head += (len(referred), *(reference_member(name, each) for each, name in referred))
+    return head
 
 
 def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:

@@ -39,6 +39,7 @@ class StoredEntry(msgspec.Struct, array_like=True):
     next_attempt_at_ms: int | None = None
     phases: Phases | None = None
     before_ms: int | None = None
+    reference: str | None = None
 
 
 _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
@@ -58,15 +59,21 @@ def entry(
     url = logged_url(request.url)
     what = (ids.local(schedule_id), request.trigger_at_ms, url, request.method)
     if outcome is None:
-        return (*what, NUMBERS[Status.CANCELLED])
+        cancelled = (*what, NUMBERS[Status.CANCELLED])
+        if request.reference is None:
+            return cancelled
+        return (*cancelled, 0, 0, "", None, 1, None, None, None, request.reference)
     status, code = NUMBERS[outcome.status], outcome.status_code
     retrying = next_attempt_at_ms is not None
     if retrying:
         status = NUMBERS[LogStatus.RETRYING]
     result = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    if not retrying and attempt == 1 and before_ms is None:
+    usual, reference = not retrying and attempt == 1 and before_ms is None, request.reference
+    if usual and reference is None:
         return what + result
-    return (*what, *result, attempt, next_attempt_at_ms, outcome.phases, before_ms)
+    phases = None if usual else outcome.phases
+    more = (attempt, next_attempt_at_ms, phases, before_ms)
+    return (*what, *result, *more) if reference is None else (*what, *result, *more, reference)
 
 
 def logged_url(url: str) -> str:
@@ -140,6 +147,7 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         next_attempt_at_ms=stored.next_attempt_at_ms,
         phases=stored.phases,
         before_ms=stored.before_ms,
+        reference=stored.reference,
     )
 
 
@@ -156,7 +164,13 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         attempt=schedule.attempts,
         next_attempt_at_ms=schedule.retry.due_at_ms if schedule.retry else None,
         executing=schedule.executing,
+        reference=schedule.request.reference,
     )
+
+
+def place_name(reference: str) -> str:
+    """What stands for a reference among the URLs of the index: no URL begins so."""
+    return f"\0{reference}"
 
 
 def url_place(url: str) -> tuple[str, bytes]:

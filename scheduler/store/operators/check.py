@@ -22,9 +22,11 @@ from scheduler.store.operators.damage import (
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
 from scheduler.store.operators.weights import Weights
 from scheduler.store.queries.reading import read_rows
+from scheduler.store.queries.referred import schedule_of
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Server
 from scheduler.store.server.clock import time_us
+from scheduler.store.stored import Fields, head_of
 
 _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
@@ -123,6 +125,7 @@ class _Look:
             ("its ledger", self._ledger),
             ("its place among the accounts that are due", self._head),
             ("its dead letters", self._letters),
+            ("its references", self._references),
             ("its log", self._log),
             ("its signing secrets", self._secrets),
         ):
@@ -192,6 +195,28 @@ class _Look:
                 older_are_there = older_are_there or bool(is_there)
             place += len(found)
 
+    async def _references(self, account_id: str) -> None:
+        """Whether each leads to a schedule that has not ended and has this reference."""
+        base, after, chunk = keys.account(account_id), "-", [b""]
+        while chunk:
+            chunk = await self._server.read(
+                "ZRANGE", base + keys.REFERENCES, after, "+", "BYLEX", "LIMIT", 0, _CHUNK
+            )
+            self._weights.refer(account_id, chunk)
+            after = b"(" + chunk[-1] if chunk else after
+            members = chunk
+            while members:
+                names = [schedule_of(each) for each in members]
+                rows = await read_rows(self._server, base, names)
+                for member, name, fields in zip(members, names, rows, strict=False):
+                    head, _ = head_of(fields.packed or b"")
+                    if fields.outcome is not None or head[2:] + b"\0" + name.encode() != member:
+                        self._found.append(
+                            f"{account_id}: among its references is {text(member)!r}, of no"
+                            " schedule that has it and has not ended"
+                        )
+                members = members[len(rows) :]
+
     async def _log(self, account_id: str) -> None:
         log, after, page = keys.account(account_id) + keys.LOG, "-", [(b"", b"")]
         while page:
@@ -238,7 +263,26 @@ class _Look:
                 with noting_damage(self._found, f"{owner.account_id}: {what}"):
                     if fields.packed is not None:
                         stored.schedule(what, fields, self._server.secrecy)
+            await self._referred(owner, zip(schedules, rows, strict=False))
             schedules = schedules[len(rows) :]
+
+    async def _referred(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
+        """Whether those that have a reference and have not ended are among the references."""
+        named = [
+            (schedule, head[2:] + b"\0" + schedule.encode())
+            for schedule, fields in rows
+            if fields.outcome is None and (head := head_of(fields.packed or b"")[0])
+        ]
+        if not named:
+            return
+        members = [member for _, member in named]
+        [scores] = await self._server.reads([("ZMSCORE", owner.base + keys.REFERENCES, *members)])
+        for (schedule, _), score in zip(named, scores, strict=True):
+            if score is None:
+                what = ids.schedule_id(schedule)
+                self._found.append(
+                    f"{owner.account_id}: {what} has a reference, but is not among those that do"
+                )
 
     def _schedules_among(self, members: Iterable[bytes], where: str) -> list[str]:
         """Those that can be schedules, as the store spells them; the others are faults."""

@@ -23,6 +23,7 @@ from scheduler.store.queries.reading import read_rows
 from scheduler.store.secrecy import NOTE
 from scheduler.store.server import Script, Server
 from scheduler.store.shards import Shards
+from scheduler.store.stored import head_of
 
 _SCHEDULES_AT_ONCE = 200
 _MOST_WALKS = 10
@@ -200,8 +201,9 @@ class Resealer:
                 if fields.packed == b"":
                     walk.done.unreadable.append(f"{what}: its key is damaged")
                 for field, stored in (("r", fields.packed), ("s", fields.said)):
-                    if stored and (sealed := self._sealed(walk, what, stored)):
-                        rows += (schedule, field, stored, sealed)
+                    head, packed = head_of(stored or b"") if field == "r" else (b"", stored)
+                    if packed and (sealed := self._sealed(walk, what, packed)):
+                        rows += (schedule, field, head + packed, head + sealed)
             if rows:
                 await self._replace(walk, base, rows)
             schedules = schedules[len(read) :]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from scheduler.store import keys
 from scheduler.store.server import Script, Server, pairs
+from scheduler.store.stored import REFERENCE_BYTES
 
 _HOUR_MS = 3_600_000
 _WEIGH = Script("operators/weigh")
@@ -45,6 +46,11 @@ class Weights:
             else:
                 hours = self._ended.setdefault(account_id, Counter())
                 hours[forgotten_ms // _HOUR_MS] += weight
+
+    def refer(self, account_id: str, members: Sequence[bytes]) -> None:
+        """Adds members of its references."""
+        weights = (REFERENCE_BYTES + len(each) for each in members)
+        self._unended[account_id] += sum(weights)
 
     async def faults(self, account_id: str) -> list[str]:
         if await self._counted(account_id) != self.before[account_id]:

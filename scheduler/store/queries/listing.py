@@ -8,16 +8,22 @@ from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.models import Schedule, Status
+from scheduler.references import matches
 from scheduler.store import keys
 from scheduler.store.queries.members import read_members
 from scheduler.store.queries.reading import CHUNK, Stored, read_rows, stored_or_damaged
+from scheduler.store.queries.referred import (
+    decode_member,
+    encode_member,
+    read_referred,
+    schedule_of,
+)
 from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
-from scheduler.store.secrecy import SEALED
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import FIELDS, kept_part
+from scheduler.store.stored import FIELDS, is_sealed, kept_part
 
 # How many members one page may look at, and how many bytes of requests it may read. A page that is
 # over one of these is short.
@@ -29,7 +35,8 @@ _FIELDS_UNTRIED = FIELDS[:2]
 
 class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
-    `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker holds if `held`."""
+    `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker holds if `held`; those
+    of a reference or, with `*` behind it, of all that begin so (None: any)."""
 
     url: str | None = None
     from_ms: int | None = None
@@ -37,10 +44,21 @@ class Selection(NamedTuple):
     limit: int = 50
     cursor: str | None = None
     held: bool = True
+    reference: str | None = None
 
     def wants(self, schedule: Schedule) -> bool:
-        of_url = self.url is None or schedule.request.url == self.url
+        request = schedule.request
+        if self.reference is not None and not matches(self.reference, request.reference):
+            return False
+        of_url = self.url is None or request.url == self.url
         return of_url and (self.held or not schedule.executing)
+
+    def wants_at(self, schedule: Schedule) -> bool:
+        """The same in a list by reference, which the period only filters."""
+        due_ms = schedule.due_at_ms
+        in_time = self.from_ms is None or due_ms >= self.from_ms
+        in_time = in_time and (self.to_ms is None or due_ms < self.to_ms)
+        return in_time and self.wants(schedule)
 
 
 class SchedulePage(NamedTuple):
@@ -79,7 +97,8 @@ class _List:
             span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
         )
         limit, part = selected.limit, lowered(selected.url or "")
-        async with self._scans.of(account_id, searches=selected.url is not None) as scan:
+        searches = (selected.url, selected.reference) != (None, None)
+        async with self._scans.of(account_id, searches=searches) as scan:
             found = await self.read(account_id, stretch, limit + 1, selected.wants, scan, part)
         page = merge([found], limit, stretch)
         return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
@@ -167,9 +186,60 @@ class Failed(_List):
 
 class Unended(_List):
     """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
-    attempt): waiting ones and, among them, those that a worker holds."""
+    attempt): waiting ones and, among them, those that a worker holds. Those of a reference come by
+    reference, then by id, and only they are looked at."""
 
     _statuses = frozenset({Status.SCHEDULED})  # it may have ended since
+
+    async def page(
+        self, account_id: str, selected: Selection, *, descending: bool = False
+    ) -> SchedulePage:
+        if selected.reference is None:
+            return await super().page(account_id, selected, descending=descending)
+        searches = (selected.url, selected.from_ms, selected.to_ms) != (None, None, None)
+        async with self._scans.of(account_id, searches=searches) as scan:
+            return await self._referred(account_id, selected, scan, down=descending)
+
+    async def _referred(
+        self, account_id: str, selected: Selection, scan: Scan, *, down: bool
+    ) -> SchedulePage:
+        base, wanted, found = keys.account(account_id), selected.reference or "", list[Schedule]()
+        after = decode_member(selected.cursor, wanted)
+        looked_at = read_bytes = 0
+        while looked_at < _BUDGET and read_bytes < _MOST_BYTES:
+            most = CHUNK if looked_at else min(CHUNK, selected.limit + 1)
+            members = await read_referred(self._server, base, wanted, after, most, down=down)
+            if not members:
+                return SchedulePage(found, None)
+            some, chunk_bytes = await self._read_members(base, members, scan)
+            for member, schedule in zip(members, some, strict=False):
+                if len(found) == selected.limit:
+                    return SchedulePage(found, encode_member(after or b""))
+                after = member
+                if schedule is not None and selected.wants_at(schedule):
+                    found.append(schedule)
+            if len(some) == len(members) < most:
+                return SchedulePage(found, None)
+            looked_at, read_bytes = looked_at + len(some), read_bytes + chunk_bytes
+        return SchedulePage(found, encode_member(after or b""))
+
+    async def _read_members(
+        self, base: str, members: Sequence[bytes], scan: Scan
+    ) -> tuple[list[Schedule | None], int]:
+        """Schedules of the first members, None for those that are not to be shown, and how many
+        bytes were read."""
+        names = [schedule_of(member) for member in members]
+        rows = await read_rows(self._server, base, names)
+        [held] = await self._server.reads([("ZMSCORE", base + keys.HELD, *names)])
+        found = list[Schedule | None]()
+        for name, since, fields in zip(names, held, rows, strict=False):
+            fields = fields._replace(held=since is not None)
+            each = stored_or_damaged(ids.schedule_id(name), fields, self._server.secrecy)
+            sound = isinstance(each, Stored) and each.schedule.status in self._statuses
+            found.append(each.schedule if sound and isinstance(each, Stored) else None)
+        read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
+        scan.add(len(names), len(rows), read_bytes)
+        return found, read_bytes
 
     async def _members(
         self, base: str, stretch: Span, most: int
@@ -193,4 +263,4 @@ class Unended(_List):
 
 def _may_have(packed: bytes, part: bytes) -> bool:
     """Whether a stored request may have `part`, from `kept_part`; a sealed one may."""
-    return not part or packed.startswith(SEALED) or part in packed.lower()
+    return not part or is_sealed(packed) or part in packed.lower()

@@ -1,0 +1,13 @@
+-- `references` lists an account's schedules that have not ended by reference, then by id, for those
+-- that have one. It has nothing to do with when they are due.
+
+-- The reference in front of a stored request, as `stored.py` puts it there; nil if there is none.
+local function reference_of(stored)
+  if string.byte(stored) == S.REFERRED then
+    return string.sub(stored, 3, 2 + string.byte(stored, 2))
+  end
+end
+
+local function member_of(reference, schedule)
+  return reference .. '\0' .. schedule
+end
