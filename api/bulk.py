@@ -182,9 +182,9 @@ async def cancel_schedules(request: HttpRequest) -> JsonResponse:
     """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
     those that a filter finds, by `triggerAt`, which `from` and `to` mean. Each is answered on its
     own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
-    refunded twice, and one cancelled before is a 409 with that status. Where they are large, a
-    filter stops short of its `limit`; it goes on where `nextCursor` says, to the end, where that is
-    null."""
+    refunded twice, and one that was cancelled or stopped before has the same answer again. Where
+    they are large, a filter stops short of its `limit`; it goes on where `nextCursor` says, to the
+    end, where that is null."""
     call = await call_of(request)
     limit_bytes = call.service.settings.max_body_bytes
     data = await read_body(request.scope, request.receive, limit_bytes)

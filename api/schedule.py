@@ -160,7 +160,7 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
 async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """Cancels a schedule that still waits, and refunds its credit, once. One that was attempted and
     waits for its next attempt is stopped: it has `failed` as the last attempt did, and nothing is
-    refunded."""
+    refunded. Safe to repeat: while it is kept, the answer is the same, with the credits by then."""
     call = await call_of(request)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
     return JsonResponse(200, CancelledBody.of(cancelled))

@@ -88,7 +88,8 @@ class Schedule(msgspec.Struct, frozen=True):
     `ended_at_ms` are None until it has ended; a cancelled one has no outcome. `retry` is the
     attempt that it waits for or is at. `attempts` counts those of lost workers too. `lateness_ms`
     is from due to the first byte sent; None if none was. `replayed_as` is its last replay.
-    `body_dropped`: its body was not kept when it was cancelled."""
+    `body_dropped`: its body was not kept when it was cancelled. `stopped`: its owner ended it
+    between two attempts."""
 
     schedule_id: str
     created_at_ms: int
@@ -102,6 +103,7 @@ class Schedule(msgspec.Struct, frozen=True):
     retry: Retry | None = None
     replayed_as: str | None = None
     body_dropped: bool = False
+    stopped: bool = False
 
     @property
     def due_at_ms(self) -> int:

@@ -243,7 +243,8 @@ def unpack_request(packed: bytes) -> Request:
 def pack_outcome(
     outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1, retry: int = 0
 ) -> bytes:
-    """Of an end; with `retry`, of the attempt before that. The server puts the moments first."""
+    """Of an end; with `retry`, of the attempt before that, or of the last one if its owner stopped
+    it then. The server puts the moments first."""
     status, code = NUMBERS[outcome.status], outcome.status_code
     what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
     if retry:
@@ -339,6 +340,7 @@ def _ended(
         attempts=0 if cancelled else end.attempts,
         replayed_as=None if fields.replay is None else ids.schedule_id(fields.replay.decode()),
         body_dropped=cancelled and end.status_code == 1,
+        stopped=end.retry > 0,
     )
 
 

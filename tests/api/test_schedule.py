@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.ids import is_schedule_id
+from scheduler.models import Outcome, Status
 from tests.api.conftest import CREDITS, Api, past, payload
 from tests.api.errors import error_of
 
@@ -106,18 +107,29 @@ async def test_a_cancel_refunds_and_says_what_is_left(api: Api) -> None:
     assert await api.credits() == CREDITS
 
 
+async def test_a_repeated_cancel_gets_its_answer_again_with_the_credits_by_then(api: Api) -> None:
+    schedule_id = await api.create_id()
+    first = (await api.client.delete(f"/schedule/{schedule_id}")).json()
+    other = await api.create_id()
+    for _ in range(2):
+        again = await api.client.delete(f"/schedule/{schedule_id}")
+        assert (again.status_code, again.json()) == (200, first | {"creditsRemaining": CREDITS - 1})
+    await api.holds(credits=CREDITS - 1, waiting={other})
+
+
 async def test_what_has_ended_or_is_being_executed_cannot_be_cancelled(api: Api) -> None:
-    cancelled, held = await api.create_id(), await api.create_id(triggerAt=past())
-    await api.client.delete(f"/schedule/{cancelled}")
+    completed = await api.create_id(triggerAt=past())
+    await api.execute(Outcome(Status.COMPLETED, 200, 1, ""))
+    held = await api.create_id(triggerAt=past())
     await api.claim()
     for schedule_id, error, reason, status in (
-        (cancelled, "The schedule is cancelled already", "already_ended", "cancelled"),
+        (completed, "The schedule is completed already", "already_ended", "completed"),
         (held, "Execution has started", "already_started", "scheduled"),
     ):
         answer = await api.client.delete(f"/schedule/{schedule_id}")
         said = {"error": error, "reason": reason, "status": status}
         assert (answer.status_code, error_of(answer)) == (409, said)
-    await api.holds(credits=CREDITS - 1, waiting={held})
+    await api.holds(credits=CREDITS - 2, waiting={held})
 
 
 @pytest.mark.parametrize(

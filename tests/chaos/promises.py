@@ -146,12 +146,13 @@ def repeats_count_up(case: Case, story: Story) -> Breaches:
 
 
 def stays_cancelled(_: Case, story: Story) -> Breaches:
-    """An acknowledged cancellation happened once, and its schedule never fires."""
+    """Once a cancellation was acknowledged, the schedule never fires. A repeat is acknowledged
+    alike; that it refunds nothing is the ledger's promise."""
     told, maybe = story.cancelled("ok"), story.cancelled("unknown")
     status = story.entry.status if story.entry else None
     if not story.cancels and status != "cancelled":
         return None
-    found = [f"it was cancelled {len(told)} times"] if len(told) > 1 else []
+    found = []
     if told and status is not None and status != "cancelled":
         found.append(f"{told[0].name} said that it is cancelled, and it is {status}")
     if status == "cancelled" and not told and not maybe:

@@ -296,7 +296,6 @@ PLANTED: dict[str, list[Plant]] = {
     "on hold: nothing goes out": [last_arrival("plain", at_ms=HOLD_MS + SLACK_MS + 1)],
     "cancelled: never fires": [
         lambda it: it.arrive(CANCELLED),
-        lambda it: it.call("cancel", [], schedule_id=sch("cancelled")),
         entry("plain", status="cancelled"),
     ],
     "changed: as told": [lambda it: it.store(BEFORE), lambda it: it.arrive(BEFORE)],

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from postdate import (
-    Cancelled,
     Conflict,
     ConnectionFailed,
     PostdateError,
@@ -106,23 +105,6 @@ def test_where_nothing_was_done_for_sure_nobody_has_to_settle_it(
     with pytest.raises(Unavailable) as caught:
         client.schedule(URL, in_=60)
     assert caught.value.maybe_done is maybe_done
-
-
-@pytest.mark.parametrize("lost", LOST)
-def test_a_cancel_whose_answer_was_lost_has_succeeded(
-    client: Client, server: Server, lost: Exception
-) -> None:
-    server.plays(lost, error(409, "It is cancelled already", status="cancelled"), CREDITS)
-    assert client.cancel("sch_1") == Cancelled("sch_1", 7, "Cancelled before execution")
-    assert server.asked[-1] == ("GET", "/stats/remaining-credits")
-
-
-def test_a_cancel_that_somebody_else_made_is_a_conflict(client: Client, server: Server) -> None:
-    nothing_done = (error(429), error(503, reason="store_unavailable"), NEVER_SENT[0])
-    server.plays(*nothing_done, error(409, "It is cancelled already", status="cancelled"))
-    with pytest.raises(Conflict) as caught:
-        client.cancel("sch_1")
-    assert caught.value.status == "cancelled"
 
 
 @pytest.mark.parametrize("name", ["cancel", "change"])

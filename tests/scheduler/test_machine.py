@@ -54,6 +54,7 @@ class Modelled(msgspec.Struct):
     status: Status = Status.SCHEDULED
     recorded: list[tuple[int, int, int]] = []
     ended_ms: int = 0
+    stopped: bool = False
 
     def is_held_by(self, invocation: Invocation) -> bool:
         tokens = map(int, invocation.token.split(":"))
@@ -290,13 +291,16 @@ class StoreMachine(RuleBasedStateMachine):
         modelled = self.model[schedule_id]
         account_id = self.scenes[modelled.account].account_id
         result = self.run(settled(lambda: self.store.canceller.cancel(account_id, schedule_id)))
-        if modelled.status is not Status.SCHEDULED or modelled.held:
+        if modelled.stopped or modelled.status is Status.CANCELLED:
+            assert result.each[0].repeated
+        elif modelled.status is not Status.SCHEDULED or modelled.held:
             assert isinstance(result, Conflict)
             assert result.status == modelled.status
             return
-        if modelled.recorded:
+        elif modelled.recorded:
             modelled.status, modelled.ended_ms = Status.FAILED, modelled.recorded[-1][2]
-            assert result.each[0].stopped.number == len(modelled.recorded)
+            modelled.stopped = True
+            assert result.each[0].stopped.attempts == modelled.recorded[-1][1]
         else:
             self.credits[modelled.account] += 1
             self.spent[modelled.account] -= 1

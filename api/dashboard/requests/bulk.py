@@ -23,7 +23,7 @@ from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotFound
 from scheduler.ids import is_schedule_id
-from scheduler.models import LogStatus, Request, Schedule, Status
+from scheduler.models import LogStatus, Request, Schedule
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.verdict import SENTENCES, Verdict
@@ -188,17 +188,9 @@ async def _read(store: Store, account_id: str, schedule_id: str) -> Schedule | N
 
 
 async def _cancel(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
-    """Cancelled before counts as done: the answer to the first try may have been lost."""
     done = await service_of(request).store.canceller.by_id(viewer.account_id, ids)
-    refusals = [each.refusal for each in done.each if not _is_cancelled(each.refusal)]
-    refused = Counter(str(each) for each in refusals)
-    return Done(len(done.each) - len(refusals), refused)
-
-
-def _is_cancelled(refusal: Exception | None) -> bool:
-    if refusal is None:
-        return True
-    return isinstance(refusal, Conflict) and refusal.status is Status.CANCELLED
+    refused = Counter(str(each.refusal) for each in done.each if each.refusal is not None)
+    return Done(len(done.each) - refused.total(), refused)
 
 
 async def _run_again(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:

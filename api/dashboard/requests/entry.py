@@ -24,7 +24,7 @@ from api.payload import AS_IT_WAS, Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
-from scheduler.models import LogEntry, LogStatus, Outcome, Schedule, Status
+from scheduler.models import LogEntry, LogStatus, Outcome, Schedule
 from scheduler.store import Store
 from scheduler.targets import split_url
 from scheduler.times import format_iso8601
@@ -201,14 +201,14 @@ def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, 
 
 @post("/requests/{schedule_id:str}/cancel")
 async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
-    """Cancelled before counts as done: the answer to the first try may have been lost."""
     viewer, _ = await written(request)
     try:
-        await service_of(request).store.canceller.cancel(viewer.account_id, schedule_id)
+        done = await service_of(request).store.canceller.cancel(viewer.account_id, schedule_id)
     except Conflict as conflict:
-        if conflict.status != Status.CANCELLED:
-            return await _refused(request, viewer, schedule_id, conflict)
-    return await _done(request, viewer, schedule_id, "Cancelled; its credit is yours again.")
+        return await _refused(request, viewer, schedule_id, conflict)
+    is_stopped = done.each[0].stopped is not None
+    words = "Stopped; no credit moved." if is_stopped else "Cancelled; its credit is yours again."
+    return await _done(request, viewer, schedule_id, words)
 
 
 @post("/requests/{schedule_id:str}/time")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from postdate.calls import Calls, Many, as_json, read_one
 from postdate.checks import checked_key
-from postdate.errors import Conflict, PostdateError
+from postdate.errors import PostdateError
 from postdate.modes import listing, operation
 from postdate.new import (
     ChangeOptions,
@@ -126,15 +126,8 @@ class Operations(Calls):
     @operation
     async def cancel(self, schedule_id: str) -> Cancelled:
         """Cancels it and refunds its credit once; one that was attempted is stopped as failed,
-        without a refund. Raises Conflict if it no longer waits."""
-        try:
-            answer = await self._call("DELETE", _path(schedule_id))
-        except Conflict as error:
-            if error.status != "cancelled" or not error.maybe_done:
-                raise
-            # An earlier attempt of ours did it, and its answer was lost.
-            remaining = await self._credits()
-            return Cancelled(schedule_id, remaining, "Cancelled before execution")
+        without a refund. Safe to repeat. Raises Conflict if it was executed or a worker has it."""
+        answer = await self._call("DELETE", _path(schedule_id))
         return answer.read_as(partial(read, Cancelled))
 
     @operation

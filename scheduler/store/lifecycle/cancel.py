@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.errors import Damaged, OutcomeUnknown, PostdateError, StoreError, anew
-from scheduler.models import Retry, Status
+from scheduler.models import Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end_rows import (
     Ends,
@@ -23,12 +23,21 @@ from scheduler.store.server import Argument, Server
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 
+class Stop(NamedTuple):
+    """How many attempts were made, and what the last one came to."""
+
+    attempts: int
+    outcome: Outcome
+
+
 class Cancellation(NamedTuple):
-    """One schedule was cancelled, unless there is a refusal; or stopped after an attempt."""
+    """One schedule was cancelled, unless there is a refusal; or stopped after an attempt.
+    `repeated`: by an earlier call."""
 
     schedule_id: str
     refusal: PostdateError | None = None
-    stopped: Retry | None = None
+    stopped: Stop | None = None
+    repeated: bool = False
 
 
 class Cancellations(NamedTuple):
@@ -67,16 +76,16 @@ class Canceller:
 
     async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
         """Ends those that still wait, each once, a bounded group of them in one step, with which
-        the group's credits come back. Safe to repeat: nothing is refunded twice. Raises
-        StoreUnavailable if nothing was changed, OutcomeUnknown if groups before that one were done,
-        or it may have been itself."""
+        the group's credits come back. Safe to repeat: nothing is refunded twice, and one that was
+        ended so before is answered alike, while it is kept. Raises StoreUnavailable if nothing was
+        changed, OutcomeUnknown if groups before that one were done, or it may have been itself."""
         done: dict[str, Cancellation] = {}
         try:
             await self._end(account_id, list(dict.fromkeys(schedule_ids)), done)
             account = keys.account(account_id) + keys.ACCOUNT
             [credits] = await self._server.reads([("HGET", account, "credits")])
         except StoreError as error:
-            if any(each.refusal is None for each in done.values()):
+            if any(each.refusal is None and not each.repeated for each in done.values()):
                 raise OutcomeUnknown("Some were cancelled before the store failed") from error
             raise
         finally:
@@ -95,7 +104,7 @@ class Canceller:
         self, account_id: str, schedule_ids: list[str], done: dict[str, Cancellation]
     ) -> None:
         """Notes in `done` what came of each; those that were changed meanwhile are tried again."""
-        left, unsure = schedule_ids, dict[str, Retry | None]()
+        left, unsure = schedule_ids, set[str]()
         key = keys.account(account_id) + keys.WAITING
         for _ in range(MOST_CHANGES_MET if left else 0):
             again = list[str]()
@@ -120,7 +129,7 @@ class Canceller:
         account_id: str,
         waiting: Sequence[Waiting],
         done: dict[str, Cancellation],
-        unsure: dict[str, Retry | None],
+        unsure: set[str],
     ) -> list[str]:
         """Returns those that are to be read again. Those of them that may have been ended here, by
         a call whose reply was lost, are `unsure`."""
@@ -142,28 +151,28 @@ class Canceller:
             name = schedule.schedule_id
             match verdict:
                 case Verdict.DONE:
-                    done[name] = Cancellation(name, stopped=schedule.retry)
+                    retry = schedule.retry
+                    stop = Stop(retry.attempts, retry.outcome) if retry else None
+                    done[name] = Cancellation(name, stopped=stop)
                 case Verdict.HELD | Verdict.UNKNOWN | Verdict.DAMAGED:
                     done[name] = Cancellation(name, refusal(name, verdict))
                 case _:
                     again.append(name)
                     if verdict is Verdict.ENDED and lost:
-                        unsure[name] = schedule.retry
+                        unsure.add(name)
         return again
 
 
-def _ended(
-    name: str, found: Stored | Damaged | None, unsure: dict[str, Retry | None]
-) -> Cancellation:
+def _ended(name: str, found: Stored | Damaged | None, unsure: set[str]) -> Cancellation:
     """Of one that does not wait."""
     if found is None:
         return unknown(name)
     if isinstance(found, Damaged):
         return Cancellation(name, found)
-    schedule = found.schedule
-    if name in unsure:
-        retry = unsure[name]
-        ours = (Status.CANCELLED, 0) if retry is None else (Status.FAILED, retry.attempts)
-        if (schedule.status, schedule.attempts) == ours:
-            return Cancellation(name, stopped=retry)
+    schedule, repeated = found.schedule, name not in unsure
+    if schedule.status is Status.CANCELLED:
+        return Cancellation(name, repeated=repeated)
+    if schedule.stopped and schedule.outcome is not None:
+        stopped = Stop(schedule.attempts, schedule.outcome)
+        return Cancellation(name, stopped=stopped, repeated=repeated)
     return Cancellation(name, refusal(name, Verdict.ENDED, schedule.status))

@@ -140,7 +140,8 @@ def _executed_group(
         before_ms = invocation.retry.failed_at_ms if invocation.retry else None
         what = (schedule_id, invocation.request, outcome, lateness_ms, made)
         entries.append(entry(*what, before_ms=before_ms))
-        packed = pack_outcome(outcome, lateness_ms, made)
+        unmade = invocation.retry.number if sha1s and invocation.retry else 0
+        packed = pack_outcome(outcome, lateness_ms, made, unmade)
         rows += (ids.local(schedule_id), invocation.token, packed)
         if sha1s:
             rows.append(sha1s[place - 1])
