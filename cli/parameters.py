@@ -82,6 +82,20 @@ def to_option(more: str = "") -> Callable[[F], F]:
     return click.option("--to", type=moment, metavar="TIME", help=says)
 
 
+def target_option() -> Callable[[F], F]:
+    """--target, a filter."""
+    return click.option("--target", metavar="URL", help="Only those to this URL.")
+
+
+def reference_option() -> Callable[[F], F]:
+    """--reference, a filter."""
+    return click.option(
+        "--reference",
+        metavar="TEXT",
+        help="Only those of this reference; 'order-*' for all that begin so.",
+    )
+
+
 def header(text: str) -> tuple[str, str]:
     """`Name: value`, as curl has it."""
     name, colon, value = text.partition(":")

@@ -84,10 +84,15 @@ _OPTIONS = (
         type=parameters.duration,
         help="How long one attempt may take: whole seconds, 1s to 30s.  [default: 30s]",
     ),
+    click.option(
+        "--reference",
+        metavar="TEXT",
+        help="An id of your own, such as order-17, to find it by.",
+    ),
 )
 # What may be given up.
 _CLEARED = ["body", "text", "data", "method", "headers", "delivery", "expires-at"]
-_CLEARED += ["retries", "retry-delays", "timeout"]
+_CLEARED += ["retries", "retry-delays", "timeout", "reference"]
 
 
 def _request_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -185,6 +190,8 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 
 
 @click.command(name="list")
+@parameters.target_option()
+@parameters.reference_option()
 @parameters.from_option()
 @parameters.to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
@@ -192,14 +199,24 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 @remote_command()
 def list_command(
     remote: Remote,
+    target: str | None,
+    reference: str | None,
     from_: str | None,
     to: str | None,
     limit: int,
     order: Literal["asc", "desc"] | None,
 ) -> None:
-    """List what waits, by its time."""
+    """List what waits, by its time; with --reference, by reference.
+
+    \b
+    postdate list --reference 'order-*'
+    """
     # One more than is shown tells whether there are more.
-    found = list(remote.client.list(from_=from_, to=to, limit=limit + 1, order=order))
+    found = list(
+        remote.client.list(
+            url=target, reference=reference, from_=from_, to=to, limit=limit + 1, order=order
+        )
+    )
     shown = found[:limit]
     lines = [_line(schedule) for schedule in shown]
     if len(found) > limit:
@@ -249,6 +266,8 @@ def _line(schedule: Schedule) -> str:
         f"{schedule.target_method} {schedule.target_url}",
         schedule.schedule_id,
     ]
+    if schedule.reference is not None:
+        parts.append(schedule.reference)
     if schedule.next_attempt_at is not None:
         parts.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
     return "  ".join(parts)

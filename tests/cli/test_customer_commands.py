@@ -102,6 +102,29 @@ def test_all_that_match_are_cancelled_once_it_is_confirmed(settings: dict[str, s
     ]
 
 
+def test_schedules_are_found_by_their_reference(settings: dict[str, str]) -> None:
+    target, name = f"http://127.0.0.1:{free_port()}/orders", f"order-{free_port()}"
+    first, second, other = (
+        scheduled(settings, target, "--in", "1d", "--reference", f"{name}-{suffix}")
+        for suffix in ("a", "b", "c")
+    )
+    cleared = postdate_json("change", other, "--clear", "reference", **settings)
+    assert cleared["reference"] is None
+    assert re.search(f"^reference +{name}-b$", postdate("get", second, **settings).stdout, re.M)
+    found = postdate_json("list", "--reference", f"{name}-*", **settings)
+    assert [each["scheduleId"] for each in found] == [first, second]
+    [line] = postdate("list", "--reference", f"{name}-b", **settings).stdout.splitlines()
+    assert line.endswith(f"GET {target}  {second}  {name}-b")
+    cancelled = postdate_json("cancel", "--reference", f"{name}-*", "--yes", **settings)
+    assert [each["scheduleId"] for each in cancelled] == [first, second]
+
+    failed = scheduled(settings, target, "--in", "0s", "--reference", f"{name}-d")
+    until(lambda: postdate_json("logs", failed, "--status", "failed", **settings))
+    again = postdate("replay", "--reference", f"{name}-d", "--yes", **settings).stdout
+    assert again.endswith(f"  Replay of {failed}\n")
+    assert postdate_json("get", again.split()[0], **settings)["reference"] == f"{name}-d"
+
+
 def test_what_failed_is_replayed(settings: dict[str, str]) -> None:
     target = f"http://127.0.0.1:{free_port()}/replayed"
     failed = scheduled(settings, target, "--in", "0s")
