@@ -102,12 +102,12 @@ def one_of(name: str, choices: Sequence[str], schema: Schema, description: str) 
     return Parameter(name, read, {"type": "string", "enum": [*choices], **schema}, description)
 
 
-def statuses_of(choices: Sequence[LogStatus], schema: Schema, description: str) -> Parameter:
+def statuses_of(choices: Sequence[str], schema: Schema, description: str) -> Parameter:
     """A list of statuses, each at most once; `executed` means two of them. In the order of
     `choices`, so that a list and its cursors are the same in any order."""
     words = (*choices, _EXECUTED)
 
-    def read(text: str) -> tuple[LogStatus, ...]:
+    def read(text: str) -> tuple[str, ...]:
         named = text.split(",")
         if not set(named) <= set(words) or len(set(named)) < len(named):
             raise ValueError(f"It must be one or more of {', '.join(words)}, each once.")
@@ -191,11 +191,11 @@ CURSOR = Parameter(
 )
 _LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "The most that one page may have.")
 OF_SCHEDULES = (
-    one_of(
-        "status",
-        (Status.SCHEDULED, Status.FAILED),
-        {"default": Status.SCHEDULED},
-        "Waiting schedules, or failed ones that were not replayed.",
+    statuses_of(
+        list(Status),
+        {"default": [Status.SCHEDULED]},
+        "Only what stands so and is kept, a list with commas; `executed` means `completed,failed`. "
+        "`failed` alone means failed ones that were not replayed.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
     REFERENCE,
@@ -204,7 +204,7 @@ OF_SCHEDULES = (
         "order",
         _ORDERS,
         {},
-        "`asc` for oldest first, as what waits is listed, or `desc`, as what has failed.",
+        "`asc` for oldest first, as what waits is listed, or `desc`, as all else.",
     ),
     _LIMIT,
     CURSOR,

@@ -100,19 +100,20 @@ def created_answer(created: CreateResult, trigger_at_ms: int) -> JsonResponse:
     return JsonResponse(201, body, REPLAYED if created.repeated else None)
 
 
-@get("/schedule", operation_id="listSchedules", summary="List what waits, or what has failed")
+@get("/schedule", operation_id="listSchedules", summary="List schedules")
 async def list_schedules(request: HttpRequest) -> JsonResponse:
     """Schedules that have not been executed yet, by `triggerAt`; with `status=failed` the dead
-    letters, by when they ended: what has failed and was not replayed, for a week. A page at a time:
+    letters, by when they ended: what has failed and was not replayed, for a week. Any other list of
+    statuses has what stands so and is kept, by when it ended or is due. A page at a time:
     `cursor` takes the `nextCursor` of the page before. Where schedules are large, or few match, a
     page is short of its `limit`: the end is where `nextCursor` is null. What stays as it is
     meanwhile is neither skipped nor repeated, whatever comes and goes around it."""
     call = await call_of(request, OF_SCHEDULES)
     query, account_id = call.query, call.account_id
-    failed = query["status"] == Status.FAILED
-    order = query["order"] or ("desc" if failed else "asc")
+    statuses = query["status"] or (Status.SCHEDULED,)
+    order = query["order"] or ("asc" if statuses == (Status.SCHEDULED,) else "desc")
     url, reference = query["targetUrl"], query["reference"]
-    walk = Walk("/schedule", order, query["status"] or Status.SCHEDULED, url, reference)
+    walk = Walk("/schedule", order, ",".join(statuses), url, reference)
     selected = Selection(
         url,
         query["from"],
@@ -122,8 +123,11 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
         reference=reference,
     )
     down, store = order == "desc", call.store
-    source = store.failed if failed else store.unended
-    page = await source.page(account_id, selected, descending=down)
+    if statuses in ((Status.SCHEDULED,), (Status.FAILED,)):
+        source = store.unended if statuses == (Status.SCHEDULED,) else store.failed
+        page = await source.page(account_id, selected, descending=down)
+    else:
+        page = await store.kept.page(account_id, statuses, selected, descending=down)
     next_cursor = walk.given_out(page.next_cursor)
     return JsonResponse(200, SchedulesBody(list(map(SCHEDULE.of, page.schedules)), next_cursor))
 

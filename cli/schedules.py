@@ -12,10 +12,11 @@ from cli import parameters
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
-    from postdate import Phases, Schedule
+    from postdate import Phases, Schedule, StatusFilter
 
 # Of these, nought says nothing.
 _COUNTS = ("retries", "attempts")
+_STATUSES = ("scheduled", "completed", "failed", "cancelled")
 _WHEN = ("in_", "delay", "at")
 _BODIES = ("body", "text", "data", "base64")
 
@@ -190,15 +191,23 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 
 
 @click.command(name="list")
+@click.option(
+    "--status",
+    "statuses",
+    type=parameters.words(*_STATUSES, "executed"),
+    metavar="STATUS,...",
+    help=f"Instead: {', '.join(_STATUSES)}; executed is completed and failed.",
+)
 @parameters.target_option()
 @parameters.reference_option()
 @parameters.from_option()
 @parameters.to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc, the next first]")
+@click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc for what waits]")
 @remote_command()
 def list_command(
     remote: Remote,
+    statuses: list[StatusFilter] | None,
     target: str | None,
     reference: str | None,
     from_: str | None,
@@ -206,7 +215,10 @@ def list_command(
     limit: int,
     order: Literal["asc", "desc"] | None,
 ) -> None:
-    """List what waits, by its time; with --reference, by reference.
+    """List what waits, by its time, with --reference by reference; or what has ended and is kept,
+    the newest first.
+
+    failed alone means dead letters: those that were not replayed.
 
     \b
     postdate list --reference 'order-*'
@@ -214,14 +226,20 @@ def list_command(
     # One more than is shown tells whether there are more.
     found = list(
         remote.client.list(
-            url=target, reference=reference, from_=from_, to=to, limit=limit + 1, order=order
+            status=statuses,
+            url=target,
+            reference=reference,
+            from_=from_,
+            to=to,
+            limit=limit + 1,
+            order=order,
         )
     )
     shown = found[:limit]
     lines = [_line(schedule) for schedule in shown]
     if len(found) > limit:
         lines.append(f"There are more: --limit {limit * 5} shows them.")
-    remote.show(shown, "\n".join(lines) or "Nothing waits.")
+    remote.show(shown, "\n".join(lines) or ("No schedules." if statuses else "Nothing waits."))
 
 
 def details_of(schedule: Schedule) -> str:
@@ -268,6 +286,9 @@ def _line(schedule: Schedule) -> str:
     ]
     if schedule.reference is not None:
         parts.append(schedule.reference)
-    if schedule.next_attempt_at is not None:
+    if schedule.status != "scheduled":
+        parts[0] = when(schedule.executed_at or schedule.trigger_at)
+        parts += [schedule.status, schedule.error_message or ""]
+    elif schedule.next_attempt_at is not None:
         parts.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
-    return "  ".join(parts)
+    return "  ".join(parts).rstrip()

@@ -16,6 +16,7 @@ from scheduler.store.lifecycle.claim import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
 from scheduler.store.lifecycle.create import Schedules
 from scheduler.store.lifecycle.end_rows import Ends
+from scheduler.store.log.kept import Kept
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
@@ -64,6 +65,7 @@ class Store:
         self.claims = Claims(server, self.clock)
         self.clock_back = ClockBack(server, self.clock)
         self.logs = Logs(server, self.clock, kept, scans)
+        self.kept = Kept(server, self.clock, kept, scans)
         self.stats = Statistics(server, self.clock, kept)
         self.workers = Heartbeats(keys.WORKERS, server, self.clock)
         self.apis = Heartbeats(keys.APIS, server, self.clock)

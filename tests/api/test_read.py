@@ -141,6 +141,24 @@ async def test_the_list_is_of_what_waits_by_trigger_at(api: Api) -> None:
     assert first == await api.read(rising[0])
 
 
+async def test_ended_schedules_are_listed_as_they_are_read(api: Api) -> None:
+    waiting = await api.create_id(triggerAt="2030-01-01T00:00:00Z")
+    cancelled = await api.create_id(triggerAt="2030-01-01T00:00:00Z", targetBody={"n": 1})
+    await api.client.delete(f"/schedule/{cancelled}")
+    failed = await api.store.schedules.create(api.account_id, Request(1, "GET", URL))
+    await api.execute(Outcome(Status.FAILED, 404, 1, "Not Found"))
+    for path, expected in (
+        ("/schedule?status=cancelled", [cancelled]),
+        ("/schedule?status=cancelled,executed", [failed, cancelled]),
+        ("/schedule?status=executed&status=scheduled", [waiting, failed]),
+        (f"/schedule?status=completed,failed&order=asc&targetUrl={URL}", [failed]),
+    ):
+        answer = await api.client.get(path)
+        assert answer.json()["schedules"] == [await api.read(each) for each in expected]
+    answer = await api.client.get("/schedule?status=retrying")
+    assert (answer.status_code, bad_fields(answer)) == (400, ["status"])
+
+
 async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api) -> None:
     due_ms = api.store.clock.now_ms() + 3_600_000
     await api.store.schedules.create_all(api.account_id, [Request(1, "GET", URL)] * 5)
@@ -154,9 +172,11 @@ async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api
         "/schedule?limit=2",
         "/schedule?limit=2&order=desc",
         "/schedule?limit=2&status=failed",
+        "/schedule?limit=2&status=executed,scheduled",
         "/stats/logs?limit=2",
         f"/stats/logs?limit=2&targetUrl={URL}",
         "/stats/logs?limit=2&status=scheduled",
+        "/stats/logs?limit=2&status=executed,scheduled",
     ]
     cursors = {path: await cursor_of(path) for path in lists}
     for path in lists:
@@ -174,7 +194,7 @@ async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api
     ("query", "fields"),
     [
         ("cursor=AAAAAAAAAAAAAAAAAAAA", ["cursor"]),
-        ("status=completed&order=up&x=1", ["status", "order", "x"]),
+        ("status=retrying&order=up&x=1", ["status", "order", "x"]),
     ],
 )
 async def test_a_bad_query_is_a_400_that_names_all(api: Api, query: str, fields: list[str]) -> None:

@@ -267,6 +267,8 @@ def test_retries_are_asked_for_shown_and_stopped(
     assert f"{schedule_id}  attempt 2, after Service Unavailable" in waiting
     stopped = postdate("cancel", schedule_id, **settings).stdout
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
+    ended = postdate("list", "--status", "executed,cancelled", "--limit", "500", **settings).stdout
+    assert re.search(f"{target}  {schedule_id}  failed  Service Unavailable\n", ended)
     attempts = postdate("logs", schedule_id, **settings).stdout
     lines = (r"\S+  retrying ", "    [0-9]+ ms late", "    .*last byte .*", r"\S+  failed ")
     assert re.search(r".*\n".join(lines), attempts)

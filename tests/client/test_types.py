@@ -24,6 +24,7 @@ def _blocking(client: Postdate) -> None:
     assert_type(client.schedule("u", in_=5, json={"n": 1}), Created)
     assert_type(client.schedule_batch([]), tuple[Created | PostdateError, ...])
     assert_type(client.list(limit=5), Iterator[Schedule])
+    assert_type(client.list(status=["executed", "cancelled"]), Iterator[Schedule])
     assert_type(client.logs(status="failed"), Iterator[LogEntry])
     assert_type(client.logs(status=["cancelled", "executed"]), Iterator[LogEntry])
     assert_type(client.credits(), int)

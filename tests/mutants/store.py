@@ -319,6 +319,17 @@ STORE = r"""
 # counted: an entry is doubled
 - position = "(" + page
 + position = page
+@ scheduler/store/log/kept.py tests/scheduler/test_kept.py
+# what is kept for a day is looked for as long as failures are
+- kept = kept_since(stretch, self._clock.now_ms() - kept_ms)
++ kept = stretch
+# what ended while a page was read is in it twice
+- if each[1].schedule_id not in gone]
++ ]
+@ scheduler/store/queries/listing.py tests/scheduler/test_kept.py -k thousands
+# a page looks through all of the log
+- and scan.us < until_us
++ and True
 @ scheduler/store/log/attempts.py tests/scheduler/test_attempts.py
 # the entries before a missing one are left out
 - if not some or len(found) > _MOST:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from scheduler.errors import TooManyScans
+from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import Selection
@@ -39,11 +40,16 @@ def waiting(selected: Selection) -> Call:
     return lambda scene: scene.store.unended.page(scene.account_id, selected)
 
 
+def kept(selected: Selection) -> Call:
+    return lambda scene: scene.store.kept.page(scene.account_id, [*Status], selected)
+
+
 SEARCHES: dict[str, Call] = {
     "log, URL": logs(LogQuery(url=OTHER)),
     "log, part of a URL": logs(LogQuery(url_part="none")),
     "log, answer": logs(LogQuery(answer="418")),
     "log, schedule": logs(LogQuery(schedule_id=new_id())),
+    "by status, URL": kept(Selection(OTHER)),
     "waiting, URL": waiting(Selection(OTHER)),
     "dead letters, URL": letters(Selection(OTHER)),
     "cancel, URL": cancels(Selection(OTHER)),
@@ -51,6 +57,7 @@ SEARCHES: dict[str, Call] = {
 }
 LISTS: dict[str, Call] = {
     "log": logs(LogQuery()),
+    "by status": kept(Selection()),
     "waiting": waiting(Selection()),
     "dead letters": letters(Selection()),
 }

@@ -36,6 +36,7 @@ from postdate.results import (
     SigningSecret,
     Stats,
     Status,
+    StatusFilter,
     TimeRange,
 )
 from postdate.webhooks import VerificationFailed, verify
@@ -66,6 +67,7 @@ __all__ = [
     "SigningSecret",
     "Stats",
     "Status",
+    "StatusFilter",
     "Suspended",
     "TimeRange",
     "Unauthorized",

@@ -30,6 +30,7 @@ from postdate.results import (
     Schedule,
     SigningSecret,
     Stats,
+    StatusFilter,
     read,
     read_entry,
     read_schedule,
@@ -96,7 +97,7 @@ class Operations(Calls):
     def list(
         self,
         *,
-        status: Literal["scheduled", "failed"] | None = None,
+        status: StatusFilter | Sequence[StatusFilter] | None = None,
         url: str | None = None,
         reference: str | None = None,
         from_: datetime | str | None = None,
@@ -105,9 +106,15 @@ class Operations(Calls):
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[Schedule, None]:
         """Waiting ones by trigger time; with the status "failed", failed ones not replayed, by
-        their end, newest first unless `order` is "asc". Of a `reference`, or of all that begin as
-        "order-*" says, the waiting ones come by reference. At most `limit`, page by page."""
-        query = {"status": status, "order": order, **_filters(url, from_, to, reference)}
+        their end; with any other, or several, all of those that are kept, by when they ended or are
+        due. "executed" means completed and failed. But for those that wait, newest first unless
+        `order` is "asc". Of a `reference`, or of all that begin as "order-*" says, the waiting ones
+        come by reference. At most `limit`, page by page."""
+        query = {
+            "status": _listed(status),
+            "order": order,
+            **_filters(url, from_, to, reference),
+        }
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation

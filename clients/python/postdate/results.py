@@ -11,6 +11,7 @@ T = TypeVar("T")
 
 Status: TypeAlias = Literal["scheduled", "completed", "failed", "cancelled"]
 LogStatus: TypeAlias = Literal["scheduled", "retrying", "completed", "failed", "cancelled"]
+StatusFilter: TypeAlias = Status | Literal["executed"]
 LogFilter: TypeAlias = LogStatus | Literal["executed"]
 Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
 

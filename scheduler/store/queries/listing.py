@@ -29,6 +29,8 @@ from scheduler.store.stored import FIELDS, is_sealed, kept_part
 # over one of these is short.
 _BUDGET = 2000
 _MOST_BYTES = 4 * 1024 * 1024
+# How much work, as searches count it: more than that, but for what finds its members by searching.
+_MOST_US = 70_000
 # Of a schedule that waits for its first attempt; the outcome, because it may have ended since.
 _FIELDS_UNTRIED = FIELDS[:2]
 
@@ -45,6 +47,11 @@ class Selection(NamedTuple):
     cursor: str | None = None
     held: bool = True
     reference: str | None = None
+
+    @property
+    def searches(self) -> bool:
+        """Whether schedules are looked through for those that it names."""
+        return (self.url, self.reference) != (None, None)
 
     def wants(self, schedule: Schedule) -> bool:
         request = schedule.request
@@ -68,7 +75,11 @@ class SchedulePage(NamedTuple):
     next_cursor: str | None
 
 
-class _List:
+# A schedule, and whether a worker holds it.
+Member = tuple[str, bool]
+
+
+class ListOf:
     """A list of an account's schedules, by a moment and id. What stays as it is while it is read is
     neither skipped nor repeated, though thousands share a millisecond and others come and go."""
 
@@ -76,7 +87,7 @@ class _List:
         self._server = server
         self._scans = scans
 
-    _statuses = frozenset(Status)
+    _statuses: frozenset[Status] = frozenset(Status)
 
     def _kept(self, stretch: Span) -> Span:
         """The part of it that is promised to be kept."""
@@ -84,9 +95,9 @@ class _List:
 
     async def _members(
         self, base: str, stretch: Span, most: int
-    ) -> tuple[Found[bool], bool, Sequence[str]]:
-        """Where the next ones stand, each with whether a worker holds it; whether the requests of
-        all such schedules together are light; and the fields that they can have."""
+    ) -> tuple[Found[Member], bool, Sequence[str]]:
+        """The next ones, at most so many; whether the requests of all such schedules together are
+        light; and the fields that they can have."""
         raise NotImplementedError
 
     async def page(
@@ -97,8 +108,7 @@ class _List:
             span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
         )
         limit, part = selected.limit, lowered(selected.url or "")
-        searches = (selected.url, selected.reference) != (None, None)
-        async with self._scans.of(account_id, searches=searches) as scan:
+        async with self._scans.of(account_id, searches=selected.searches) as scan:
             found = await self.read(account_id, stretch, limit + 1, selected.wants, scan, part)
         page = merge([found], limit, stretch)
         return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
@@ -111,19 +121,23 @@ class _List:
         wanted: Callable[[Schedule], bool],
         scan: Scan,
         part: bytes = b"",
+        share: int = 1,
     ) -> Found[Schedule]:
-        """At least `limit` wanted ones, if the budget reaches so far. Adds to the scan. Read-only.
+        """At least `limit` wanted ones, if the budget reaches so far, which so many lists share.
+        Adds to the scan. Read-only.
 
         Those that cannot have `part` of a URL, in small letters, in theirs may be left out unread.
         """
         found: list[tuple[Place, Schedule]] = []
         reached: Place | None = stretch.after
         looked_at, read_bytes, most = 0, 0, min(limit, CHUNK)
+        until_us = scan.us + _MOST_US // share
         while (
             reached is not None
             and len(found) < limit
-            and looked_at < _BUDGET
-            and read_bytes < _MOST_BYTES
+            and looked_at < _BUDGET // share
+            and read_bytes < _MOST_BYTES // share
+            and scan.us < until_us
         ):
             rest = stretch._replace(after=reached)
             chunk, chunk_bytes = await self._chunk(account_id, rest, most, scan, kept_part(part))
@@ -141,15 +155,15 @@ class _List:
         that are damaged, and those that cannot have `part` in their URL."""
         base = keys.account(account_id)
         (places, reached), light, fields_ = await self._members(base, stretch, most)
-        names = [place.tie for place, _ in places]
+        names = [ids.local(schedule_id) for _, (schedule_id, _) in places]
         rows = await read_rows(self._server, base, names, light=light, fields=fields_)
         found: list[tuple[Place, Schedule]] = []
         unpacked = 0
-        for (place, held), fields in zip(places, rows, strict=False):
+        for (place, (schedule_id, held)), fields in zip(places, rows, strict=False):
             if fields.packed and _may_have(fields.packed, part):
                 unpacked += 1
-                name, fields = ids.schedule_id(place.tie), fields._replace(held=held)
-                each = stored_or_damaged(name, fields, self._server.secrecy)
+                fields = fields._replace(held=held)
+                each = stored_or_damaged(schedule_id, fields, self._server.secrecy)
                 if isinstance(each, Stored) and each.schedule.status in self._statuses:
                     found.append((place, each.schedule))
         read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
@@ -159,7 +173,14 @@ class _List:
         ), read_bytes
 
 
-class Failed(_List):
+def kept_since(stretch: Span, oldest_ms: int) -> Span:
+    """The part of a stretch from that moment on."""
+    if stretch.down:
+        return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
+    return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
+
+
+class Failed(ListOf):
     """Dead letters: failed schedules in the order of their end, while kept and not replayed."""
 
     def __init__(
@@ -171,20 +192,17 @@ class Failed(_List):
 
     def _kept(self, stretch: Span) -> Span:
         """Older ones go as others come."""
-        oldest_ms = self._clock.now_ms() - self._kept_ms
-        if stretch.down:
-            return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
-        return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
+        return kept_since(stretch, self._clock.now_ms() - self._kept_ms)
 
     async def _members(
         self, base: str, stretch: Span, most: int
-    ) -> tuple[Found[bool], bool, Sequence[str]]:
+    ) -> tuple[Found[Member], bool, Sequence[str]]:
         [failed], kind = await read_members(self._server, base, (keys.FAILED,), stretch, most)
-        found = Found([(place, False) for place, _ in failed.found], failed.reached)
-        return found, kind.light, FIELDS
+        found = [(place, (ids.schedule_id(place.tie), False)) for place, _ in failed.found]
+        return Found(found, failed.reached), kind.light, FIELDS
 
 
-class Unended(_List):
+class Unended(ListOf):
     """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
     attempt): waiting ones and, among them, those that a worker holds. Those of a reference come by
     reference, then by id, and only they are looked at."""
@@ -243,7 +261,7 @@ class Unended(_List):
 
     async def _members(
         self, base: str, stretch: Span, most: int
-    ) -> tuple[Found[bool], bool, Sequence[str]]:
+    ) -> tuple[Found[Member], bool, Sequence[str]]:
         """Of both sets, merged up to where both were read."""
         names = (keys.WAITING, keys.HELD)
         (waiting, held), kind = await read_members(self._server, base, names, stretch, most)
@@ -258,7 +276,8 @@ class Unended(_List):
             stop = shown[most - 1][0]
         # Each value that is read costs: only those that were tried before have more than these.
         fields = FIELDS if kind.tried else _FIELDS_UNTRIED
-        return Found(shown[:most], stop), kind.unended_light, fields
+        found = [(place, (ids.schedule_id(place.tie), held)) for place, held in shown[:most]]
+        return Found(found, stop), kind.unended_light, fields
 
 
 def _may_have(packed: bytes, part: bytes) -> bool:

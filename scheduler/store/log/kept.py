@@ -1,0 +1,113 @@
+"""Lists of schedules by status, of those that have ended too, while they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from scheduler.models import LogStatus, Schedule, Status
+from scheduler.store.log.ended import Ended
+from scheduler.store.log.logs import LogQuery
+from scheduler.store.queries.listing import (
+    ListOf,
+    Member,
+    SchedulePage,
+    Selection,
+    Unended,
+    kept_since,
+)
+from scheduler.store.queries.timeline import Found, Span, encode_cursor, lowered, merge, span
+from scheduler.store.retention import Retention
+from scheduler.store.scans import Scan, Scans
+from scheduler.store.server import Server
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.stored import FIELDS
+
+
+class Kept:
+    """On the log's timeline: an ended schedule stands where it ended, any other where it is due."""
+
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+    ) -> None:
+        self._server = server
+        self._clock = clock
+        self._scans = scans
+        self._unended = Unended(server, scans)
+        self._log = Ended(server, clock, retention)
+        # Those that are kept for the same time.
+        self._groups = (
+            (frozenset({Status.COMPLETED, Status.CANCELLED}), retention.schedule_ms),
+            (frozenset({Status.FAILED}), retention.failed_kept_ms),
+        )
+
+    async def page(
+        self,
+        account_id: str,
+        statuses: Collection[Status],
+        selected: Selection,
+        *,
+        descending: bool = True,
+    ) -> SchedulePage:
+        """Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
+        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
+        async with self._scans.of(account_id, searches=selected.searches) as scan:
+            sources = await self._sources(account_id, statuses, selected, stretch, scan)
+        page = merge(sources, selected.limit, stretch)
+        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+
+    async def _sources(
+        self,
+        account_id: str,
+        statuses: Collection[Status],
+        selected: Selection,
+        stretch: Span,
+        scan: Scan,
+    ) -> list[Found[Schedule]]:
+        groups = [(each & {*statuses}, kept_ms) for each, kept_ms in self._groups]
+        groups = [group for group in groups if group[0]]
+        waits = Status.SCHEDULED in statuses
+        what = (selected.limit + 1, selected.wants, scan, lowered(selected.url or ""))
+        share, unended = len(groups) + waits, Found[Schedule]([], None)
+        # What waits comes first: what ends in between is seen twice, not never.
+        if waits:
+            unended = await self._unended.read(account_id, stretch, *what, share=share)
+        sources = []
+        for group, kept_ms in groups:
+            ended = _EndedOf(
+                account_id, group, selected, self._log, scan, self._server, self._scans
+            )
+            kept = kept_since(stretch, self._clock.now_ms() - kept_ms)
+            sources.append(await ended.read(account_id, kept, *what, share=share))
+        gone = {each.schedule_id for source in sources for _, each in source.entries}
+        left = [each for each in unended.entries if each[1].schedule_id not in gone]
+        return [unended._replace(entries=left), *sources]
+
+
+class _EndedOf(ListOf):
+    """Schedules of some statuses, as the log has their ends. Some may be kept no longer."""
+
+    def __init__(
+        self,
+        account_id: str,
+        statuses: frozenset[Status],
+        selected: Selection,
+        log: Ended,
+        scan: Scan,
+        server: Server,
+        scans: Scans,
+    ) -> None:
+        super().__init__(server, scans)
+        self._account_id = account_id
+        self._statuses = statuses
+        self._logged = LogQuery([LogStatus(each) for each in statuses], selected.url).ended()
+        self._log, self._scan = log, scan
+
+    async def _members(
+        self, base: str, stretch: Span, most: int
+    ) -> tuple[Found[Member], bool, Sequence[str]]:
+        found = await self._log.read(self._account_id, stretch, most, self._logged, self._scan)
+        entries, reached = found
+        if len(entries) > most:
+            entries, reached = entries[:most], entries[most - 1][0]
+        members = [(place, (each.schedule_id, False)) for place, each in entries]
+        return Found(members, reached), False, FIELDS
