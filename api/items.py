@@ -76,28 +76,28 @@ class Items:
 
     def _packed(self, item: _Item) -> Packed:
         """Raises ValueError or InvalidRequest if it breaks a rule, or needs a closer look."""
-        self._judge_url(item.target_url)
-        self._judge_time(item.trigger_at, item.delay)
-        self._judge_headers(item.target_headers)
-        text, method = bytes(item.target_body), item.target_method
+        url, method, text = item.target_url, item.target_method, bytes(item.target_body)
+        place = usual_place(url)
+        if place not in self._places or "%" in url:
+            self._judge_url(url, place)
+        if self._time != (item.trigger_at, item.delay):
+            self._judge_time(item.trigger_at, item.delay)
+        if self._headers != item.target_headers:
+            self._judge_headers(item.target_headers)
         body = None if text == b"null" else rules.target_body(text, self._rules, self._now_ms)
         if method is UNSET:
             tail, name = self._tails[1], "GET" if body is None else "POST"
         else:
             tail, name = self._tails[0], rules.target_method(method, self._rules, self._now_ms)
         due_ms, headers = self._due_ms, self._packed_headers
-        return Packed(due_ms, pack(due_ms, name, item.target_url, headers, body, tail))
+        return Packed(due_ms, pack(due_ms, name, url, headers, body, tail))
 
-    def _judge_url(self, url: str) -> None:
-        place = usual_place(url)
-        if place is None or place not in self._places or "%" in url:
-            rules.target_url(url, self._rules, self._now_ms)
-            if place is not None:
-                self._places.add(place)
+    def _judge_url(self, url: str, place: tuple[str, str] | None) -> None:
+        rules.target_url(url, self._rules, self._now_ms)
+        if place is not None:
+            self._places.add(place)
 
     def _judge_time(self, trigger_at: _Text, delay: _Text | int) -> None:
-        if self._time == (trigger_at, delay):
-            return
         if trigger_at is not UNSET and delay is UNSET:
             self._due_ms = rules.trigger_at(trigger_at, self._rules, self._now_ms)
         elif trigger_at is UNSET and delay is not UNSET:
@@ -107,6 +107,5 @@ class Items:
         self._time = trigger_at, delay
 
     def _judge_headers(self, text: msgspec.Raw) -> None:
-        if self._headers != text:
-            headers = {} if text == _NULL else fine_headers(bytes(text))
-            self._headers, self._packed_headers = text, msgspec.Raw(_encode(headers))
+        headers = {} if text == _NULL else fine_headers(bytes(text))
+        self._headers, self._packed_headers = text, msgspec.Raw(_encode(headers))

@@ -111,7 +111,7 @@ _USUAL_TAIL = Request.__struct_defaults__[2:-1]
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
-class Packed(NamedTuple):
+class Packed(msgspec.Struct, frozen=True, gc=False):
     """A packed request without a reference, and when it is due."""
 
     trigger_at_ms: int

@@ -62,10 +62,10 @@ API = r"""
 + if True:
 @ api/items.py tests/api/test_items.py
 # an item is due when the one before it is
-- if self._time == (trigger_at, delay):
-+ if self._time:
+- if self._time != (item.trigger_at, item.delay):
++ if not self._time:
 # an item gets the headers of the one before it
-- if self._headers != text:
+- if self._headers != item.target_headers:
 + if self._headers == _NULL:
 # an item is sent as often as the one before it
 - rest = item.delivery, item.retries,
@@ -74,8 +74,9 @@ API = r"""
 -  or "%" in url:
 + :
 # a port that may not be reached is judged by another of its host
-- or place not in self._places
-+ or place[1].split(":")[0] not in {each[1].split(":")[0] for each in self._places}
+- if place not in self._places
++ hosts = {each[1].split(":")[0] for each in self._places}
++         if place is None or place[1].split(":")[0] not in hosts
 @ api/items.py tests/api/test_traces.py
 # the trace of a batch is not stored
 - if self._trace is not None:
