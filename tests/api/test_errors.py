@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from api import rejection
 from api.app import create_app
@@ -15,7 +18,9 @@ from scheduler import errors
 from scheduler.errors import PostdateError, Reason
 from scheduler.settings import Settings
 from scheduler.store.verdict import Verdict, refusal
+from tests.api.conftest import Api, payload
 from tests.api.errors import error_of
+from tests.api.letters import UNKNOWN
 from tests.api.process import serving
 from tests.api.refusals import SETTINGS, pages, refusals, scene
 from tests.servers import ValkeyProcess
@@ -102,3 +107,49 @@ async def test_every_refusal_has_a_reason_and_every_answer_a_request_id(
 
 def test_request_ids_do_not_repeat() -> None:
     assert len({new_request_id() for _ in range(10_000)}) == 10_000
+
+
+def many(count: int = 30) -> dict[str, int]:
+    """Names that do not exist."""
+    return {f"f{n}": n for n in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "asked", "listed", "rest"),
+    [
+        ("POST", "/schedule", payload() | many(), 5, 25),
+        ("PATCH", f"/schedule/{UNKNOWN}", many(), 5, 25),
+        ("POST", f"/schedule/{UNKNOWN}/replay", many(), 5, 25),
+        ("POST", "/schedule/batch", {"schedules": [payload()]} | many(), 5, 25),
+        ("POST", "/schedule/cancel", {"ids": [0] * 1000}, 20, 980),
+        ("POST", "/schedule/cancel", {"status": "scheduled"} | many(), 5, 25),
+        ("POST", "/schedule/replay", {"ids": [None] * 30}, 20, 10),
+        ("POST", "/schedule/replay", {"status": "failed"} | many(5000), 5, 4995),
+        ("POST", "/signing/rotate", many(), 5, 25),
+        ("GET", "/schedule", many(), 5, 25),
+        ("GET", "/stats/logs", many(), 5, 25),
+        ("DELETE", f"/schedule/{UNKNOWN}", many(), 5, 25),
+    ],
+)
+async def test_the_list_of_faults_ends(
+    api: Api, method: str, path: str, asked: dict[str, Any], listed: int, rest: int
+) -> None:
+    sent = {"json" if method in ("POST", "PATCH") else "params": asked}
+    answer = await api.client.request(method, path, **sent)
+    details = answer.json()["details"]
+    assert (answer.status_code, answer.json()["reason"]) == (400, "invalid_field")
+    assert len(details) == listed + 1
+    assert details[-1] == {"field": "…", "message": f"and {rest:,} more"}
+
+
+async def test_the_list_of_faults_of_a_batch_ends_and_each_item_says_why(api: Api) -> None:
+    items = [{"targetHeaders": {f"Host{n}": n for n in range(30)}}, many(30), {}] * 20
+    answer = await api.client.post("/schedule/batch", json={"schedules": items})
+    found = answer.json()["schedules"]
+    assert {(each["code"], each["reason"], bool(each["error"])) for each in found} == {
+        (400, "invalid_field", True)
+    }
+    assert max(len(each["details"]) for each in found) == 21
+    named = [detail for each in found for detail in each["details"] if detail["field"] != "…"]
+    assert len(named) == 100
+    assert all(each["details"] for each in found)
