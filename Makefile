@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chaos attack fuzz mutants check fmt bench peers clean
+.PHONY: help up test chaos attack fuzz mutants clients check fmt bench peers clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -49,6 +49,9 @@ fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS
 
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
+	@$(BIN)/python -m tests.generated
 
 check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, passages of mutants
 	@$(BIN)/ruff check $(CODE)

@@ -1,0 +1,20 @@
+"""The one of the three clients that needs no network; `make clients` checks all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.deployment import Deployment
+from tests.generated.clients import python
+from tests.receiver import Receiver
+
+
+@pytest.mark.skipif(not os.environ.get("CI"), reason="judged with CI=1")
+def test_a_python_client_of_the_document_works(tmp_path: Path) -> None:
+    with Deployment() as running, Receiver() as target:
+        running.api()
+        running.worker()
+        python(running.customer(), tmp_path, f"{target.url}/hook")
