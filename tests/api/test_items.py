@@ -20,6 +20,7 @@ from tests.api.conftest import Api
 from tests.api.test_payload import (
     _MOSTLY_REQUIRED,
     _OPTIONAL,
+    AT,
     BAD,
     NO_JSON,
     NOW_MS,
@@ -59,6 +60,18 @@ OTHERS: list[dict[str, Any]] = [
 ]
 ITEMS = [payload(**fields) for fields, _ in (*TAKEN, *BAD)] + OTHERS
 TEXTS = [json.dumps(each).encode() for each in ITEMS]
+HALVES = ('"targetBody":{"a":"\\ud800"}', '"targetHeaders":{"X-A":"\\ud800"}')
+ODD = [
+    f'{{"targetUrl":"{URL}","triggerAt":"{AT}",{more}}}'.encode()
+    for more in (
+        '"targetBody" :\t{ "a":1e400 }',
+        f'"targetBody":{{"a":{"[" * 500}1{"]" * 500}}}',
+        '"targetUrl":"http://10.0.0.1/"',
+        '"targetMethod":5,"targetMethod":"put"',
+        '"targetHeaders":{"X-\\u0041":"\\u00e9"}',
+        *HALVES,
+    )
+]
 # Fields of items that may be packed in one pass; these have a text.
 TEXT_FIELDS = {"targetUrl", "triggerAt", "delay", "targetMethod"}
 FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody"} | RETRIED.keys()
@@ -84,7 +97,7 @@ def items_after(text: bytes) -> Items:
 
 
 def test_what_was_judged_of_another_item_changes_nothing() -> None:
-    texts = TEXTS + NO_JSON[:3]
+    texts = TEXTS + ODD + NO_JSON[:3]
     wanted = {text: alone(text) for text in texts}
     for first, second in product(texts, texts):
         found = stored(items_after(first).judged, second)
@@ -108,19 +121,21 @@ def test_an_item_like_the_one_before_is_packed_in_one_pass() -> None:
             assert isinstance(items_after(text).judged(text), Packed) == is_usual, item
 
 
+@pytest.mark.parametrize("texts", [TEXTS + ODD[: -len(HALVES)], TEXTS + ODD])
 async def test_a_batch_is_answered_and_stored_the_same_either_way(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    api: Api, monkeypatch: pytest.MonkeyPatch, texts: list[bytes]
 ) -> None:
     monkeypatch.setattr(api.store.clock, "now_ms", lambda: NOW_MS)
-    at_once = await batch(api)
+    at_once = await batch(api, texts)
     monkeypatch.setattr(Items, "judged", lambda _, text: parse_request(text, RULES, NOW_MS))
-    assert at_once == await batch(api)
-    assert len(at_once) == len(ITEMS)
+    assert at_once == await batch(api, texts)
+    assert len(at_once) == len(texts)
 
 
-async def batch(api: Api) -> list[Any]:
+async def batch(api: Api, texts: list[bytes]) -> list[Any]:
     """What each item came to: its refusal, or what is stored and was answered."""
-    answer = await api.client.post("/schedule/batch", json={"schedules": ITEMS})
+    content = b'{"schedules":[%b]}' % b",".join(texts)
+    answer = await api.client.post("/schedule/batch", content=content)
     found = answer.json()["schedules"]
     for each in found:
         if "scheduleId" in each:
