@@ -1,7 +1,8 @@
 """The items of a batch: most are judged and packed in one pass, without a `Request` in between.
 
-They differ from the item before in their URL and body, seldom in their time and headers, and hardly
-ever in the host or in how they are sent. An item with any other field goes the usual way. Pure.
+They differ from the item before in their URL, body and reference, seldom in their time and headers,
+and hardly ever in the host or in how they are sent. An item with any other field goes the usual
+way. Pure.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     target_method: _Text = UNSET
     target_headers: msgspec.Raw = _NULL
     target_body: msgspec.Raw = _NULL
+    reference: str | None = None
     # Their rules look at nothing else.
     delivery: msgspec.Raw = _NULL
     retries: msgspec.Raw = _NULL
@@ -89,8 +91,10 @@ class Items:
             tail, name = self._tails[1], "GET" if body is None else "POST"
         else:
             tail, name = self._tails[0], rules.target_method(method, self._rules, self._now_ms)
+        if item.reference is not None:
+            rules.reference(item.reference, self._rules, self._now_ms)
         due_ms, headers = self._due_ms, self._packed_headers
-        return Packed(due_ms, pack(due_ms, name, url, headers, body, tail))
+        return Packed(due_ms, pack(due_ms, name, url, headers, body, tail), item.reference)
 
     def _judge_url(self, url: str, place: tuple[str, str] | None) -> None:
         rules.target_url(url, self._rules, self._now_ms)

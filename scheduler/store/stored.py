@@ -112,16 +112,16 @@ _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
-    """A packed request without a reference, and when it is due."""
+    """A packed request, when it is due, and its reference."""
 
     trigger_at_ms: int
     request: bytes
+    reference: str | None = None
 
 
 def seal_request(request: Request | Packed, secrecy: Secrecy) -> bytes:
-    if isinstance(request, Packed):
-        return secrecy.seal(request.request)
-    sealed, reference = secrecy.seal(pack_request(request)), request.reference
+    packed = request.request if isinstance(request, Packed) else pack_request(request)
+    sealed, reference = secrecy.seal(packed), request.reference
     return sealed if reference is None else reference_head(reference) + sealed
 
 

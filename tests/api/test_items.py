@@ -54,6 +54,7 @@ OTHERS: list[dict[str, Any]] = [
     *(
         payload(retries=99),
         payload(timeout=31),
+        *(payload(reference=reference) for reference in ("a", "b", "c*", None)),
         payload(targetBodyText="a"),
         payload(targetMethod="PUT", retries=1),
     ),
@@ -74,7 +75,7 @@ ODD = [
 ]
 # Fields of items that may be packed in one pass; these have a text.
 TEXT_FIELDS = {"targetUrl", "triggerAt", "delay", "targetMethod"}
-FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody"} | RETRIED.keys()
+FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody", "reference"} | RETRIED.keys()
 
 
 def stored(judge: Callable[[bytes], Request | Packed], text: bytes) -> Packed | None:
@@ -83,7 +84,9 @@ def stored(judge: Callable[[bytes], Request | Packed], text: bytes) -> Packed | 
         found = judge(text)
     except InvalidRequest:
         return None
-    return found if isinstance(found, Packed) else Packed(found.trigger_at_ms, pack_request(found))
+    if isinstance(found, Packed):
+        return found
+    return Packed(found.trigger_at_ms, pack_request(found), found.reference)
 
 
 def alone(text: bytes) -> Packed | None:

@@ -70,6 +70,9 @@ API = r"""
 # an item is sent as often as the one before it
 - rest = item.delivery, item.retries,
 + rest = item.delivery,
+# an item may have any reference
+- if item.reference is not None:
++ if False:
 # of a host that was judged before, a mask is not looked for
 -  or "%" in url:
 + :
