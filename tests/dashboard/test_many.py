@@ -93,6 +93,7 @@ async def test_a_request_is_composed_and_judged_as_the_api_does(browser: Browser
         "method": "PUT",
         "delay": "1h",
         "timeout": "5",
+        "reference": "order-17",
         "headers": "X-Order: 8412\nX-Empty:",
         "body": '{"n": 1.50}',
     }
@@ -105,15 +106,20 @@ async def test_a_request_is_composed_and_judged_as_the_api_does(browser: Browser
     assert (asked.method, asked.body) == ("PUT", b'{"n": 1.50}')
     assert asked.headers == {"X-Order": "8412", "X-Empty": ""}
     assert asked.timeout_s == 5
-    assert "<dt>Timeout</dt><dd>5 s</dd>" in await browser.text(f"/requests/{schedule_id}")
+    panel = await browser.text(f"/requests/{schedule_id}")
+    assert "<dt>Timeout</dt><dd>5 s</dd>" in panel
+    assert '<a href="/dashboard/requests?reference=order-17">order-17</a>' in panel
+    assert '<span class="reference">order-17</span>' in panel  # in the list beside it
     like = html.unescape(await browser.text("/requests/new", like=schedule_id))
     assert "X-Order: 8412" in like
     assert 'name="timeout" min="1" max="30" placeholder="30" value="5"' in like
-    bad = {"url": "ftp://x", "headers": "Host: a", "timeout": "31"}
+    assert 'value="order-17"' in like
+    bad = {"url": "ftp://x", "headers": "Host: a", "timeout": "31", "reference": "a b"}
     refused = await composed(browser, **given | bad)
     assert refused.status_code == 400
     assert "<b>Where to</b>: It must be" in refused.text
     assert "<b>Headers, Host</b>: " in refused.text
+    assert "<b>Reference</b>: It must have" in refused.text
     assert "<b>Timeout</b>: It must be whole seconds" in refused.text
     assert ">Host: a<" in refused.text, "what was typed is kept"
     undue = await composed(browser, **given | {"delay": "", "at": "", "once": "undue"})

@@ -266,6 +266,23 @@ async def test_a_part_of_the_url_is_found_among_what_ended_and_what_waits(scene:
     assert failed.status is LogStatus.FAILED
 
 
+async def test_a_reference_is_found_among_what_ended_and_what_waits(scene: Scene) -> None:
+    """Whole, or by its beginning; in letters as they are. Another's is not looked at."""
+    ended = await scene.run(reference="order-1")
+    other = await scene.run(FAILED, reference="order-17", url="https://example.com/order-1")
+    await scene.run(reference="Order-1")
+    waits = await scene.create(60_000, reference="order-1")
+    await scene.create(60_000, url="https://example.com/order-1")
+    cancelled = await scene.create(60_000, reference="order-1")
+    await scene.cancel(cancelled)
+    found = await scene.log(reference="order-1", limit=1)
+    assert names(found) == [waits, cancelled, ended]
+    assert names(await scene.log(reference="order-1*")) == [waits, cancelled, other, ended]
+    assert names(await scene.log(reference="order-1", url=found[0].url)) == names(found)
+    assert names(await scene.log(reference="*", statuses=[LogStatus.FAILED])) == [other]
+    assert await scene.log(reference="order") == []
+
+
 async def test_the_log_is_filtered_by_how_it_ended(scene: Scene) -> None:
     await scene.run(COMPLETED)
     failed = await scene.run(FAILED)

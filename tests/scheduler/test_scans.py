@@ -50,6 +50,8 @@ SEARCHES: dict[str, Call] = {
     "log, answer": logs(LogQuery(answer="418")),
     "log, schedule": logs(LogQuery(schedule_id=new_id())),
     "by status, URL": kept(Selection(OTHER)),
+    "log, reference": logs(LogQuery(reference="none")),
+    "log, references": logs(LogQuery(reference="none*")),
     "waiting, URL": waiting(Selection(OTHER)),
     "dead letters, URL": letters(Selection(OTHER)),
     "cancel, URL": cancels(Selection(OTHER)),

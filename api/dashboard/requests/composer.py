@@ -36,6 +36,7 @@ _LABELS = {
     "delay": "When",
     "triggerAt": "Time",
     "timeout": "Timeout",
+    "reference": "Reference",
 }
 
 
@@ -88,6 +89,8 @@ def _payload(request: HttpRequest, form: Form) -> bytes:
         fields["triggerAt"] = utc_text(request, form.get("at", ""))
     if timeout := form.get("timeout", "").strip():
         fields["timeout"] = f"{timeout}s" if timeout.isdecimal() else timeout
+    if reference := form.get("reference", "").strip():
+        fields["reference"] = reference
     headers = _headers(form.get("headers", ""))
     if headers:
         fields["targetHeaders"] = headers
@@ -134,6 +137,7 @@ async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[
         "method": asked.method,
         "delay": _DELAYS[0],
         "timeout": str(asked.timeout_s),
+        "reference": asked.reference or "",
         "headers": "\n".join(lines),
         "body": "" if binary else readable(asked) or "",
     }

@@ -116,6 +116,7 @@ def entry_of(schedule: Schedule) -> Entry:
         lateness_ms=schedule.lateness_ms,
         attempt=schedule.attempts,
         executing=schedule.executing,
+        reference=request.reference,
         schedule=schedule,
     )
 

@@ -10,6 +10,7 @@ from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.session import ROOT
 from api.dashboard.zones import Zone, zone_named
 from scheduler.models import LogStatus
+from scheduler.references import is_filter
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange
 from scheduler.times import format_iso8601
@@ -21,11 +22,13 @@ _STATUSES = frozenset(LogStatus)
 
 
 class Filter(NamedTuple):
-    """`q` is a part of the URL; `answer` a whole status code or error message; `when` names a
-    window, else `from_ms` and `to_ms` may bound the list. `back`: the page before the cursor."""
+    """`q` is a part of the URL; `reference` a whole one, or how some begin, with `*`; `answer` a
+    whole status code or error message; `when` names a window, else `from_ms` and `to_ms` may bound
+    the list. `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
+    reference: str = ""
     answer: str = ""
     when: str = ""
     from_ms: int | None = None
@@ -35,11 +38,11 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        return bool(self.q or self.answer)
+        return bool(self.q or self.reference or self.answer)
 
     @property
     def is_any(self) -> bool:
-        return bool(self.status or self.q or self.answer or self.when or self.has_times)
+        return bool(self.status or self.is_search or self.when or self.has_times)
 
     @property
     def has_times(self) -> bool:
@@ -50,6 +53,7 @@ class Filter(NamedTuple):
         found = {
             "status": self.status.value if self.status else "",
             "q": self.q,
+            "reference": self.reference,
             "answer": self.answer,
             "when": self.when,
             "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
@@ -90,6 +94,7 @@ class Filter(NamedTuple):
             descending=descends != self.back,
             cursor=self.cursor,
             url_part=self.q,
+            reference=self.reference or None,
             answer=self.answer,
         )
 
@@ -104,10 +109,15 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     status = texts.get("status", "")
     if status and status not in _STATUSES:
         status, faults["status"] = "", "There is no such status."
+    reference = texts.get("reference", "")
+    if reference and not is_filter(reference):
+        faults["reference"] = "No reference has a space, or more than 128 characters."
+        reference = ""
     from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
     return Filter(
         status=LogStatus(status) if status else None,
         q=texts.get("q", ""),
+        reference=reference,
         answer=texts.get("answer", ""),
         when=when,
         from_ms=from_ms,

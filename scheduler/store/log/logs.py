@@ -8,11 +8,18 @@ from typing import NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.models import LogEntry, LogStatus, Schedule
+from scheduler.references import matches
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.log.attempts import Attempts
 from scheduler.store.log.ended import Ended, Wanted
-from scheduler.store.log.entries import StoredEntry, logged_url, unended_entry, url_place
+from scheduler.store.log.entries import (
+    StoredEntry,
+    logged_url,
+    place_name,
+    unended_entry,
+    url_place,
+)
 from scheduler.store.queries.listing import Unended
 from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
 from scheduler.store.retention import Retention
@@ -31,7 +38,8 @@ _AHEAD_MS = DAY_MS
 class LogQuery(NamedTuple):
     """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. No
     `statuses`: all. `url_part` ignores letter case. `answer` is a status code, or a whole error
-    message. `schedule_id`: only the entries of this one."""
+    message. `schedule_id`: only the entries of this one. `reference`: only those of it or, with `*`
+    behind it, of all that begin so."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -43,6 +51,7 @@ class LogQuery(NamedTuple):
     url_part: str = ""
     answer: str = ""
     schedule_id: str | None = None
+    reference: str | None = None
 
     @property
     def beginning(self) -> str:
@@ -52,11 +61,20 @@ class LogQuery(NamedTuple):
     @property
     def is_search(self) -> bool:
         """Whether entries are looked through for those that it names."""
-        return bool(self.url is not None or self.url_part or self.answer or self.schedule_id)
+        given = (self.url, self.schedule_id, self.reference) != (None, None, None)
+        return bool(given or self.url_part or self.answer)
 
-    def wants(self, url: str) -> bool:
-        """Whether a schedule of this URL that has not ended is meant."""
+    @property
+    def part(self) -> bytes:
+        """What is in each that it means, in small letters."""
+        beginning = self.reference and self.reference.removesuffix("*")
+        return lowered(self.url_part or self.url or beginning or "")
+
+    def wants(self, url: str, reference: str | None) -> bool:
+        """Whether a schedule of this URL and reference that has not ended is meant."""
         if self.url not in (None, url):
+            return False
+        if self.reference is not None and not matches(self.reference, reference):
             return False
         return not self.url_part or lowered(self.url_part) in lowered(url)
 
@@ -68,7 +86,7 @@ class LogQuery(NamedTuple):
         if entry.status not in (self.statuses or LogStatus) or not self.is_answer_of(entry):
             return False
         waits = entry.status is LogStatus.SCHEDULED
-        return (self if waits else self._in_log()).wants(entry.url)
+        return (self if waits else self._in_log()).wants(entry.url, entry.reference)
 
     def _in_log(self) -> LogQuery:
         return self._replace(url=self.url and logged_url(self.url))
@@ -78,17 +96,21 @@ class LogQuery(NamedTuple):
         of_url = self._in_log()
 
         def wanted(entry: StoredEntry) -> bool:
-            if entry.status not in statuses or not of_url.wants(entry.url):
+            meant = of_url.wants(entry.url, entry.reference)
+            if entry.status not in statuses or not meant:
                 return False
             return self.is_answer_of(entry)
 
         indexed = _ENDED.intersection(self.statuses)
         indexes = [] if indexed in (frozenset(), _ENDED) else [[keys.INDEX + s for s in indexed]]
         digest = b""
-        if self.url is not None:
-            bucket, digest = url_place(self.url)
+        indexed_by = self.url
+        if self.url is None and self.reference and not self.reference.endswith("*"):
+            indexed_by = place_name(self.reference)
+        if indexed_by is not None:
+            bucket, digest = url_place(indexed_by)
             indexes.append([keys.INDEX + bucket])
-        return Wanted(wanted, indexes, digest, lowered(self.url_part or of_url.url or ""))
+        return Wanted(wanted, indexes, digest, of_url.part)
 
 
 class LogPage(NamedTuple):
@@ -165,10 +187,10 @@ class Logs:
         self, account_id: str, query: LogQuery, stretch: Span, scan: Scan
     ) -> Found[LogEntry]:
         def wanted(schedule: Schedule) -> bool:
-            return query.wants(schedule.request.url)
+            return query.wants(schedule.request.url, schedule.request.reference)
 
-        part = lowered(query.url_part or query.url or "")
-        found = await self._unended.read(account_id, stretch, query.limit + 1, wanted, scan, part)
+        most = query.limit + 1
+        found = await self._unended.read(account_id, stretch, most, wanted, scan, query.part)
         entries = [(place, unended_entry(schedule)) for place, schedule in found.entries]
         return Found(entries, found.reached)
 
