@@ -59,6 +59,7 @@ SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its r
 ALL_SCHEDULES = ROOT + "{*}:*:" + SCHEDULE + "*"  # a pattern for SCAN
 LOG = "log"  # STREAM: `e` a chunk of entries per ack, or one per cancellation; `t` totals so far
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` when it was trimmed up to, `t` as there
+# and `x` which indexes of URLs got their time to live of late
 INDEX = "index:"  # <what>, STREAM: ids of the chunks that have a status, or a hash of a URL
 MINUTE = "minute:"  # <n>, HASH: its seconds' executions, n counted from the epoch
 HOUR = "hour:"  # <n>, HASH: its minutes'

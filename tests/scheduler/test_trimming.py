@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from scheduler.models import Plan, Status
-from scheduler.rollups import DAY_MS
+from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS
 from scheduler.settings import Settings
+from scheduler.store import keys
+from scheduler.store.log.entries import url_place
 from tests.scheduler.chunks import chunks, logged, names
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
@@ -96,3 +98,26 @@ async def test_long_urls_make_no_longer_log_than_short_ones(small_log: Scene) ->
     for _ in range(KEPT_ENTRIES):
         await scene.run(url="https://example.com/".ljust(2000, "a"))
     assert len(await logged(scene)) == KEPT_ENTRIES // 2
+
+
+async def test_an_index_lives_as_long_as_its_newest_entry_is_kept(fake_scene: Scene) -> None:
+    """Though it gets its time to live once in half a day, each at another hour of it."""
+    scene, urls = fake_scene, [f"https://example.com/{n}" for n in range(4)]
+    for n in range(30):
+        await scene.run(url=urls[n % 3])
+        if n > 20:
+            await scene.run(url=urls[3])
+        for url in {urls[n % 3], urls[3 if n > 20 else n % 3]}:
+            ttl_ms = await scene.redis.pttl(scene.base + keys.INDEX + url_place(url)[0])
+            assert ttl_ms > 30 * DAY_MS + MINUTE_MS
+        await scene.clock.pass_ms(HOUR_MS * 5)
+
+
+async def test_indexes_are_cut_with_the_log(small_log: Scene) -> None:
+    scene = small_log
+    await scene.store.accounts.grant(scene.account_id, 400)
+    for _ in range(400):
+        await scene.run()
+        await scene.clock.pass_ms(1)
+    for index in await scene.redis.keys(scene.base + keys.INDEX + "*"):
+        assert await scene.redis.xlen(index) <= 2 * KEPT_ENTRIES

@@ -162,7 +162,7 @@ local function end_fired(group, ended_at)
       end
       return i
     end
-    redis.call('PEXPIRE', name, has_failed(outcome) and failed_kept_ms or kept_ms)
+    redis.call('PEXPIREAT', name, now_ms + (has_failed(outcome) and failed_kept_ms or kept_ms))
   end
   return nil
 end

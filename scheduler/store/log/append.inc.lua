@@ -1,6 +1,6 @@
 -- Appends a chunk of entries to an account's log, and its id to the index streams of its statuses
--- and URLs. The id, by the server's clock, is the moment of all its entries. Each append trims by
--- age and number; an idle account's streams expire. Needs `now`.
+-- and URLs. The id, by the server's clock, is the moment of all its entries. Each append trims the
+-- log by age and number; an idle account's streams expire. Needs `now`.
 
 --@include number
 -- How many entries a chunk of the log counts as: those in it, or one for each 512 bytes, so that
@@ -31,9 +31,35 @@ local function totals_after(stored, gains)
     .. whole(plus(time_ms, gains[3]))
 end
 
+-- An index of URLs is trimmed, and gets its time to live, once in each half of a day: both cost more
+-- than the entry, and the log is kept a day longer than promised. `x` of `logged` has the number of
+-- the half and a bit for each of the 256 indexes that was renewed in it. Returns these bits.
+local half = whole(math.floor(now_ms / 43200000)) .. ':'
+local function renewed_in(stored)
+  if stored and #stored == #half + 32 and string.sub(stored, 1, #half) == half then
+    return string.sub(stored, #half + 1)
+  end
+  return string.rep('\0', 32)
+end
+
+-- The bits with that of an index, if it is one of URLs; nil if it was renewed.
+local function renewed_with(bits, name)
+  local n = tonumber(name, 16)
+  if not n then
+    return bits
+  end
+  local place, bit = math.floor(n / 8) + 1, 2 ^ (n % 8)
+  local byte = string.byte(bits, place)
+  if byte % (2 * bit) >= bit then
+    return nil
+  end
+  return string.sub(bits, 1, place - 1) .. string.char(byte + bit) .. string.sub(bits, place + 1)
+end
+
 -- Reads, before the first write, the state that `append` changes; raises if it is damaged. gains:
 -- what the chunk adds to the totals, if anything. Returns {at: the chunk's moment (ms), entries: how
--- many the log will have, first: up to when (ms) it was trimmed, totals: the new ones}.
+-- many the log will have, first: up to when (ms) it was trimmed, totals: the new ones, renewed: bits
+-- of the indexes}.
 local function read_log(base, count, chunk, gains)
   local log, at = base .. K.LOG, now_ms
   -- Has the log an entry of this millisecond, or a later one because the clock was set back?
@@ -42,10 +68,11 @@ local function read_log(base, count, chunk, gains)
     local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1][1]
     at = math.max(now_ms, number(string.match(last, '^%d+')))
   end
-  local logged = redis.call('HMGET', base .. K.LOGGED, 'n', 'first', 't')
+  local logged = redis.call('HMGET', base .. K.LOGGED, 'n', 'first', 't', 'x')
   local entries = plus(logged[1], counted_entries(count, chunk))
   local totals = gains and totals_after(logged[3], gains) or logged[3] or '0 0 0'
-  return {at = at, entries = entries, first = number(logged[2]), totals = totals}
+  return {at = at, entries = entries, first = number(logged[2]), totals = totals,
+    renewed = renewed_in(logged[4])}
 end
 
 -- Removes the oldest chunks: those from before `oldest_ms`, and `over` surplus entries,
@@ -91,13 +118,22 @@ local function append(base, state, chunk, count, places, ttl_ms, most)
     first = trimmed_ms + 1
     redis.call('HSET', logged, 'first', whole(first))
   end
-  local oldest = whole(math.max(1, oldest_ms, first) - 1)
+  local oldest, renewed = whole(math.max(1, oldest_ms, first) - 1), state.renewed
   for i = 1, #places, 2 do
     local index = base .. K.INDEX .. places[i]
-    local added = redis.pcall('XADD', index, 'MINID', '~', oldest, id, 'h', places[i + 1])
-    if type(added) == 'string' then
-      redis.call('PEXPIRE', index, ttl_ms)
+    local with, added = renewed_with(renewed, places[i]), nil
+    if with or state.entries > most then
+      added = redis.pcall('XADD', index, 'MINID', '~', oldest, id, 'h', places[i + 1])
+    else
+      added = redis.pcall('XADD', index, id, 'h', places[i + 1])
     end
+    if with and type(added) == 'string' then
+      redis.call('PEXPIRE', index, ttl_ms)
+      renewed = with
+    end
+  end
+  if renewed ~= state.renewed then
+    redis.call('HSET', logged, 'x', half .. renewed)
   end
   redis.call('PEXPIRE', log, ttl_ms)
   redis.call('PEXPIRE', logged, ttl_ms)
