@@ -18,13 +18,13 @@ from api.dashboard.charts import (
     stretch_of,
 )
 from api.dashboard.overview import drawn, spending
-from api.dashboard.requests.entry import Bar, waterfall
+from api.dashboard.requests.attempts import Bar, waterfall
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.text import MOST_BYTES, curl_of, indented
 from api.dashboard.session import our_page
 from api.dashboard.shared import Shared
 from api.dashboard.zones import UTC, Zone, zone_named
-from scheduler.models import BodyKind, Outcome, Phases, Request, Status
+from scheduler.models import BodyKind, Phases, Request
 from scheduler.store.accounts.accounts import Movements
 from scheduler.store.operators.system import server_warnings
 from scheduler.times import format_iso8601, parse_iso8601
@@ -114,15 +114,13 @@ def test_no_body_is_huge_when_it_is_shown(body: bytes) -> None:
 
 
 def test_bars_follow_on_one_another_and_what_broke_stands_out() -> None:
-    whole = Outcome(Status.FAILED, 500, 200, "Oh", phases=Phases(50, 100, None, 50, 0))
-    assert waterfall(whole) == [
+    assert waterfall(Phases(50, 100, None, 50, 0), 500) == [
         Bar("Resolve", "way", 0.0, 25.0, 50),
         Bar("Connect", "way", 25.0, 50.0, 100),
         Bar("First byte", "wait", 75.0, 25.0, 50),
         Bar("Last byte", "read", 99.0, 1.0, 0),
     ]
-    dead = Outcome(Status.FAILED, 0, 0, "Connection refused", phases=Phases(None, 0))
-    assert waterfall(dead) == [Bar("Connect", "broke", 0.0, 1.0, 0)]
+    assert waterfall(Phases(None, 0), 0) == [Bar("Connect", "broke", 0.0, 1.0, 0)]
 
 
 async def test_a_shared_read_is_made_once_and_survives_who_asked_for_it() -> None:

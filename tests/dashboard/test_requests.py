@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from scheduler.models import Answer
+from scheduler.models import Answer, Phases
 from scheduler.store import keys
 from scheduler.store.scans import Scans
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, listed, rows
@@ -180,6 +180,40 @@ async def test_an_attempt_that_failed_opens_as_that_attempt(browser: Browser) ->
     assert "attempt=1" in panel.headers["hx-push-url"]
     [onward] = re.findall(r'<a href="([^"]+)"[^>]*>The request, and how', panel.text)
     assert "Reschedule" in (await browser.client.get(html.unescape(onward))).text
+
+
+async def test_each_attempt_of_a_request_is_shown_in_order(browser: Browser) -> None:
+    retried = await browser.schedule(-1000, retries=3)
+    said = Answer("text/plain", b"come back later")
+    await browser.end(503, again_in_ms=-1, phases=Phases(None, 5, None, 7))
+    await browser.end(0, "Connection refused", again_in_ms=-1, phases=Phases(1, 2))
+    path = f"/requests/{retried}"
+    shown = await browser.text(path)
+    assert _attempts(shown) == [("1", "503", "First byte"), ("2", "no answer", "Connect")]
+    assert shown.count('<details class="attempt" open>') == 1
+    await browser.end(418, answer=said, phases=Phases(first_byte_ms=9))
+    shown = await browser.text(path)
+    assert [code for _, code, _ in _attempts(shown)] == ["503", "no answer", "418"]
+    assert "come back later" in shown[shown.index("<h3>Attempts") :]
+    assert _attempts(await browser.text(f"/requests/{await browser.execute(503)}")) == []
+    ended = await browser.store.schedules.get(browser.account_id, retried)
+    await redis_of(browser.store).delete(keys.schedule(browser.account_id, retried))
+    forgotten = await browser.text(f"{path}?at={ended.ended_at_ms}")
+    assert [code for _, code, _ in _attempts(forgotten)] == ["503", "no answer", "418"]
+    base = keys.account(browser.account_id)
+    await redis_of(browser.store).set(base + keys.SCANS, 2**52)
+    refused = await browser.text(f"{path}?at={ended.ended_at_ms}")
+    assert (_attempts(refused), "too much was searched" in refused) == ([], True)
+
+
+def _attempts(text: str) -> list[tuple[str, str, str]]:
+    """Of each its number, what was answered, and its last phase."""
+    found = []
+    for each in text.split('<details class="attempt"')[1:]:
+        details = each.partition("</details>")[0]
+        [(number, code)] = re.findall(r"<summary>(\d+) <b>([^<]+)</b>", details)
+        found.append((number, code, re.findall(r'scope="row">([^<]+)', details)[-1]))
+    return found
 
 
 async def test_secrets_in_a_url_are_shown_nowhere(browser: Browser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from litestar import get, post
@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, is_for_panel
 from api.dashboard.csrf import once_of, written
 from api.dashboard.render import page
+from api.dashboard.requests.attempts import read_attempts, waterfall
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import curl_of, readable
@@ -24,48 +25,10 @@ from api.payload import AS_IT_WAS, Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
-from scheduler.models import LogEntry, LogStatus, Outcome, Schedule
+from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import Store
 from scheduler.targets import split_url
 from scheduler.times import format_iso8601
-
-# The phases of an exchange: field, name, and the class of the bar.
-_PHASES = (
-    ("resolve_ms", "Resolve", "way"),
-    ("connect_ms", "Connect", "way"),
-    ("tls_ms", "TLS", "way"),
-    ("first_byte_ms", "First byte", "wait"),
-    ("last_byte_ms", "Last byte", "read"),
-)
-# In percent: something is seen of whatever there is.
-_LEAST_WIDTH = 1.0
-
-
-class Bar(NamedTuple):
-    """A phase: `x` and `width` in percent of the whole; `kind` is its class, `broke` if failed."""
-
-    name: str
-    kind: str
-    x: float
-    width: float
-    ms: int
-
-
-def waterfall(outcome: Outcome | None) -> list[Bar]:
-    if outcome is None or outcome.phases is None:
-        return []
-    found = ((name, kind, getattr(outcome.phases, field)) for field, name, kind in _PHASES)
-    parts = [(name, kind, ms) for name, kind, ms in found if ms is not None]
-    whole_ms = max(1, sum(ms for _, _, ms in parts))
-    bars, begun_ms = [], 0
-    for name, kind, ms in parts:
-        width = max(_LEAST_WIDTH, 100 * ms / whole_ms)
-        x = min(100 * begun_ms / whole_ms, 100 - width)
-        bars.append(Bar(name, kind, round(x, 2), round(width, 2), ms))
-        begun_ms += ms
-    if outcome.status_code == 0:
-        bars[-1] = bars[-1]._replace(kind="broke")
-    return bars
 
 
 class Entry(LogEntry, frozen=True):
@@ -86,6 +49,12 @@ class Entry(LogEntry, frozen=True):
     @property
     def has_ended(self) -> bool:
         return self.status is not LogStatus.SCHEDULED
+
+    @property
+    def was_retried(self) -> bool:
+        """Whether there may be several attempts; an entry of one is itself."""
+        waits_again = self.schedule is not None and self.schedule.retry is not None
+        return waits_again or (self.attempt > 1 and self.status is not LogStatus.RETRYING)
 
     @property
     def sent_ms(self) -> int | None:
@@ -142,19 +111,25 @@ async def show(
     store = service_of(request).store
     reading = _read(store, viewer.account_id, schedule_id, request.query_params)
     if is_for_panel(request) or asks_for_news(request):
-        return _part(request, await reading, status, fault)
+        return await _part(request, viewer, await reading, status, fault)
     shown, entry = await asyncio.gather(read_page(request, viewer), reading)
-    return list_page(request, shown | _values(request, entry, fault), status=status)
+    values = _values(request, entry, fault) | await _attempts(store, viewer, entry)
+    return list_page(request, shown | values, status=status)
 
 
-def _part(request: HttpRequest, entry: Entry, status: int, fault: str | None) -> Raw:
+async def _part(
+    request: HttpRequest, viewer: Viewer, entry: Entry, status: int, fault: str | None
+) -> Raw:
     """The panel as a whole, where another one was shown; just its facts, where they changed."""
     now_ms = service_of(request).store.clock.now_ms()
     wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
     news = asks_for_news(request)
     same = news and request.query_params.get("was") == entry.state
-    name = "requests/facts.html" if same else "requests/panel.html"
-    answer = page(request, name, status=status, wanted=wanted, **_values(request, entry, fault))
+    name, values = "requests/facts.html", _values(request, entry, fault)
+    if not same:
+        name = "requests/panel.html"
+        values |= await _attempts(service_of(request).store, viewer, entry)
+    answer = page(request, name, status=status, wanted=wanted, **values)
     if not news:
         at = str(entry.at_ms) if entry.has_ended else None
         attempt = str(entry.attempt) if entry.status is LogStatus.RETRYING else None
@@ -185,12 +160,14 @@ def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, 
     asked = entry.schedule.request if entry.schedule else None
     # Of the last attempt; the log has less.
     outcome = entry.schedule.last_outcome if entry.schedule else None
+    phases = outcome.phases if outcome else entry.phases
     return {
         "entry": entry,
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
-        "outcome": outcome,
-        "bars": waterfall(outcome),
+        "answer": outcome.answer if outcome else None,
+        "phases": phases,
+        "bars": waterfall(phases, outcome.status_code if outcome else entry.status_code),
         "url": masked_url(entry.url),
         "headers": masked(asked.headers) if asked else {},
         "body": readable(asked) if asked else None,
@@ -198,6 +175,12 @@ def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, 
         "fault": fault,
         "now_ms": service_of(request).store.clock.now_ms(),
     }
+
+
+async def _attempts(store: Store, viewer: Viewer, entry: Entry) -> dict[str, Any]:
+    if not entry.was_retried:
+        return {"attempts": []}
+    return {"attempts": await read_attempts(store, viewer.account_id, entry.schedule_id)}
 
 
 @post("/requests/{schedule_id:str}/cancel")
