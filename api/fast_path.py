@@ -28,6 +28,7 @@ from scheduler.errors import InvalidRequest
 from scheduler.models import KnownKey, Rate
 from scheduler.store.lifecycle.create import Begun
 
+_CREATED = b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b\r\n%b\r\n%b"
 _LINE = b"POST /schedule HTTP/1.1\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,5})\r\n", re.IGNORECASE)
 # A head with any other name, or with one of these twice, goes the usual way.
@@ -174,11 +175,10 @@ class FastPath(Protocol):
         self.server_state.total_requests += 1
         self.recent, self.is_first, self._began_s = True, False, 0.0
         lines = [*self.server_state.default_headers, *answer.lines(rate)]
-        lines.append((HEADER, new_request_id().encode()))
         if self._ends:
             lines.append((b"connection", b"close"))
         head = b"".join([b"%b: %b\r\n" % line for line in lines])
-        self.transport.write(b"HTTP/1.1 201 Created\r\n%b\r\n%b" % (head, answer.body))
+        self.transport.write(_CREATED % (new_request_id(), head, answer.body))
         if self._ends:
             self.transport.close()
 

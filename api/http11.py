@@ -121,7 +121,7 @@ class Http11(HttpToolsProtocol):
     def end(self, rejection: Rejection) -> None:
         """Sends the rejection, unless the request has an answer already, and closes."""
         if self._may_speak():
-            self.transport.write(rejection.response(new_request_id()))
+            self.transport.write(rejection.response(new_request_id().decode()))
             self.transport.write_eof()
         else:
             self.transport.close()

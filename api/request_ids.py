@@ -17,18 +17,18 @@ _CHARACTERS, _AT_ONCE = 16, 64
 _DIGITS = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 
-def _ids() -> Iterator[str]:
+def _ids() -> Iterator[bytes]:
     """Many with one system call: one for each would take longer than all else of an id."""
     while True:
-        digits = os.urandom(_CHARACTERS * _AT_ONCE).translate(_DIGITS).decode()
+        digits = os.urandom(_CHARACTERS * _AT_ONCE).translate(_DIGITS)
         for start in range(0, len(digits), _CHARACTERS):
-            yield "req_" + digits[start : start + _CHARACTERS]
+            yield b"req_" + digits[start : start + _CHARACTERS]
 
 
 _new = _ids()
 
 
-def new_request_id() -> str:
+def new_request_id() -> bytes:
     return next(_new)
 
 
@@ -36,5 +36,5 @@ def request_id_of(scope: Scope) -> str:
     """The same in each call with this scope."""
     noted = cast("dict[str, Any]", scope)
     if _SCOPE not in noted:
-        noted[_SCOPE] = next(_new)
+        noted[_SCOPE] = next(_new).decode()
     return cast("str", noted[_SCOPE])
