@@ -125,6 +125,10 @@ class App(Litestar):
                 await _create(service, scope, receive, noted)
             else:
                 await super().__call__(scope, receive, noted)
+        except Exception as error:
+            if status:  # an answer has begun
+                raise
+            await answered(error, scope, service)(scope, receive, noted)
         finally:
             end(scope)
             took_s = time.perf_counter() - began_s

@@ -44,7 +44,8 @@ class Body(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ErrorBody(Body, frozen=True):
-    """`reason` is for programs, `error` for people; the service's log knows the `requestId`."""
+    """`error` is a sentence for people, `reason` a word for programs; `requestId` is that of the
+    header `Postdate-Request-Id`."""
 
     error: str
     reason: Reason

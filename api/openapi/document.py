@@ -132,7 +132,7 @@ _HEADERS: dict[str, Schema] = {
     "RateLimitRemaining": _whole("Requests that are left at this moment."),
     "RateLimitReset": _whole("Seconds until all of them are there again."),
     "RequestId": {
-        "description": "The name of this request; the log of the service knows it.",
+        "description": "Names this request, in errors and in the service log beside its faults.",
         "required": True,
         "schema": {"type": "string", "pattern": REQUEST_ID},
     },

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from api.app import create_app
+from api.app import Hosts, create_app
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from tests.api.conftest import CREDITS, Api, bad_fields, client_of, payload
@@ -146,3 +146,15 @@ async def test_a_browser_is_led_to_the_dashboard(api: Api) -> None:
     other = await api.client.get("/", headers={"accept": "*/*"})
     assert (other.status_code, other.json()["documentation"]) == (200, "/schema")
     assert other.headers["vary"] == "accept"
+
+
+async def test_a_fault_outside_of_any_handler_is_a_500_in_the_usual_shape(
+    api: Api, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Hosts, "allows", Mock(side_effect=RuntimeError("secret detail")))
+    answer = await api.client.get("/schedule")
+    assert (answer.status_code, error_of(answer)) == (
+        500,
+        {"error": "Internal server error", "reason": "internal_error"},
+    )
+    assert "secret detail" in "".join(capfd.readouterr())
