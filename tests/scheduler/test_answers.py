@@ -11,6 +11,7 @@ from scheduler.models import Answer, Outcome
 from scheduler.settings import Settings
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.queries.listing import Selection
+from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
@@ -59,6 +60,12 @@ async def test_between_two_attempts_it_is_the_last_one_s(scene: Scene) -> None:
     assert await said(scene, schedule_id) == b"still busy"
     await scene.retry([await scene.claim_one()], WAIT_MS, FAILED)
     assert await said(scene, schedule_id) is None
+
+
+async def test_a_long_one_is_cut_between_two_characters(scene: Scene) -> None:
+    long = b"x" + "é".encode() * 500
+    schedule_id = await retried(scene, saying(long))
+    assert await said(scene, schedule_id) == long[: BETWEEN_ATTEMPTS_BYTES - 1]
 
 
 async def test_the_end_has_what_was_said_to_it(scene: Scene) -> None:
