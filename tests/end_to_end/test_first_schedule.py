@@ -61,6 +61,10 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid_after_
                 "errorMessage": "",
                 "attempt": 1,
                 "nextAttemptAt": None,
+                "latenessMs": entry["latenessMs"],
+                "phases": None,
+                "responseBody": None,
+                "reference": None,
             }
             times = [parse_iso8601(entry[at]) for at in ("createdAt", "executedAt")]
             assert began_ms <= times[0] < due_ms <= times[1] <= now_ms()
