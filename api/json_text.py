@@ -36,7 +36,7 @@ class Object:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(names)
-        self._decode = _decoder_of("Members", self._names)
+        self._decode = msgspec.json.Decoder(_struct_of("Members", self._names)).decode
 
     def members(self, text: bytes, findings: Findings) -> dict[str, Part]:
         """The text of each member's value; of a key that is given twice the last counts, as in
@@ -69,16 +69,29 @@ class Object:
 
 
 class List:
-    """Lists of at most so many elements, each of any type."""
+    """Lists of at most so many elements, each of any type. `only`: the name of one that is an
+    object's only member."""
 
-    def __init__(self, most: int) -> None:
-        self._decode = _decoder_of("Elements", [f"_{n}" for n in range(most)], array_like=True)
+    def __init__(self, most: int, only: str = "_") -> None:
+        elements = _struct_of("Elements", [f"_{n}" for n in range(most)], array_like=True)
+        self._decode = msgspec.json.Decoder(elements).decode
+        around = msgspec.defstruct("Around", [(only, elements)], forbid_unknown_fields=True)
+        self._decode_around = msgspec.json.Decoder(around).decode
 
     def elements(self, text: Part) -> list[Part]:
         """The text of each element, not copied; none, if it is no list, or a longer one, which is
         not read to its end. Raises InvalidRequest if it is no JSON."""
+        return self._elements(text, self._decode)
+
+    def elements_within(self, text: bytes) -> list[Part]:
+        """The same of the list in an object, in one pass; none, if it is any other object."""
+        return self._elements(
+            text, lambda text: msgspec.structs.astuple(self._decode_around(text))[0]
+        )
+
+    def _elements(self, text: Part, decode: Decode[Any]) -> list[Part]:
         try:
-            found, text_of = _decoded(text, self._decode)
+            found, text_of = _decoded(text, decode)
         except msgspec.ValidationError:
             return []
         values = msgspec.structs.astuple(found)
@@ -86,11 +99,10 @@ class List:
         return list(values[:count] if text_of is bytes else map(text_of, values[:count]))
 
 
-def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> Decode[Any]:
-    """Of a struct of these, all optional: an unknown name ends the decoding at once."""
+def _struct_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> type[Any]:
+    """A struct of these, all optional: an unknown name ends the decoding at once."""
     fields = [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
-    struct = msgspec.defstruct(kind, fields, array_like=array_like, forbid_unknown_fields=True)
-    return msgspec.json.Decoder(struct).decode
+    return msgspec.defstruct(kind, fields, array_like=array_like, forbid_unknown_fields=True)
 
 
 class _Hidden:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -28,6 +29,7 @@ _TRACEPARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-
 _SAMPLED = 1
 # Judging a body of this size costs about as little as refusing it unread.
 SMALL_BYTES = 16 * 1024
+_COMMA = re.compile(b",")
 _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 
 
@@ -107,7 +109,8 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items
         if len(body) > limit_bytes:
             raise BodyTooLarge(limit_bytes)
         more = event["more_body"]
-    items = 1 if most_items == 1 else min(most_items, body.count(b",") + 1)
+    commas = islice(_COMMA.finditer(body), most_items - 1)  # to count them all takes milliseconds
+    items = 1 + sum(1 for _ in commas)
     made_bytes, noted = made_of(len(body), items), cast("dict[str, Any]", scope)
     if made_bytes and BUDGET in noted:  # once a request: to hold room and wait for more deadlocks
         await noted[BUDGET].wait_for(made_bytes)
