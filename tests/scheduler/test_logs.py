@@ -14,6 +14,7 @@ from scheduler.store import keys
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk, url_place
 from scheduler.store.log.logs import LogPage, LogQuery
+from scheduler.store.queries.reading import CHUNK
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
 
 URLS = [f"https://example.com/{n}" for n in range(3)]
@@ -281,6 +282,36 @@ async def test_a_reference_is_found_among_what_ended_and_what_waits(scene: Scene
     assert names(await scene.log(reference="order-1", url=found[0].url)) == names(found)
     assert names(await scene.log(reference="*", statuses=[LogStatus.FAILED])) == [other]
     assert await scene.log(reference="order") == []
+
+
+async def test_a_reference_is_found_at_once_behind_thousands_that_wait(scene: Scene) -> None:
+    """Those of it are looked at, and no others; in the order of the page, from its place on."""
+    now_ms = await scene.clock.now_ms()
+    await scene.create_many(3_000, now_ms + 1_000)
+    last, first, middle = [
+        await scene.create(due_in_ms, reference=f"order-{due_in_ms}")
+        for due_in_ms in (90_000, 70_000, 80_000)
+    ]
+    for descending, expected in ((False, [first, middle, last]), (True, [last, middle, first])):
+        page = await page_of(scene, reference="order-*", limit=2, descending=descending)
+        assert names(page.entries) == expected[:2]
+        cursor = page.next_cursor
+        page = await page_of(scene, reference="order-*", cursor=cursor, descending=descending)
+        assert (names(page.entries), page.next_cursor) == (expected[2:], None)
+    page = await page_of(scene, reference="order-*", from_ms=now_ms + 75_000, to_ms=now_ms + 85_000)
+    assert names(page.entries) == [middle]
+
+
+async def test_more_of_a_reference_than_are_read_at_once_are_found_step_by_step(
+    scene: Scene,
+) -> None:
+    due_ms = await scene.clock.now_ms() + 60_000
+    requests = [
+        Request(due_ms + n, "POST", URLS[0], reference=f"order-{n % 7}") for n in range(CHUNK + 1)
+    ]
+    made = await scene.store.schedules.create_all(scene.account_id, requests)
+    found = await scene.log(reference="order-*", descending=False)
+    assert names(found) == made.schedule_ids
 
 
 async def test_the_log_is_filtered_by_how_it_ended(scene: Scene) -> None:

@@ -53,7 +53,7 @@ class Attempts:
             found = [
                 (place, _detailed(entry, schedule))
                 for place, entry in entries
-                if stretch.past(place, stretch.after) and not stretch.past_end(place.ms)
+                if stretch.has(place)
                 if wanted(entry)
             ]
             return sorted(found, key=lambda each: each[0], reverse=stretch.down)

@@ -189,8 +189,12 @@ class Logs:
         def wanted(schedule: Schedule) -> bool:
             return query.wants(schedule.request.url, schedule.request.reference)
 
-        most = query.limit + 1
-        found = await self._unended.read(account_id, stretch, most, wanted, scan, query.part)
+        found = None
+        if query.reference is not None:
+            found = await self._unended.few(account_id, query.reference, stretch, wanted, scan)
+        if found is None:
+            most = query.limit + 1
+            found = await self._unended.read(account_id, stretch, most, wanted, scan, query.part)
         entries = [(place, unended_entry(schedule)) for place, schedule in found.entries]
         return Found(entries, found.reached)
 

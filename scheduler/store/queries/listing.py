@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from scheduler import ids
@@ -18,7 +19,16 @@ from scheduler.store.queries.referred import (
     read_referred,
     schedule_of,
 )
-from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
+from scheduler.store.queries.timeline import (
+    WAITING,
+    Found,
+    Place,
+    Span,
+    encode_cursor,
+    lowered,
+    merge,
+    span,
+)
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
@@ -240,6 +250,33 @@ class Unended(ListOf):
                 return SchedulePage(found, None)
             looked_at, read_bytes = looked_at + len(some), read_bytes + chunk_bytes
         return SchedulePage(found, encode_member(after or b""))
+
+    async def few(
+        self,
+        account_id: str,
+        reference: str,
+        stretch: Span,
+        wanted: Callable[[Schedule], bool],
+        scan: Scan,
+    ) -> Found[Schedule] | None:
+        """All wanted ones of a reference, or of all that begin so, in the order of a stretch; None
+        if those are too many to read at once. Adds to the scan. Read-only."""
+        base = keys.account(account_id)
+        members = await read_referred(self._server, base, reference, None, CHUNK + 1, down=False)
+        if not members:
+            return Found([], None)
+        if len(members) > CHUNK:
+            return None
+        some, _ = await self._read_members(base, members, scan)
+        if len(some) < len(members):
+            return None
+        places = [
+            (Place(each.due_at_ms, WAITING, ids.local(each.schedule_id)), each)
+            for each in some
+            if each is not None and wanted(each)
+        ]
+        found = [each for each in places if stretch.has(each[0])]
+        return Found(sorted(found, key=itemgetter(0), reverse=stretch.down), None)
 
     async def _read_members(
         self, base: str, members: Sequence[bytes], scan: Scan

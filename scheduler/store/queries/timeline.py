@@ -47,6 +47,9 @@ class Span(NamedTuple):
     def past_end(self, ms: int) -> bool:
         return ms < self.end_ms if self.down else ms >= self.end_ms
 
+    def has(self, place: Place) -> bool:
+        return self.past(place, self.after) and not self.past_end(place.ms)
+
     def past(self, place: Place, other: Place) -> bool:
         return place < other if self.down else place > other
 
