@@ -27,8 +27,10 @@ from scheduler.store.lifecycle.create import CreateResult, Schedules
 from scheduler.store.stored import Packed
 from scheduler.times import format_iso8601
 
-# So much is judged at a time; then other requests have their turn.
+# So much is judged at a time; then other requests have their turn. An item takes as long as so many
+# bytes by itself, and its refusal as so many more.
 _AT_ONCE_BYTES = 64 * 1024
+_ITEM_LIKE_BYTES, _REFUSAL_LIKE_BYTES = 256, 2048
 _MOMENT_BYTES = 6
 _BY_OLD_RULES = "It was refused when it came first, by rules that have changed since."
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS, "schedules")
@@ -121,7 +123,8 @@ async def _judged(
             judged.append(
                 RefusedBody(400, str(refusal), refusal.reason, details_of(refusal, listed))
             )
-        looked_at_bytes += len(text)
+            looked_at_bytes += _REFUSAL_LIKE_BYTES
+        looked_at_bytes += _ITEM_LIKE_BYTES + len(text)
         if looked_at_bytes >= _AT_ONCE_BYTES:
             looked_at_bytes = 0
             await asyncio.sleep(0)
@@ -165,7 +168,7 @@ async def _due_before(
     for item, schedule_id in zip(accepted, schedule_ids, strict=False):
         text = bytes(item)
         due_ms.append(trigger_at_of(text, created_at_ms(schedule_id)))
-        looked_at_bytes += len(text)
+        looked_at_bytes += _ITEM_LIKE_BYTES + len(text)
         if looked_at_bytes >= _AT_ONCE_BYTES:
             looked_at_bytes = 0
             await asyncio.sleep(0)

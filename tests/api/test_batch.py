@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tracemalloc
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from api.batch import _judged
 from api.limits import MAX_ITEMS
+from api.rules import Rules
+from scheduler.destinations import Destinations
 from scheduler.ids import is_schedule_id
 from scheduler.models import Plan
 from scheduler.settings import Settings
@@ -161,6 +165,25 @@ async def test_a_flood_of_faults_is_listed_in_part(api: Api, bad: dict[str, int]
     assert sum(detail["field"] != "…" for detail in faults) == 100
     count = int(alone["error"].partition(" ")[0])
     assert items[-1]["details"] == [{"field": "…", "message": f"and {count} more"}]
+
+
+FINE = b'{"targetUrl":"https://example.com","delay":"1h"}'
+
+
+@pytest.mark.parametrize(("item", "least"), [(b"{}", 30), (FINE, 4)])
+async def test_others_have_their_turn_while_small_items_are_judged(item: bytes, least: int) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await _judged([(place, item) for place in range(MAX_ITEMS)], Rules(Destinations(), 1), 0)
+    task.cancel()
+    assert turns >= least
 
 
 async def test_a_batch_counts_as_one_request_against_the_rate(api: Api) -> None:
