@@ -22,6 +22,9 @@ from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import FIELDS
 
+# How many one page may look at: of a search, which counts, and else, where many may be gone.
+_BUDGET, _UNCOUNTED = 2000, 400
+
 
 class Kept:
     """On the log's timeline: an ended schedule stands where it ended, any other where it is due."""
@@ -67,17 +70,22 @@ class Kept:
         groups = [group for group in groups if group[0]]
         waits = Status.SCHEDULED in statuses
         what = (selected.limit + 1, selected.wants, scan, lowered(selected.url or ""))
-        share, unended = len(groups) + waits, Found[Schedule]([], None)
+        bounds = (len(groups) + waits, _BUDGET if selected.searches else _UNCOUNTED)
         # What waits comes first: what ends in between is seen twice, not never.
-        if waits:
-            unended = await self._unended.read(account_id, stretch, *what, share=share)
+        found = None
+        if waits and selected.reference is not None:
+            wanted = selected.wants
+            found = await self._unended.few(account_id, selected.reference, stretch, wanted, scan)
+        if waits and found is None:
+            found = await self._unended.read(account_id, stretch, *what, *bounds)
+        unended = found or Found[Schedule]([], None)
         sources = []
         for group, kept_ms in groups:
             ended = _EndedOf(
                 account_id, group, selected, self._log, scan, self._server, self._scans
             )
             kept = kept_since(stretch, self._clock.now_ms() - kept_ms)
-            sources.append(await ended.read(account_id, kept, *what, share=share))
+            sources.append(await ended.read(account_id, kept, *what, *bounds))
         gone = {each.schedule_id for source in sources for _, each in source.entries}
         left = [each for each in unended.entries if each[1].schedule_id not in gone]
         return [unended._replace(entries=left), *sources]
@@ -99,7 +107,9 @@ class _EndedOf(ListOf):
         super().__init__(server, scans)
         self._account_id = account_id
         self._statuses = statuses
-        self._logged = LogQuery([LogStatus(each) for each in statuses], selected.url).ended()
+        self._logged = LogQuery(
+            [LogStatus(each) for each in statuses], selected.url, reference=selected.reference
+        ).ended()
         self._log, self._scan = log, scan
 
     async def _members(

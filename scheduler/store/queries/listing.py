@@ -132,6 +132,7 @@ class ListOf:
         scan: Scan,
         part: bytes = b"",
         share: int = 1,
+        budget: int = _BUDGET,
     ) -> Found[Schedule]:
         """At least `limit` wanted ones, if the budget reaches so far, which so many lists share.
         Adds to the scan. Read-only.
@@ -145,7 +146,7 @@ class ListOf:
         while (
             reached is not None
             and len(found) < limit
-            and looked_at < _BUDGET // share
+            and looked_at < budget // share
             and read_bytes < _MOST_BYTES // share
             and scan.us < until_us
         ):
