@@ -131,12 +131,14 @@ def url_of(most_characters: int, description: str) -> Parameter:
     return Parameter("targetUrl", lambda url: url_filter(url, most_characters), schema, description)
 
 
-REFERENCE = Parameter(
-    "reference",
-    reference_filter,
-    {"type": "string", "pattern": f"^({FILTER_PATTERN})$"},
+def reference_of(description: str) -> Parameter:
+    schema: Schema = {"type": "string", "pattern": f"^({FILTER_PATTERN})$"}
+    return Parameter("reference", reference_filter, schema, description)
+
+
+REFERENCE = reference_of(
     "Only those of this reference or, with `*` at its end, of all that begin so. Of what waits, "
-    "they come by reference, then by id; `from` and `to` only filter then.",
+    "they come by reference, then by id; `from` and `to` only filter then."
 )
 
 
@@ -224,6 +226,7 @@ OF_LOGS = (
         "last with `responseBody`, while they are kept.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only what went to, or waits for, this very URL."),
+    reference_of("Only what has this reference or, with `*` at its end, one that begins so."),
     *PERIOD,
     one_of(
         "order", _ORDERS, {}, "`asc` for oldest first, as with `scheduleId`, or `desc`, as else."

@@ -82,6 +82,7 @@ def log_query(query: Mapping[str, Any]) -> LogQuery:
         descending=(query["order"] or ("asc" if query["scheduleId"] else "desc")) == "desc",
         cursor=query["cursor"],
         schedule_id=query["scheduleId"],
+        reference=query["reference"],
     )
 
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cli.parameters import duration, from_option, to_option, words
+from cli.parameters import (
+    duration,
+    from_option,
+    reference_option,
+    target_option,
+    to_option,
+    words,
+)
 from cli.remote import Remote, as_api, remote_command, sentence_of, when
 from cli.schedules import phases_text, shown_text
 from scheduler.texts import visible
@@ -33,7 +40,8 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
     metavar="STATUS,...",
     help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed.",
 )
-@click.option("--target", metavar="URL", help="Only what was sent there.")
+@target_option()
+@reference_option()
 @from_option()
 @to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
@@ -45,6 +53,7 @@ def logs_command(
     follow: bool,
     statuses: list[LogFilter] | None,
     target: str | None,
+    reference: str | None,
     limit: int,
     from_: str | None,
     to: str | None,
@@ -59,14 +68,16 @@ def logs_command(
     if follow:
         if schedule_id or from_ or to or order or "scheduled" in (statuses or ()):
             raise click.UsageError(
-                "--follow goes with --status (of what ended), --target, --limit."
+                "--follow goes with --status (of what ended), --target, --reference, --limit."
             )
-        _follow(remote, Tail(remote.client, statuses or _ENDED, target), limit)
+        tail = Tail(remote.client, statuses or _ENDED, target, reference)
+        _follow(remote, tail, limit)
         return
     found = remote.client.logs(
         schedule_id=schedule_id,
         status=statuses,
         url=target,
+        reference=reference,
         from_=from_,
         to=to,
         limit=limit,
@@ -100,9 +111,15 @@ class Tail:
     """What has ended since the last look. The newest entry seen is where the next look stops:
     entries are only added at the end, so no clock matters."""
 
-    def __init__(self, client: Postdate, statuses: Sequence[LogFilter], url: str | None) -> None:
+    def __init__(
+        self,
+        client: Postdate,
+        statuses: Sequence[LogFilter],
+        url: str | None = None,
+        reference: str | None = None,
+    ) -> None:
         self._client = client
-        self._statuses, self._url = statuses, url
+        self._statuses, self._url, self._reference = statuses, url, reference
         self._newest = ("", 0, "")
         self._first = True
 
@@ -112,7 +129,9 @@ class Tail:
         Raises PostdateError; the next look then finds what this one would have.
         """
         most = limit if self._first else None
-        entries = self._client.logs(status=self._statuses, url=self._url, limit=most)
+        entries = self._client.logs(
+            status=self._statuses, url=self._url, reference=self._reference, limit=most
+        )
         new = list(takewhile(lambda entry: _name(entry) != self._newest, entries))
         self._first = False
         self._newest = _name(new[0]) if new else self._newest
@@ -158,6 +177,7 @@ def _line(entry: LogEntry) -> str:
         f"{entry.response_time_ms:>5} ms",
         f"{entry.target_method} {entry.target_url}",
         entry.schedule_id,
+        *([] if entry.reference is None else [entry.reference]),
         entry.error_message,
     ]
     if entry.next_attempt_at is not None:

@@ -64,9 +64,14 @@ async def test_lists_and_cancels_go_by_reference(api: Api, wanted: str, found: l
     await api.create_id()
     assert names_of(await api.listed(reference=wanted, limit=1)) == found
     assert names_of(await api.listed(reference=wanted, order="desc")) == found[::-1]
+    logged = await api.client.get("/stats/logs", params={"reference": wanted})
+    assert sorted(names_of(logged.json()["logs"])) == found
     body = {"status": "scheduled", "reference": wanted}
     cancelled = (await api.client.post("/schedule/cancel", json=body)).json()
     assert [each["status"] for each in cancelled["schedules"]] == ["cancelled"] * len(found)
+    logged = await api.client.get("/stats/logs", params={"reference": wanted})
+    assert {each["status"] for each in logged.json()["logs"]} <= {"cancelled"}
+    assert sorted(names_of(logged.json()["logs"])) == found
     assert await api.listed(reference=wanted) == []
     assert len(await api.listed()) == 4 - len(found)
 
@@ -87,8 +92,9 @@ async def test_dead_letters_are_found_and_replayed_by_reference(api: Api) -> Non
 @pytest.mark.parametrize("wanted", ["", "a b", "é", "a" * 130])
 async def test_a_filter_that_names_no_reference_is_refused(api: Api, wanted: str) -> None:
     details = [{"field": "reference", "message": NO_FILTER}]
-    answer = await api.client.get("/schedule", params={"reference": wanted})
-    assert (answer.status_code, answer.json()["details"]) == (400, details)
+    for path in ("/schedule", "/stats/logs"):
+        answer = await api.client.get(path, params={"reference": wanted})
+        assert (answer.status_code, answer.json()["details"]) == (400, details)
     body = {"status": "scheduled", "reference": wanted}
     answer = await api.client.post("/schedule/cancel", json=body)
     assert (answer.status_code, answer.json()["details"]) == (400, details)

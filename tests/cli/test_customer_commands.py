@@ -118,6 +118,9 @@ def test_schedules_are_found_by_their_reference(settings: dict[str, str]) -> Non
     cancelled = postdate_json("cancel", "--reference", f"{name}-*", "--yes", **settings)
     assert [each["scheduleId"] for each in cancelled] == [first, second]
 
+    [entry] = postdate("logs", "--reference", f"{name}-a", **settings).stdout.splitlines()
+    assert entry.endswith(f"GET {target}  {first}  {name}-a")
+
     failed = scheduled(settings, target, "--in", "0s", "--reference", f"{name}-d")
     until(lambda: postdate_json("logs", failed, "--status", "failed", **settings))
     again = postdate("replay", "--reference", f"{name}-d", "--yes", **settings).stdout

@@ -30,7 +30,7 @@ class Log:
         self.failure: PostdateError | None = None
 
     def logs(
-        self, *, status: Sequence[LogStatus], url: str | None, limit: int | None
+        self, *, status: Sequence[LogStatus], limit: int | None, **_: str | None
     ) -> Iterator[LogEntry]:
         found = [each for each in reversed(self.entries) if each.status in status]
         yield from found[: 1 if self.failure else limit]
@@ -48,7 +48,7 @@ def numbers(found: list[LogEntry]) -> list[int]:
 
 def test_the_first_look_finds_the_last_few_the_others_all_that_is_new() -> None:
     log = Log(*(entry(n, "completed" if n % 2 else "failed") for n in range(10)))
-    tail = Tail(log.client, ("completed", "failed", "cancelled"), None)
+    tail = Tail(log.client, ("completed", "failed", "cancelled"))
     assert numbers(tail.look(3)) == [7, 8, 9]
     assert tail.look(3) == []
     log.entries += [entry(n, "failed") for n in range(10, 15)] + [entry(15, "cancelled")]
@@ -59,7 +59,7 @@ def test_the_first_look_finds_the_last_few_the_others_all_that_is_new() -> None:
 
 def test_one_that_is_stopped_ends_as_its_last_attempt_did_and_is_shown() -> None:
     log = Log(entry(1, "retrying"))
-    tail = Tail(log.client, ("retrying", "failed"), None)
+    tail = Tail(log.client, ("retrying", "failed"))
     assert numbers(tail.look(5)) == [1]
     log.entries.append(entry(1, "failed"))
     assert [each.status for each in tail.look(5)] == ["failed"]
@@ -67,7 +67,7 @@ def test_one_that_is_stopped_ends_as_its_last_attempt_did_and_is_shown() -> None
 
 def test_a_look_that_fails_half_way_loses_nothing() -> None:
     log = Log(entry(1, "completed"))
-    tail = Tail(log.client, ("completed", "failed"), None)
+    tail = Tail(log.client, ("completed", "failed"))
     assert numbers(tail.look(5)) == [1]
     log.entries += [entry(2, "completed"), entry(3, "failed")]
     log.failure = ConnectionFailed("away")

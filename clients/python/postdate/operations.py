@@ -205,6 +205,7 @@ class Operations(Calls):
         schedule_id: str | None = None,
         status: LogFilter | Sequence[LogFilter] | None = None,
         url: str | None = None,
+        reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
@@ -213,7 +214,7 @@ class Operations(Calls):
         """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
         schedule, the oldest first; of one status or several, "executed" being completed and failed.
         At most `limit` entries, page by page."""
-        query = {"status": _listed(status), "order": order, **_filters(url, from_, to)}
+        query = {"status": _listed(status), "order": order, **_filters(url, from_, to, reference)}
         query["scheduleId"] = schedule_id
         return self._pages("/stats/logs", query, "logs", read_entry, limit)
 
