@@ -104,6 +104,7 @@ def test_rates_are_set_plan_by_plan() -> None:
         ("POSTDATE_PUBLIC_URL", "https://p.example/#a", "without user, query and fragment"),
         ("POSTDATE_ALLOW_TARGETS", "10.0.0.1/8", "10.0.0.1/8 has host bits set"),
         ("POSTDATE_ALLOW_PORTS", "80, https", "'https' is no port"),
+        ("POSTDATE_FIRE_TIMEOUT_MS", "30001", "it must be a whole number from 1 to 30000"),
         ("POSTDATE_LEASE_MS", "299", "it must be a whole number from 300 to 3600000"),
     ],
 )
