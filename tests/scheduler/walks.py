@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Status
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import UnreadClaim
@@ -168,6 +168,25 @@ async def read_log(scene: Scene, count: int) -> Found:
     return [each.schedule_id for each in await scene.log(limit=100)], made
 
 
+async def listed_ended(scene: Scene, count: int) -> Found:
+    """Page by page, and in one, over two indexes."""
+    made = await scene.create_many(count, FAR_MS)
+    await scene.store.canceller.by_id(scene.account_id, made[::2])
+    for each in made[1::2]:
+        await scene.store.canceller.by_id(scene.account_id, [each])
+    pages, both = list[str](), (Status.COMPLETED, Status.CANCELLED)
+    for limit in (3, 100):
+        found, cursor = list[str](), None
+        while not found or cursor is not None:
+            selected = Selection(limit=limit, cursor=cursor)
+            page = await scene.store.kept.page(scene.account_id, both, selected)
+            found += [each.schedule_id for each in page.schedules]
+            cursor = page.next_cursor
+        pages.append(",".join(found))
+    assert pages[0] == pages[1]
+    return pages[0].split(","), made
+
+
 # The worker, over a scripted store
 
 
@@ -250,6 +269,7 @@ WALKS = (
     Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
     Walk(summed, (_LOG + "statistics._ROLLUPS_AT_ONCE", _LOG + "overview._ROLLUPS_AT_ONCE")),
     Walk(read_log, (_LOG + "ended._CHUNKS",)),
+    Walk(listed_ended, (_LOG + "ended._CHUNKS", "scheduler.store.queries.listing.CHUNK")),
     Walk(signed, ("worker.signatures._MOST_AT_ONCE",)),
     Walk(extended, ("worker.leases._MOST_AT_ONCE",)),
     Walk(acked, ("worker.acks._MOST_AT_ONCE",)),
