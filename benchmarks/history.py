@@ -37,15 +37,20 @@ async def fill(store: Store, account_id: str, executions: Iterable[Past]) -> int
     """Writes them, and returns how many there were."""
     base, rest, written = keys.account(account_id), iter(executions), 0
     sums: dict[str, Counter[str]] = {}
-    last = (0, 0)
+    last: tuple[int, int] = (0, 0)
+    totals: tuple[int, ...] = (0, 0, 0)
     while some := list(islice(rest, _AT_ONCE)):
         commands: list[Command] = []
         for each in some:
             last = (each.at_ms, last[1] + 1 if each.at_ms == last[0] else 0)
-            commands += _appended(base, f"{last[0]}-{last[1]}", each)
+            ended, completed = each.outcome, each.outcome.status is Status.COMPLETED
+            gains = (completed, not completed, ended.response_time_ms)
+            totals = tuple(map(sum, zip(totals, gains, strict=True)))
+            commands += _appended(base, f"{last[0]}-{last[1]}", each, totals)
             _count(sums, each)
         await _do(store, commands)
         written += len(some)
+    await store.server.call("HSET", base + keys.LOGGED, "t", _text(totals))
     await _settle(store, account_id, sums, written)
     return written
 
@@ -55,12 +60,16 @@ async def _do(store: Store, commands: Iterable[Command]) -> None:
     await asyncio.gather(*(store.server.call(*words) for words in commands))
 
 
-def _appended(base: str, stream_id: str, past: Past) -> list[Command]:
+def _text(totals: tuple[int, ...]) -> str:
+    return " ".join(map(str, totals))
+
+
+def _appended(base: str, stream_id: str, past: Past, totals: tuple[int, ...]) -> list[Command]:
     [schedule_id] = new_schedule_ids(1, past.at_ms - HOUR_MS)
     chunk = pack_chunk([entry(schedule_id, past.request, past.outcome, past.lateness_ms)])
     indexes = ((past.outcome.status, b""), url_place(past.request.url))
     return [
-        ("XADD", base + keys.LOG, stream_id, "e", chunk),
+        ("XADD", base + keys.LOG, stream_id, "e", chunk, "t", _text(totals)),
         *(("XADD", base + keys.INDEX + index, stream_id, "h", digest) for index, digest in indexes),
     ]
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 
+import msgspec
 import pytest
 
-from scheduler.models import Status
+from scheduler.errors import Unreadable
+from scheduler.models import Request, Status
+from scheduler.store.log.entries import entry, pack_chunk, unpack_chunk
 from tests.scheduler.chunks import URLS, chunks, logged, names
-from tests.scheduler.scene import URL, Scene, ids_of
+from tests.scheduler.scene import COMPLETED, URL, Scene, ids_of, new_id
+
+REQUEST = Request(5, "GET", URL)
 
 
 async def test_what_one_call_records_of_an_account_is_one_chunk(scene: Scene) -> None:
@@ -57,7 +62,7 @@ async def test_filters_find_in_mixed_chunks_what_a_plain_search_finds(scene: Sce
         ]
         for limit, descending in ((4, False), (1, True), (100, True)):
             found = await scene.log(
-                status=status,
+                statuses=() if status is None else (status,),
                 url=url,
                 from_ms=from_ms,
                 to_ms=to_ms,
@@ -74,5 +79,16 @@ async def test_of_hundreds_logged_one_by_one_the_index_has_all(valkey_scene: Sce
     made = await scene.create_many(count, await scene.clock.now_ms() - 1000)
     for invocation in await scene.claim(most=count):
         assert await scene.ack([invocation]) == [1]
-    for query in ({"status": "completed"}, {"url": URL}):
+    for query in ({"statuses": (Status.COMPLETED,)}, {"url": URL}):
         assert sorted(names(await scene.log(**query))) == sorted(made)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 15, 16, 200])
+def test_a_chunk_of_many_entries_is_compressed_and_one_that_is_cut_is_no_chunk(size: int) -> None:
+    entries = [entry(new_id(), REQUEST, COMPLETED, n) for n in range(size)]
+    packed = pack_chunk(entries)
+    assert [each.lateness_ms for _, each in unpack_chunk(packed)] == list(range(size))
+    assert (len(packed) < len(msgspec.msgpack.encode(entries)) / 2) is (size >= 8)
+    for length in range(len(packed)):
+        with pytest.raises(Unreadable):
+            unpack_chunk(packed[:length])

@@ -14,6 +14,7 @@ from scheduler.store.log.entries import (
     StoredEntry,
     chunks_of,
     log_entry,
+    opened_chunk,
     readable_chunk,
 )
 from scheduler.store.queries.timeline import (
@@ -78,7 +79,8 @@ class Ended:
             rest = stretch._replace(after=reached)
             page = await self._chunks(base, streams, rest, step, wanted.digest)
             reached = None
-            for place, (stream_id, packed) in enumerate(page, 1):
+            for place, (stream_id, chunk) in enumerate(page, 1):
+                packed = opened_chunk(chunk)
                 entries = _entries(account_id, stream_id, packed, rest, wanted)
                 found += entries
                 chunks, read_bytes = chunks + 1, read_bytes + len(packed)
