@@ -46,6 +46,8 @@ assert.ok(page.data.schedules.some((each) => each.scheduleId === path.scheduleId
 
 const cancelled = await cancelSchedule({ path, throwOnError: true });
 assert.equal(cancelled.data.status, "cancelled");
+const kept = await listSchedules({ query: { status: ["executed", "cancelled"], targetUrl } });
+assert.ok(kept.data?.schedules.some((each) => each.status === "cancelled"));
 for (;;) {
   const query = { scheduleId: stored.scheduleId };
   const { data } = await listLogs({ query, throwOnError: true });

@@ -54,6 +54,9 @@ assert.ok(seen.has(created.data.scheduleId));
 
 const cancelled = await client.DELETE("/schedule/{scheduleId}", one);
 assert.equal(cancelled.data?.status, "cancelled");
+const ended: ("executed" | "cancelled")[] = ["executed", "cancelled"];
+const kept = await client.GET("/schedule", { params: { query: { status: ended, targetUrl } } });
+assert.ok(kept.data?.schedules.some((each) => each.status === "cancelled"));
 for (;;) {
   const query = { scheduleId: stored.scheduleId };
   const page = await client.GET("/stats/logs", { params: { query } });

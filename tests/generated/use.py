@@ -24,6 +24,7 @@ from generated_postdate.models import (
     ConflictBody,
     CreatedBody,
     Delivery,
+    ListSchedulesStatusItem,
     LogsBody,
     RefusedBody,
     ScheduleBody,
@@ -71,6 +72,10 @@ assert created.schedule_id in [each.schedule_id for each in page.schedules]
 cancelled = cancel_schedule.sync(created.schedule_id, client=client)
 assert isinstance(cancelled, CancelledBody)
 assert cancelled.status == "cancelled"
+both = [ListSchedulesStatusItem.EXECUTED, ListSchedulesStatusItem.CANCELLED]
+kept = list_schedules.sync(client=client, status=both, target_url=target_url)
+assert isinstance(kept, SchedulesBody)
+assert "cancelled" in [each.status for each in kept.schedules]
 while True:
     logs = list_logs.sync(client=client, schedule_id=stored.schedule_id)
     assert isinstance(logs, LogsBody)
