@@ -11,7 +11,8 @@ from litestar import post
 
 from api.answer import JsonResponse
 from api.auth import call_of
-from api.bodies import AcceptedBody, BatchBody, RefusedBody
+from api.bodies import AcceptedBody, BatchBody, RefusedBody, existing_body
+from api.errors import status_of
 from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
 from api.items import Items
 from api.json_text import List, Object, Part
@@ -22,9 +23,12 @@ from api.rules import Rules
 from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, Reason
 from scheduler.ids import created_at_ms, invocation_id
-from scheduler.models import Idempotency, Request
+from scheduler.models import Idempotency, Request, Upsert
+from scheduler.store.idempotency import Placed
 from scheduler.store.lifecycle.create import CreateResult, Schedules
+from scheduler.store.lifecycle.onto import refusal_of
 from scheduler.store.stored import Packed
+from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 
 # So much is judged at a time; then other requests have their turn. An item takes as long as so many
@@ -73,10 +77,14 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
     if created.repeated:
         # By another call, perhaps while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
-        due_ms = await _due_before(items, refusals, created.schedule_ids)
+        if not created.placed:
+            due_ms = await _due_before(items, refusals, created.schedule_ids)
     else:
         _count(service.tally, refusals, created)
-    body = BatchBody(list(_answers(refusals, created.schedule_ids, due_ms)))
+    answers = _answers(refusals, created.schedule_ids, due_ms)
+    if created.placed:
+        answers = _placed(refusals, created.placed)
+    body = BatchBody(list(answers))
     return JsonResponse(200, body, REPLAYED if created.repeated else None)
 
 
@@ -84,8 +92,11 @@ def _count(
     tally: RequestMetrics, refusals: Sequence[RefusedBody | None], created: CreateResult
 ) -> None:
     refused = Counter(each.reason for each in refusals if each is not None)
-    unpaid_items = len(refusals) - refused.total() - len(created.schedule_ids)
-    refused[InsufficientCredits.reason] = unpaid_items
+    if created.placed:
+        refused.update(refusal_of(each).reason for each in created.placed if not each.is_stored)
+    else:
+        unpaid_items = len(refusals) - refused.total() - len(created.schedule_ids)
+        refused[InsufficientCredits.reason] = unpaid_items
     for reason, count in refused.items():
         if count:
             tally.refuse(reason, count)
@@ -106,11 +117,11 @@ def parse_batch(data: bytes) -> list[Part]:
 
 async def _judged(
     items: Iterable[tuple[int, Part]], rules: Rules, now_ms: int, trace: bytes | None = None
-) -> list[Request | Packed | RefusedBody]:
+) -> list[Request | Packed | Upsert | RefusedBody]:
     """Each item's request or its fault, as of one moment; items come with their places. The list of
     all their faults is bounded."""
     judge = Items(rules, now_ms, trace)
-    judged: list[Request | Packed | RefusedBody] = []
+    judged: list[Request | Packed | Upsert | RefusedBody] = []
     looked_at_bytes, unlisted = 0, MOST_LISTED_OF_A_CALL
     for place, item in items:
         text = bytes(item)
@@ -131,7 +142,7 @@ async def _judged(
     return judged
 
 
-def _request_of(place: int, text: bytes, rules: Rules, judge: Items) -> Request | Packed:
+def _request_of(place: int, text: bytes, rules: Rules, judge: Items) -> Request | Packed | Upsert:
     if len(text) > rules.max_body_bytes:
         message = f"It is larger than {rules.max_body_bytes:,} bytes."
         raise invalid([FieldError(f"schedules[{place}]", message)])
@@ -178,7 +189,7 @@ async def _due_before(
 async def _created(
     schedules: Schedules,
     account_id: str,
-    requests: Sequence[Request | Packed],
+    requests: Sequence[Request | Packed | Upsert],
     once: Idempotency | None,
     now_ms: int,
 ) -> CreateResult:
@@ -208,6 +219,25 @@ def _answers(
             yield AcceptedBody(schedule_id, invocation_id(schedule_id), trigger_at)
         else:
             yield _UNPAID
+
+
+def _placed(
+    refusals: Sequence[RefusedBody | None], placed: Sequence[Placed]
+) -> Iterator[AcceptedBody | RefusedBody]:
+    """The same where items may mean schedules that wait: each has a verdict of its own."""
+    each = iter(placed)
+    for refusal in refusals:
+        yield refusal or _placed_body(next(each))
+
+
+def _placed_body(placed: Placed) -> AcceptedBody | RefusedBody:
+    if placed.verdict == Verdict.EXISTING:
+        return existing_body(placed)
+    if placed.verdict == Verdict.DONE:
+        trigger_at = format_iso8601(placed.due_ms)
+        return AcceptedBody(placed.schedule_id, invocation_id(placed.schedule_id), trigger_at)
+    error = refusal_of(placed)
+    return RefusedBody(status_of(error), str(error), error.reason, [])
 
 
 def pack_verdicts(accepted: Sequence[bool], judged_at_ms: int) -> bytes:

@@ -15,8 +15,10 @@ from api.request_ids import PATTERN as REQUEST_ID
 from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
+from scheduler.store.idempotency import Placed
 from scheduler.store.lifecycle.cancel import Cancellations
 from scheduler.store.lifecycle.replays import reason_against
+from scheduler.times import format_iso8601
 
 # Only the OpenAPI document uses these annotations.
 _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
@@ -66,6 +68,18 @@ class AcceptedBody(Body, frozen=True):
     schedule_id: ScheduleId
     invocation_id: InvocationId
     trigger_at: Moment
+
+
+class ExistingBody(AcceptedBody, frozen=True):
+    """A schedule that waited already, and was kept or has this request now; `triggerAt` is when it
+    is due."""
+
+    existing: Literal[True]
+
+
+def existing_body(placed: Placed) -> ExistingBody:
+    due_at = format_iso8601(placed.due_ms)
+    return ExistingBody(placed.schedule_id, invocation_id(placed.schedule_id), due_at, True)
 
 
 class CreatedBody(AcceptedBody, frozen=True):

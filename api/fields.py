@@ -247,6 +247,34 @@ _TABLE = (
     ),
 )
 FIELDS = {field.name: field for field in _TABLE}
+# Of a create alone: they say what is done if a schedule waits with its reference.
+ON_EXISTING = {
+    field.name: field
+    for field in (
+        Field(
+            name="onExisting",
+            of="",
+            rule=rules.on_existing,
+            more={"enum": ["keep", "replace", None]},
+            description="With `reference`: if one schedule waits with it, the answer is a 200 with "
+            "`existing: true`, and costs no credit. `keep` leaves that one as it is, `replace` "
+            "gives it all of this request and its time. If none waits, one is stored as usual.",
+            examples=["replace"],
+            show=None,
+        ),
+        Field(
+            name="maxWait",
+            of="",
+            kind=DURATION,
+            rule=rules.max_wait,
+            more={"pattern": f"^{durations.PATTERN}$", "minimum": 0},
+            description="With `replace`: it is due no later than so long after it was created, "
+            "however often it is replaced.",
+            examples=["10m", 600],
+            show=None,
+        ),
+    )
+}
 SHOWN = tuple(field for field in _TABLE if field.show is not None)
 # Names of fields for the same thing: a payload may have one of them.
 SPELLINGS = tuple(

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from api import rules
 from api.headers import fine_headers
-from api.payload import parse_request
+from api.payload import parse_create
+from api.reading import with_trace
 from api.rules import Rules
 from scheduler.errors import InvalidRequest
-from scheduler.models import Request
+from scheduler.models import Request, Upsert
 from scheduler.store.stored import Packed, pack, tail_of
 from scheduler.targets import usual_place
 
@@ -57,8 +58,8 @@ class Items:
         # What is packed behind the body: of an item with a method, and of one without.
         self._tails: tuple[tuple[object, ...], ...] = ()
 
-    def judged(self, text: bytes) -> Packed | Request:
-        """What is stored for an item, which is known to be JSON in UTF-8. Raises as `parse_request`
+    def judged(self, text: bytes) -> Packed | Request | Upsert:
+        """What is stored for an item, which is known to be JSON in UTF-8. Raises as `parse_create`
         does."""
         rest = None
         try:
@@ -68,10 +69,8 @@ class Items:
                 return self._packed(item)
         except (ValueError, RecursionError, InvalidRequest):
             rest = None
-        request = parse_request(text, self._rules, self._now_ms)
-        if self._trace is not None:
-            request = replace(request, trace=self._trace)
-        if rest is not None:
+        request = with_trace(parse_create(text, self._rules, self._now_ms), self._trace)
+        if rest is not None and isinstance(request, Request):
             either = (replace(request, method_given=given) for given in (True, False))
             self._rest, self._tails = rest, tuple(map(tail_of, either))
         return request

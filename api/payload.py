@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from api.fields import FIELDS, REQUIRED, SPELLINGS, misfits, request_of
+from api.fields import FIELDS, ON_EXISTING, REQUIRED, SPELLINGS, misfits, request_of
 from api.findings import Findings
 from api.headers import header_field
 from api.json_text import Object, Part
 from api.masks import is_secret
 from api.rules import Rules, duration, timestamp
 from scheduler.errors import InvalidRequest
-from scheduler.models import Request, Schedule
+from scheduler.models import Request, Schedule, Upsert
 from scheduler.targets import Origin, parse_target
 
-_PAYLOAD = Object(FIELDS)
+_PAYLOAD, _CREATE = Object(FIELDS), Object([*FIELDS, *ON_EXISTING])
 _NULL = b"null"
 _TYPED = [(f.name, f.kind.typed | msgspec.UnsetType, msgspec.UNSET) for f in FIELDS.values()]
 _decode_typed = msgspec.json.Decoder(
@@ -35,6 +35,42 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
     if values is None:
         values = _with_every_finding(data, rules, now_ms)
     return request_of(values)
+
+
+def parse_create(data: bytes, rules: Rules, now_ms: int) -> Request | Upsert:
+    """The same, where the body may say what is done if a schedule waits with its reference."""
+    values = _fine_at_once(data, rules, now_ms)
+    if values is not None:
+        return request_of(values)
+    findings = Findings()
+    given = _members(data, findings, _CREATE)
+    ways = {name: given.pop(name, _NULL) for name in ON_EXISTING}
+    values = _whole(given, rules, now_ms, findings)
+    keep, max_wait_ms = _way(ways, values, rules, findings)
+    findings.refuse_if_any()
+    request = request_of(values)
+    return request if keep is None else Upsert(request, keep, max_wait_ms)
+
+
+def _way(
+    ways: Mapping[str, Part], values: Mapping[str, Any], rules: Rules, findings: Findings
+) -> tuple[bool | None, int | None]:
+    """Whether one that waits is kept (None: it is not asked for), and the longest wait."""
+    way = max_wait_ms = None
+    try:
+        way = ON_EXISTING["onExisting"].judged(ways["onExisting"], rules, 0)
+    except ValueError as error:
+        findings.add("onExisting", str(error))
+    else:
+        if way is not None and values.get("reference") is None and not findings:
+            findings.add("onExisting", "It needs a reference.")
+    try:
+        max_wait_ms = ON_EXISTING["maxWait"].judged(ways["maxWait"], rules, 0)
+        if max_wait_ms is not None and way != "replace" and not findings:
+            findings.add("maxWait", "It needs onExisting to be replace.")
+    except ValueError as error:
+        findings.add("maxWait", str(error))
+    return None if way is None else way == "keep", max_wait_ms
 
 
 def _fine_at_once(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any] | None:
@@ -66,7 +102,15 @@ def _fine_at_once(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any] | No
 def _with_every_finding(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
     """The values of a payload that may have any fault. Raises as `parse_request` does."""
     findings = Findings()
-    given = _members(data, findings)
+    values = _whole(_members(data, findings), rules, now_ms, findings)
+    findings.refuse_if_any()
+    return values
+
+
+def _whole(
+    given: Mapping[str, Part], rules: Rules, now_ms: int, findings: Findings
+) -> dict[str, Any]:
+    """The same of its members, with their faults in `findings`."""
     values = _judged(given, rules, now_ms, findings)
     for names in REQUIRED:
         if given.keys().isdisjoint(names):
@@ -75,7 +119,6 @@ def _with_every_finding(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any
     if "retries" not in given and bytes(given.get("retryDelays", _NULL)) != _NULL:
         findings.add("retryDelays", "It needs retries, which is 0 unless you ask for more.")
     findings.extend(misfits(values, values))
-    findings.refuse_if_any()
     return values
 
 
@@ -146,10 +189,10 @@ class Change(msgspec.Struct, frozen=True):
         )
 
 
-def _members(data: bytes, findings: Findings) -> dict[str, Part]:
+def _members(data: bytes, findings: Findings, known: Object = _PAYLOAD) -> dict[str, Part]:
     """The members of a payload. Of several spellings of one thing only one may be given; those
     that are null beside it are left out."""
-    given = _PAYLOAD.members(data, findings)
+    given = known.members(data, findings)
     for names in _SEVERAL:
         named = [name for name in names if name in given]
         spoken = [name for name in named if bytes(given[name]) != _NULL]

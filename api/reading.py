@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from litestar.types import Receive, Scope
@@ -13,8 +13,10 @@ from litestar.types import Receive, Scope
 from api.findings import invalid
 from api.limits import made_of
 from scheduler.errors import FieldError, PostdateError, Reason
-from scheduler.models import Idempotency, Request
+from scheduler.models import Idempotency, Request, Upsert
 from scheduler.settings import Settings
+
+W = TypeVar("W", Request, Upsert, Request | Upsert)
 
 # In a scope, a weak reference to its connection, which keeps the scope.
 CONNECTION = "postdate.connection"
@@ -153,10 +155,17 @@ def trace_of(settings: Settings, scope: Scope) -> bytes | None:
     return None if settings.trace_ratio is None else sampled(header(scope, b"traceparent"))
 
 
-def traced(request: Request, settings: Settings, scope: Scope) -> Request:
+def traced(wanted: W, settings: Settings, scope: Scope) -> W:
     """The request with its trace."""
-    trace = trace_of(settings, scope)
-    return request if trace is None else msgspec.structs.replace(request, trace=trace)
+    return with_trace(wanted, trace_of(settings, scope))
+
+
+def with_trace(wanted: W, trace: bytes | None) -> W:
+    if trace is None:
+        return wanted
+    if isinstance(wanted, Upsert):
+        return wanted._replace(request=msgspec.structs.replace(wanted.request, trace=trace))
+    return msgspec.structs.replace(wanted, trace=trace)
 
 
 def trace_id_of(scope: Scope) -> dict[str, str]:

@@ -158,6 +158,19 @@ def reference(text: str, rules: Rules, now_ms: int) -> str:
     return text
 
 
+def on_existing(text: str, rules: Rules, now_ms: int) -> str:
+    if text not in ("keep", "replace"):
+        raise ValueError("It must be keep or replace.")
+    return text
+
+
+def max_wait(span: str | int, rules: Rules, now_ms: int) -> int:
+    ms = duration(span)
+    if ms > rules.max_horizon_days * DAY_MS:
+        raise ValueError(f"It may be at most {rules.max_horizon_days:,} days.")
+    return ms
+
+
 def reference_filter(text: str) -> str:
     """A reference to search by, or how some begin, with a `*` behind it."""
     if not is_filter(text):

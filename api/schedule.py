@@ -11,8 +11,15 @@ from litestar.types import Receive, Scope
 
 from api.answer import JsonResponse
 from api.auth import authenticate, call_of, count, known_key
-from api.bodies import SCHEDULE, CancelledBody, CreatedBody, ReplayBody, SchedulesBody
-from api.payload import parse_change, parse_request, trigger_at_of
+from api.bodies import (
+    SCHEDULE,
+    CancelledBody,
+    CreatedBody,
+    ReplayBody,
+    SchedulesBody,
+    existing_body,
+)
+from api.payload import parse_change, parse_create, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
 from api.service import HttpRequest, Service, service_of
@@ -20,14 +27,18 @@ from scheduler.errors import InvalidRequest
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import KnownKey, Rate, Status
 from scheduler.store.lifecycle.create import CreateResult
+from scheduler.store.lifecycle.onto import refusal_of
 from scheduler.store.lifecycle.replays import Replays
 from scheduler.store.queries.listing import Selection
+from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 
 
 @post("/schedule", operation_id="createSchedule", summary="Schedule a request")
 async def create_schedule(request: HttpRequest) -> JsonResponse:
-    """Stores a request to be performed at `triggerAt`, or after `delay`; costs one credit."""
+    """Stores a request to be performed at `triggerAt`, or after `delay`; costs one credit. With
+    `onExisting`, if a schedule waits with the same `reference`, that is kept or gets this request:
+    then the answer is a 200, and no credit is taken."""
     return await create(service_of(request), request.scope, request.receive)
 
 
@@ -51,10 +62,12 @@ async def create(service: Service, scope: Scope, receive: Receive) -> JsonRespon
         # Before it is judged: a field that was valid then may be too old by now.
         before = await store.schedules.created_before(account_id, once)
         if before is not None:
-            return _repeated_answer(before, data)
+            return _placed_answer(before) if before.placed else _repeated_answer(before, data)
     now_ms = store.clock.now_ms()
-    wanted = traced(parse_request(data, service.rules, now_ms), service.settings, scope)
+    wanted = traced(parse_create(data, service.rules, now_ms), service.settings, scope)
     created = await store.schedules.create_all(account_id, [wanted], once, now_ms)
+    if created.placed:
+        return _placed_answer(created)
     if created.repeated:
         return _repeated_answer(created, data)
     return created_answer(created, wanted.trigger_at_ms)
@@ -90,6 +103,16 @@ def _repeated_answer(created: CreateResult, data: bytes) -> JsonResponse:
     """A `delay` in the body counts from the first create, whose moment the id has."""
     [schedule_id] = created.schedule_ids
     return created_answer(created, trigger_at_of(data, created_at_ms(schedule_id)))
+
+
+def _placed_answer(created: CreateResult) -> JsonResponse:
+    """To one that may mean a schedule which waits. Raises what kept it from being stored."""
+    [placed] = created.placed
+    if placed.verdict == Verdict.DONE:
+        return created_answer(created, placed.due_ms)
+    if placed.verdict != Verdict.EXISTING:
+        raise refusal_of(placed)
+    return JsonResponse(200, existing_body(placed), REPLAYED if created.repeated else None)
 
 
 def created_answer(created: CreateResult, trigger_at_ms: int) -> JsonResponse:

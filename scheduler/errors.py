@@ -38,6 +38,7 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "quota_exceeded"
     RATE_LIMITED = "rate_limited"
     SEARCHES_LIMITED = "searches_limited"
+    SEVERAL_WAITING = "several_waiting"
     STORE_UNAVAILABLE = "store_unavailable"
     SUSPENDED = "suspended"
     TIMEOUT = "timeout"

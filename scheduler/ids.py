@@ -161,10 +161,10 @@ def _random(length: int) -> str:
 def _base32(value: int) -> str:
     """128 bits as 26 characters, two at a time; the first 10 are the moment in a UUIDv7."""
     tail = [_PAIRS[(value >> shift) & 1023] for shift in _TAIL_SHIFTS]
-    return _moment_digits(value >> _TAIL_BITS) + "".join(tail)
+    return moment_digits(value >> _TAIL_BITS) + "".join(tail)
 
 
 @lru_cache(maxsize=64)
-def _moment_digits(moment_ms: int) -> str:
+def moment_digits(moment_ms: int) -> str:
     """Cached: under load many are made in one millisecond."""
     return "".join([_PAIRS[(moment_ms >> shift) & 1023] for shift in range(40, -1, -10)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -81,6 +82,19 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     trace: bytes | None = None
     timeout_s: int = LONGEST_TIMEOUT_S
     reference: str | None = None
+
+
+class Upsert(NamedTuple):
+    """A request for the schedule that waits with its reference: that keeps its own, or gets this
+    one, due no later than `max_wait_ms` after its creation. If none waits, it is a new one."""
+
+    request: Request
+    keep: bool
+    max_wait_ms: int | None = None
+
+    @property
+    def trigger_at_ms(self) -> int:
+        return self.request.trigger_at_ms
 
 
 class Schedule(msgspec.Struct, frozen=True):

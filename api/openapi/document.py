@@ -108,13 +108,18 @@ _ERRORS = {
     ),
 }
 # What the answers of many are: unions that msgspec could not decode.
-_ITEMS: dict[type, tuple[type, type]] = {
-    bodies.BatchBody: (bodies.AcceptedBody, bodies.RefusedBody),
+_ITEMS: dict[type, tuple[type, ...]] = {
+    bodies.BatchBody: (bodies.AcceptedBody, bodies.ExistingBody, bodies.RefusedBody),
     bodies.ReplaysBody: (bodies.ReplayedBody, bodies.UnreplayedBody),
     bodies.CancelledManyBody: (bodies.CancelledItemBody, bodies.UncancelledBody),
 }
 # Where a status means something else than elsewhere.
 _OWN_ERRORS = {
+    ("createSchedule", 409): _Error(
+        "SeveralWaiting",
+        "Several schedules wait with the reference, so that `onExisting` can mean none of them.",
+        bodies.ConflictBody,
+    ),
     ("rotateSigningSecret", 409): _Error(
         "TooManySecrets",
         "Three secrets are good already, and a shorter `keepFor` would end one of them.",
@@ -218,6 +223,13 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
         "parameters": parameters,
         "responses": {str(handler.status_code): _success(handler, tag)},
     }
+    if operation.existing is not None:
+        when = "It waited already, and was kept or replaced."
+        response = _response(when, operation.existing, _once_headers())
+        answer = {**_ANSWERS[str(handler.operation_id)], "existing": True}
+        del answer["message"]
+        response["content"]["application/json"]["example"] = answer
+        described["responses"]["200"] = response
     if operation.body is not None:
         [example, *_] = REQUESTS[operation.body]["examples"]
         content = {"application/json": {"schema": _ref(operation.body), "example": example}}
@@ -234,13 +246,18 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
 def _success(handler: HTTPRouteHandler, tag: str) -> Schema:
     name = str(handler.operation_id)
     operation = OPERATIONS[name]
-    headers = {} if tag == _HEALTH else dict(_RATE_HEADERS)
+    headers = {} if tag == _HEALTH else _RATE_HEADERS
     if operation.once:
-        headers["Idempotency-Replayed"] = {"$ref": "#/components/headers/IdempotencyReplayed"}
+        headers = _once_headers()
     description = "Done." if handler.status_code == 200 else "Created."
     response = _response(description, operation.answer, headers)
     response["content"]["application/json"]["example"] = _ANSWERS[name]
     return response
+
+
+def _once_headers() -> Schema:
+    replayed = {"$ref": "#/components/headers/IdempotencyReplayed"}
+    return {**_RATE_HEADERS, "Idempotency-Replayed": replayed}
 
 
 def _response(description: str, body: type, headers: Schema) -> Schema:
@@ -254,6 +271,7 @@ def _ref(name: str) -> Schema:
 
 def _schemas() -> Schema:
     answers = {operation.answer for operation in OPERATIONS.values()}
+    answers |= {each.existing for each in OPERATIONS.values() if each.existing is not None}
     errors = {error.body for error in _ALL_ERRORS}
     items = {item for each in _ITEMS.values() for item in each}
     described = sorted(answers | errors | items, key=lambda body: body.__name__)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from api import bodies
 from api.bulk import IDS_SCHEMA, filter_schema
 from api.field import DURATION, Schema
-from api.fields import FIELDS, REQUIRED, SOON
+from api.fields import FIELDS, ON_EXISTING, REQUIRED, SOON
 from api.limits import MAX_ITEMS
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
 from scheduler import durations
@@ -36,8 +36,9 @@ SCHEDULE_ID: Schema = {
 
 
 class Operation(NamedTuple):
-    """`once`: an Idempotency-Key is taken. `errors` are its own, beside those that its path, its
-    body and its key bring, and those of every call."""
+    """`once`: an Idempotency-Key is taken. `existing` answers with 200 where what it stores is
+    there already. `errors` are its own, beside those that its path, its body and its key bring, and
+    those of every call."""
 
     answer: type
     errors: tuple[int, ...] = ()
@@ -45,11 +46,16 @@ class Operation(NamedTuple):
     body: str | None = None
     body_required: bool = True
     once: bool = False
+    existing: type | None = None
 
 
 OPERATIONS = {
     "createSchedule": Operation(
-        bodies.CreatedBody, errors=(402,), body="ScheduleRequest", once=True
+        bodies.CreatedBody,
+        errors=(402, 409),
+        body="ScheduleRequest",
+        once=True,
+        existing=bodies.ExistingBody,
     ),
     "createSchedules": Operation(bodies.BatchBody, body="BatchRequest", once=True),
     "listSchedules": Operation(bodies.SchedulesBody, query=OF_SCHEDULES),
@@ -83,6 +89,7 @@ EXAMPLE: Schema = {
     "targetHeaders": {"X-Order": "ord_8412"},
     "targetBody": {"order": "ord_8412", "action": "remind"},
 }
+_ON_EXISTING = {field.name: field.schema for field in ON_EXISTING.values()}
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
 
 
@@ -95,7 +102,7 @@ REQUESTS: dict[str, Schema] = {
     "ScheduleRequest": {
         "type": "object",
         "description": "A request, and when it is to be performed. Null is as good as absent.",
-        "properties": _PROPERTIES,
+        "properties": {**_PROPERTIES, **_ON_EXISTING},
         "required": [names[0] for names in REQUIRED if len(names) == 1],
         "additionalProperties": False,
         "examples": [EXAMPLE],

@@ -8,25 +8,43 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.errors import KeyReused
 from scheduler.models import Idempotency
+from scheduler.store.verdict import Verdict
 
 ONCE_KEPT_MS = 24 * 3_600_000
 
 _DIGEST_BYTES, _ID_BYTES = 16, 16
+_PLACED_BYTES = 43
+
+
+class Placed(NamedTuple):
+    """What came of one request that may mean a schedule which waits: that one, or a new one, and
+    when it is due (ms); of SEVERAL, how many wait."""
+
+    verdict: int
+    schedule_id: str
+    due_ms: int
+
+    @property
+    def is_stored(self) -> bool:
+        return self.verdict in (Verdict.DONE, Verdict.EXISTING)
 
 
 class Made(NamedTuple):
     """The ids of the schedules, with a `Verdict` on each; the note of the call that stored
-    them. `repeated`: that was an earlier call with the same key."""
+    them. `repeated`: that was an earlier call with the same key. `placed`: of requests some of
+    which may mean schedules that wait; then the ids are those that new ones had got."""
 
     schedule_ids: list[str]
     verdicts: bytes = b""
     note: bytes = b""
     repeated: bool = False
+    placed: Sequence[Placed] = ()
 
 
 def kept_with(once: Idempotency | None, first: str, note: bytes) -> tuple[str, bytes]:
@@ -54,9 +72,22 @@ def kept(value: bytes, once: Idempotency) -> Made:
 def noted(value: bytes) -> Made:
     """The same, but for the digest."""
     verdicts, _, rest = value.partition(b"\0")
+    verdicts, placed = told(verdicts)
     first = int.from_bytes(rest[:_ID_BYTES], "big")
     made = ids.schedule_ids_from(first, len(verdicts))
-    return Made(made, verdicts, rest[_ID_BYTES:], repeated=True)
+    return Made(made, verdicts, rest[_ID_BYTES:], repeated=True, placed=placed)
+
+
+def told(verdicts: bytes) -> tuple[bytes, Sequence[Placed]]:
+    """A script's verdicts, and what more it says of each: `EACH` and then 43 bytes for each, its
+    verdict, the schedule, and 16 digits."""
+    if verdicts[:1] != bytes((Verdict.EACH,)):
+        return verdicts, ()
+    answers = [verdicts[n : n + _PLACED_BYTES] for n in range(1, len(verdicts), _PLACED_BYTES)]
+    placed = [
+        Placed(each[0], ids.schedule_id(each[1:27].decode()), int(each[27:])) for each in answers
+    ]
+    return bytes(each.verdict for each in placed), placed
 
 
 def _digest(text: str) -> bytes:

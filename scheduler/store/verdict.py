@@ -35,6 +35,9 @@ class Verdict(IntEnum):
     CANCELLED = 13  # it was cancelled, and its body is not kept
     SUSPENDED = 14  # its account is suspended
     LIMITED = 15  # its account has used up the plan's rate
+    EXISTING = 16  # one that waited already was meant, and is kept or has this request now
+    SEVERAL = 17  # several wait that may be meant
+    EACH = 18  # of a group: an answer of several bytes follows for each
 
 
 # Indexed by what a script answers: a call of an enum takes half a microsecond, its member a tenth.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing, closing
 from types import SimpleNamespace
 
+import msgspec
+
 from scheduler.models import Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
@@ -48,6 +50,8 @@ async def scene(redis_url: str) -> Scene:
         wanted = Request(store.clock.now_ms() + 3_600_000, "GET", "http://example.com/")
         waiting, cancelled = [await store.schedules.create(first, wanted) for _ in range(2)]
         await store.canceller.cancel(first, cancelled)
+        named = msgspec.structs.replace(wanted, reference="two")
+        await store.schedules.create_all(first, [named] * 2)
         full, full_key = await account(plan=Plan.PRO)
         damaged = await store.schedules.create(full, wanted)
         await redis_of(store).hset(keys.schedule(full, damaged), "r", b"\xc0 hush")
@@ -131,6 +135,7 @@ def refusals(scene: Scene) -> dict[str, Kind]:
         "wrong method": (asks("PUT", "/schedule"), 405),
         "ended to change": (asks("PATCH", ended, body={"retries": 1}), 409),
         "not ended": (creates(None, to=f"/{scene.waiting}/replay"), 409),
+        "several waiting": (creates(payload(reference="two", onExisting="keep")), 409),
         "waiting ids": (creates({"ids": [scene.waiting]}, to="/replay"), 200),
         "large by its length": (creates(large), 413),
         "large in chunks": (creates(None, "Transfer-Encoding: chunked") + chunks, 413),

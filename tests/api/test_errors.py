@@ -34,6 +34,7 @@ ELSEWHERE = {
     Reason.INVALID_FIELD,
     Reason.METHOD_NOT_ALLOWED,
     Reason.MISDIRECTED,
+    Reason.SEVERAL_WAITING,
 }
 # A fault, a moment, or a call before; the tests of each have them.
 NEED_MORE_THAN_A_REQUEST = {
@@ -50,7 +51,10 @@ NEED_MORE_THAN_A_REQUEST = {
     Reason.TIMEOUT,
     Reason.TOO_MANY_SECRETS,
 }
-NO_REFUSAL = {Verdict.DONE, Verdict.AGAIN, Verdict.REPEATED, Verdict.KEY_REUSED}
+NO_REFUSAL = {
+    *(Verdict.DONE, Verdict.AGAIN, Verdict.REPEATED, Verdict.KEY_REUSED),
+    *(Verdict.EXISTING, Verdict.EACH, Verdict.SEVERAL),
+}
 OF_A_KEY = {Verdict.SUSPENDED, Verdict.LIMITED}
 
 

@@ -113,7 +113,7 @@ async def test_each_answer_is_the_one_in_the_document(api: Api) -> None:
         pytest.skip("the answers were recorded")
     for item in document["paths"].values():
         for operation in item.values():
-            [shown] = [
+            [shown, *_] = [
                 response["content"]["application/json"]["example"]
                 for status, response in operation["responses"].items()
                 if status.startswith("2")

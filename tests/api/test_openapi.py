@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.fields import FIELDS
+from api.fields import FIELDS, ON_EXISTING
 from scheduler.models import Request
 from tests.api.conftest import Api, client_of
 
@@ -61,7 +61,7 @@ def test_every_call_with_a_key_may_be_refused_and_says_so(document: dict[str, An
 
 def test_every_field_of_the_table_is_in_it(document: dict[str, Any]) -> None:
     found = document["components"]["schemas"]
-    assert list(found["ScheduleRequest"]["properties"]) == list(FIELDS)
+    assert list(found["ScheduleRequest"]["properties"]) == [*FIELDS, *ON_EXISTING]
     shown = {name for name, field in FIELDS.items() if field.show is not None}
     assert set(FIELDS) & set(found["ScheduleBody"]["properties"]) == shown
     assert list(found["ChangeRequest"]["properties"]) == list(FIELDS)

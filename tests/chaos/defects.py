@@ -54,7 +54,7 @@ _DEFECTS = r"""
 + elseif false then
 @ scheduler/store/lifecycle/create.lua "a repeated create is one schedule"
 # an Idempotency-Key is forgotten
-- if group.once and string.find(verdicts, DONE, 1, true) then
+- if group.once and stored then
 + if false then
 @ worker/outcome.py "retried: as asked, and no sooner"
 # retries come in half of their time

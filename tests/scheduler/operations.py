@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.errors import StoreRefused, Unreadable
-from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule
+from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
@@ -29,6 +29,10 @@ DAMAGED = "damaged"
 NEW_ACCOUNT = "acc_00_22222222"
 _REQUEST, _OTHER = Request(FAR_MS, "POST", URL), Request(FAR_MS + 1, "PUT", URL)
 _REFERRED = Request(FAR_MS, "POST", URL, reference="ours")
+_ONTO = [
+    Upsert(Request(FAR_MS + 1, "PUT", URL, reference=name), keep=False)
+    for name in ("waiting", "waiting", "new")
+]
 _NEW = Idempotency("a third", "of a third")
 
 
@@ -235,6 +239,11 @@ TOGETHER = [
         "create with a reference",
         "lifecycle/create",
         lambda h, p: h.store.schedules.create_all(p.account_id, [_REFERRED] * 2),
+    ),
+    op(
+        "create onto what waits",
+        "lifecycle/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, _ONTO),
     ),
     op("create by an API key", "lifecycle/create", create_by_key),
     Operation("replay", ["lifecycle/create"], replay),

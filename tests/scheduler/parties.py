@@ -82,7 +82,7 @@ async def party(store: Store, name: str) -> Party:
     again = Ack(claimed[second], SAID, 0, 1)
     await store.ends.ack(0, [again, Ack(claimed[retried], SAID, 0, FAR_MS)])
     [claimed[second]] = await _claim(store)
-    wanted = Request(FAR_MS, "POST", URL, reference="ours")
+    wanted = Request(FAR_MS, "POST", URL, reference="waiting")
     waiting = await store.schedules.create(account_id, wanted)
     await store.canceller.cancel(
         account_id, await store.schedules.create(account_id, Request(FAR_MS, "POST", URL))

@@ -15,7 +15,7 @@ from postdate.calls import as_json
 from postdate.client import AsyncPostdate
 from postdate.errors import PostdateError, strange_answer
 from postdate.modes import PerProcess
-from postdate.new import NewSchedule, ScheduleOptions
+from postdate.new import CreateOptions, NewSchedule
 from postdate.results import Created
 
 _BATCH_ITEMS = 1000
@@ -56,7 +56,7 @@ class Buffer:
         make = partial(Batcher, client, linger, batch_size, in_flight, waiting)
         self._batchers = PerProcess(make, "The buffer has been closed.")
 
-    async def schedule(self, url: str, **options: Unpack[ScheduleOptions]) -> Created:
+    async def schedule(self, url: str, **options: Unpack[CreateOptions]) -> Created:
         """As `AsyncPostdate.schedule`, without `idempotency_key`; `message` is empty.
 
         Raises PostdateError, for this schedule or for its whole batch; if `maybe_done` is true, a

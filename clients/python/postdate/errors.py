@@ -34,6 +34,7 @@ Reason: TypeAlias = Literal[
     "quota_exceeded",
     "rate_limited",
     "searches_limited",
+    "several_waiting",
     "store_unavailable",
     "suspended",
     "timeout",

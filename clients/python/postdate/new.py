@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from postdate.results import Delivery
 
@@ -30,6 +30,14 @@ class ScheduleOptions(TypedDict, total=False):
     reference: str | None
 
 
+class CreateOptions(ScheduleOptions, total=False):
+    """What `schedule` takes besides those, with `reference`: what is done if a schedule waits with
+    it, and with "replace" the longest wait."""
+
+    on_existing: Literal["keep", "replace"] | None
+    max_wait: timedelta | float | str | None
+
+
 class ChangeOptions(ScheduleOptions, total=False):
     """Options of `change` and `replay`. Fields without an option stay; None clears one."""
 
@@ -50,6 +58,8 @@ FIELDS = {
     "retry_delays": "retryDelays",
     "timeout": "timeout",
     "reference": "reference",
+    "on_existing": "onExisting",
+    "max_wait": "maxWait",
 }
 
 
@@ -58,9 +68,9 @@ class NewSchedule:
     """One of a batch: the arguments of `schedule`, by the same names."""
 
     url: str
-    options: ScheduleOptions
+    options: CreateOptions
 
-    def __init__(self, url: str, **options: Unpack[ScheduleOptions]) -> None:
+    def __init__(self, url: str, **options: Unpack[CreateOptions]) -> None:
         self.url, self.options = url, options
 
     def payload(self) -> dict[str, Any]:
@@ -96,7 +106,7 @@ def _written(name: str, value: Any) -> Any:
         return moment_text(name, value)
     if name == "retry_delays":
         return durations(value)
-    if name == "timeout" and value is not None:
+    if name in ("timeout", "max_wait") and value is not None:
         return duration_text(value)
     return dict(value) if isinstance(value, Mapping) else value
 

@@ -15,8 +15,8 @@ from postdate.errors import PostdateError
 from postdate.modes import listing, operation
 from postdate.new import (
     ChangeOptions,
+    CreateOptions,
     NewSchedule,
-    ScheduleOptions,
     changes,
     duration_text,
     moment_text,
@@ -51,7 +51,7 @@ class Operations(Calls):
         url: str,
         *,
         idempotency_key: str | None = None,
-        **options: Unpack[ScheduleOptions],
+        **options: Unpack[CreateOptions],
     ) -> Created:
         """Has `url` called at a chosen time; takes one credit.
 
@@ -60,7 +60,7 @@ class Operations(Calls):
         seconds, by the server's clock). The body is `json` (an object), `text` or `data` (bytes);
         the method is POST with a body, else GET. A failed attempt is repeated up to `retries`
         times, after `retry_delays`. One attempt takes at most `timeout`, whole seconds from 1 to
-        30. `ScheduleOptions` has all options. The same `idempotency_key` within 24 hours stores
+        30. `CreateOptions` has all options. The same `idempotency_key` within 24 hours stores
         nothing twice.
         """
         key = _key_of(idempotency_key)

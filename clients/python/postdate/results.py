@@ -19,13 +19,14 @@ Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
 @dataclass(frozen=True, slots=True)
 class Created:
     """A schedule was stored, and is due at `trigger_at`. `replayed`: by an earlier request with the
-    same idempotency key."""
+    same idempotency key. `existing`: it waited already, and was kept or replaced, for no credit."""
 
     schedule_id: str
     invocation_id: str
     trigger_at: datetime
     message: str = ""
     replayed: bool = False
+    existing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

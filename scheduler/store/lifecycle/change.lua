@@ -54,10 +54,10 @@ local weight = added(base .. K.ACCOUNT, {'bytes'}, {more})
 redis.call('HSET', key, 'r', ARGV[5])
 write(weight)
 if before and before ~= after then
-  redis.call('ZREM', references, member_of(before, schedule))
+  redis.call('ZREM', references, before .. '\0' .. schedule)
 end
 if after and before ~= after then
-  redis.call('ZADD', references, 0, member_of(after, schedule))
+  redis.call('ZADD', references, 0, after .. '\0' .. schedule)
 end
 if due then
   if stored[3] then

@@ -16,14 +16,21 @@
 --          its note (a digest of the request, 16 bytes, then the caller's own), how many
 --          schedules, for each of these: schedule, triggerAt (ms), packed request. Of replays,
 --          how many is negative, then comes '1' to replay also those that were replayed before,
---          else '0', and each row ends with the ended schedule
+--          else '0', and each row ends with the ended schedule. With '' there, each row ends with
+--          what is done if one waits with its reference: '' another is stored; 'k' that is kept;
+--          'r' that gets this request, 'r=' and its id: which was made for it; 'r<' and how an id
+--          begins: if its own does not come before that
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
---          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED; REPEATED, and the kept verdicts, a 0 and
---          the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together over the quota, none
---          is stored; DAMAGED: a key of the account is, nothing of it was changed; by an API key
---          UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the rate. Where the plan
---          has a rate, an array: that, limit, remaining, until full (s), until allowed (s)
+--          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED. Where rows end with what is done: EACH, and for
+--          each row in 43 bytes DONE, EXISTING, UNPAID, NO_ROOM, SEVERAL or DAMAGED, the schedule,
+--          and when it is due (ms; of SEVERAL: how many wait); REPEATED, and the kept verdicts, a
+--          0 and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together over the quota,
+--          none is stored; CHANGED: for whose ids the rows' requests have to be made anew (spaces:
+--          for none), nothing was done; DAMAGED: a key of the account is, nothing of it was
+--          changed; by an API key UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the
+--          rate. Where the plan has a rate, an array: that, limit, remaining, until full (s), until
+--          allowed (s)
 --@include now
 --@include rate
 --@include lifecycle/place
@@ -84,7 +91,7 @@ local function read_note(key)
   return known and (#known >= 18 or error('DAMAGED', 0)) and known
 end
 
-local i = first
+local i, meets = first, false -- whether a row may mean one that waits
 while i <= #ARGV do
   local holder = string.byte(ARGV[i]) == 61 and holder_of(string.sub(ARGV[i], 2))
   local account = holder and holder.account or account_of(ARGV[i])
@@ -93,7 +100,12 @@ while i <= #ARGV do
     keep = ARGV[i + 2]}
   if count < 0 then
     count, width, row = -count, 4, i + 5
-    group.count, group.replays, group.again = count, true, ARGV[i + 4] == '1'
+    group.count, group.again, group.onto = count, ARGV[i + 4] == '1', ARGV[i + 4] == ''
+    group.replays = not group.onto
+    if group.onto and not account.met then
+      account.met, account.moved, account.placed = {}, {}, {}
+      meets = true
+    end
   end
   group.first = row
   if ARGV[i + 1] ~= '' then
@@ -166,8 +178,14 @@ local function add(account, key, row)
   if string.byte(request) == S.REFERRED then
     local referred = account.referred or {}
     local last = #referred
-    referred[last + 1], referred[last + 2] = 0, member_of(reference_of(request), ARGV[row])
+    local reference = reference_of(request)
+    referred[last + 1], referred[last + 2] = 0, reference .. '\0' .. ARGV[row]
     account.referred = referred
+    if account.met then
+      local met = account.met[reference] or {}
+      met[#met + 1] = {schedule = ARGV[row], key = key, place = n + 1, due = at, size = #request}
+      account.met[reference] = met
+    end
   end
   if due < account.earliest then
     account.earliest = due
@@ -252,6 +270,11 @@ local function refused(group, account)
   holder.is_used = true
 end
 
+local place_onto, queue_onto, write_onto
+if meets then
+--@include lifecycle/onto
+end
+
 -- Takes up a group's schedules if that is allowed; returns its reply.
 local function take_up(group)
   local account = group.account
@@ -266,11 +289,19 @@ local function take_up(group)
   if before then
     return before
   end
-  if not group.replays and is_too_much(account, group) then
+  local verdicts, stored
+  if group.onto then
+    verdicts, stored = place_onto(group)
+    if string.byte(verdicts) == V.CHANGED then
+      return verdicts
+    end
+  elseif not group.replays and is_too_much(account, group) then
     return string.char(V.NO_ROOM)
+  else
+    verdicts = group.replays and add_replays(group) or add_first(group)
+    stored = group.once and string.find(verdicts, DONE, 1, true)
   end
-  local verdicts = group.replays and add_replays(group) or add_first(group)
-  if group.once and string.find(verdicts, DONE, 1, true) then
+  if group.once and stored then
     account.notes[group.once] = string.sub(group.keep, 1, 16) .. verdicts .. '\0'
       .. string.sub(group.keep, 17)
   end
@@ -283,10 +314,10 @@ end
 
 local function sum_up(account)
   local taken = #account.new / 2
-  if taken > 0 then
+  if taken > 0 or account.moved and next(account.moved) then
     account.sums = {'credits', whole(account.left), 'spent', whole(plus(account.spent, taken)),
       'bytes', whole(plus(account.bytes, account.weight))}
-    account.movement = moved_credits(account.base, 'spent', taken)
+    account.movement = taken > 0 and moved_credits(account.base, 'spent', taken)
     if account.referred then
       redis.call('ZCARD', account.base .. K.REFERENCES)
     end
@@ -306,15 +337,23 @@ check_heads(prefix)
 
 local function store(account)
   local base, new = account.base, account.new
+  if account.met then
+    queue_onto(account)
+  end
   wait(account.queue, account.waiting, account.earliest)
   for n = 1, #new, 2 do
     redis.call('HSET', new[n], 'r', new[n + 1])
+  end
+  if account.met then
+    write_onto(account)
   end
   redis.call('HSET', base .. K.ACCOUNT, unpack(account.sums))
   if account.over then
     settle(base, account.over)
   end
-  write(account.movement, ttl_ms)
+  if account.movement then
+    write(account.movement, ttl_ms)
+  end
   if account.referred then
     each_thousand('ZADD', base .. K.REFERENCES, account.referred)
   end

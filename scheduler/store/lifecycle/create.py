@@ -18,9 +18,19 @@ from scheduler.errors import (
     QuotaExceeded,
     Unreadable,
 )
-from scheduler.models import Idempotency, KnownKey, Plan, Rate, Request, Schedule, Status
+from scheduler.models import Idempotency, KnownKey, Plan, Rate, Request, Schedule, Status, Upsert
 from scheduler.store import keys, stored
-from scheduler.store.idempotency import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_name
+from scheduler.store.idempotency import (
+    ONCE_KEPT_MS,
+    Made,
+    Placed,
+    kept,
+    kept_with,
+    noted,
+    once_name,
+    told,
+)
+from scheduler.store.lifecycle.onto import bases_of, means_existing, row_of
 from scheduler.store.lifecycle.replays import (
     CreatePlan,
     Remake,
@@ -60,15 +70,20 @@ _CHANGE = Script("lifecycle/change")
 
 class CreateResult(NamedTuple):
     """The ids of the stored schedules, in order: the first ones, if there were too few credits.
-    `repeated`: an earlier call with the same key stored them. `note` came with that call."""
+    `repeated`: an earlier call with the same key stored them. `note` came with that call. `placed`:
+    what came of each, if one of them was an Upsert; the ids are those of all that were stored."""
 
     schedule_ids: list[str]
     repeated: bool = False
     note: bytes = b""
+    placed: Sequence[Placed] = ()
 
     @classmethod
     def of(cls, made: Made) -> CreateResult:
-        """Raises InsufficientCredits if not even one was stored."""
+        """Raises InsufficientCredits if not even one was stored, unless each has its result."""
+        if made.placed:
+            stored = [each.schedule_id for each in made.placed if each.is_stored]
+            return cls(stored, made.repeated, made.note, made.placed)
         count = made.verdicts.count(Verdict.DONE)
         if not count:
             raise InsufficientCredits
@@ -119,11 +134,12 @@ class Schedules:
     async def create_all(
         self,
         account_id: str,
-        requests: Sequence[Request | Packed],
+        requests: Sequence[Request | Packed | Upsert],
         once: Idempotency | None = None,
         now_ms: int | None = None,
     ) -> CreateResult:
-        """Stores schedules in one step, with one debit; as many as the credits reach for.
+        """Stores schedules in one step, with one debit; as many as the credits reach for. With an
+        Upsert among them each has a result of its own, and no error is raised for one.
 
         Raises InsufficientCredits only if not even one could be stored; QuotaExceeded if those that
         the credits reach for would be too much together.
@@ -305,32 +321,52 @@ class Schedules:
         self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
     ) -> Made:
         shard, account = keys.parts(account_id)
-        new, group = self._group(account, what, once, now_ms)
-        reply = await self._creator(shard).submit(group)
-        return self._made(reply, new, what.note, account_id)
+        bases: list[str] = []
+        for _ in range(MOST_CHANGES_MET):
+            new, group = self._group(account, what, once, now_ms, bases)
+            reply = await self._creator(shard).submit(group)
+            if reply[0] != Verdict.CHANGED:
+                return self._made(reply, new, what.note, account_id)
+            bases = bases_of(reply[1:])
+        raise refusal("", Verdict.CHANGED)
 
     def _group(
-        self, payer: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
+        self,
+        payer: str,
+        what: CreatePlan,
+        once: Idempotency | None,
+        now_ms: int | None,
+        bases: Sequence[str] = (),
     ) -> tuple[list[str], _Group]:
         """The new ids, and the group. `payer`: an account's local name, or an API key's "=" and
-        SHA-256."""
+        SHA-256. `bases` are those of `row_of`."""
         requests, note, originals, again = what
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]
+        onto = means_existing(requests)
         arguments += (-len(requests), int(again)) if originals else (len(requests),)
-        weight = len(requests) + len(originals)
-        for place, (schedule_id, each) in enumerate(zip(new, requests, strict=True)):
+        if onto:
+            arguments[-1:] = (-len(requests), "")
+        weight = (1 + onto) * len(requests) + len(originals)
+        for place, (schedule_id, wanted) in enumerate(zip(new, requests, strict=True)):
+            if isinstance(wanted, Upsert):
+                each, way = row_of(wanted, created_ms, *bases[place : place + 1])
+            else:
+                each, way = wanted, ""
             packed = stored.seal_request(each, self._secrecy)
             arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
             if originals:
                 arguments.append(ids.local(originals[place]))
+            elif onto:
+                arguments.append(way)
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
         return new, (arguments, weight)
 
     def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
         """The script's reply to a group."""
-        made = Made(new, reply[1:], note)
+        verdicts, placed = told(reply[1:]) if reply[0] == Verdict.DONE else (reply[1:], ())
+        made = Made(new, verdicts, note, placed=placed)
         if reply[0] == Verdict.REPEATED:
             made = noted(reply[1:])
             # With our own ids, this call's first attempt did it, and its reply was lost.

@@ -7,7 +7,3 @@ local function reference_of(stored)
     return string.sub(stored, 3, 2 + string.byte(stored, 2))
   end
 end
-
-local function member_of(reference, schedule)
-  return reference .. '\0' .. schedule
-end

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import Damaged, FieldError, InvalidRequest, Reason
-from scheduler.models import Request, Schedule, Status
+from scheduler.models import Request, Schedule, Status, Upsert
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import Packed
@@ -60,7 +60,7 @@ class CreatePlan(NamedTuple):
     """What to store: requests, the note of their once-key and, of replays, the original of each,
     and whether those may be replayed `again`."""
 
-    requests: Sequence[Request | Packed]
+    requests: Sequence[Request | Packed | Upsert]
     note: bytes
     originals: Sequence[str] = ()
     again: bool = False

@@ -57,6 +57,16 @@ def _make_a_list(filters: dict[str, Any]) -> None:
         filters["from"], filters["to"] = sorted([filters["from"], filters["to"]])
 
 
+def _mean_one_or_none(payload: dict[str, Any]) -> None:
+    """What is done if a schedule waits needs a reference; the longest wait needs a replacement."""
+    if payload.get("onExisting"):
+        payload["reference"] = "order-8412"
+    if payload.get("maxWait") is not None:
+        payload["maxWait"] = "1h"
+        if payload.get("onExisting") != "replace":
+            del payload["maxWait"]
+
+
 def _say_when_once(payload: dict[str, Any]) -> None:
     """One of two, and not so long that it leads beyond the horizon."""
     if payload.get("triggerAt"):
@@ -86,6 +96,7 @@ def _make_valid(payload: dict[str, Any]) -> None:
         payload.setdefault("retries", 3)
     if payload.get("timeout") is not None:
         payload["timeout"] = "5s"
+    _mean_one_or_none(payload)
     _say_when_once(payload)
     bodies = [name for name in _BODIES if payload.get(name) is not None]
     for name in bodies[1:]:

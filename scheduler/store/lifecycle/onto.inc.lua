@@ -1,0 +1,168 @@
+-- Groups with rows that mean the schedule which waits with their reference, if there is one: a row
+-- keeps it as it is, or replaces its request. Needs create.lua's groups and `add`.
+
+--@include moment
+local MOST_WITH_ONE_REFERENCE = 100
+-- A call is repeated for some seconds after a lost reply.
+local DONE_KEPT_MS = 600000
+
+-- Its answer to a row is as long as any other's: a verdict, a schedule, and when that is due (ms).
+local function placed(verdict, schedule, due)
+  return string.char(verdict) .. schedule .. string.format('%016.0f', due)
+end
+local NOBODY = string.rep(' ', 26)
+
+-- Those that wait with a reference, stored ones and those that this call has taken up; `more` is
+-- how many are not looked at. What a worker holds does not wait.
+local function waiting_with(account, reference)
+  local found = account.met[reference] or {}
+  if found.more then
+    return found
+  end
+  local name, first, last = account.base .. K.REFERENCES, '[' .. reference .. '\0',
+    '(' .. reference .. '\1'
+  local members, schedules = redis.call('ZRANGE', name, first, last, 'BYLEX', 'LIMIT', 0,
+    MOST_WITH_ONE_REFERENCE), {}
+  for i, member in ipairs(members) do
+    schedules[i] = string.sub(member, #reference + 2)
+  end
+  local held = #members > 0 and redis.call('ZMSCORE', account.queue.held, unpack(schedules))
+  for i, schedule in ipairs(schedules) do
+    if not held[i] then
+      found[#found + 1] = {schedule = schedule, key = account.base .. K.SCHEDULE .. schedule}
+    end
+  end
+  found.more = 0
+  if #members == MOST_WITH_ONE_REFERENCE then
+    found.more = redis.call('ZLEXCOUNT', name, first, last) - #members
+  end
+  account.met[reference] = found
+  return found
+end
+
+-- What an earlier call, whose reply was lost, has done for a row; nil if there was none.
+local function done_before(account, row, key)
+  if there[key] then
+    return placed(V.DONE, ARGV[row], ARGV[row + 1])
+  end
+  return redis.call('GET', account.base .. K.OPERATION .. ARGV[row]) or nil
+end
+
+-- When the one that waits is due.
+local function due_of(account, one)
+  one.due = one.due or redis.call('ZSCORE', account.queue.waiting, one.schedule) or 0
+  return one.due
+end
+
+-- Gives the one that waits another request. Returns the row's answer.
+local function put_onto(account, one, row)
+  local at, request = ARGV[row + 1], ARGV[row + 2]
+  if not one.size then
+    local size, attempt = redis.pcall('HSTRLEN', one.key, 'r'), redis.pcall('HGET', one.key, 'n')
+    if type(size) ~= 'number' or size == 0 then
+      return placed(V.DAMAGED, one.schedule, 0)
+    end
+    one.size, one.attempt = size, attempt
+  end
+  local more = #request - one.size
+  if more > 0 and account.bytes + account.weight + more > account.quota then
+    return placed(V.NO_ROOM, one.schedule, 0)
+  end
+  account.weight, account.earliest = account.weight + more, math.min(account.earliest, at)
+  one.size, one.due, one.request = #request, at, request
+  if one.place then
+    account.new[one.place + 1], account.waiting[one.place] = request, at
+  else
+    account.moved[one.key] = one
+  end
+  local answer = placed(V.EXISTING, one.schedule, at)
+  account.placed[ARGV[row]] = answer
+  return answer
+end
+
+local function place_row(account, row, key)
+  local schedule, at, request, way = ARGV[row], ARGV[row + 1], ARGV[row + 2], ARGV[row + 3]
+  local before = done_before(account, row, key)
+  if before then
+    return before
+  end
+  local found = way ~= '' and waiting_with(account, reference_of(request)) or {}
+  local one = found[1]
+  if found.more and #found + found.more > 1 then
+    return placed(V.SEVERAL, schedule, #found + found.more)
+  elseif one and way == 'k' then
+    return placed(V.EXISTING, one.schedule, due_of(account, one))
+  elseif one then
+    return put_onto(account, one, row)
+  elseif account.left < 1 then
+    return placed(V.UNPAID, schedule, 0)
+  elseif account.bytes + account.weight + unended_weight(request) > account.quota then
+    return placed(V.NO_ROOM, schedule, 0)
+  end
+  add(account, key, row)
+  return placed(V.DONE, schedule, at)
+end
+
+-- Whether a row's request was made for the one that waits: `r=` names that one; `r<` has how its id
+-- begins at least, if the request is not to be made anew for it, or for none.
+local function is_made_for(one, way)
+  if string.sub(way, 2, 2) == '=' then
+    return one ~= nil and one.schedule == string.sub(way, 3)
+  end
+  local created = one and string.sub(one.schedule, 1, 10)
+  return string.sub(way, 2, 2) ~= '<' or not one or created >= string.sub(way, 3)
+end
+
+-- Returns the answers to a group's rows, and whether any was stored; or, if requests have to be made
+-- anew, for which ones: then nothing is done.
+local function place_all(group)
+  local account, ones, fit, answers = group.account, {}, true, {}
+  for n = 1, group.count do
+    local row, key = group.first + 4 * n - 4, keys[group.keys + n]
+    local way, one = ARGV[row + 3], nil
+    if #way > 1 and not done_before(account, row, key) then
+      local found = waiting_with(account, reference_of(ARGV[row + 2]))
+      one = #found + found.more == 1 and found[1] or nil
+      fit = fit and (#found + found.more > 1 or is_made_for(one, way))
+    end
+    ones[n] = one and one.schedule or NOBODY
+  end
+  if not fit then
+    return string.char(V.CHANGED) .. table.concat(ones)
+  end
+  local stored = false
+  for n = 1, group.count do
+    answers[n] = place_row(account, group.first + 4 * n - 4, keys[group.keys + n])
+    local verdict = string.byte(answers[n])
+    stored = stored or verdict == V.DONE or verdict == V.EXISTING
+  end
+  return string.char(V.EACH) .. table.concat(answers), stored
+end
+
+-- What cannot be read is damaged, and then nothing of the account is written.
+place_onto = function(group)
+  local sound, answers, stored = pcall(place_all, group)
+  group.account.sound = sound
+  return sound and answers or '', stored
+end
+
+queue_onto = function(account)
+  local waiting = account.waiting
+  for _, one in pairs(account.moved) do
+    waiting[#waiting + 1] = one.due
+    waiting[#waiting + 1] = one.schedule
+  end
+end
+
+write_onto = function(account)
+  for key, one in pairs(account.moved) do
+    redis.call('HSET', key, 'r', one.request)
+    if one.attempt then
+      local attempt = string.sub(one.attempt, 1, 6) .. moment(one.due) .. string.sub(one.attempt, 13)
+      redis.call('HSET', key, 'n', attempt)
+    end
+  end
+  for schedule, answer in pairs(account.placed) do
+    redis.call('SET', account.base .. K.OPERATION .. schedule, answer, 'PX', DONE_KEPT_MS)
+  end
+end

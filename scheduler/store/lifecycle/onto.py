@@ -1,0 +1,49 @@
+"""Creates that may mean a schedule which waits with their reference: what the script gets for each,
+and what it says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from scheduler import ids
+from scheduler.errors import Conflict, PostdateError, Reason
+from scheduler.models import Request, Status, Upsert
+from scheduler.store.idempotency import Placed
+from scheduler.store.stored import Packed
+from scheduler.store.verdict import Verdict, refusal
+
+_LOCAL_BYTES = 26
+
+
+def means_existing(requests: Sequence[Request | Packed | Upsert]) -> bool:
+    return Upsert in map(type, requests)
+
+
+def row_of(wanted: Upsert, created_ms: int, basis: str = "") -> tuple[Request | Packed, str]:
+    """The request as it is stored, and what the script does if a schedule waits with its reference.
+    `basis`: the local id of the one for which the request is made ("": for a new one). Its moment
+    counts for the longest wait; what that has ended for is due at once."""
+    request, keep, max_wait_ms = wanted
+    if keep or max_wait_ms is None:
+        return request, "k" if keep else "r"
+    first_ms = ids.created_at_ms(ids.schedule_id(basis)) if basis else created_ms
+    latest_ms = max(first_ms + max_wait_ms, created_ms)
+    due_ms = min(request.trigger_at_ms, latest_ms)
+    request = replace(request, trigger_at_ms=due_ms)
+    return request, f"r={basis}" if basis else f"r<{ids.moment_digits(due_ms - max_wait_ms)}"
+
+
+def bases_of(reply: bytes) -> list[str]:
+    """For which ids, if any, requests have to be made anew, by the script."""
+    text = reply.decode()
+    return [text[n : n + _LOCAL_BYTES].strip() for n in range(0, len(text), _LOCAL_BYTES)]
+
+
+def refusal_of(placed: Placed) -> PostdateError:
+    """Why a request was not stored."""
+    if placed.verdict != Verdict.SEVERAL:
+        return refusal(placed.schedule_id, Verdict(placed.verdict))
+    message = f"{placed.due_ms:,} schedules wait with this reference; only one can be meant"
+    return Conflict(message, Status.SCHEDULED, Reason.SEVERAL_WAITING)

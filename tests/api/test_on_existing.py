@@ -1,0 +1,115 @@
+"""`onExisting` and `maxWait` over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Api, payload
+
+KEEP, REPLACE = ({"reference": "order-1", "onExisting": way} for way in ("keep", "replace"))
+NEEDS_REFERENCE, NEEDS_REPLACE = "It needs a reference.", "It needs onExisting to be replace."
+NO_WAY = "It must be keep or replace."
+
+
+@pytest.mark.parametrize("fields", [KEEP, REPLACE, {**REPLACE, "maxWait": "1h"}])
+async def test_the_first_is_created_and_the_next_one_exists(
+    api: Api, fields: dict[str, Any]
+) -> None:
+    first = await api.create(**fields)
+    assert first.status_code == 201
+    assert "existing" not in first.json()
+    schedule_id = first.json()["scheduleId"]
+    again = await api.create(**fields, targetBody={"n": 2})
+    assert again.status_code == 200
+    found = await api.read(schedule_id)
+    assert again.json() == {
+        "scheduleId": schedule_id,
+        "invocationId": first.json()["invocationId"],
+        "triggerAt": found["triggerAt"],
+        "existing": True,
+    }
+    assert found["targetBody"] == ({"n": 2} if fields["onExisting"] == "replace" else None)
+    await api.holds(credits=999, waiting={schedule_id})
+
+
+async def test_several_that_wait_are_a_conflict(api: Api) -> None:
+    names = {await api.create_id(reference="order-1") for _ in range(2)}
+    answer = await api.create(**REPLACE)
+    assert answer.status_code == 409
+    body = answer.json()
+    assert (body["reason"], body["status"]) == ("several_waiting", "scheduled")
+    assert body["error"] == "2 schedules wait with this reference; only one can be meant"
+    await api.holds(credits=998, waiting=names)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        ({"onExisting": "keep"}, "onExisting", NEEDS_REFERENCE),
+        ({"onExisting": "keep", "reference": None}, "onExisting", NEEDS_REFERENCE),
+        ({"onExisting": "drop", "reference": "a"}, "onExisting", NO_WAY),
+        ({"onExisting": 1, "reference": "a"}, "onExisting", "It must be a string."),
+        ({**KEEP, "maxWait": "1h"}, "maxWait", NEEDS_REPLACE),
+        ({"reference": "a", "maxWait": "1h"}, "maxWait", NEEDS_REPLACE),
+        ({**REPLACE, "maxWait": "9999d"}, "maxWait", "It may be at most 1,830 days."),
+    ],
+)
+async def test_what_does_not_go_together_is_refused(
+    api: Api, fields: dict[str, Any], field: str, message: str
+) -> None:
+    answer = await api.create(**fields)
+    assert answer.status_code == 400
+    assert answer.json()["details"] == [{"field": field, "message": message}]
+    await api.holds(credits=1000, waiting=set())
+
+
+async def test_null_is_as_good_as_absent(api: Api) -> None:
+    for fields in ({"onExisting": None}, {"maxWait": None}, {**KEEP, "maxWait": None}):
+        assert (await api.create(**fields)).status_code == 201
+
+
+async def test_a_change_or_a_replay_knows_neither(api: Api) -> None:
+    schedule_id = await api.create_id(reference="order-1")
+    for method, path in (("PATCH", ""), ("POST", "/replay")):
+        answer = await api.client.request(
+            method, f"/schedule/{schedule_id}{path}", json={"onExisting": "keep"}
+        )
+        assert answer.json()["details"] == [
+            {"field": "onExisting", "message": "There is no such field."}
+        ]
+
+
+async def test_in_a_batch_the_later_meets_the_earlier(api: Api) -> None:
+    items = [
+        payload(**REPLACE),
+        payload(**REPLACE, targetBody={"n": 2}),
+        payload(onExisting="keep"),
+        payload(reference="two"),
+        payload(reference="two"),
+        payload(reference="two", onExisting="keep"),
+    ]
+    key = {"Idempotency-Key": "batch"}
+    answers = [
+        await api.client.post("/schedule/batch", json={"schedules": items}, headers=key)
+        for _ in range(2)
+    ]
+    assert answers[0].json() == answers[1].json()
+    first, second, bad, third, fourth, last = answers[0].json()["schedules"]
+    assert second == {**first, "existing": True}
+    assert (bad["code"], bad["details"][0]["field"]) == (400, "onExisting")
+    assert (last["code"], last["reason"]) == (409, "several_waiting")
+    names = {each["scheduleId"] for each in (first, third, fourth)}
+    await api.holds(credits=997, waiting=names)
+
+
+async def test_a_key_repeats_what_came_of_the_first_call(api: Api) -> None:
+    schedule_id = await api.create_id(reference="order-1")
+    key, body = {"Idempotency-Key": "key"}, payload(**REPLACE)
+    first = await api.client.post("/schedule", json=body, headers=key)
+    await api.client.delete(f"/schedule/{schedule_id}")
+    again = await api.client.post("/schedule", json=body, headers=key)
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.json() == again.json()
+    assert again.headers["Idempotency-Replayed"] == "true"

@@ -1,0 +1,218 @@
+"""Creates that mean the schedule which waits with their reference: that is kept, or replaced."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler import ids
+from scheduler.models import Idempotency, Request, Upsert
+from scheduler.store.lifecycle.create import CreateResult
+from scheduler.store.verdict import Verdict
+from tests.scheduler.losses import REPLY, losing
+from tests.scheduler.scene import CREDITS, URL, Scene
+
+pytestmark = pytest.mark.sound
+DONE, EXISTING, SEVERAL = Verdict.DONE, Verdict.EXISTING, Verdict.SEVERAL
+
+
+async def upsert(
+    scene: Scene,
+    due_in_ms: int = 60_000,
+    *,
+    keep: bool = False,
+    max_wait_ms: int | None = None,
+    once: Idempotency | None = None,
+    **fields: Any,
+) -> CreateResult:
+    due_ms = await scene.clock.now_ms() + due_in_ms
+    request = Request(due_ms, "POST", URL, **({"reference": "order-1"} | fields))
+    wanted = Upsert(request, keep, max_wait_ms)
+    return await scene.store.schedules.create_all(scene.account_id, [wanted], once)
+
+
+async def one(scene: Scene, *more: Any, **fields: Any) -> tuple[Verdict, str]:
+    """What came of it, and of which schedule."""
+    [placed] = (await upsert(scene, *more, **fields)).placed
+    return Verdict(placed.verdict), placed.schedule_id
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_if_none_waits_it_is_an_ordinary_create(scene: Scene, keep: bool) -> None:
+    await scene.create(60_000, reference="order-10")
+    await scene.create(60_000)
+    verdict, schedule_id = await one(scene, keep=keep)
+    assert verdict is DONE
+    assert (await scene.get(schedule_id)).request.reference == "order-1"
+    assert await scene.credits() == CREDITS - 3
+
+
+async def test_one_that_waits_is_kept_as_it_is(scene: Scene) -> None:
+    _, first = await one(scene)
+    before = await scene.get(first)
+    [placed] = (await upsert(scene, 10_000, keep=True, body=b"{}")).placed
+    assert placed == (EXISTING, first, before.request.trigger_at_ms)
+    assert await scene.get(first) == before
+    assert await scene.credits() == CREDITS - 1
+
+
+async def test_one_that_waits_gets_all_of_the_request(scene: Scene) -> None:
+    _, first = await one(scene, body=b"{}", headers={"X-A": "1"}, retries=3)
+    [placed] = (await upsert(scene, 10_000, method_given=False, body=b'{"n":1}')).placed
+    assert placed[:2] == (EXISTING, first)
+    found = await scene.get(first)
+    assert found.request.trigger_at_ms == placed.due_ms == await scene.visible_at_ms(first)
+    assert (found.request.body, found.request.headers, found.request.retries) == (b'{"n":1}', {}, 0)
+    assert await scene.credits() == CREDITS - 1
+
+
+async def test_what_a_worker_holds_does_not_wait(scene: Scene) -> None:
+    _, first = await one(scene, -1000)
+    held = await scene.claim_one()
+    for keep in (True, False):
+        verdict, second = await one(scene, keep=keep)
+        assert second != first
+        assert verdict is (EXISTING if not keep else DONE)
+    await scene.ack([held])
+    assert await one(scene) == (EXISTING, second)
+
+
+async def test_one_between_two_attempts_waits(scene: Scene) -> None:
+    _, first = await one(scene, -1000, retries=3)
+    await scene.retry([await scene.claim_one()], 60_000)
+    assert await one(scene, 5000, keep=True) == (EXISTING, first)
+    [placed] = (await upsert(scene, 5000)).placed
+    found = await scene.get(first)
+    assert found.retry is not None
+    assert found.retry.due_at_ms == placed.due_ms == await scene.visible_at_ms(first)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_of_several_none_is_meant(scene: Scene, keep: bool) -> None:
+    for _ in range(3):
+        await scene.create(60_000, reference="order-1")
+    held = [await scene.held(reference="order-1")]
+    before = await scene.holdings()
+    [placed] = (await upsert(scene, keep=keep)).placed
+    assert (placed.verdict, placed.due_ms) == (SEVERAL, 3)
+    assert await scene.holdings() == before
+    await scene.ack(held)
+
+
+async def test_of_very_many_all_are_counted(scene: Scene) -> None:
+    await scene.store.accounts.grant(scene.account_id, 200)
+    due_ms = await scene.clock.now_ms() + 60_000
+    many = [Request(due_ms, "POST", URL, reference="order-1")] * 150
+    await scene.store.schedules.create_all(scene.account_id, many)
+    [placed] = (await upsert(scene)).placed
+    assert (placed.verdict, placed.due_ms) == (SEVERAL, 150)
+
+
+async def test_without_credits_only_one_that_waits_is_reached(scene: Scene) -> None:
+    _, first = await one(scene)
+    await scene.create_many(0, 0)
+    due_ms = await scene.clock.now_ms() + 60_000
+    rest = [Request(due_ms, "POST", URL)] * (CREDITS - 1)
+    await scene.store.schedules.create_all(scene.account_id, rest)
+    assert await one(scene) == (EXISTING, first)
+    assert (await one(scene, reference="order-2"))[0] is Verdict.UNPAID
+
+
+@pytest.mark.parametrize(
+    ("waits", "due_in_ms", "expected_ms"),
+    [(60_000, 30_000, 30_000), (60_000, 90_000, 60_000), (60_000, 60_000, 60_000)],
+)
+async def test_it_is_due_no_later_than_the_longest_wait_allows(
+    scene: Scene, waits: int, due_in_ms: int, expected_ms: int
+) -> None:
+    """From the first create on, whatever comes later."""
+    _, first = await one(scene, 1000, max_wait_ms=waits)
+    created_ms = ids.created_at_ms(first)
+    await scene.clock.pass_ms(20)
+    [placed] = (await upsert(scene, due_in_ms, max_wait_ms=waits)).placed
+    assert placed[:2] == (EXISTING, first)
+    assert placed.due_ms <= created_ms + waits
+    assert abs(placed.due_ms - created_ms - expected_ms) < 1000
+    assert await scene.visible_at_ms(first) == placed.due_ms
+    assert (await scene.get(first)).request.trigger_at_ms == placed.due_ms
+
+
+async def test_a_new_one_waits_no_longer_either(scene: Scene) -> None:
+    _, first = await one(scene, 60_000, max_wait_ms=1000)
+    found = await scene.get(first)
+    assert found.request.trigger_at_ms == found.created_at_ms + 1000
+
+
+async def test_what_has_waited_too_long_is_due_now(scene: Scene) -> None:
+    _, first = await one(scene, 60_000)
+    await scene.clock.pass_ms(20)
+    [placed] = (await upsert(scene, 60_000, max_wait_ms=5)).placed
+    assert placed[:2] == (EXISTING, first)
+    assert placed.due_ms > ids.created_at_ms(first) + 5
+    assert (await scene.claim_one()).schedule_id == first
+
+
+async def test_in_one_call_the_later_meets_the_earlier(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms() + 60_000
+    plain = Request(due_ms, "POST", URL, reference="a")
+    requests = [
+        Upsert(plain, keep=False),
+        Upsert(msgspec.structs.replace(plain, body=b"1"), keep=False),
+        Upsert(msgspec.structs.replace(plain, body=b"2"), keep=True),
+        msgspec.structs.replace(plain, reference="b"),
+        Upsert(msgspec.structs.replace(plain, reference="b", body=b"3"), False, 10_000),
+        Request(due_ms, "POST", URL),
+        msgspec.structs.replace(plain, reference="b"),
+        Upsert(msgspec.structs.replace(plain, reference="b"), keep=True),
+    ]
+    done = await scene.store.schedules.create_all(scene.account_id, requests)
+    verdicts = [each.verdict for each in done.placed]
+    assert verdicts == [DONE, EXISTING, EXISTING, DONE, EXISTING, DONE, DONE, SEVERAL]
+    names = [each.schedule_id for each in done.placed]
+    assert (len(set(names[:3])), names[4]) == (1, names[3])
+    assert (await scene.get(names[0])).request.body == b"1"
+    third = (await scene.get(names[3])).request
+    assert third.body == b"3"
+    assert third.trigger_at_ms < due_ms - 40_000
+    assert await scene.visible_at_ms(names[3]) == third.trigger_at_ms
+    assert await scene.credits() == CREDITS - 4
+
+
+async def test_calls_that_come_together_make_one(scene: Scene) -> None:
+    """In one script: the store puts together what comes while it is busy."""
+    results = await asyncio.gather(*(upsert(scene, 60_000 + n, max_wait_ms=50) for n in range(40)))
+    placed = [each.placed[0] for each in results]
+    assert [each.verdict for each in placed].count(DONE) == 1
+    assert len({each.schedule_id for each in placed}) == 1
+    assert await scene.credits() == CREDITS - 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_repeat_after_a_lost_reply_does_nothing_twice(scene: Scene, keep: bool) -> None:
+    """Though the schedule was claimed in between."""
+    for reference, before in (("a", False), ("b", True)):
+        if before:
+            await scene.create(-1000, reference=reference)
+        spent = CREDITS - await scene.credits()
+        with losing(scene.store, REPLY):
+            verdict, _ = await one(scene, -1000, keep=keep, reference=reference)
+        assert verdict is (EXISTING if before else DONE)
+        assert CREDITS - await scene.credits() == spent + (not before)
+        await scene.ack(await scene.claim())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_once_key_keeps_what_came_of_it(scene: Scene, keep: bool) -> None:
+    once = Idempotency("key", "asked")
+    _, first = await one(scene, -1000)
+    done = await upsert(scene, -2000, keep=keep, once=once, max_wait_ms=None if keep else 9)
+    assert done.placed[0][:2] == (EXISTING, first)
+    await scene.ack([await scene.claim_one()])
+    again = await upsert(scene, 5000, keep=keep, once=once)
+    assert again.repeated
+    assert again.placed == done.placed
+    assert (await scene.store.schedules.created_before(scene.account_id, once)) == again
+    assert await scene.credits() == CREDITS - 1
