@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from api.batch import parse_batch
-from api.findings import MOST_LISTED
+from api.batch import _BATCH, _ITEMS, parse_batch
+from api.findings import MOST_LISTED, Findings
+from api.items import Items
 from api.payload import parse_request
 from api.query import OF_LOGS, read_query
 from api.rules import Rules
@@ -18,6 +19,7 @@ from scheduler.errors import InvalidRequest
 from scheduler.models import Request
 from scheduler.store.queries.timeline import span
 from scheduler.targets import Origin, parse_target
+from tests.api.test_items import stored
 from tests.worker.test_wire_bytes import DeafTransport, Ends, SteppedLoop
 from worker.loop_budget import LoopBudget
 from worker.outcome import Failure, answered
@@ -36,7 +38,7 @@ _PIECES = (1 << 16, 7, 1, 1500)
 def payload(data: bytes) -> None:
     """A payload is refused with a sentence, or becomes one request on the wire."""
     try:
-        request = parse_request(data, _RULES, NOW_MS)
+        request = _parsed(data)
     except InvalidRequest as refusal:
         _assert_refused(refusal)
     else:
@@ -44,13 +46,22 @@ def payload(data: bytes) -> None:
 
 
 def batch(data: bytes) -> None:
+    """The items are those that a look at one member after the other finds, and each is stored as by
+    itself, whatever came before it."""
     try:
         items = parse_batch(data)
     except InvalidRequest as refusal:
         _assert_refused(refusal)
     else:
-        for item in items[:100]:
+        assert items == _ITEMS.elements(_BATCH.members(data, Findings())["schedules"])
+        judge = Items(_RULES, NOW_MS).judged
+        for item in map(bytes, items[:100]):
             payload(item)
+            assert stored(judge, item) == stored(_parsed, item)
+
+
+def _parsed(data: bytes) -> Request:
+    return parse_request(data, _RULES, NOW_MS)
 
 
 def query(data: bytes) -> None:
