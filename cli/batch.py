@@ -44,12 +44,13 @@ class Report:
     def __init__(self, remote: Remote, bar: Any) -> None:
         self._remote = remote
         self._bar = bar
-        self.stored = 0
+        self.stored = self.existing = 0
         self.refused = 0
         self.credits_ended = False
 
     def created(self, line: BatchLine, created: Created) -> None:
-        self.stored += 1
+        self.stored += not created.existing
+        self.existing += created.existing
         if self._remote.as_json:
             answer = {
                 "line": line.number,
@@ -57,6 +58,8 @@ class Report:
                 "invocationId": created.invocation_id,
                 "triggerAt": when(created.trigger_at),
             }
+            if created.existing:
+                answer["existing"] = True
             click.echo(json.dumps(answer))
 
     def refuse(self, line: BatchLine, error: PostdateError | None) -> None:
@@ -120,7 +123,8 @@ def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) 
             if report.credits_ended:
                 break
     if not remote.as_json:
-        click.echo(f"{report.stored:,} scheduled, {report.refused:,} refused")
+        existing = f"{report.existing:,} waited already, " if report.existing else ""
+        click.echo(f"{report.stored:,} scheduled, {existing}{report.refused:,} refused")
     if report.refused:
         sys.exit(1)
 

@@ -106,6 +106,17 @@ def _request_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.command(name="schedule")
 @click.argument("target", metavar="URL")
 @_request_options
+@click.option(
+    "--on-existing",
+    type=click.Choice(["keep", "replace"]),
+    help="If one waits with this --reference, keep it as it is, or replace its request and time,"
+    " for no credit.  [default: schedule another]",
+)
+@click.option(
+    "--max-wait",
+    type=parameters.duration,
+    help="With --on-existing replace: it goes no later than so long after the first of them.",
+)
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it stores nothing twice.")
 @remote_command()
 def schedule_command(
@@ -115,13 +126,19 @@ def schedule_command(
 
     \b
     postdate schedule https://example.com/hook --in 10m --body '{"hello": "future"}'
+    postdate schedule https://example.com/cart/17 --delay 30m \\
+        --reference cart-17 --on-existing replace --max-wait 4h
     """
     if all(options[name] is None for name in _WHEN):
         raise click.UsageError("Say when, with one of --in, --delay and --at.")
     created = remote.client.schedule(
         target, idempotency_key=idempotency_key, **_request_arguments(options)
     )
-    remote.show(created, f"{created.schedule_id}  {created.message}")
+    said = created.message
+    if created.existing:
+        done = "replaced" if options["on_existing"] == "replace" else "kept"
+        said = f"It waited already and was {done}; it is due {when(created.trigger_at)}"
+    remote.show(created, f"{created.schedule_id}  {said}")
 
 
 @click.command(name="change")

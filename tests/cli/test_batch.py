@@ -57,6 +57,16 @@ def test_standard_input_and_answers_for_machines(settings: dict[str, str]) -> No
     assert len(postdate_json("list", **settings)) == 2
 
 
+def test_lines_of_one_that_waits_already_are_counted_apart(settings: dict[str, str]) -> None:
+    text = "\n".join([line(reference="order-17", onExisting="replace")] * 3)
+    done = postdate("batch", "-", "--json", stdin=text, **settings)
+    first, *others = map(json.loads, done.stdout.splitlines())
+    assert "existing" not in first
+    assert [each["existing"] for each in others] == [True, True]
+    again = postdate("batch", "-", stdin=f"{text}\n{line()}", **settings)
+    assert (again.returncode, again.stdout) == (0, "1 scheduled, 3 waited already, 0 refused\n")
+
+
 def test_a_refusal_names_its_line_keeps_nothing_back_and_of_many_some_are_told(
     settings: dict[str, str],
 ) -> None:

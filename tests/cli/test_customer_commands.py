@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -126,6 +127,24 @@ def test_schedules_are_found_by_their_reference(settings: dict[str, str]) -> Non
     again = postdate("replay", "--reference", f"{name}-d", "--yes", **settings).stdout
     assert again.endswith(f"  Replay of {failed}\n")
     assert postdate_json("get", again.split()[0], **settings)["reference"] == f"{name}-d"
+
+
+def test_one_that_waits_is_kept_or_replaced(settings: dict[str, str]) -> None:
+    name = f"cart-{free_port()}"
+    wanted = ("schedule", TARGET, "--in", "1h", "--reference", name)
+    made = scheduled(settings, *wanted[1:], "--text", "a")
+    kept = postdate(*wanted, "--text", "b", "--on-existing", "keep", **settings).stdout
+    assert re.fullmatch(rf"{made}  It waited already and was kept; it is due \S+Z\n", kept)
+    assert postdate_json("get", made, **settings)["targetBodyText"] == "a"
+    bound = ("--on-existing", "replace", "--max-wait", "30m")
+    replaced = postdate_json(*wanted, "--text", "c", *bound, **settings)
+    assert (replaced["scheduleId"], replaced["existing"]) == (made, True)
+    found = postdate_json("get", made, **settings)
+    assert found["targetBodyText"] == "c"
+    waits = datetime.fromisoformat(found["triggerAt"]) - datetime.fromisoformat(found["createdAt"])
+    assert waits == timedelta(minutes=30)
+    other = postdate("schedule", TARGET, "--in", "1h", *bound, **settings)
+    assert other.stderr == "onExisting: It needs a reference.\n"
 
 
 def test_what_failed_is_replayed(settings: dict[str, str]) -> None:

@@ -30,6 +30,9 @@ def _blocking(client: Postdate) -> None:
     assert_type(client.credits(), int)
     assert_type(client.with_options(timeout=60), Postdate)
     assert_type(PostdateError("x").reason, Reason | None)
+    client.schedule("u", in_=5, reference="order-1", on_existing="replace", max_wait=600)
+    client.schedule("u", in_=5, on_existing="drop")  # type: ignore[arg-type]
+    client.change("sch_1", on_existing="keep")  # type: ignore[call-arg]
     client.get(5)  # type: ignore[arg-type]
     client.schedule("u", att=5)  # type: ignore[call-arg]
     client.logs(status="faild")  # type: ignore[arg-type]

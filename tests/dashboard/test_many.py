@@ -85,6 +85,25 @@ async def test_many_are_moved_by_so_much_or_to_one_time(browser: Browser) -> Non
     assert await due_ms(browser, waiting) == [each + 5_400_000 for each in before]
 
 
+async def test_one_that_waits_with_a_reference_is_kept_or_replaced(browser: Browser) -> None:
+    given = {"url": "https://example.com/x", "delay": "1h", "reference": "cart-17", "once": "1"}
+    made = (await composed(browser, **given)).headers["location"]
+    ways = (("keep", "GET", "was kept"), ("replace", "PUT", "has this request now"))
+    for way, method, said in ways:
+        again = await composed(browser, **given | {"method": "PUT", "onExisting": way, "once": way})
+        assert again.headers["location"] == made
+        assert f"One waited already and {said}, for no credit." in await browser.text_after(again)
+        assert (await browser.kept(made.rpartition("/")[2])).request.method == method
+    assert await browser.credits() == 99
+    await composed(browser, **given | {"once": "2"})
+    several = await composed(browser, **given | {"onExisting": "keep", "once": "3"})
+    assert several.status_code == 409
+    assert "<b>Reference</b>: 2 schedules wait with this reference" in several.text
+    assert '<option value="keep" selected>' in several.text
+    nameless = await composed(browser, **given | {"reference": "", "onExisting": "keep"})
+    assert "<b>If one waits with it</b>: It needs a reference." in nameless.text
+
+
 async def test_a_request_is_composed_and_judged_as_the_api_does(browser: Browser) -> None:
     text = html.unescape(await browser.text("/requests/new"))
     given = {

@@ -19,7 +19,7 @@ from tests.servers import Deployment, Receiver
 
 _README = (ROOT / "clients/python/README.md").read_text()
 _SHOWN = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
-BLOCKING, COPYING, AWAITING, VERIFYING, BUFFERING = (
+BLOCKING, COPYING, AWAITING, REPLACING, VERIFYING, BUFFERING = (
     each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
 )
 
@@ -66,6 +66,15 @@ def test_a_copy_cancels_what_waits_and_says_of_each_id_what_became_of_it(
 def test_the_asynchronous_client_lists_what_it_made(capsys: pytest.CaptureFixture[str]) -> None:
     run(AWAITING, AsyncPostdate=AsyncPostdate)
     assert capsys.readouterr().out.endswith(" https://example.com/hook\n")
+
+
+def test_a_reminder_that_is_put_off_is_one_schedule_for_one_credit(
+    customer: Customer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = customer.credits()
+    run(REPLACING, Postdate=Postdate)
+    assert capsys.readouterr().out == "cart-17 {'items': 3} True\n"
+    assert customer.credits() == before - 1
 
 
 def test_what_a_buffer_collects_arrives_and_a_target_believes_it(receiver: Receiver) -> None:

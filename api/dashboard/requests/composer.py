@@ -16,12 +16,15 @@ from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import readable
 from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in
 from api.masks import MASK, masked, masked_url
-from api.payload import parse_request
+from api.payload import parse_create
 from api.reading import read_body
 from api.service import HttpRequest, service_of
-from scheduler.errors import InsufficientCredits, InvalidRequest
+from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest
 from scheduler.http import METHODS
 from scheduler.models import BodyKind
+from scheduler.store.lifecycle.create import CreateResult
+from scheduler.store.lifecycle.onto import refusal_of
+from scheduler.store.verdict import Verdict
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
 _MOST_ECHO_BYTES = 256 * 1024
@@ -37,6 +40,7 @@ _LABELS = {
     "triggerAt": "Time",
     "timeout": "Timeout",
     "reference": "Reference",
+    "onExisting": "If one waits with it",
 }
 
 
@@ -55,7 +59,7 @@ async def schedule_it(request: HttpRequest) -> Raw:
     viewer, form = await written(request)
     service = service_of(request)
     try:
-        asked = parse_request(_payload(request, form), service.rules, service.store.clock.now_ms())
+        asked = parse_create(_payload(request, form), service.rules, service.store.clock.now_ms())
     except InvalidRequest as refusal:
         faults = {_label(each.field): each.message for each in refusal.details}
         if not form.get("delay") and not form.get("at"):
@@ -64,12 +68,25 @@ async def schedule_it(request: HttpRequest) -> Raw:
     once = once_of(form, repr(sorted(form.items())))
     try:
         created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
+        schedule_id, said = _made(created, form)
+    except Conflict as refusal:
+        return await _show(request, viewer, dict(form), {"Reference": f"{refusal}."}, status=409)
     except InsufficientCredits as refusal:
         account = msgspec.structs.replace(viewer.account, credits=0)
         request.state.viewer = viewer._replace(account=account)
         return await _show(request, viewer, dict(form), {"Credits": f"{refusal}."}, status=402)
-    address = f"{ADDRESS}/{created.schedule_ids[0]}"
-    return await redirect_saying(request, viewer, "Scheduled, for one credit.", address)
+    return await redirect_saying(request, viewer, said, f"{ADDRESS}/{schedule_id}")
+
+
+def _made(created: CreateResult, form: Form) -> tuple[str, str]:
+    """The schedule, and what was done. Raises Conflict, InsufficientCredits."""
+    for placed in created.placed:
+        if placed.verdict == Verdict.EXISTING:
+            done = "has this request now" if form["onExisting"] == "replace" else "was kept"
+            return placed.schedule_id, f"One waited already and {done}, for no credit."
+        if placed.verdict != Verdict.DONE:
+            raise refusal_of(placed)
+    return created.schedule_ids[0], "Scheduled, for one credit."
 
 
 def _label(field: str) -> str:
@@ -91,6 +108,8 @@ def _payload(request: HttpRequest, form: Form) -> bytes:
         fields["timeout"] = f"{timeout}s" if timeout.isdecimal() else timeout
     if reference := form.get("reference", "").strip():
         fields["reference"] = reference
+    if form.get("onExisting"):
+        fields["onExisting"] = form["onExisting"]
     headers = _headers(form.get("headers", ""))
     if headers:
         fields["targetHeaders"] = headers
