@@ -172,10 +172,11 @@ end
 -- Takes up the schedule of a row, which is stored under `key`.
 local function add(account, key, row)
   local new, waiting, request, at = account.new, account.waiting, ARGV[row + 2], ARGV[row + 1]
-  local n, due = #new, tonumber(at)
+  local n, due = #new, at + 0
   new[n + 1], new[n + 2], waiting[n + 1], waiting[n + 2] = key, request, at, ARGV[row]
-  account.left, account.weight = account.left - 1, account.weight + unended_weight(request)
+  local weight = weight_of(#request)
   if string.byte(request) == S.REFERRED then
+    weight = unended_weight(request)
     local referred = account.referred or {}
     local last = #referred
     local reference = reference_of(request)
@@ -187,6 +188,7 @@ local function add(account, key, row)
       account.met[reference] = met
     end
   end
+  account.left, account.weight = account.left - 1, account.weight + weight
   if due < account.earliest then
     account.earliest = due
   end
