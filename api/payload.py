@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from api.field import DURATION, TEXT
 from api.fields import FIELDS, ON_EXISTING, REQUIRED, SPELLINGS, misfits, request_of
 from api.findings import Findings
 from api.headers import header_field
@@ -137,10 +138,10 @@ def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool =
 def trigger_at_of(data: bytes, created_at_ms: int) -> int:
     """When a schedule is due (ms) that was created of this body, which is or was valid."""
     given = _PAYLOAD.members(data, Findings())
-    text = bytes(given.get("triggerAt", _NULL))
-    if text != _NULL:
-        return timestamp(msgspec.json.decode(text))
-    return created_at_ms + duration(msgspec.json.decode(bytes(given["delay"])))
+    at = TEXT.decode(given.get("triggerAt", _NULL))
+    if at is not None:
+        return timestamp(at)
+    return created_at_ms + duration(DURATION.decode(given["delay"]))
 
 
 class Change(msgspec.Struct, frozen=True):

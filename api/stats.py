@@ -38,7 +38,7 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"
-    way = (",".join(asked.statuses), query["targetUrl"], query["scheduleId"])
+    way = (",".join(asked.statuses), query["targetUrl"], query["scheduleId"], query["reference"])
     walk = Walk("/stats/logs", order, *way)
     asked = asked._replace(cursor=walk.taken_back(query["cursor"]))
     page = await call.store.logs.page(call.account_id, asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,6 +39,15 @@ async def test_it_is_due_so_long_after_its_creation(api: Api, delay: Any, ms: in
     due = format_iso8601((await api.stored(schedule_id)).trigger_at_ms)
     assert answer.json()["triggerAt"] == due
     assert answer.json()["message"] == f"Scheduled for {due}"
+
+
+@pytest.mark.parametrize("delay", ["90s", 90.0, -0.0])
+async def test_a_repeat_counts_from_the_first_create(api: Api, delay: Any) -> None:
+    for path in ("/schedule", "/schedule/batch"):
+        body = delayed(delay) if path == "/schedule" else {"schedules": [delayed(delay)]}
+        call = partial(api.client.post, path, json=body, headers={"Idempotency-Key": path})
+        first, repeat = await call(), await call()
+        assert (repeat.status_code, repeat.json()) == (first.status_code, first.json())
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,11 @@ async def test_a_filter_that_names_no_reference_is_refused(api: Api, wanted: str
     assert (answer.status_code, answer.json()["details"]) == (400, details)
 
 
-async def test_a_cursor_goes_with_its_reference(api: Api) -> None:
+@pytest.mark.parametrize("path", ["/schedule", "/stats/logs"])
+async def test_a_cursor_goes_with_its_reference(api: Api, path: str) -> None:
     await create_three(api)
-    answer = await api.client.get("/schedule", params={"reference": "order-*", "limit": 1})
+    answer = await api.client.get(path, params={"reference": "order-*", "limit": 1})
     cursor = answer.json()["nextCursor"]
     for other in ({}, {"reference": "order-1"}):
-        answer = await api.client.get("/schedule", params={"cursor": cursor, **other})
+        answer = await api.client.get(path, params={"cursor": cursor, **other})
         assert answer.status_code == 400
