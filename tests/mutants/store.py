@@ -253,6 +253,9 @@ STORE = r"""
 +                 yield scan
 +             if 1:
 +                 await
+# what cheap searches cost is forgotten
+- us += self._kept_back.pop(account_id, 0)
++ pass
 # an account searches as often at a time as it likes
 - turn = self._turns.setdefault(account_id, asyncio.Lock())
 + turn = asyncio.Lock()
