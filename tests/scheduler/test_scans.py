@@ -151,12 +151,12 @@ async def test_what_was_looked_through_counts_found_or_not(
 async def test_a_search_that_breaks_off_counts(fake_scene: Scene) -> None:
     async def break_off() -> None:
         async with Scans(fake_scene.store.server).of(fake_scene.account_id, searches=True) as scan:
-            scan.us = 7000
+            scan.us = 17_000
             raise LookupError
 
     with pytest.raises(LookupError):
         await break_off()
-    assert 7000 <= await spent_us(fake_scene) < 7100
+    assert 17_000 <= await spent_us(fake_scene) < 17_100
 
 
 async def test_the_work_of_cheap_searches_is_written_together(
