@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from itertools import islice
+from typing import cast
 
 import structlog
 
@@ -19,11 +21,11 @@ from worker.holdings import Holdings, subject
 from worker.leases import Touch
 from worker.upkeep import Backoff
 
-# A few outcomes wait for others until the next tick but one; more than that are sent at once. A
-# worker that is killed meanwhile leaves them unrecorded.
-_FEW = 32
+# A batch that is full goes at once; fewer outcomes wait until the next tick but one. A worker that
+# is killed meanwhile leaves them unrecorded.
 _MOST_AT_ONCE = 128
-# Of URLs and targets' words in one call; a longer one goes alone.
+# Of URLs and targets' words in one call, of which each outcome takes up its part at least; one with
+# more goes alone.
 _MOST_BYTES = 128 * 1024
 # So often a batch is repeated after unexpected exceptions, then one by one.
 _STUMBLES = 5
@@ -42,6 +44,7 @@ class Acks:
         self._acked = acked
         self._waiting: dict[int, list[Ack]] = {}
         self._senders: dict[int, asyncio.Task[None]] = {}
+        self._tick: asyncio.TimerHandle | None = None
         self._settled: Counter[int] = Counter()  # by shard, how many so far
         self._changed = asyncio.Event()
 
@@ -49,7 +52,7 @@ class Acks:
         shard = ack.invocation.shard
         self._waiting.setdefault(shard, []).append(ack)
         if shard not in self._senders:
-            self._senders[shard] = asyncio.create_task(self._send_all(shard))
+            self._go_on(shard)
 
     async def settle(self, shard: int, timeout_s: float) -> None:
         """Returns once all that was added for a shard so far is recorded, or the time is up."""
@@ -60,19 +63,80 @@ class Acks:
                     self._changed.clear()
                     await self._changed.wait()
 
-    async def _send_all(self, shard: int) -> None:
+    def _go_on(self, shard: int) -> None:
         waiting = self._waiting[shard]
+        if len(waiting) >= _MOST_AT_ONCE:
+            self._send_soon([shard])
+        elif waiting and self._tick is None:
+            loop = asyncio.get_running_loop()
+            self._tick = loop.call_later(until_tick_s(2 * TICK_S), self._send_rest)
+
+    def _send_rest(self) -> None:
+        """A few of each shard go together, but for one of which leases are being prolonged."""
+        self._tick = None
+        group, room = list[int](), _MOST_BYTES
+        for shard, waiting in self._waiting.items():
+            if not waiting or shard in self._senders:
+                continue
+            weight = sum(map(_weight, waiting))
+            if weight > _MOST_BYTES or self._holdings.asking[shard].locked():
+                self._send_soon([shard])
+                continue
+            if weight > room or len(group) == self._store.ends.most_shards:
+                self._send_soon(group)
+                group, room = [], _MOST_BYTES
+            group.append(shard)
+            room -= weight
+        if group:
+            self._send_soon(group)
+
+    def _send_soon(self, shards: list[int]) -> None:
+        send = self._send_together(shards) if len(shards) > 1 else self._send_alone(*shards)
+        self._senders |= dict.fromkeys(shards, asyncio.create_task(send))
+
+    async def _send_together(self, shards: list[int]) -> None:
+        """Once; a shard that fails is tried again alone."""
+        batches = {shard: self._waiting[shard][:] for shard in shards}
+        acks = [ack for batch in batches.values() for ack in batch]
         try:
-            while waiting:
-                if len(waiting) < _FEW:
-                    await asyncio.sleep(until_tick_s(2 * TICK_S))
+            async with AsyncExitStack() as asking:
+                for shard in shards:
+                    await asking.enter_async_context(self._holdings.asking[shard])
+                found = await self._store.ends.ack_each(acks)
+        except Exception:
+            _log.exception("acks failed; they are repeated", shards=shards)
+            found = [StoreRefused("unforeseen")] * len(acks)
+        verdicts = iter(found)
+        for shard, batch in batches.items():
+            theirs = list(islice(verdicts, len(batch)))
+            failure = next((each for each in theirs if isinstance(each, StoreError)), None)
+            if failure is None:
+                self._settle(batch, cast("list[Verdict]", theirs))
+                self._note_settled(shard, len(batch))
+                del self._senders[shard]
+                self._go_on(shard)
+                continue
+            if not isinstance(failure, StoreRefused):
+                self._touch.lose([shard], failure)
+            self._send_soon([shard])
+
+    async def _send_alone(self, shard: int) -> None:
+        """All that waits now; what comes meanwhile waits for the tick, or fills a batch."""
+        waiting, left = self._waiting[shard], True
+        try:
+            while left:
                 count = _next_batch(waiting)
+                left = count < len(waiting)
                 await self._send(shard, waiting[:count])
-                del waiting[:count]
-                self._settled[shard] += count
-                self._changed.set()
+                self._note_settled(shard, count)
         finally:
             del self._senders[shard]
+        self._go_on(shard)
+
+    def _note_settled(self, shard: int, count: int) -> None:
+        del self._waiting[shard][:count]
+        self._settled[shard] += count
+        self._changed.set()
 
     async def _send(self, shard: int, batch: list[Ack]) -> None:
         """Sends one batch, as often as it takes; safe, because a lease acks once."""
@@ -126,10 +190,15 @@ class Acks:
 
 def _next_batch(waiting: list[Ack]) -> int:
     left = _MOST_BYTES
-    for count, ack in enumerate(waiting[:_MOST_AT_ONCE]):
-        left -= len(ack.invocation.request.url) + len(ack.outcome.error_message)
-        if ack.outcome.answer is not None:
-            left -= len(ack.outcome.answer.body)
+    for count, ack in enumerate(waiting):
+        left -= _weight(ack)
         if left < 0:
             return max(1, count)
-    return min(len(waiting), _MOST_AT_ONCE)
+    return len(waiting)
+
+
+def _weight(ack: Ack) -> int:
+    size = len(ack.invocation.request.url) + len(ack.outcome.error_message)
+    if ack.outcome.answer is not None:
+        size += len(ack.outcome.answer.body)
+    return max(size, _MOST_BYTES // _MOST_AT_ONCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import structlog
 
@@ -13,7 +13,7 @@ from scheduler.elapsed import elapsed_s, until_tick_s
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Batch, Look
+from scheduler.store.lifecycle.claim import Batch, ClaimOrder, Look
 from worker.holdings import ClaimRoom, Holdings
 from worker.leases import Touch
 from worker.presence import Presence
@@ -41,7 +41,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Claimer:
-    """One loop over all shards, at most one claim on its way for each.
+    """One loop over all shards, at most one claim on its way for each; those that are due together
+    share a call.
 
     `claimed` gets the claimed ones; `looked` is called after each look, which brings a fresh
     reading of the store's clock. Lost shards are left alone until the worker has regained them.
@@ -173,46 +174,58 @@ class Claimer:
         if self._stopping:
             return
         due = sorted((self._due_ms[shard], shard) for shard, in_ms in self._waiting() if in_ms <= 0)
-        for place, (_, shard) in enumerate(due):
-            part = self._holdings.reserve(len(due) - place)
-            if part is None:
-                return
-            self._claims[shard] = asyncio.create_task(self._claim(shard, part))
+        for start in range(0, len(due), self._store.claims.most_shards):
+            shards = [shard for _, shard in due[start : start + self._store.claims.most_shards]]
+            parts = {}
+            for place, shard in enumerate(shards, start):
+                part = self._holdings.reserve(len(due) - place, len(shards))
+                if part is not None:
+                    parts[shard] = part
+            if parts:
+                claim = asyncio.create_task(self._claim(parts))
+                self._claims |= dict.fromkeys(parts, claim)
 
-    async def _claim(self, shard: int, part: ClaimRoom) -> None:
-        own = shard in self._presence.shards or shard in self._backlogged
-        self._due_ms[shard] = self._now_ms() + _AFTER_AN_ERROR_MS  # unless the claim knows better
-        asked_ms, batch = self._now_ms(), None
+    async def _claim(self, parts: Mapping[int, ClaimRoom]) -> None:
+        asked_ms, batches = self._now_ms(), list[Batch]()
+        # Unless the claim knows better.
+        self._due_ms |= dict.fromkeys(parts, asked_ms + _AFTER_AN_ERROR_MS)
         try:
-            batch = await self._store.claims.claim(
-                shard,
+            found = await self._store.claims.claim_each(
+                [self._order(*each) for each in parts.items()],
                 lease_ms=self._lease_ms,
-                most=part.slots,
-                most_bytes=part.size_bytes,
                 most_accounts=_MOST_ACCOUNTS,
-                ahead_ms=self._ahead_ms if own else -_LATE_MS,
-                take_over_by_ms=0 if self._touch.has_grace(shard) else self._store.clock.now_ms(),
                 pass_over=self._holdings.crowding(),
             )
-            self._note(shard, batch)
-        except StoreError as error:
-            self._touch.lose([shard], error)
+            for shard, batch in zip(parts, found, strict=True):
+                if isinstance(batch, Batch):
+                    self._note(shard, batch)
+                    batches.append(batch)
+                elif isinstance(batch, StoreError):
+                    self._touch.lose([shard], batch)
         except Exception:
-            _log.exception("a claim failed", shard=shard)
+            _log.exception("claims failed", shards=list(parts))
         finally:
-            self._holdings.give_back(part)
-            del self._claims[shard]
-            if batch is not None:
-                self._go_on(batch, self._now_ms() - asked_ms)
+            for shard, part in parts.items():
+                self._holdings.give_back(part)
+                del self._claims[shard]
+            if batches:
+                self._go_on(batches, self._now_ms() - asked_ms)
             self.wake()
 
-    def _go_on(self, batch: Batch, took_ms: float) -> None:
+    def _order(self, shard: int, part: ClaimRoom) -> ClaimOrder:
+        own = shard in self._presence.shards or shard in self._backlogged
+        ahead_ms = self._ahead_ms if own else -_LATE_MS
+        take_over_by_ms = 0 if self._touch.has_grace(shard) else self._store.clock.now_ms()
+        return ClaimOrder(shard, *part, ahead_ms, take_over_by_ms)
+
+    def _go_on(self, batches: Sequence[Batch], took_ms: float) -> None:
         """The next claim goes out before these are fired, which keeps the loop for milliseconds.
         After a pause of this process, or if the clock was set back, `step` comes first."""
         smooth = took_ms <= self._lease_ms / _SLOW_PART_OF_A_LEASE
         if smooth and self._clock_steps == self._store.clock.steps_back:
             self._start_claims()
-        asyncio.get_running_loop().call_soon(self._claimed, batch)
+        for batch in batches:
+            asyncio.get_running_loop().call_soon(self._claimed, batch)
 
     def _note(self, shard: int, batch: Batch) -> None:
         if batch.on_hold != self._on_hold:

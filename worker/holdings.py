@@ -12,8 +12,8 @@ from typing import NamedTuple
 from scheduler.models import Invocation, Stage
 from worker.fair_share import FairShare
 
-# What one claim may bring: a full one of usual requests, and what the loop can bear at once.
-_MOST_A_CLAIM = 128
+# What one call may bring: a full one of usual requests, and what the loop can bear at once.
+_MOST_A_CALL = 128
 _MOST_BYTES = 4 * 1024 * 1024
 _UNSENT = {Stage.TIMED, Stage.QUEUED, Stage.UNSURE, Stage.UNREADABLE}
 _account_id = attrgetter("account_id")
@@ -59,14 +59,16 @@ class Holdings:
     def is_full(self) -> bool:
         return self.slots.free <= self._reserved or self.bytes.free <= self._reserved_bytes
 
-    def reserve(self, claims: int) -> ClaimRoom | None:
+    def reserve(self, claims: int, together: int) -> ClaimRoom | None:
         """The part of the next of so many claims, which are to have equal ones; None if all is
-        taken. `give_back` is to follow, once what the claim brought is held."""
+        taken. So many of them share a call, and what a call may bring. `give_back` is to follow,
+        once what the claim brought is held."""
         if self.is_full:
             return None
         slots = -(-(self.slots.free - self._reserved) // claims)
         size_bytes = -(-(self.bytes.free - self._reserved_bytes) // claims)
-        part = ClaimRoom(min(slots, _MOST_A_CLAIM), min(size_bytes, _MOST_BYTES))
+        most, most_bytes = _MOST_A_CALL // together, _MOST_BYTES // together
+        part = ClaimRoom(min(slots, most), min(size_bytes, most_bytes))
         self._reserved += part.slots
         self._reserved_bytes += part.size_bytes
         return part

@@ -14,6 +14,18 @@ WORKER = r"""
 # batches of any weight
 - if left < 0:
 + if False:
+# a shard that fails among several is not tried again
+- if failure is None:
++ if True:
+# leases that are being prolonged hold up the outcomes of other shards
+- if weight > _MOST_BYTES or self._holdings.asking[shard].locked():
++ if weight > _MOST_BYTES:
+# outcomes of any number of shards share a call
+- if weight > room or len(group) == self._store.ends.most_shards:
++ if weight > room:
+# any number of outcomes share a call
+- if weight > room or len(group) == self._store.ends.most_shards:
++ if len(group) == self._store.ends.most_shards:
 # an ack that the store did not take does not lose touch
 - self._touch.lose([shard], error)
 + pass
@@ -21,10 +33,13 @@ WORKER = r"""
 # an outcome is recorded while its lease is being prolonged
 - async with self._holdings.asking[shard]:
 + if True:
+# outcomes of several shards are recorded while their leases are being prolonged
+- await asking.enter_async_context(self._holdings.asking[shard])
++ pass
 @ worker/acks.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
 # acked: a piece is dropped
-- del waiting[:count]
-+ del waiting[: count + 1]
+- del self._waiting[shard][:count]
++ del self._waiting[shard][: count + 1]
 @ worker/leases.py tests/worker/test_leases.py
 # no grace after the store's start
 - max(0, lease_ms - max(0, store_uptime_ms))
@@ -89,8 +104,11 @@ WORKER = r"""
 - pass_over=self._holdings.crowding(),
 + pass_over=[],
 # what is not late is claimed from the shards of others
-- ahead_ms=self._ahead_ms if own else -_LATE_MS,
-+ ahead_ms=self._ahead_ms,
+- ahead_ms = self._ahead_ms if own else -_LATE_MS
++ ahead_ms = self._ahead_ms
+# claims of any number of shards share a call
+- shards = [shard for _, shard in due[start : start + self._store.claims.most_shards]]
++ shards = [shard for _, shard in due]
 # nobody helps with a backlog
 - self._backlogged.add(shard)
 + pass
@@ -136,6 +154,9 @@ WORKER = r"""
 # claims bring what weighs too much
 - self.slots.free <= self._reserved or self.bytes.free <= self._reserved_bytes
 + self.slots.free <= self._reserved
+# claims that share a call bring what as many calls may
+- most, most_bytes = _MOST_A_CALL // together, _MOST_BYTES // together
++ most, most_bytes = _MOST_A_CALL, _MOST_BYTES
 @ worker/answer.py tests/worker/test_answer.py
 # the kept part of an answer ends within a character
 - body = cut(body, keep_bytes)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from scheduler.errors import OutcomeUnknown
 from scheduler.store import Store
+from scheduler.store.server.scripts import Call, Script
 
 REPLY, COMMAND = "the reply", "the command"
 
@@ -17,7 +18,8 @@ REPLY, COMMAND = "the reply", "the command"
 def losing(store: Store, *what: str) -> Iterator[None]:
     """Loses something of the first scripts from now on: what of each is named in turn; anything
     that is neither is let through."""
-    run, losses = store.server.run, list(what)
+    server, losses = store.server, list(what)
+    run, run_each = server.run, server.run_each
 
     async def lossy(*arguments: Any) -> Any:
         lost = losses.pop(0) if losses else ""
@@ -28,5 +30,12 @@ def losing(store: Store, *what: str) -> Iterator[None]:
             raise OutcomeUnknown("The store's answer was lost")
         return reply
 
-    with patch.object(store.server, "run", lossy):
+    async def lossy_each(script: Script, calls: Sequence[Call]) -> list[Any]:
+        lost = losses.pop(0) if losses else ""
+        replies = [] if lost == COMMAND else await run_each(script, calls)
+        if lost in (REPLY, COMMAND):
+            return [OutcomeUnknown("The store's answer was lost")] * len(calls)
+        return replies
+
+    with patch.object(server, "run", lossy), patch.object(server, "run_each", lossy_each):
         yield

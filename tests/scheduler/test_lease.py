@@ -29,16 +29,20 @@ async def test_a_lease_counts_from_the_question_and_not_from_the_reply(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's clock goes on while a reply is on its way: by then it may have ended."""
-    run, now_s = scene.store.server.run, 1000.0
+    server, now_s = scene.store.server, 1000.0
 
-    async def slow(*arguments: Any) -> Any:
-        nonlocal now_s
-        now_s += 10
-        return await run(*arguments)
+    def slow(run: Any) -> Any:
+        async def slowly(*arguments: Any) -> Any:
+            nonlocal now_s
+            now_s += 10
+            return await run(*arguments)
+
+        return slowly
 
     monkeypatch.setattr("scheduler.store.lifecycle.claim.elapsed_s", lambda: now_s)
     await scene.create()
-    monkeypatch.setattr(scene.store.server, "run", slow)
+    for name in ("run", "run_each"):
+        monkeypatch.setattr(server, name, slow(getattr(server, name)))
     invocation = await scene.claim_one(lease_ms=15_000)
     assert (now_s, invocation.lease_until_s) == (1010, 1000 + 15)
     await scene.extend(15_000, [invocation])

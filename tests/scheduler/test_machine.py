@@ -126,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def claim(self, most: int, lease_ms: int, ahead_ms: int, taken_over: str) -> Any:
         self.clock.more_us += 1  # no two leases end at the same moment
-        by_ms = {"all": None, "none": 0, "some": self.clock.ms - 20}[taken_over]
+        by_ms = {"all": 2**53, "none": 0, "some": self.clock.ms - 20}[taken_over]
         due = self.due(by_ms, ahead_ms)
         options = {"most": most, "lease_ms": lease_ms, "ahead_ms": ahead_ms}
         claimed = self.run(self.scenes[0].claim(take_over_by_ms=by_ms, **options))
@@ -147,10 +147,10 @@ class StoreMachine(RuleBasedStateMachine):
             assert before == (modelled.recorded[-1][:2] if modelled.recorded else None)
         return multiple(*claimed)
 
-    def due(self, by_ms: int | None, ahead_ms: int) -> set[str]:
+    def due(self, by_ms: int, ahead_ms: int) -> set[str]:
         """The schedules that a claim may take; of held ones, those that it may take over."""
         now_us = self.clock.us
-        by_us = now_us if by_ms is None else min(now_us, by_ms * 1000)
+        by_us = min(now_us, by_ms * 1000)
         return {
             name
             for name, each in self.open()
@@ -158,7 +158,7 @@ class StoreMachine(RuleBasedStateMachine):
             and each.visible_at_us <= now_us + ahead_ms * 1000
         }
 
-    def left_to_others(self, by_ms: int | None, ahead_ms: int) -> int:
+    def left_to_others(self, by_ms: int, ahead_ms: int) -> int:
         """How many ended leases a claim has to look past, at most in one account."""
         due, until_us = self.due(by_ms, ahead_ms), self.clock.us + ahead_ms * 1000
         left = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -28,13 +29,14 @@ SHORT_MS = 5
 def calls(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The scripts that the scene's store runs, by name."""
     seen: list[str] = []
-    run = scene.store.server.run
+    for name in ("run", "run_each"):
+        run = getattr(scene.store.server, name)
 
-    async def noted(script: object, *arguments: object) -> object:
-        seen.append(script.path)
-        return await run(script, *arguments)
+        async def noted(script: Any, *arguments: object, run: Any = run) -> object:
+            seen.append(script.path)
+            return await run(script, *arguments)
 
-    monkeypatch.setattr(scene.store.server, "run", noted)
+        monkeypatch.setattr(scene.store.server, name, noted)
     return seen
 
 

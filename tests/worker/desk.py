@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import StoreUnavailable
+from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Batch, Look, UnreadClaim
+from scheduler.store.lifecycle.claim import Batch, ClaimOrder, Look, UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.server.clock import StoreClock
@@ -71,7 +71,8 @@ class ScriptedClaims:
     """Shards with so many due each; those in `away` fail. `calls` notes the calls of each
     shard; `raised` has the errors that the next calls of a name end with, None for none; what is in
     `taken` is another worker's by now, its acks end with `verdict`; `given` is handed out by the
-    next claims as it is, and so are `unread` and `broken`; shards `on_hold` give nothing."""
+    next claims as it is, and so are `unread` and `broken`; shards `on_hold` give nothing; of
+    each call for several shards, `together` has them."""
 
     def __init__(self, clock: StoreClock, due: dict[int, int]) -> None:
         self.clock = clock
@@ -83,6 +84,8 @@ class ScriptedClaims:
         self.asked: list[dict[str, Any]] = []
         self.claimed: list[tuple[int, int]] = []
         self.calls: list[tuple[str, int]] = []
+        self.most_shards = 32
+        self.together: list[list[int]] = []
         self.raised: defaultdict[str, list[Exception | None]] = defaultdict(list)
         self.taken: set[Invocation] = set()
         self.verdict = Verdict.HELD
@@ -110,9 +113,21 @@ class ScriptedClaims:
         next_ms = self.late_since_ms.get(shard, self._turn_ms[shard]) if waits else None
         return Look(next_ms, self.backlog_since_ms.get(shard) if backlogs else None)
 
-    async def claim(self, shard: int, *, most: int, **asked: Any) -> Batch:
+    async def claim_each(
+        self, orders: Sequence[ClaimOrder], **asked: Any
+    ) -> list[Batch | Exception]:
+        self.together.append([order.shard for order in orders])
+        found: list[Batch | Exception] = []
+        for order in orders:
+            self.asked.append({**order._asdict(), **asked})
+            try:
+                found.append(await self._claim(order.shard, order.most))
+            except StoreError as error:
+                found.append(error)
+        return found
+
+    async def _claim(self, shard: int, most: int) -> Batch:
         await self._enter("claim", shard)
-        self.asked.append({"shard": shard, "most": most, **asked})
         if shard in self.on_hold:
             return Batch([], None, False, self.clock.readings, on_hold=True)
         given = [each for each in self.given if each.shard == shard]
@@ -154,6 +169,18 @@ class ScriptedClaims:
         self.acked += acks
         taken = [ack.invocation in self.taken for ack in acks]
         return [self.verdict if each else Verdict.DONE for each in taken]
+
+    async def ack_each(self, acks: Sequence[Ack]) -> list[Verdict | StoreError]:
+        found: list[Verdict | StoreError] = []
+        shards = dict.fromkeys(ack.invocation.shard for ack in acks)
+        self.together.append(list(shards))
+        for shard in shards:
+            theirs = [ack for ack in acks if ack.invocation.shard == shard]
+            try:
+                found += await self.ack(shard, theirs)
+            except StoreError as error:
+                found += [error] * len(theirs)
+        return found
 
     async def _enter(self, name: str, shard: int) -> None:
         await asyncio.sleep(0)

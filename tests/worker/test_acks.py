@@ -86,6 +86,58 @@ async def test_what_ends_together_is_sent_together_and_a_shard_waits_for_no_othe
     assert scene.recorded == here + there
 
 
+async def test_a_few_outcomes_of_several_shards_share_a_call(scene: Scene) -> None:
+    make = Invocations()
+    held = [*make.many(2, 1), *make.many(3, 0), *make.many(1, 1)]
+    scene.end(held)
+    await scene.settled()
+    assert scene.claims.together == [[1, 0]]
+    assert sorted(scene.recorded, key=held.index) == held
+    assert scene.acked == 2
+
+
+@pytest.mark.parametrize("error", [REFUSED, UNFORESEEN, OutcomeUnknown("lost")])
+async def test_a_shard_that_fails_among_several_is_tried_again_alone(
+    scene: Scene, error: Exception
+) -> None:
+    make = Invocations()
+    scene.raised += [None, error]
+    scene.end([*make.many(2, 1), *make.many(3, 0)])
+    with capture_logs():
+        await scene.settled()
+    assert len(scene.claims.together) == 1
+    assert len(set(scene.recorded)) == 5
+    assert scene.touch.lost == ({0} if isinstance(error, OutcomeUnknown) else set())
+
+
+@pytest.mark.parametrize(
+    ("counts", "most_shards", "together"),
+    [([60, 60, 60], 32, [[0, 1]]), ([1, 1, 1, 1], 2, [[0, 1], [2, 3]]), ([1, 1], 1, [])],
+)
+async def test_a_call_for_several_shards_is_bounded_as_one_for_one_is(
+    scene: Scene, counts: list[int], most_shards: int, together: list[list[int]]
+) -> None:
+    scene.claims.most_shards = most_shards
+    make = Invocations()
+    held = [each for shard, count in enumerate(counts) for each in make.many(count, shard)]
+    scene.end(held)
+    await scene.settled()
+    assert scene.claims.together == together
+    assert len(scene.recorded) == len(held)
+
+
+async def test_leases_being_prolonged_hold_up_the_outcomes_of_their_shard_only(
+    scene: Scene,
+) -> None:
+    make = Invocations()
+    scene.end(there := make.many(1, 1))
+    scene.end(here := make.many(1, 0))
+    async with scene.holdings.asking[1]:
+        await until(lambda: scene.recorded == here)
+    await scene.settled()
+    assert scene.recorded == here + there
+
+
 async def test_a_refused_batch_is_sent_one_by_one_and_only_the_bad_one_is_given_up(
     scene: Scene,
 ) -> None:

@@ -37,6 +37,21 @@ async def test_a_shard_that_is_away_leaves_the_others_alone() -> None:
     assert not desk.touch.has_grace(1)
 
 
+@pytest.mark.parametrize(("most_shards", "calls"), [(32, [32, 8]), (1, [1] * 40)])
+async def test_shards_that_are_due_together_share_a_call_and_its_room(
+    most_shards: int, calls: list[int]
+) -> None:
+    desk = Desk(dict.fromkeys(range(40), 1), slots=10_000)
+    desk.claims.most_shards = most_shards
+    await desk.claimer.step()
+    while len(desk.fired) < 40:
+        await asyncio.sleep(0)
+    assert [len(shards) for shards in desk.claims.together] == calls
+    for shards in desk.claims.together:
+        part = [asked["most"] for asked in desk.claims.asked if asked["shard"] in shards]
+        assert part == [128 // len(shards)] * len(shards)
+
+
 async def test_a_shard_on_hold_is_asked_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.claimer._ASK_ON_HOLD_EVERY_MS", 3_600_000.0)
     desk = Desk({0: 3}, slots=64)

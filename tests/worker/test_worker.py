@@ -16,7 +16,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
-from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, ScriptedStore
+from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scene import Scene
 from tests.worker.scripted import Line, answer, answering, dying, playing, until
 from worker.worker import Worker, run_worker
@@ -164,6 +164,13 @@ async def _record(worker: Worker, held: Invocation) -> None:
     await worker.holdings.emptied()
 
 
+async def _record_together(worker: Worker, held: Invocation) -> None:
+    elsewhere = Invocations().one(1)
+    worker.holdings.add([elsewhere])
+    worker._acks.add(Ack(elsewhere, COMPLETED, 0, None))
+    await _record(worker, held)
+
+
 async def _give_back(worker: Worker, held: Invocation) -> None:
     await worker._give_back([held])
 
@@ -173,7 +180,7 @@ async def _put_off(worker: Worker, held: Invocation) -> None:
     await worker.unreadables.settle()
 
 
-@pytest.mark.parametrize("settle", [_record, _give_back, _put_off])
+@pytest.mark.parametrize("settle", [_record, _record_together, _give_back, _put_off])
 async def test_a_lease_is_not_prolonged_while_it_is_settled_by_its_token(
     scene: Scene,
     settle: Callable[[Worker, Invocation], Awaitable[None]],

@@ -20,6 +20,7 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.line import PackedCommands
+from scheduler.store.server.scripts import Call
 from scheduler.store.server.server import Replicated
 from scheduler.store.stored import open_request, unpack_attempt
 from scheduler.store.verdict import Verdict
@@ -28,6 +29,8 @@ _REALIGNED_AT_ONCE = 500
 _LOOK_ALONE_S = 0.5
 # Most bytes of a claim: more than usual requests have, and no burden to a worker's loop.
 _MOST_BYTES = 4 * 1024 * 1024
+# Of one call: a claim of one schedule takes the store some 40 us.
+_MOST_SHARDS = 32
 _ON_HOLD = b"-2"
 # The attempt of a first claim, and the attempt before it.
 _FIRST = (1, b"")
@@ -64,6 +67,19 @@ class Batch(NamedTuple):
     broken: Sequence[str] = ()
 
 
+class ClaimOrder(NamedTuple):
+    """What to claim from a shard: up to `most` schedules and so many bytes of requests, but one
+    whatever it weighs. They are due within `ahead_ms` from now (below 0, due for so long). Leases
+    that ended later than `take_over_by_ms` (the server's clock) are not taken over: while a store
+    hangs workers cannot prolong them."""
+
+    shard: int
+    most: int
+    most_bytes: int = _MOST_BYTES
+    ahead_ms: int = 0
+    take_over_by_ms: int = 2**53
+
+
 class Look(NamedTuple):
     """When to look at a shard next, and since when it has a backlog (ms, the server's clock)."""
 
@@ -77,6 +93,8 @@ class Claims:
     def __init__(self, server: Server, clock: StoreClock) -> None:
         self._server = server
         self._clock = clock
+        # Those of one server share a call, but for calls that wait for replicas.
+        self.most_shards = 1 if server.routed or server.wait_replicas else _MOST_SHARDS
 
     async def look(
         self, shards: Sequence[int], *, backlogs: bool = True
@@ -106,31 +124,49 @@ class Claims:
         shard: int,
         *,
         lease_ms: int,
-        most: int,
-        most_bytes: int = _MOST_BYTES,
         most_accounts: int = 16,
-        ahead_ms: int = 0,
-        take_over_by_ms: int | None = None,
         pass_over: Iterable[str] = (),
+        **order: int,
     ) -> Batch:
-        """Claims up to `most` schedules due within `ahead_ms` from now (below 0, due for so long),
-        a fair share from each of up to `most_accounts`; `pass_over` names account ids to leave.
-        Leases that ended later than `take_over_by_ms` (the server's clock) are not taken over:
-        while a store hangs workers cannot prolong them. Not repeated after a lost reply: what it
-        claimed waits for its lease to end. With `wait_replicas`, at-most-once schedules are
-        returned only once the replicas have the claim."""
+        """`claim_each` of one shard; `order` has the fields of its ClaimOrder."""
+        orders = [ClaimOrder(shard, **order)]
+        [found] = await self.claim_each(
+            orders, lease_ms=lease_ms, most_accounts=most_accounts, pass_over=pass_over
+        )
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def claim_each(
+        self,
+        orders: Sequence[ClaimOrder],
+        *,
+        lease_ms: int,
+        most_accounts: int,
+        pass_over: Iterable[str] = (),
+    ) -> list[Batch | Exception]:
+        """Claims from up to `most_shards` in one round trip: from each shard a fair share from each
+        of up to `most_accounts`; `pass_over` names account ids to leave. A shard that fails has its
+        error instead, and spoils no other. Not repeated after a lost reply: what it claimed waits
+        for its lease to end. With `wait_replicas`, at-most-once schedules are returned only once
+        the replicas have the claim."""
         asked_s = elapsed_s()
-        by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
-        arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms, ""]
-        arguments += [keys.parts(account).local for account in pass_over]
-        if not self._server.wait_replicas:
-            reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
-            return self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
-        async with self._server.apart(keys.shard(shard)) as apart:
-            reply = await apart.run(_CLAIM, arguments)
-            batch = self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
-            found = await self._replicated(apart, shard, batch.invocations)
-        return batch._replace(invocations=found)
+        others = [keys.parts(account).local for account in pass_over]
+        calls: list[Call] = []
+        for shard, *wanted, ahead_ms, by_ms in orders:
+            words: list[Argument] = [lease_ms, *wanted, most_accounts, ahead_ms, by_ms, "", *others]
+            calls.append((keys.shard(shard), words))
+        if self._server.wait_replicas:
+            return [
+                await self._claim_apart(order, call, asked_s, lease_ms)
+                for order, call in zip(orders, calls, strict=True)
+            ]
+        replies = await self._server.run_each(_CLAIM, calls)
+        self._clock.observe_newest(replies)
+        return [
+            self._read(order, asked_s, lease_ms, reply)
+            for order, reply in zip(orders, replies, strict=True)
+        ]
 
     async def claim_of(self, account_id: str, *, by_ms: int, lease_ms: int, most: int) -> Batch:
         """For an operator: claims up to `most` of one account that were due by a moment (ms, the
@@ -139,7 +175,8 @@ class Claims:
         shard, account = keys.parts(account_id)
         arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
         reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
-        return self._batch(shard, asked_s, lease_ms, 0, reply)
+        self._clock.observe(reply[0])
+        return self._batch(ClaimOrder(shard, most), asked_s, lease_ms, reply)
 
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
@@ -174,12 +211,38 @@ class Claims:
         now_us, _ = await self._server.run(_LEASE, keys.shard(shard), arguments)
         self._clock.observe(now_us)
 
+    async def _claim_apart(
+        self, order: ClaimOrder, call: Call, asked_s: float, lease_ms: int
+    ) -> Batch | Exception:
+        try:
+            async with self._server.apart(call[0]) as apart:
+                reply = await apart.run(_CLAIM, call[1])
+                self._clock.observe(reply[0])
+                found = self._read(order, asked_s, lease_ms, reply)
+                if isinstance(found, Exception):
+                    return found
+                ready = await self._replicated(apart, order.shard, found.invocations)
+        except StoreError as error:
+            return anew(error)
+        return found._replace(invocations=ready)
+
+    def _read(
+        self, order: ClaimOrder, asked_s: float, lease_ms: int, reply: Any
+    ) -> Batch | Exception:
+        """One reply among several, whose fault is not the others'."""
+        if isinstance(reply, Exception):
+            return reply
+        try:
+            return self._batch(order, asked_s, lease_ms, reply)
+        except Exception as error:
+            _log.exception("a claim failed", shard=order.shard)
+            return anew(error)
+
     def _batch(
-        self, shard: int, asked_s: float, lease_ms: int, ahead_ms: int, reply: Sequence[Any]
+        self, order: ClaimOrder, asked_s: float, lease_ms: int, reply: Sequence[Any]
     ) -> Batch:
         """A claim's reply; its leases count from when it was asked for."""
-        now_us, look, token, parts, damaged = reply
-        self._clock.observe(now_us)
+        (now_us, look, token, parts, damaged), shard = reply, order.shard
         reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
         found: list[Invocation] = []
         unread: list[UnreadClaim] = []
@@ -193,7 +256,7 @@ class Claims:
         if look == _ON_HOLD:
             return Batch(found, None, False, reading, on_hold=True)
         next_look_ms = None if look == b"-1" else float(look)
-        full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
+        full = next_look_ms is not None and next_look_ms <= now_us / 1000 + order.ahead_ms
         broken = [ids.account_id(shard, each.decode()) for each in damaged]
         return Batch(found, next_look_ms, full, reading, unread=unread, broken=broken)
 

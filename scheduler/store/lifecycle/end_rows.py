@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler import ids
+from scheduler.errors import StoreError, anew
 from scheduler.models import (
     COMPLETED,
     Answer,
@@ -40,6 +41,8 @@ from scheduler.store.verdict import AGAIN, DONE, ENDED, VERDICTS, Verdict
 from scheduler.texts import cut
 
 _END = Script("lifecycle/end")
+# Of one call.
+_MOST_SHARDS = 32
 T = TypeVar("T")
 # A schedule that its owner ends, as it was read, and its score in `waiting` (us).
 Waiting = tuple[Stored, str]
@@ -64,18 +67,30 @@ class Ends:
         self._retention = retention
         # Of a group. The script trims dead letters by those that are there, not by those that come.
         self.most = retention.failed_most
+        # Those of one server share a call.
+        self.most_shards = 1 if server.routed else _MOST_SHARDS
 
     async def ack(self, shard: int, acks: Sequence[Ack]) -> list[Verdict]:
-        """Records outcomes, with log and statistics; of those that are to be tried again, the
-        attempt and when the next one is due. Safe to repeat. A verdict for each: DONE, ENDED
-        (before), HELD (by another worker now), or DAMAGED: it, or a key of its account. Then
-        nothing of that account was recorded, and claims pass it over until something can be."""
+        """`ack_each` in one shard. Raises StoreError."""
+        verdicts = []
+        for verdict in await self.ack_each(acks):
+            if isinstance(verdict, StoreError):
+                raise anew(verdict)
+            verdicts.append(verdict)
+        return verdicts
+
+    async def ack_each(self, acks: Sequence[Ack]) -> list[Verdict | StoreError]:
+        """Records outcomes in up to `most_shards`, with log and statistics; of those that are to be
+        tried again, the attempt and when the next one is due. Safe to repeat. A verdict for each:
+        DONE, ENDED (before), HELD (by another worker now), or DAMAGED: it, or a key of its account.
+        Then nothing of that account was recorded, and claims pass it over until something can be.
+        Where the call for a shard failed, its error for each."""
         left: dict[Invocation, Ack] = {}
         for ack in acks:
             left.setdefault(ack.invocation, ack)
-        found: dict[Invocation, Verdict] = {}
+        found: dict[Invocation, Verdict | StoreError] = {}
         while left:
-            found |= await self._ack(shard, list(left.values()))
+            found |= await self._ack(list(left.values()))
             left = {each: ack for each, ack in left.items() if found[each] is AGAIN}
         verdicts = []
         for ack in acks:
@@ -85,16 +100,27 @@ class Ends:
                 found[ack.invocation] = ENDED
         return verdicts
 
-    async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, Verdict]:
-        groups = groups_of(acks, self.most)
-        arguments: list[Argument] = []
-        for group in groups:
+    async def _ack(self, acks: Sequence[Ack]) -> dict[Invocation, Verdict | StoreError]:
+        calls: dict[int, list[Argument]] = {}
+        sent: dict[int, list[Invocation]] = {}
+        for group in groups_of(acks, self.most):
+            shard = group[0].invocation.shard
             executed = group[0].next_attempt_at_ms is None
             made_of = _executed_group if executed else _retried_group
-            arguments += made_of(group, self._server.secrecy)
-        verdicts = await self.run(shard, arguments, self._server.run)
-        sent = (ack.invocation for group in groups for ack in group)
-        return dict(zip(sent, verdicts, strict=True))
+            calls.setdefault(shard, self._kept()).extend(made_of(group, self._server.secrecy))
+            sent.setdefault(shard, []).extend([ack.invocation for ack in group])
+        replies = await self._server.run_each(
+            _END, [(keys.shard(shard), arguments) for shard, arguments in calls.items()]
+        )
+        self._clock.observe_newest(replies)
+        found: dict[Invocation, Verdict | StoreError] = {}
+        for invocations, reply in zip(sent.values(), replies, strict=True):
+            if isinstance(reply, StoreError):
+                found |= dict.fromkeys(invocations, reply)
+            else:
+                verdicts = [VERDICTS[each] for each in reply[1]]
+                found |= zip(invocations, verdicts, strict=True)
+        return found
 
     async def run(
         self,
@@ -103,12 +129,16 @@ class Ends:
         send: Callable[[Script, str, Sequence[Argument]], Awaitable[Any]],
     ) -> list[Verdict]:
         """The script's verdicts on the rows of groups (`end_rows`), in order."""
+        reply = await send(_END, keys.shard(shard), [*self._kept(), *groups])
+        self._clock.observe_newest([reply])
+        return [VERDICTS[each] for each in reply[1]]
+
+    def _kept(self) -> list[Argument]:
+        """What every call begins with."""
         kept = self._retention
         arguments: list[Argument] = [kept.schedule_ms, kept.log_ms, kept.log_entries]
         arguments += (kept.seconds_ms, kept.failed_kept_ms, kept.failed_ms, kept.failed_most)
-        now_us, verdicts = await send(_END, keys.shard(shard), [*arguments, *groups])
-        self._clock.observe(now_us)
-        return [VERDICTS[each] for each in verdicts]
+        return arguments
 
 
 def groups_of(acks: Sequence[Ack], most: int) -> list[Sequence[Ack]]:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 from scheduler.elapsed import slept_s
 
@@ -51,6 +52,13 @@ class StoreClock:
         self.readings += 1
         self._offsets_us.append(offset_us)
         self._offset_us = max(self._offsets_us)
+
+    def observe_newest(self, replies: Sequence[Any]) -> None:
+        """Takes in the last of scripts' replies that is no error, of those that came together and
+        begin with the server's time."""
+        times_us = [reply[0] for reply in replies if not isinstance(reply, Exception)]
+        if times_us:
+            self.observe(times_us[-1])
 
     def observe_reply(self, time: Sequence[bytes]) -> int:
         """The server's time (ms) of a reply to TIME that has just arrived, which is taken in."""

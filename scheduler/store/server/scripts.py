@@ -29,6 +29,9 @@ _GLOBALS = "ARGV, KEYS, redis, math, string, tonumber, unpack"
 _INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
 _CONSTANT = re.compile(r"\b([KRSV])\.([A-Z_]+)\b")
 Send = Callable[[str, tuple[Argument, ...]], Awaitable[Any]]
+# A key, and the arguments: of one call among several.
+Call = tuple[str, Sequence[Argument]]
+SendAll = Callable[[Sequence[tuple[Argument, ...]]], Awaitable[list[Any]]]
 _NAMESPACES = {"K": keys, "R": rollups, "S": stored, "V": Verdict}
 
 
@@ -55,6 +58,19 @@ class Script:
         except StoreError:
             self.errors += 1
             raise
+
+    async def run_each(self, send: SendAll, calls: Sequence[Call]) -> list[Any]:
+        """The replies to several calls of the script that are sent together; errors of the server
+        among them as values."""
+        self.calls += len(calls)
+        source, sha1 = self.source_and_sha1
+        replies = await send([("EVALSHA", sha1, 1, key, *words) for key, words in calls])
+        unknown = [n for n, each in enumerate(replies) if type(each) is exceptions.NoScriptError]
+        if unknown:
+            again = [("EVAL", source, 1, calls[n][0], *calls[n][1]) for n in unknown]
+            for n, reply in zip(unknown, await send(again), strict=True):
+                replies[n] = reply
+        return replies
 
     @cached_property
     def source_and_sha1(self) -> tuple[str, str]:

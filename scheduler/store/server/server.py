@@ -27,7 +27,7 @@ from scheduler.store.server.connection import Single
 from scheduler.store.server.failures import meant, translated
 from scheduler.store.server.line import Argument, Line, packed
 from scheduler.store.server.routing import Routes
-from scheduler.store.server.scripts import Script
+from scheduler.store.server.scripts import Call, Script
 
 T = TypeVar("T")
 Way = Single | Routes
@@ -129,6 +129,19 @@ class Server:
         Raises OutcomeUnknown if the reply was lost: it may have run."""
         await self._note_key_once()
         return await script.run(self._one, key, arguments)
+
+    async def run_each(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        """The replies to several calls of a script, in one round trip; if `routed`, of one key
+        only. The StoreErrors of those that failed are among them, of all if the connection broke.
+        Raises nothing."""
+        try:
+            await self._note_key_once()
+            with translated():
+                replies = await script.run_each(partial(self._all, calls[0][0]), calls)
+        except StoreError as error:
+            replies = [anew(error) for _ in calls]
+        script.errors += sum(isinstance(reply, StoreError) for reply in replies)
+        return replies
 
     async def call(self, name: str, key: str | bytes, *words: Argument) -> Any:
         """The reply of a command that writes. Raises OutcomeUnknown if the reply was lost."""
@@ -290,6 +303,14 @@ class Server:
 
     async def aclose(self) -> None:
         await self.way.aclose()
+
+    async def _all(self, key: str, commands: Sequence[Command]) -> list[Any]:
+        replies = await self.way.replies(commands, key, whole=True)
+        for place, reply in enumerate(replies):
+            if isinstance(reply, Exception) and not isinstance(reply, exceptions.NoScriptError):
+                self.way.heard(key, reply)
+                replies[place] = meant(reply)
+        return replies
 
     async def _one(self, key: str | bytes, words: Sequence[Argument]) -> Any:
         # A prefix stands for all that its shard has.
