@@ -26,9 +26,8 @@ from api.service import HttpRequest, Service, service_of
 from scheduler.errors import InvalidRequest
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import KnownKey, Rate, Status
-from scheduler.store.lifecycle.create import CreateResult
-from scheduler.store.lifecycle.onto import refusal_of
 from scheduler.store.lifecycle.replays import Replays
+from scheduler.store.lifecycle.results import CreateResult, refusal_of
 from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601

@@ -17,7 +17,7 @@ from api.rules import MAX_PAST_MS
 from scheduler.models import Idempotency
 from scheduler.settings import DAY_MS, Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.create import CreateResult
+from scheduler.store.lifecycle.results import CreateResult
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 from tests.apps import app_of

@@ -13,9 +13,9 @@ from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Sched
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
-from scheduler.store.lifecycle.create import CreateResult
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.lifecycle.replays import CreatePlan, asked_for
+from scheduler.store.lifecycle.results import CreateResult
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.server import _READ, _TOUCH

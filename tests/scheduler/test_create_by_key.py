@@ -11,7 +11,7 @@ import pytest
 from scheduler.errors import InsufficientCredits, OutcomeUnknown
 from scheduler.models import KnownKey, Rate, Request, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.create import CreateResult
+from scheduler.store.lifecycle.results import CreateResult
 from tests.scheduler.scene import CREDITS, URL, Scene
 
 PER_SECOND = 10  # of the plan that the scene's account has

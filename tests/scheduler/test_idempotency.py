@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.errors import InsufficientCredits, KeyReused
 from scheduler.models import Idempotency, Request
-from scheduler.store.lifecycle.create import CreateResult
+from scheduler.store.lifecycle.results import CreateResult
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene
 

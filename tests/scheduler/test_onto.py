@@ -10,7 +10,7 @@ import pytest
 
 from scheduler import ids
 from scheduler.models import Idempotency, Request, Upsert
-from scheduler.store.lifecycle.create import CreateResult
+from scheduler.store.lifecycle.results import CreateResult
 from scheduler.store.verdict import Verdict
 from tests.scheduler.losses import REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Scene

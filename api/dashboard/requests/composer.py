@@ -22,8 +22,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest
 from scheduler.http import METHODS
 from scheduler.models import BodyKind
-from scheduler.store.lifecycle.create import CreateResult
-from scheduler.store.lifecycle.onto import refusal_of
+from scheduler.store.lifecycle.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")

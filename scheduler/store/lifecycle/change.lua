@@ -11,6 +11,7 @@
 --@include moment
 --@include operation
 --@include lifecycle/weight
+local reference_of, reference_weight
 --@include lifecycle/reference
 local base, queue, schedule = KEYS[1] .. ARGV[1] .. ':', queue_of(KEYS[1], ARGV[1]), ARGV[2]
 local key, due = base .. K.SCHEDULE .. schedule, tonumber(ARGV[6])
@@ -35,7 +36,7 @@ local account = redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'bytes', 'settled
 if not account[1] then
   return {V.UNKNOWN, ''}
 end
-local more = unended_weight(ARGV[5]) - unended_weight(stored[1])
+local more = #ARGV[5] - #stored[1] + reference_weight(ARGV[5]) - reference_weight(stored[1])
 local bytes = stored_bytes(base, account[2], account[3]) + more
 for i = 7, #ARGV, 2 do
   if ARGV[i] == account[1] and more > 0 and bytes > tonumber(ARGV[i + 1]) then

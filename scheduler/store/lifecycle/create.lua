@@ -14,29 +14,23 @@
 -- ARGV[…]  for each group: account, or '=' and the SHA-256 of an API key whose holder pays, if
 --          the key is active and its account's rate allows one more request; once-key ('': none),
 --          its note (a digest of the request, 16 bytes, then the caller's own), how many
---          schedules, for each of these: schedule, triggerAt (ms), packed request. Of replays,
---          how many is negative, then comes '1' to replay also those that were replayed before,
---          else '0', and each row ends with the ended schedule. With '' there, each row ends with
---          what is done if one waits with its reference: '' another is stored; 'k' that is kept;
---          'r' that gets this request, 'r=' and its id: which was made for it; 'r<' and how an id
---          begins: if its own does not come before that
+--          schedules, for each of these: schedule, triggerAt (ms), packed request. Where some have
+--          a reference, how many is negative, and then comes '+'. Of replays too, but then comes
+--          '1' to replay also those that were replayed before, else '0', and each row ends with the
+--          ended schedule. With '' there, rows end as `onto.inc.lua` says
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
---          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED. Where rows end with what is done: EACH, and for
---          each row in 43 bytes DONE, EXISTING, UNPAID, NO_ROOM, SEVERAL or DAMAGED, the schedule,
---          and when it is due (ms; of SEVERAL: how many wait); REPEATED, and the kept verdicts, a
---          0 and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together over the quota,
---          none is stored; CHANGED: for whose ids the rows' requests have to be made anew (spaces:
---          for none), nothing was done; DAMAGED: a key of the account is, nothing of it was
---          changed; by an API key UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the
---          rate. Where the plan has a rate, an array: that, limit, remaining, until full (s), until
---          allowed (s)
+--          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED, or what `onto.inc.lua` answers; REPEATED, and the
+--          kept verdicts, a 0 and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together
+--          over the quota, none is stored; CHANGED: of `onto.inc.lua`, nothing was done; DAMAGED: a
+--          key of the account is, nothing of it was changed; by an API key UNKNOWN also if it is
+--          not active, SUSPENDED, LIMITED: beyond the rate. Where the plan has a rate, an array:
+--          that, limit, remaining, until full (s), until allowed (s)
 --@include now
 --@include rate
 --@include lifecycle/place
 --@include ledger
 --@include lifecycle/weight
---@include lifecycle/reference
 local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], now_ms + ARGV[3]
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
@@ -91,7 +85,7 @@ local function read_note(key)
   return known and (#known >= 18 or error('DAMAGED', 0)) and known
 end
 
-local i, meets = first, false -- whether a row may mean one that waits
+local i, refers, meets = first, false, false -- whether rows may have references, or mean others
 while i <= #ARGV do
   local holder = string.byte(ARGV[i]) == 61 and holder_of(string.sub(ARGV[i], 2))
   local account = holder and holder.account or account_of(ARGV[i])
@@ -99,9 +93,10 @@ while i <= #ARGV do
   local group = {account = account, holder = holder, count = count, keys = #keys,
     keep = ARGV[i + 2]}
   if count < 0 then
-    count, width, row = -count, 4, i + 5
-    group.count, group.again, group.onto = count, ARGV[i + 4] == '1', ARGV[i + 4] == ''
-    group.replays = not group.onto
+    local kind = ARGV[i + 4]
+    count, width, row, refers = -count, kind == '+' and 3 or 4, i + 5, true
+    group.count, group.again, group.onto = count, kind == '1', kind == ''
+    group.replays, group.refers = kind == '1' or kind == '0', true
     if group.onto and not account.met then
       account.met, account.moved, account.placed = {}, {}, {}
       meets = true
@@ -153,6 +148,11 @@ local function asked_before(group)
   return string.char(V.REPEATED) .. string.sub(known, 17)
 end
 
+local reference_of, reference_weight, refer
+if refers then
+--@include lifecycle/refer
+end
+
 -- Whether a group of new ones would take its account over the quota.
 local function is_too_much(account, group)
   if account.quota == math.huge then
@@ -163,7 +163,11 @@ local function is_too_much(account, group)
   for n = 1, group.count do
     -- Those that are stored already or cannot be paid for weigh nothing more.
     if left > 0 and not there[keys[group.keys + n]] then
-      bytes, left = bytes + unended_weight(ARGV[group.first + 3 * n - 1]), left - 1
+      local request = ARGV[group.first + 3 * n - 1]
+      bytes, left = bytes + weight_of(#request), left - 1
+      if group.refers then
+        bytes = bytes + reference_weight(request)
+      end
     end
   end
   return bytes > math.max(account.quota, stored)
@@ -174,21 +178,10 @@ local function add(account, key, row)
   local new, waiting, request, at = account.new, account.waiting, ARGV[row + 2], ARGV[row + 1]
   local n, due = #new, at + 0
   new[n + 1], new[n + 2], waiting[n + 1], waiting[n + 2] = key, request, at, ARGV[row]
-  local weight = weight_of(#request)
-  if string.byte(request) == S.REFERRED then
-    weight = unended_weight(request)
-    local referred = account.referred or {}
-    local last = #referred
-    local reference = reference_of(request)
-    referred[last + 1], referred[last + 2] = 0, reference .. '\0' .. ARGV[row]
-    account.referred = referred
-    if account.met then
-      local met = account.met[reference] or {}
-      met[#met + 1] = {schedule = ARGV[row], key = key, place = n + 1, due = at, size = #request}
-      account.met[reference] = met
-    end
+  account.left, account.weight = account.left - 1, account.weight + weight_of(#request)
+  if refers then
+    refer(account, key, row)
   end
-  account.left, account.weight = account.left - 1, account.weight + weight
   if due < account.earliest then
     account.earliest = due
   end
@@ -237,7 +230,7 @@ local function add_replays(group)
   for n = 1, group.count do
     local new, row = keys[group.keys + n], group.first + 4 * n - 4
     local key = account.base .. K.SCHEDULE .. ARGV[row + 3]
-    local found = not there[new] and fault(account, key, group.again, unended_weight(ARGV[row + 2]))
+    local found = not there[new] and fault(account, key, group.again, weight_of(#ARGV[row + 2]) + reference_weight(ARGV[row + 2]))
     if not there[new] and not found then
       add(account, new, row)
       if not account.originals[key] and forgotten_later(key, kept_until_ms, account.hours) then

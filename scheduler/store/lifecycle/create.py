@@ -11,19 +11,13 @@ from scheduler import ids
 from scheduler.errors import (
     Damaged,
     FieldError,
-    InsufficientCredits,
     InvalidRequest,
-    KeyReused,
-    NotFound,
-    QuotaExceeded,
-    Unreadable,
 )
 from scheduler.models import Idempotency, KnownKey, Plan, Rate, Request, Schedule, Status, Upsert
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import (
     ONCE_KEPT_MS,
     Made,
-    Placed,
     kept,
     kept_with,
     noted,
@@ -40,6 +34,7 @@ from scheduler.store.lifecycle.replays import (
     replays_of,
     until,
 )
+from scheduler.store.lifecycle.results import CreateResult, refusal_of_all
 from scheduler.store.queries.listing import Failed, Selection
 from scheduler.store.queries.reading import (
     Stored,
@@ -66,28 +61,6 @@ _KEY_REFUSED = frozenset({Verdict.UNKNOWN, Verdict.SUSPENDED, Verdict.LIMITED, V
 
 _CREATE = Script("lifecycle/create")
 _CHANGE = Script("lifecycle/change")
-
-
-class CreateResult(NamedTuple):
-    """The ids of the stored schedules, in order: the first ones, if there were too few credits.
-    `repeated`: an earlier call with the same key stored them. `note` came with that call. `placed`:
-    what came of each, if one of them was an Upsert; the ids are those of all that were stored."""
-
-    schedule_ids: list[str]
-    repeated: bool = False
-    note: bytes = b""
-    placed: Sequence[Placed] = ()
-
-    @classmethod
-    def of(cls, made: Made) -> CreateResult:
-        """Raises InsufficientCredits if not even one was stored, unless each has its result."""
-        if made.placed:
-            stored = [each.schedule_id for each in made.placed if each.is_stored]
-            return cls(stored, made.repeated, made.note, made.placed)
-        count = made.verdicts.count(Verdict.DONE)
-        if not count:
-            raise InsufficientCredits
-        return cls(made.schedule_ids[:count], made.repeated, made.note)
 
 
 class Begun(NamedTuple):
@@ -345,22 +318,24 @@ class Schedules:
         new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]
         onto = means_existing(requests)
-        arguments += (-len(requests), int(again)) if originals else (len(requests),)
-        if onto:
-            arguments[-1:] = (-len(requests), "")
-        weight = (1 + onto) * len(requests) + len(originals)
+        count, referred = len(requests), False
+        arguments += (-count, int(again)) if originals else (-count, "") if onto else (count,)
+        weight = (1 + onto) * count + len(originals)
         for place, (schedule_id, wanted) in enumerate(zip(new, requests, strict=True)):
             if isinstance(wanted, Upsert):
                 each, way = row_of(wanted, created_ms, *bases[place : place + 1])
             else:
                 each, way = wanted, ""
             packed = stored.seal_request(each, self._secrecy)
+            referred = referred or each.reference is not None
             arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
             if originals:
                 arguments.append(ids.local(originals[place]))
             elif onto:
                 arguments.append(way)
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
+        if referred and not (originals or onto):
+            arguments[3:4] = (-count, "+")
         return new, (arguments, weight)
 
     def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
@@ -372,7 +347,7 @@ class Schedules:
             # With our own ids, this call's first attempt did it, and its reply was lost.
             made = made._replace(repeated=made.schedule_ids[0] != new[0])
         elif reply[0] != Verdict.DONE:
-            raise _refusal(account_id, reply[0])
+            raise refusal_of_all(account_id, reply[0])
         if not made.repeated:
             self.created += made.verdicts.count(Verdict.DONE)
         return made
@@ -399,14 +374,3 @@ def _plans(retention: Retention, rates: Mapping[Plan, int]) -> list[Argument]:
     limited = [plan for plan in Plan if plan in quotas or plan in rates]
     limits = flat((str(plan), quotas.get(plan, ""), rates.get(plan, "")) for plan in limited)
     return [len(limited), *limits]
-
-
-def _refusal(account_id: str, verdict: int) -> Exception:
-    match verdict:
-        case Verdict.KEY_REUSED:
-            return KeyReused()
-        case Verdict.NO_ROOM:
-            return QuotaExceeded()
-        case Verdict.DAMAGED:
-            return Unreadable(f"Something of {account_id} is damaged")
-    return NotFound(f"There is no account {account_id}.")

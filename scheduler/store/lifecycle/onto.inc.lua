@@ -1,5 +1,11 @@
 -- Groups with rows that mean the schedule which waits with their reference, if there is one: a row
--- keeps it as it is, or replaces its request. Needs create.lua's groups and `add`.
+-- keeps it as it is, or replaces its request. Needs create.lua's groups and `add`, and `reference`.
+-- A row ends with its way: '' another is stored; 'k' that one is kept; 'r' it gets this request;
+-- 'r=' and its id: it gets this request, which was made for it; 'r<' and how an id begins: it gets
+-- this request if its id does not come before that, or the request has to be made for it.
+-- Answers with EACH and, for each row in 43 bytes, DONE, EXISTING, UNPAID, NO_ROOM, SEVERAL or
+-- DAMAGED, the schedule, and when it is due (ms; of SEVERAL: how many wait); or with CHANGED and,
+-- for each row, the schedule for which its request has to be made (spaces: for none).
 
 --@include moment
 local MOST_WITH_ONE_REFERENCE = 100
@@ -80,6 +86,11 @@ local function put_onto(account, one, row)
   return answer
 end
 
+local function is_too_heavy(account, request)
+  local bytes = weight_of(#request) + reference_weight(request)
+  return account.bytes + account.weight + bytes > account.quota
+end
+
 local function place_row(account, row, key)
   local schedule, at, request, way = ARGV[row], ARGV[row + 1], ARGV[row + 2], ARGV[row + 3]
   local before = done_before(account, row, key)
@@ -96,7 +107,7 @@ local function place_row(account, row, key)
     return put_onto(account, one, row)
   elseif account.left < 1 then
     return placed(V.UNPAID, schedule, 0)
-  elseif account.bytes + account.weight + unended_weight(request) > account.quota then
+  elseif is_too_heavy(account, request) then
     return placed(V.NO_ROOM, schedule, 0)
   end
   add(account, key, row)

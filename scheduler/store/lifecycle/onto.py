@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from scheduler import ids
-from scheduler.errors import Conflict, PostdateError, Reason
-from scheduler.models import Request, Status, Upsert
-from scheduler.store.idempotency import Placed
+from scheduler.models import Request, Upsert
 from scheduler.store.stored import Packed
-from scheduler.store.verdict import Verdict, refusal
 
 _LOCAL_BYTES = 26
 
@@ -39,11 +36,3 @@ def bases_of(reply: bytes) -> list[str]:
     """For which ids, if any, requests have to be made anew, by the script."""
     text = reply.decode()
     return [text[n : n + _LOCAL_BYTES].strip() for n in range(0, len(text), _LOCAL_BYTES)]
-
-
-def refusal_of(placed: Placed) -> PostdateError:
-    """Why a request was not stored."""
-    if placed.verdict != Verdict.SEVERAL:
-        return refusal(placed.schedule_id, Verdict(placed.verdict))
-    message = f"{placed.due_ms:,} schedules wait with this reference; only one can be meant"
-    return Conflict(message, Status.SCHEDULED, Reason.SEVERAL_WAITING)

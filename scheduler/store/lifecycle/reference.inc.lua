@@ -2,8 +2,16 @@
 -- that have one. It has nothing to do with when they are due.
 
 -- The reference in front of a stored request, as `stored.py` puts it there; nil if there is none.
-local function reference_of(stored)
+reference_of = function(stored)
   if string.byte(stored) == S.REFERRED then
     return string.sub(stored, 3, 2 + string.byte(stored, 2))
   end
+end
+
+-- What a stored request weighs besides itself for its member in `references`.
+reference_weight = function(stored)
+  if string.byte(stored) == S.REFERRED then
+    return S.REFERENCE_BYTES + string.byte(stored, 2) + 27
+  end
+  return 0
 end

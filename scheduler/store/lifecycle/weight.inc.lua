@@ -10,20 +10,6 @@ local function weight_of(packed_bytes, count)
   return packed_bytes + 256 * (count or 1)
 end
 
--- A reference, of that many bytes, weighs its member in `references` until the schedule ends.
-local function reference_weight(reference_bytes)
-  return S.REFERENCE_BYTES + reference_bytes + 27
-end
-
--- Of a stored request until its schedule ends.
-local function unended_weight(stored)
-  local bytes = weight_of(#stored)
-  if string.byte(stored) == S.REFERRED then
-    bytes = bytes + reference_weight(string.byte(stored, 2))
-  end
-  return bytes
-end
-
 -- A sealed answer weighs what it has beyond 512 bytes. Between two attempts it is shorter.
 local function answer_weight(said_bytes)
   return math.max(0, said_bytes - 512)
