@@ -83,7 +83,11 @@ def main() -> None:
         with Customer(up.base_url, up.api_key) as customer:
             url, dice = f"https://api.example.com/{_TARGETS[0]}", random.Random(7)
             delays = [f"{dice.randrange(60, 10_800)}s" for _ in range(500)]
-            customer.schedule_batch([{"targetUrl": url, "delay": delay} for delay in delays])
+            items = [
+                {"targetUrl": url, "delay": delay, "reference": f"invoice-{number}"}
+                for number, delay in enumerate(delays, 8000)
+            ]
+            customer.schedule_batch(items)
             broken = receiver.answer("/broken", status=503)
             customer.outcome(customer.schedule(broken, targetBody={"hello": "future"}))
         with chromium() as browser:
