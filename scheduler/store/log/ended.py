@@ -29,7 +29,7 @@ from scheduler.store.queries.timeline import (
 )
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan
-from scheduler.store.server import Server
+from scheduler.store.server import Argument, Server
 from scheduler.store.server.clock import StoreClock
 
 # How many wanted entries or other chunks, and bytes, a page may look at: short rather than slow.
@@ -39,6 +39,7 @@ _MOST_BYTES = 1024 * 1024
 _FIRST = 2
 _CHUNKS = 64
 _BYTES = 512 * 1024
+_ALL = (keys.LOG,)
 
 
 class Wanted(NamedTuple):
@@ -62,22 +63,28 @@ class Ended:
     ) -> Found[LogEntry]:
         """At least `limit` wanted ones, if the budget suffices; counts in `scan`. Read-only."""
         base = keys.account(account_id)
-        streams = await self._shortest(base, wanted.indexes)
+        streams, firsts = await self._shortest(base, wanted.indexes)
         found: list[tuple[Place, LogEntry]] = []
+        ahead: list[tuple[bytes, bytes]] = []
         reached: Place | None = stretch.after
-        firsts: dict[str, Place] = {}
-        chunks, looked_at, read_bytes, step = 0, 0, 0, _FIRST
+        chunks, looked_at, read_bytes, step, more = 0, 0, 0, _FIRST, True
         while (
             reached is not None
             and len(found) < limit
             and looked_at < _BUDGET
             and read_bytes < _MOST_BYTES
         ):
-            if stretch.down and (chunks or reached.ms <= self._clock.now_ms()):
-                firsts = firsts or await self._firsts(base, streams)
-                streams = tuple(s for s in streams if s in firsts and firsts[s] < reached)
             rest = stretch._replace(after=reached)
-            page = await self._chunks(base, streams, rest, step, wanted.digest)
+            if not ahead:
+                if stretch.down and (chunks or reached.ms <= self._clock.now_ms()):
+                    firsts = firsts or await self._firsts(base, streams)
+                    streams = tuple(s for s in streams if s in firsts and firsts[s] < reached)
+                most = step if streams == _ALL else _CHUNKS
+                ahead = await self._listed(base, streams, rest, most)
+                more = len(ahead) == most
+            page, ahead = ahead[:step], ahead[step:]
+            if streams != _ALL:
+                page = await self._logged(base, page, wanted.digest)
             reached = None
             for place, (stream_id, chunk) in enumerate(page, 1):
                 packed = opened_chunk(chunk)
@@ -86,7 +93,7 @@ class Ended:
                 chunks, read_bytes = chunks + 1, read_bytes + len(packed)
                 looked_at += max(1, len(entries))
                 scan.add(1, len(entries), len(packed))
-                if len(found) >= limit or place == step:
+                if len(found) >= limit or (place == len(page) and (ahead or more)):
                     reached = stream_place(stream_id, last=not stretch.down)
                     break
             left = limit - len(found)
@@ -94,40 +101,49 @@ class Ended:
             step = max(1, min(step, _CHUNKS, _BYTES * chunks // max(1, read_bytes)))
         return Found(found, reached)
 
-    async def _shortest(self, base: str, indexes: Sequence[Sequence[str]]) -> Sequence[str]:
-        """The streams to go along: the log, or the shorter group of indexes."""
+    async def _shortest(
+        self, base: str, indexes: Sequence[Sequence[str]]
+    ) -> tuple[Sequence[str], dict[str, Place]]:
+        """The streams to go along: the log, or the shorter group of indexes; and where they begin,
+        if that was asked."""
         if len(indexes) < 2:
-            return indexes[0] if indexes else (keys.LOG,)
+            return indexes[0] if indexes else _ALL, {}
         names = [name for group in indexes for name in group]
-        lengths = iter(await self._server.reads([("XLEN", base + name) for name in names]))
-        return min(indexes, key=lambda group: sum(next(lengths) for _ in group))
+        commands: list[Sequence[Argument]] = [("XLEN", base + name) for name in names]
+        commands += [("XRANGE", base + name, "-", "+", "COUNT", 1) for name in names]
+        replies = await self._server.reads(commands)
+        lengths = iter(replies)
+        shortest = min(indexes, key=lambda group: sum(next(lengths) for _ in group))
+        return shortest, _places(names, replies[len(names) :])
 
     async def _firsts(self, base: str, streams: Sequence[str]) -> dict[str, Place]:
         """Where streams begin, those that have anything. In search of an entry before the first
         one, XREVRANGE walks a whole stream: 4 ms with a million entries."""
         commands = [("XRANGE", base + name, "-", "+", "COUNT", 1) for name in streams]
-        pages = zip(streams, await self._server.reads(commands), strict=True)
-        return {name: stream_place(page[0][0]) for name, page in pages if page}
+        return _places(streams, await self._server.reads(commands))
 
-    async def _chunks(
-        self, base: str, streams: Sequence[str], stretch: Span, most: int, digest: bytes
+    async def _listed(
+        self, base: str, streams: Sequence[str], stretch: Span, most: int
     ) -> list[tuple[bytes, bytes]]:
-        """The next chunks along streams, with their ids; b"" of one not wanted, or trimmed."""
+        """The next ones along streams: of the log, chunks with their ids; of an index, the ids with
+        the digests in each."""
         bounds = self._bounds(stretch)
         if "(0-0" in bounds:
             return []  # nothing comes before the first id that can be, and servers say so
         command = "XREVRANGE" if stretch.down else "XRANGE"
         page = (*bounds, "COUNT", most)
         pages = await self._server.reads([(command, base + name, *page) for name in streams])
-        entries = _merged(pages, most, down=stretch.down)
-        if streams == (keys.LOG,):
-            return entries
-        named = [stream_id for stream_id, digests in entries if _has(digests, digest)]
+        return _merged(pages, most, down=stretch.down)
+
+    async def _logged(
+        self, base: str, listed: list[tuple[bytes, bytes]], digest: bytes
+    ) -> list[tuple[bytes, bytes]]:
+        """The chunks that an index lists; b"" of one not wanted, or trimmed."""
+        named = [stream_id for stream_id, digests in listed if _has(digests, digest)]
         commands = [("XRANGE", base + keys.LOG, stream_id, stream_id) for stream_id in named]
-        logged = dict(
-            pair for each in await self._server.reads(commands) for pair in chunks_of(each)
-        )
-        return [(stream_id, logged.get(stream_id, b"")) for stream_id, _ in entries]
+        replies = await self._server.reads(commands)
+        logged = dict(pair for each in replies for pair in chunks_of(each))
+        return [(stream_id, logged.get(stream_id, b"")) for stream_id, _ in listed]
 
     def _bounds(self, stretch: Span) -> tuple[str, str]:
         """Where to begin and to end, clipped to the kept entries. The chunk that the place to go on
@@ -139,6 +155,12 @@ class Ended:
         if after.kind == ENDED and (down or after.ms >= oldest_ms):
             start = ("(" if ends_chunk(after, down=down) else "") + chunk_of(after)
         return start, str(max(end_ms, oldest_ms)) if down else f"({end_ms}-0"
+
+
+def _places(streams: Sequence[str], pages: Sequence[Any]) -> dict[str, Place]:
+    """Of the one entry of each page."""
+    found = zip(streams, pages, strict=True)
+    return {name: stream_place(page[0][0]) for name, page in found if page}
 
 
 def _merged(pages: Sequence[Any], most: int, *, down: bool) -> list[tuple[bytes, bytes]]:
