@@ -148,15 +148,21 @@ async def _set_numbers(client: Redis, name: str, kind: str, number: int) -> bool
     return True
 
 
-async def touched(store: Store, act: object) -> set[str]:
-    """The names of all keys that commands name while `act` is carried out, scripts' among them."""
-    end, found = "the end of an act", set()
+async def commands(store: Store, act: object) -> list[list[str]]:
+    """The words of all commands while `act` is carried out, scripts' among them."""
+    end, found = "the end of an act", list[list[str]]()
     async with redis_of(store).monitor() as monitor:
         await act()  # type: ignore[operator]
         await redis_of(store).echo(end)
         while end not in (words := (await monitor.next_command())["command"]):
-            found |= {word for word in words.split(" ") if word.startswith(keys.shard(0)[:3])}
+            found.append(words.split(" "))
     return found
+
+
+async def touched(store: Store, act: object) -> set[str]:
+    """The names of all keys that commands name meanwhile."""
+    words = (word for each in await commands(store, act) for word in each)
+    return {word for word in words if word.startswith(keys.shard(0)[:3])}
 
 
 def differing(before: Mapping[str, Look], after: Mapping[str, Look]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from scheduler import ids
 from scheduler.models import Idempotency, Request, Upsert
 from scheduler.store.lifecycle.results import CreateResult
 from scheduler.store.verdict import Verdict
+from tests.scheduler.harm import commands
 from tests.scheduler.losses import REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Scene
 
@@ -109,6 +111,35 @@ async def test_of_very_many_all_are_counted(scene: Scene) -> None:
     await scene.store.schedules.create_all(scene.account_id, many)
     [placed] = (await upsert(scene)).placed
     assert (placed.verdict, placed.due_ms) == (SEVERAL, 150)
+
+
+@pytest.mark.parametrize("waits_first", [True, False])
+@pytest.mark.parametrize("held", [3, 4, 5, 99])
+async def test_one_is_found_among_many_that_a_worker_holds(
+    scene: Scene, held: int, waits_first: bool
+) -> None:
+    waiting = await scene.create(60_000, reference="order-1") if waits_first else ""
+    await scene.store.accounts.grant(scene.account_id, held)
+    due_ms = await scene.clock.now_ms() - 1000
+    many = [Request(due_ms, "POST", URL, reference="order-1")] * held
+    await scene.store.schedules.create_all(scene.account_id, many)
+    claimed = await scene.claim()
+    assert len(claimed) == held
+    waiting = waiting or await scene.create(60_000, reference="order-1")
+    assert await one(scene, keep=True) == (EXISTING, waiting)
+    await scene.ack(claimed)
+
+
+async def test_a_batch_looks_at_few_of_the_many_that_wait_with_each_reference(scene: Scene) -> None:
+    """All in one script, while no other account is served."""
+    await scene.store.accounts.grant(scene.account_id, 200)
+    plain = Request(await scene.clock.now_ms() + 60_000, "POST", URL)
+    named = [msgspec.structs.replace(plain, reference=f"order-{n}") for n in range(5)]
+    await scene.store.schedules.create_all(scene.account_id, named * 20)
+    wanted = [Upsert(each, keep=True) for each in named]
+    create = partial(scene.store.schedules.create_all, scene.account_id, wanted)
+    looks = [each for each in await commands(scene.store, create) if each[0] == "ZMSCORE"]
+    assert [len(look) - 2 for look in looks] == [4] * 5
 
 
 async def test_without_credits_only_one_that_waits_is_reached(scene: Scene) -> None:

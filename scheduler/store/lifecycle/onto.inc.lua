@@ -8,7 +8,8 @@
 -- for each row, the schedule for which its request has to be made (spaces: for none).
 
 --@include moment
-local MOST_WITH_ONE_REFERENCE = 100
+-- Two that wait are too many already, and a batch may name a reference in each of its rows.
+local LOOKED_AT_FIRST, LOOKED_AT_MOST = 4, 100
 -- A call is repeated for some seconds after a lost reply.
 local DONE_KEPT_MS = 600000
 
@@ -19,7 +20,7 @@ end
 local NOBODY = string.rep(' ', 26)
 
 -- Those that wait with a reference, stored ones and those that this call has taken up; `more` is
--- how many are not looked at. What a worker holds does not wait.
+-- how many are not looked at. What a worker holds does not wait. It is older than one that waits.
 local function waiting_with(account, reference)
   local found = account.met[reference] or {}
   if found.more then
@@ -27,20 +28,26 @@ local function waiting_with(account, reference)
   end
   local name, first, last = account.base .. K.REFERENCES, '[' .. reference .. '\0',
     '(' .. reference .. '\1'
-  local members, schedules = redis.call('ZRANGE', name, first, last, 'BYLEX', 'LIMIT', 0,
-    MOST_WITH_ONE_REFERENCE), {}
-  for i, member in ipairs(members) do
-    schedules[i] = string.sub(member, #reference + 2)
-  end
-  local held = #members > 0 and redis.call('ZMSCORE', account.queue.held, unpack(schedules))
-  for i, schedule in ipairs(schedules) do
-    if not held[i] then
-      found[#found + 1] = {schedule = schedule, key = account.base .. K.SCHEDULE .. schedule}
+  local looked_at, most = 0, LOOKED_AT_FIRST
+  repeat
+    local schedules = redis.call('ZRANGE', name, last, first, 'BYLEX', 'REV', 'LIMIT', looked_at,
+      most - looked_at)
+    for i, member in ipairs(schedules) do
+      schedules[i] = string.sub(member, #reference + 2)
     end
-  end
+    local held = #schedules > 0 and redis.call('ZMSCORE', account.queue.held, unpack(schedules))
+    for i, schedule in ipairs(schedules) do
+      if not held[i] then
+        found[#found + 1] = {schedule = schedule, key = account.base .. K.SCHEDULE .. schedule}
+      end
+    end
+    looked_at = looked_at + #schedules
+    local over = looked_at < most or #found > 1 or most == LOOKED_AT_MOST
+    most = LOOKED_AT_MOST
+  until over
   found.more = 0
-  if #members == MOST_WITH_ONE_REFERENCE then
-    found.more = redis.call('ZLEXCOUNT', name, first, last) - #members
+  if looked_at >= LOOKED_AT_FIRST then
+    found.more = redis.call('ZLEXCOUNT', name, first, last) - looked_at
   end
   account.met[reference] = found
   return found
