@@ -311,6 +311,25 @@ STORE = r"""
 # what was trimmed by age is counted
 - found = end.plus(_before(since), -1)
 + found = end
+@ scheduler/store/log/ended.py tests/scheduler/test_logs.py -k backwards
+# a page walks a stream in search of an entry before its first one
+- if s in firsts and firsts[s] < reached
++ if True
+@ scheduler/store/log/logs.py tests/scheduler/test_logs.py -k ahead
+# entries ahead of a clock that was set back are left out
+- _AHEAD_MS = DAY_MS
++ _AHEAD_MS = 0
+@ scheduler/store/queries/members.py tests/scheduler/test_members.py
+# requests of a list are weighed because others have ended
+- unended = bytes_ - sum(map(int, ended))
++ unended = bytes_
+@ scheduler/store/log/append.inc.lua tests/scheduler/test_trimming.py
+# an index gets its time to live once and for all
+- math.floor(now_ms / 43200000)
++ 0
+# an index is not cut when the log is cut by number
+- if with or state.entries > most then
++ if with then
 @ scheduler/store/log/append.inc.lua tests/scheduler/test_statistics.py
 # totals forget the response time
 - whole(plus(time_ms, gains[3]))
