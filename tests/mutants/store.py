@@ -377,4 +377,39 @@ STORE = r"""
 # a reference finds the log of every other
 - if self.reference is not None and not matches(self.reference, reference):
 + if False:
+@ scheduler/store/lifecycle/refer.inc.lua tests/scheduler/test_references.py
+# a reference weighs nothing
+- account.weight + reference_weight(ARGV[row + 2])
++ account.weight
+@ scheduler/store/lifecycle/change.lua tests/scheduler/test_references.py
+# a changed reference stays in the list
+- if before and before ~= after then
++ if false then
+@ scheduler/store/lifecycle/end.lua tests/scheduler/test_references.py
+# what has ended stays in the list of references
+- each_thousand('ZREM', group.base .. K.REFERENCES, group.members)
+# what a reference weighed goes on counting
+- bytes = bytes + S.REFERENCE_BYTES + #member
+@ scheduler/store/operators/reseal.py tests/scheduler/test_reseal.py
+# a request that is sealed anew loses its reference
+- rows += (schedule, field, head + packed, head + sealed)
++ rows += (schedule, field, head + packed, sealed)
+@ scheduler/store/lifecycle/onto.inc.lua tests/scheduler/test_onto.py
+# what a worker holds is kept or replaced
+- if not held[i] then
++ if true then
+# the first of several is meant
+- if found.more and #found + found.more > 1 then
++ if false then
+# a repeat after a lost reply replaces anew
+- redis.call('SET', account.base .. K.OPERATION .. schedule, answer, 'PX', DONE_KEPT_MS)
+# a replacement keeps the earlier time
+- waiting[#waiting + 1] = one.due
+-     waiting[#waiting + 1] = one.schedule
+# the longest wait begins anew with each call
+- if not fit then
++ if false then
+# a replaced request weighs what the first one did
+- account.weight, account.earliest = account.weight + more, math.min(account.earliest, at)
++ account.earliest = math.min(account.earliest, at)
 """

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
 
 from scheduler import ids
-from scheduler.models import Idempotency, Request, Upsert
+from scheduler.errors import OutcomeUnknown
+from scheduler.models import Idempotency, Invocation, Request, Upsert
+from scheduler.store.lifecycle.create import _CREATE
 from scheduler.store.lifecycle.results import CreateResult
 from scheduler.store.verdict import Verdict
 from tests.scheduler.harm import commands
-from tests.scheduler.losses import REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Scene
 
 pytestmark = pytest.mark.sound
@@ -221,18 +223,30 @@ async def test_calls_that_come_together_make_one(scene: Scene) -> None:
     assert await scene.credits() == CREDITS - 1
 
 
-@pytest.mark.parametrize("keep", [True, False])
-async def test_a_repeat_after_a_lost_reply_does_nothing_twice(scene: Scene, keep: bool) -> None:
-    """Though the schedule was claimed in between."""
-    for reference, before in (("a", False), ("b", True)):
-        if before:
-            await scene.create(-1000, reference=reference)
-        spent = CREDITS - await scene.credits()
-        with losing(scene.store, REPLY):
-            verdict, _ = await one(scene, -1000, keep=keep, reference=reference)
-        assert verdict is (EXISTING if before else DONE)
-        assert CREDITS - await scene.credits() == spent + (not before)
-        await scene.ack(await scene.claim())
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_repeat_after_a_lost_reply_replaces_nothing_twice(
+    scene: Scene, waits: bool
+) -> None:
+    """Nor is another one made, though a worker claims it in between."""
+    first = await scene.create(-1000, reference="order-1") if waits else None
+    run, claimed = scene.store.server.run, list[Invocation]()
+
+    async def losing(script: Any, *arguments: Any) -> Any:
+        reply = await run(script, *arguments)
+        if script is _CREATE and not claimed:
+            claimed.extend(await scene.claim())
+            raise OutcomeUnknown("The store's answer was lost")
+        return reply
+
+    with patch.object(scene.store.server, "run", losing):
+        verdict, schedule_id = await one(scene, -2000, body=b"2")
+    [held] = claimed
+    assert (verdict, schedule_id) == (EXISTING if waits else DONE, held.schedule_id)
+    assert held.request.body == b"2"
+    assert first in (None, schedule_id)
+    assert await scene.credits() == CREDITS - 1
+    assert (await one(scene))[1] != schedule_id
+    await scene.ack(claimed)
 
 
 @pytest.mark.parametrize("keep", [True, False])
