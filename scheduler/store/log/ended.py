@@ -79,7 +79,8 @@ class Ended:
                 if stretch.down and (chunks or reached.ms <= self._clock.now_ms()):
                     firsts = firsts or await self._firsts(base, streams)
                     streams = tuple(s for s in streams if s in firsts and firsts[s] < reached)
-                most = step if streams == _ALL else _CHUNKS
+                # Of one URL, few in a chunk may be: then many of its index are needed.
+                most = _CHUNKS if wanted.digest and streams != _ALL else step
                 ahead = await self._listed(base, streams, rest, most)
                 more = len(ahead) == most
             page, ahead = ahead[:step], ahead[step:]
