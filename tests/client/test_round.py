@@ -15,12 +15,13 @@ from postdate import (
     Buffer,
     Cancelled,
     Conflict,
+    ConnectionFailed,
     Created,
     InvalidRequest,
     NotFound,
 )
 from tests.client.both import Client
-from tests.servers import PostdateProcess, Receiver, in_days, postdate_json, until
+from tests.servers import PostdateProcess, Receiver, free_port, in_days, postdate_json, until
 
 URL = "https://example.com"
 
@@ -62,17 +63,20 @@ def test_a_schedule_fires_and_is_found_in_log_and_statistics(
 
 
 class LosingAnswers:
-    """Passes each request on to the real server, and then loses the answers to the first few."""
+    """Passes each request on to the real server, and then loses the next few answers, but for the
+    first that it `passes`."""
 
-    def __init__(self, lost: int) -> None:
-        self._lost = lost
+    def __init__(self, lost: int, passes: int = 0) -> None:
+        self._lost, self._passes = lost, passes
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         with httpx.Client(verify=False) as real:
             answer = real.request(
                 request.method, request.url, headers=request.headers, content=request.content
             )
-        if self._lost:
+        if self._passes:
+            self._passes -= 1
+        elif self._lost:
             self._lost -= 1
             raise httpx.ReadError("the connection was cut")
         return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
@@ -105,6 +109,29 @@ def test_each_id_given_has_its_result_in_order(client: Client, name: str, kind: 
     assert [each.schedule_id for each in results] == ids
     for given, result in zip(ids, results, strict=True):
         assert isinstance(result, kind if given in made else NotFound)
+
+
+def test_a_replay_of_many_goes_on_where_an_answer_was_lost(
+    mode: str,
+    postdate_up: PostdateProcess,
+    key: str,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("postdate.calls._AT_ONCE", 2)
+    url = f"http://127.0.0.1:{free_port()}"
+    made = [client.schedule(url, at=in_days(9)).schedule_id for _ in range(5)]
+    client.cancel_many(made)
+    losing = LosingAnswers(1, passes=1)
+    with (
+        Client(mode, postdate_up.base_url, key, handler=losing, retry_for=0) as impatient,
+        pytest.raises(ConnectionFailed) as caught,
+    ):
+        impatient.replay_many(made)
+    results = client.replay_many(made, idempotency_key=caught.value.idempotency_key)
+    assert [each.replay_of for each in results] == made
+    assert [each.replayed for each in results] == [True] * 4 + [False]
+    assert client.credits() == 2000 - 5
 
 
 async def test_of_thousands_in_a_buffer_each_costs_one_credit_though_answers_are_lost(
