@@ -260,15 +260,20 @@ def list_command(
 
 
 def details_of(schedule: Schedule) -> str:
-    """A line for each field that has a value."""
-    shown = as_api(schedule)
-    assert isinstance(shown, dict)
-    shown["phases"] = schedule.phases and phases_text(schedule.phases)
-    return "\n".join(
-        f"{name:16} {_shown(name, value)}"
-        for name, value in shown.items()
+    """A line for each field that has a value; of a replay only why there can be none."""
+    answer = as_api(schedule)
+    assert isinstance(answer, dict)
+    answer["phases"] = schedule.phases and phases_text(schedule.phases)
+    del answer["replayable"]
+    if schedule.status == "scheduled":
+        del answer["notReplayableReason"]
+    shown = {
+        name: _shown(name, value)
+        for name, value in answer.items()
         if value not in (None, {}, "") and not (value == 0 and name in _COUNTS)
-    )
+    }
+    width = max(map(len, shown))
+    return "\n".join(f"{name:{width}}  {text}" for name, text in shown.items())
 
 
 def phases_text(phases: Phases) -> str:

@@ -322,7 +322,15 @@ def test_a_waiting_one_is_changed_and_the_rest_stays(settings: dict[str, str]) -
     assert cleared["triggerAt"] == changed["triggerAt"]
     assert (cleared["targetMethod"], cleared["delivery"]) == ("GET", "at-most-once")
     text = postdate("change", made, "--text", "hello", **settings).stdout
-    assert "targetBodyText   hello\n" in text
+    assert "targetBodyText  hello\n" in text
+    assert "eplayable" not in text
+    postdate("cancel", made, **settings)
+    why = re.findall(
+        "^(notReplayableReason|scheduleId         )  (.*)$",
+        postdate("get", made, **settings).stdout,
+        re.M,
+    )
+    assert why == [("scheduleId         ", made), ("notReplayableReason", "body_not_kept")]
 
 
 def test_a_fault_of_the_service_names_the_request() -> None:
