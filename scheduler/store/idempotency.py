@@ -20,6 +20,8 @@ ONCE_KEPT_MS = 24 * 3_600_000
 
 _DIGEST_BYTES, _ID_BYTES = 16, 16
 _PLACED_BYTES = 43
+# How the verdicts begin where there are more bytes for each.
+EACH = bytes((Verdict.EACH,))
 
 
 class Placed(NamedTuple):
@@ -81,7 +83,7 @@ def noted(value: bytes) -> Made:
 def told(verdicts: bytes) -> tuple[bytes, Sequence[Placed]]:
     """A script's verdicts, and what more it says of each: `EACH` and then 43 bytes for each, its
     verdict, the schedule, and 16 digits."""
-    if verdicts[:1] != bytes((Verdict.EACH,)):
+    if verdicts[:1] != EACH:
         return verdicts, ()
     answers = [verdicts[n : n + _PLACED_BYTES] for n in range(1, len(verdicts), _PLACED_BYTES)]
     placed = [

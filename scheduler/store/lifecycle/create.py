@@ -16,6 +16,7 @@ from scheduler.errors import (
 from scheduler.models import Idempotency, KnownKey, Plan, Rate, Request, Schedule, Status, Upsert
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import (
+    EACH,
     ONCE_KEPT_MS,
     Made,
     kept,
@@ -317,8 +318,8 @@ class Schedules:
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]
-        onto = means_existing(requests)
         count, referred = len(requests), False
+        onto = type(requests[0]) is Upsert or (count > 1 and means_existing(requests))
         arguments += (-count, int(again)) if originals else (-count, "") if onto else (count,)
         weight = (1 + onto) * count + len(originals)
         for place, (schedule_id, wanted) in enumerate(zip(new, requests, strict=True)):
@@ -340,14 +341,16 @@ class Schedules:
 
     def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
         """The script's reply to a group."""
-        verdicts, placed = told(reply[1:]) if reply[0] == Verdict.DONE else (reply[1:], ())
-        made = Made(new, verdicts, note, placed=placed)
+        made = Made(new, reply[1:], note)
         if reply[0] == Verdict.REPEATED:
             made = noted(reply[1:])
             # With our own ids, this call's first attempt did it, and its reply was lost.
             made = made._replace(repeated=made.schedule_ids[0] != new[0])
         elif reply[0] != Verdict.DONE:
             raise refusal_of_all(account_id, reply[0])
+        elif reply[1:2] == EACH:
+            verdicts, placed = told(reply[1:])
+            made = Made(new, verdicts, note, placed=placed)
         if not made.repeated:
             self.created += made.verdicts.count(Verdict.DONE)
         return made
