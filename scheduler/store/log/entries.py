@@ -113,12 +113,20 @@ def logged_url(url: str) -> str:
     return url[: LOGGED_URL_CHARACTERS - 1] + "…"
 
 
+def entries_of(packed: bytes) -> list[StoredEntry]:
+    """As they are stored, whatever they say. Raises Unreadable."""
+    try:
+        return _decode(opened_chunk(packed))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Unreadable(str(error)) from error
+
+
 def unpack_chunk(
     packed: bytes, wanted: Callable[[StoredEntry], bool] = lambda _: True
 ) -> list[tuple[int, StoredEntry]]:
     """The wanted entries with their places in it. Raises Unreadable."""
+    entries = [pair for pair in enumerate(entries_of(packed)) if wanted(pair[1])]
     try:
-        entries = [pair for pair in enumerate(_decode(opened_chunk(packed))) if wanted(pair[1])]
         for _, each in entries:
             STATUSES[each.status]
             schedule_id = ids.schedule_id(each.schedule)
@@ -128,7 +136,7 @@ def unpack_chunk(
             moments = (each.scheduled_at_ms, each.next_attempt_at_ms, each.before_ms)
             if not are_moments(created_at_ms, *moments):
                 raise ValueError("it has an entry of no moment")
-    except (msgspec.MsgspecError, ValueError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise Unreadable(str(error)) from error
     return entries
 

@@ -94,8 +94,11 @@ class LogQuery(NamedTuple):
     def ended(self) -> Wanted:
         statuses = frozenset(NUMBERS[each] for each in self.statuses or LogStatus)
         of_url = self._in_log()
+        url = of_url.url
 
         def wanted(entry: StoredEntry) -> bool:
+            if url is not None and entry.url != url:  # of most in a chunk
+                return False
             meant = of_url.wants(entry.url, entry.reference)
             if entry.status not in statuses or not meant:
                 return False

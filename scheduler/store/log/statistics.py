@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from scheduler.errors import Unreadable
@@ -18,7 +18,7 @@ from scheduler.rollups import (
     kept_from,
 )
 from scheduler.store import keys
-from scheduler.store.log.entries import StoredEntry, chunks_of, readable_chunk, unpack_chunk
+from scheduler.store.log.entries import StoredEntry, chunks_of, entries_of, readable_chunk
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
@@ -124,7 +124,8 @@ class Statistics:
             bounds = (position, f"({to_ms}-0")
             page = await self._server.read("XRANGE", log, *bounds, "COUNT", _PAGE)
             for stream_id, packed in chunks_of(page):
-                total = total.plus(_sums_of(readable_chunk(account_id, stream_id, packed)))
+                chunk = readable_chunk(account_id, stream_id, packed)
+                total = total.plus(_sums_of(entry for _, entry in chunk))
             if len(page) < _PAGE:
                 return total
             position = "(" + page[-1][0].decode()
@@ -133,7 +134,7 @@ class Statistics:
 def _before(page: Sequence[Any]) -> _Sums:
     """Of all executions before the one chunk of the page. Raises ValueError, Unreadable."""
     [(_, (_, packed, _, totals))] = page
-    return _parsed(totals).plus(_sums_of(unpack_chunk(packed)), -1)
+    return _parsed(totals).plus(_sums_of(entries_of(packed)), -1)
 
 
 def _parsed(totals: bytes | None) -> _Sums:
@@ -141,8 +142,8 @@ def _parsed(totals: bytes | None) -> _Sums:
     return _Sums(completed, failed, total_ms)
 
 
-def _sums_of(chunk: Sequence[tuple[int, StoredEntry]]) -> _Sums:
-    ended = [entry for _, entry in chunk if entry.status in (_COMPLETED, _FAILED)]
+def _sums_of(entries: Iterable[StoredEntry]) -> _Sums:
+    ended = [entry for entry in entries if entry.status in (_COMPLETED, _FAILED)]
     completed = sum(entry.status == _COMPLETED for entry in ended)
     total_ms = sum(entry.response_time_ms for entry in ended)
     return _Sums(completed, len(ended) - completed, total_ms)
