@@ -56,6 +56,14 @@ async def test_many_are_cancelled_in_one_confirmed_step(browser: Browser) -> Non
     assert await listed(browser, status="scheduled") == [waiting[2]]
 
 
+async def test_all_that_match_a_bad_filter_are_not_all(browser: Browser) -> None:
+    await browser.schedule()
+    for name, bad in (("reference", "a b"), ("status", "lost"), ("from", "yesterday")):
+        refused = await match(browser, "cancel", **{name: bad})
+        assert (refused.status_code, ids_of(refused)) == (400, [])
+        assert name in refused.text
+
+
 async def test_all_that_failed_run_again_once_however_many_there_are(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

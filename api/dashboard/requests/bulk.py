@@ -74,7 +74,9 @@ async def bulk(request: HttpRequest) -> Raw:
     A form that is sent twice does it once."""
     viewer, form = await written(request)
     store = service_of(request).store
-    wanted, _ = read_filter(form, zone_of(request), store.clock.now_ms())
+    wanted, faults = read_filter(form, zone_of(request), store.clock.now_ms())
+    if faults:  # without its bad parts it would mean more than was asked for
+        raise invalid([FieldError(name, fault) for name, fault in faults.items()])
     name = form.get("action", "")
     action = _ACTIONS.get(name)
     if action is None:
