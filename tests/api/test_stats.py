@@ -68,7 +68,7 @@ async def test_a_query_reaches_the_log_and_an_outcome_comes_back(
 ) -> None:
     page = AsyncMock(return_value=LogPage([EXECUTED], "def"))
     monkeypatch.setattr(api.store.logs, "page", page)
-    walk = Walk("/stats/logs", "asc", "failed", URL, None)
+    walk = Walk("/stats/logs", "asc", "failed", URL, None, None)
     parameters = {
         "status": "failed",
         "targetUrl": URL,
