@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
@@ -13,7 +13,7 @@ from scheduler.elapsed import elapsed_s, until_tick_s
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Batch, ClaimOrder, Look
+from scheduler.store.lifecycle.claim import Batch, ClaimOrder, Look, together
 from worker.holdings import ClaimRoom, Holdings
 from worker.leases import Touch
 from worker.presence import Presence
@@ -44,7 +44,7 @@ class Claimer:
     """One loop over all shards, at most one claim on its way for each; those that are due together
     share a call.
 
-    `claimed` gets the claimed ones; `looked` is called after each look, which brings a fresh
+    `claimed` gets what a call brought; `looked` is called after each look, which brings a fresh
     reading of the store's clock. Lost shards are left alone until the worker has regained them.
     """
 
@@ -209,7 +209,7 @@ class Claimer:
                 self._holdings.give_back(part)
                 del self._claims[shard]
             if batches:
-                self._go_on(batches, self._now_ms() - asked_ms)
+                self._go_on(together(batches), self._now_ms() - asked_ms)
             self.wake()
 
     def _order(self, shard: int, part: ClaimRoom) -> ClaimOrder:
@@ -218,14 +218,13 @@ class Claimer:
         take_over_by_ms = 0 if self._touch.has_grace(shard) else self._store.clock.now_ms()
         return ClaimOrder(shard, *part, ahead_ms, take_over_by_ms)
 
-    def _go_on(self, batches: Sequence[Batch], took_ms: float) -> None:
+    def _go_on(self, batch: Batch, took_ms: float) -> None:
         """The next claim goes out before these are fired, which keeps the loop for milliseconds.
         After a pause of this process, or if the clock was set back, `step` comes first."""
         smooth = took_ms <= self._lease_ms / _SLOW_PART_OF_A_LEASE
         if smooth and self._clock_steps == self._store.clock.steps_back:
             self._start_claims()
-        for batch in batches:
-            asyncio.get_running_loop().call_soon(self._claimed, batch)
+        asyncio.get_running_loop().call_soon(self._claimed, batch)
 
     def _note(self, shard: int, batch: Batch) -> None:
         if batch.on_hold != self._on_hold:

@@ -126,15 +126,15 @@ class Signatures:
         }
 
     async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
-        """Reads the secrets for these, of one shard, if it can. Drops those of deleted accounts and
-        returns the others."""
+        """Reads the secrets for these, of one server, if it can. Drops those of deleted accounts
+        and returns the others."""
         gone: set[str] = set()
         try:
             gone = await self.read(self.missing(invocations))
         except StoreError as error:
-            self._touch.lose([invocations[0].shard], error)
+            self._touch.lose({each.shard for each in invocations}, error)
         except Exception:
-            _log.exception("secrets were not read", shard=invocations[0].shard)
+            _log.exception("secrets were not read")
         if not gone:
             return invocations
         self._holdings.remove([each for each in invocations if each.account_id in gone])

@@ -67,6 +67,18 @@ class Batch(NamedTuple):
     broken: Sequence[str] = ()
 
 
+def together(batches: Sequence[Batch]) -> Batch:
+    """What one call brought from several shards: its schedules, and what could not be claimed."""
+    first, *others = batches
+    if not others:
+        return first
+    return first._replace(
+        invocations=[one for each in batches for one in each.invocations],
+        unread=[one for each in batches for one in each.unread],
+        broken=[one for each in batches for one in each.broken],
+    )
+
+
 class ClaimOrder(NamedTuple):
     """What to claim from a shard: up to `most` schedules and so many bytes of requests, but one
     whatever it weighs. They are due within `ahead_ms` from now (below 0, due for so long). Leases
