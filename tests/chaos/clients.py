@@ -197,6 +197,8 @@ class Client:
         if asked.retries:
             payload["retries"] = asked.retries
             payload["retryDelays"] = [f"{delay_ms}ms" for delay_ms in asked.delays_ms]
+        if int(asked.tag.rpartition("-")[2]) % 3 == 0:
+            payload["reference"] = f"{asked.tag}-{asked.version}"
         return payload
 
     def _remember(self, asked: list[Asked], answered: Answered) -> None:

@@ -9,6 +9,7 @@ import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -19,14 +20,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from scheduler.errors import Conflict, InsufficientCredits, OutcomeUnknown
-from scheduler.models import Invocation, Outcome, Plan, Request, Status
+from scheduler.models import Invocation, Outcome, Plan, Request, Status, Upsert
 from scheduler.settings import Settings
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock, fakeredis_time
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.losses import COMMAND, REPLY, losing
-from tests.scheduler.scene import Scene, settled
+from tests.scheduler.scene import URL, Scene, settled
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.timeout(600)
 ACCOUNTS, CREDITS = 2, 6
 accounts = st.integers(0, ACCOUNTS - 1)
 leases = st.sampled_from([5, 50, 1000])
+references = st.sampled_from([None, None, "a", "b"])
 losses = st.sampled_from(["nothing", "nothing", REPLY, COMMAND])
 # How often a claim looks past what it leaves to others.
 LOOKS = 8
@@ -55,6 +57,7 @@ class Modelled(msgspec.Struct):
     recorded: list[tuple[int, int, int]] = []
     ended_ms: int = 0
     stopped: bool = False
+    reference: str | None = None
 
     def is_held_by(self, invocation: Invocation) -> bool:
         tokens = map(int, invocation.token.split(":"))
@@ -100,17 +103,60 @@ class StoreMachine(RuleBasedStateMachine):
         account = await self.store.accounts.create(f"{number}", credits=CREDITS, plan=Plan.FREE)
         return Scene(self.store, self.clock, account.account_id)
 
-    @rule(target=schedules, account=accounts, due_in_ms=st.integers(-100, 100))
-    def create(self, account: int, due_in_ms: int) -> Any:
-        result = self.run(settled(lambda: self.scenes[account].create(due_in_ms)))
+    @rule(
+        target=schedules,
+        account=accounts,
+        due_in_ms=st.integers(-100, 100),
+        reference=references,
+    )
+    def create(self, account: int, due_in_ms: int, reference: str | None) -> Any:
+        create = partial(self.scenes[account].create, due_in_ms, reference=reference)
+        result = self.run(settled(create))
         if self.credits[account] == 0:
             assert isinstance(result, InsufficientCredits)
             return multiple()
         due_ms = self.clock.ms + due_in_ms
-        self.model[result] = Modelled(account, due_ms, due_ms * 1000)
+        self.model[result] = Modelled(account, due_ms, due_ms * 1000, reference=reference)
         self.credits[account] -= 1
         self.spent[account] += 1
         return result
+
+    @rule(
+        target=schedules,
+        account=accounts,
+        due_in_ms=st.integers(-100, 100),
+        reference=st.sampled_from(["a", "b"]),
+        keep=st.booleans(),
+        lost=losses,
+    )
+    def upsert(self, account: int, due_in_ms: int, reference: str, keep: bool, lost: str) -> Any:
+        due_ms, scene = self.clock.ms + due_in_ms, self.scenes[account]
+        meant = [
+            (name, each)
+            for name, each in self.open()
+            if (each.account, each.reference, each.held) == (account, reference, False)
+        ]
+        wanted = Upsert(Request(due_ms, "POST", URL, reference=reference), keep)
+        with losing(self.store, lost):
+            create = self.store.schedules.create_all(scene.account_id, [wanted])
+            [placed] = self.run(create).placed
+        if len(meant) > 1:
+            assert (placed.verdict, placed.due_ms) == (Verdict.SEVERAL, len(meant))
+        elif meant:
+            [(name, modelled)] = meant
+            if not keep:
+                modelled.due_at_ms, modelled.visible_at_us = due_ms, due_ms * 1000
+            assert placed == (Verdict.EXISTING, name, modelled.visible_at_us // 1000)
+        elif self.credits[account] == 0:
+            assert placed.verdict == Verdict.UNPAID
+        else:
+            assert (placed.verdict, placed.due_ms) == (Verdict.DONE, due_ms)
+            new = Modelled(account, due_ms, due_ms * 1000, reference=reference)
+            self.model[placed.schedule_id] = new
+            self.credits[account] -= 1
+            self.spent[account] += 1
+            return placed.schedule_id
+        return multiple()
 
     @rule(account=accounts, credits=st.integers(1, 3))
     def grant(self, account: int, credits: int) -> None:
@@ -237,15 +283,16 @@ class StoreMachine(RuleBasedStateMachine):
             expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
         assert codes == expected
 
-    @rule(schedule_id=schedules, due_in_ms=st.integers(-50, 100))
-    def change(self, schedule_id: str, due_in_ms: int) -> None:
+    @rule(schedule_id=schedules, due_in_ms=st.integers(-50, 100), reference=references)
+    def change(self, schedule_id: str, due_in_ms: int, reference: str | None) -> None:
         """A new triggerAt moves the next attempt, whichever it is; any other change does not."""
         modelled, due_ms = self.model[schedule_id], self.clock.ms + due_in_ms
         account_id = self.scenes[modelled.account].account_id
         before = self.run(self.store.schedules.get(account_id, schedule_id))
 
         def changed(request: Request) -> Request:
-            return msgspec.structs.replace(request, trigger_at_ms=due_ms, method="PUT")
+            changes = {"trigger_at_ms": due_ms, "method": "PUT", "reference": reference}
+            return msgspec.structs.replace(request, **changes)
 
         result = self.run(
             settled(lambda: self.store.schedules.change(account_id, schedule_id, changed))
@@ -253,6 +300,7 @@ class StoreMachine(RuleBasedStateMachine):
         if modelled.status is not Status.SCHEDULED or modelled.held:
             assert isinstance(result, Conflict)
             return
+        modelled.reference = reference
         if due_ms != before.request.trigger_at_ms:
             modelled.due_at_ms, modelled.visible_at_us = due_ms, due_ms * 1000
         assert result == self.run(self.store.schedules.get(account_id, schedule_id))
@@ -316,20 +364,26 @@ class StoreMachine(RuleBasedStateMachine):
         for number, scene in enumerate(self.scenes):
             mine = {n[4:]: m for n, m in self.model.items() if m.account == number}
             open_ = {n: m for n, m in mine.items() if m.status is Status.SCHEDULED}
-            waiting, held, ledger = self.run(self.read(scene))
+            waiting, held, ledger, referred = self.run(self.read(scene))
             assert waiting == {n: m.visible_at_us / 1000 for n, m in open_.items()}
             assert held == {n: m.due_at_ms for n, m in open_.items() if m.held}
             assert ledger == [self.credits[number], self.spent[number]]
+            named = [f"{m.reference}\0{n}" for n, m in open_.items() if m.reference is not None]
+            assert referred == sorted(named)
 
-    async def read(self, scene: Scene) -> tuple[dict[str, float], dict[str, float], list[int]]:
+    async def read(
+        self, scene: Scene
+    ) -> tuple[dict[str, float], dict[str, float], list[int], list[str]]:
         client = redis_of(self.store)
         waiting = await client.zrange(scene.base + "waiting", 0, -1, withscores=True)
         held = await client.zrange(scene.base + "held", 0, -1, withscores=True)
         ledger = await client.hmget(scene.base + "account", "credits", "spent")
+        referred = await client.zrange(scene.base + "references", 0, -1)
         return (
             {name.decode(): score for name, score in waiting},
             {name.decode(): score for name, score in held},
             [int(value) for value in ledger],
+            [member.decode() for member in referred],
         )
 
     def teardown(self) -> None:
