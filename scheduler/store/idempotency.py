@@ -74,13 +74,13 @@ def kept(value: bytes, once: Idempotency) -> Made:
 def noted(value: bytes) -> Made:
     """The same, but for the digest."""
     verdicts, _, rest = value.partition(b"\0")
-    verdicts, placed = told(verdicts)
+    verdicts, placed = verdicts_of(verdicts)
     first = int.from_bytes(rest[:_ID_BYTES], "big")
     made = ids.schedule_ids_from(first, len(verdicts))
     return Made(made, verdicts, rest[_ID_BYTES:], repeated=True, placed=placed)
 
 
-def told(verdicts: bytes) -> tuple[bytes, Sequence[Placed]]:
+def verdicts_of(verdicts: bytes) -> tuple[bytes, Sequence[Placed]]:
     """A script's verdicts, and what more it says of each: `EACH` and then 43 bytes for each, its
     verdict, the schedule, and 16 digits."""
     if verdicts[:1] != EACH:

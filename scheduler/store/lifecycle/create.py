@@ -23,7 +23,7 @@ from scheduler.store.idempotency import (
     kept_with,
     noted,
     once_name,
-    told,
+    verdicts_of,
 )
 from scheduler.store.lifecycle.onto import bases_of, means_existing, row_of
 from scheduler.store.lifecycle.replays import (
@@ -349,7 +349,7 @@ class Schedules:
         elif reply[0] != Verdict.DONE:
             raise refusal_of_all(account_id, reply[0])
         elif reply[1:2] == EACH:
-            verdicts, placed = told(reply[1:])
+            verdicts, placed = verdicts_of(reply[1:])
             made = Made(new, verdicts, note, placed=placed)
         if not made.repeated:
             self.created += made.verdicts.count(Verdict.DONE)
