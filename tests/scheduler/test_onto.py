@@ -13,6 +13,7 @@ import pytest
 from scheduler import ids
 from scheduler.errors import OutcomeUnknown
 from scheduler.models import Idempotency, Invocation, Request, Upsert
+from scheduler.store import keys
 from scheduler.store.lifecycle.create import _CREATE
 from scheduler.store.lifecycle.results import CreateResult
 from scheduler.store.verdict import Verdict
@@ -261,3 +262,17 @@ async def test_a_once_key_keeps_what_came_of_it(scene: Scene, keep: bool) -> Non
     assert again.placed == done.placed
     assert (await scene.store.schedules.created_before(scene.account_id, once)) == again
     assert await scene.credits() == CREDITS - 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_what_took_no_credit_is_not_noted_for_long(scene: Scene, keep: bool) -> None:
+    """The rate alone bounds such notes, and a batch has a thousand."""
+    for minutes, key in ((24 * 60, "new"), (5, "existing")):
+        before = {*await scene.redis.keys()}
+        await upsert(scene, keep=keep, once=Idempotency(key, "asked"))
+        noted = {*await scene.redis.keys(scene.base + keys.ONCE + "*")} - before
+        assert [await scene.redis.pttl(each) > 60_000 * (minutes - 1) for each in noted] == [True]
+        assert all([await scene.redis.pttl(each) <= 60_000 * minutes for each in noted])
+    done = await scene.redis.keys(scene.base + keys.OPERATION + "*")
+    assert len(done) == (not keep)
+    assert all([0 < await scene.redis.pttl(each) <= 60_000 for each in done])

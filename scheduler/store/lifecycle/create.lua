@@ -6,7 +6,7 @@
 -- the result of the first.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long a day's rollup is kept (ms)
--- ARGV[2]  how long a once-key is kept (ms)
+-- ARGV[2]  how long a once-key is kept (ms), if its call has taken a credit
 -- ARGV[3]  how long an ended schedule is kept that is no dead letter (ms)
 -- ARGV[4]  how many plans have a quota or a rate
 -- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes; '': any), requests a
@@ -265,7 +265,7 @@ local function refused(group, account)
   holder.is_used = true
 end
 
-local place_onto, queue_onto, write_onto
+local place_onto, queue_onto, write_onto, UNPAID_ONCE_MS
 if meets then
 --@include lifecycle/onto
 end
@@ -299,6 +299,10 @@ local function take_up(group)
   if group.once and stored then
     account.notes[group.once] = string.sub(group.keep, 1, 16) .. verdicts .. '\0'
       .. string.sub(group.keep, 17)
+    if group.unpaid then
+      account.unpaid = account.unpaid or {}
+      account.unpaid[group.once] = UNPAID_ONCE_MS
+    end
   end
   return DONE .. verdicts
 end
@@ -373,7 +377,7 @@ for _, account in pairs(accounts) do
   end
   if account.sound then
     for key, note in pairs(account.notes) do
-      redis.call('SET', key, note, 'PX', once_ttl_ms)
+      redis.call('SET', key, note, 'PX', account.unpaid and account.unpaid[key] or once_ttl_ms)
     end
   end
   if account.sound and account.is_counted then

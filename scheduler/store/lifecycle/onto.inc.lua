@@ -10,8 +10,10 @@
 --@include moment
 -- Two that wait are too many already, and a batch may name a reference in each of its rows.
 local LOOKED_AT_FIRST, LOOKED_AT_MOST = 4, 100
--- A call is repeated for some seconds after a lost reply.
-local DONE_KEPT_MS = 600000
+-- A call is repeated for some seconds after a lost reply. Notes that cost no credit have no bound
+-- but the rate, and a batch has a thousand: none is kept for as long as those of what was paid.
+local DONE_KEPT_MS = 60000
+UNPAID_ONCE_MS = 300000
 
 -- Its answer to a row is as long as any other's: a verdict, a schedule, and when that is due (ms).
 local function placed(verdict, schedule, due)
@@ -131,8 +133,8 @@ local function is_made_for(one, way)
   return string.sub(way, 2, 2) ~= '<' or not one or created >= string.sub(way, 3)
 end
 
--- Returns the answers to a group's rows, and whether any was stored; or, if requests have to be made
--- anew, for which ones: then nothing is done.
+-- Returns the answers to a group's rows, whether any means a schedule, and whether any is paid for;
+-- or, if requests have to be made anew, for which ones: then nothing is done.
 local function place_all(group)
   local account, ones, fit, answers = group.account, {}, true, {}
   for n = 1, group.count do
@@ -148,19 +150,20 @@ local function place_all(group)
   if not fit then
     return string.char(V.CHANGED) .. table.concat(ones)
   end
-  local stored = false
+  local stored, paid = false, false
   for n = 1, group.count do
     answers[n] = place_row(account, group.first + 4 * n - 4, keys[group.keys + n])
     local verdict = string.byte(answers[n])
-    stored = stored or verdict == V.DONE or verdict == V.EXISTING
+    paid = paid or verdict == V.DONE
+    stored = paid or stored or verdict == V.EXISTING
   end
-  return string.char(V.EACH) .. table.concat(answers), stored
+  return string.char(V.EACH) .. table.concat(answers), stored, paid
 end
 
 -- What cannot be read is damaged, and then nothing of the account is written.
 place_onto = function(group)
-  local sound, answers, stored = pcall(place_all, group)
-  group.account.sound = sound
+  local sound, answers, stored, paid = pcall(place_all, group)
+  group.account.sound, group.unpaid = sound, not paid
   return sound and answers or '', stored
 end
 
