@@ -74,7 +74,7 @@ class ExistingBody(AcceptedBody, frozen=True):
     """A schedule that waited already, and was kept or has this request now; `triggerAt` is when it
     is due."""
 
-    existing: Literal[True]
+    existing: bool
 
 
 def existing_body(placed: Placed) -> ExistingBody:

@@ -109,7 +109,7 @@ _ERRORS = {
 }
 # What the answers of many are: unions that msgspec could not decode.
 _ITEMS: dict[type, tuple[type, ...]] = {
-    bodies.BatchBody: (bodies.AcceptedBody, bodies.ExistingBody, bodies.RefusedBody),
+    bodies.BatchBody: (bodies.ExistingBody, bodies.AcceptedBody, bodies.RefusedBody),
     bodies.ReplaysBody: (bodies.ReplayedBody, bodies.UnreplayedBody),
     bodies.CancelledManyBody: (bodies.CancelledItemBody, bodies.UncancelledBody),
 }
