@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.items import Items
-from api.payload import parse_request
+from api.payload import parse_create, parse_request
 from scheduler.errors import InvalidRequest
-from scheduler.models import Request
+from scheduler.models import Request, Upsert
 from scheduler.store.stored import Packed, pack_request
 from tests.api.conftest import Api
 from tests.api.test_payload import (
@@ -55,6 +55,8 @@ OTHERS: list[dict[str, Any]] = [
         payload(retries=99),
         payload(timeout=31),
         *(payload(reference=reference) for reference in ("a", "b", "c*", None)),
+        payload(reference="a", onExisting="keep"),
+        payload(onExisting="keep"),
         payload(targetBodyText="a"),
         payload(targetMethod="PUT", retries=1),
     ),
@@ -78,19 +80,21 @@ TEXT_FIELDS = {"targetUrl", "triggerAt", "delay", "targetMethod"}
 FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody", "reference"} | RETRIED.keys()
 
 
-def stored(judge: Callable[[bytes], Request | Packed], text: bytes) -> Packed | None:
+def stored(judge: Callable[[bytes], Request | Packed | Upsert], text: bytes) -> Packed | None:
     """None if it is refused."""
     try:
         found = judge(text)
     except InvalidRequest:
         return None
+    if isinstance(found, Upsert):
+        found = found.request
     if isinstance(found, Packed):
         return found
     return Packed(found.trigger_at_ms, pack_request(found), found.reference)
 
 
 def alone(text: bytes) -> Packed | None:
-    return stored(lambda text: parse_request(text, RULES, NOW_MS), text)
+    return stored(lambda text: parse_create(text, RULES, NOW_MS), text)
 
 
 def items_after(text: bytes) -> Items:

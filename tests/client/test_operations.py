@@ -86,6 +86,18 @@ def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> 
     ]
 
 
+def test_one_that_waits_is_meant_by_its_reference(client: Client, server: Server) -> None:
+    existing = {**CREATED, "existing": True}
+    del existing["message"]
+    server.plays(answer(200, existing))
+    fields = {"reference": "order-1", "on_existing": "replace", "max_wait": timedelta(minutes=1)}
+    made = client.schedule(URL, delay="10s", **fields)
+    assert made == Created("sch_1", "inv_1", MORNING, existing=True)
+    [body] = server.bodies
+    asked = {"reference": "order-1", "onExisting": "replace", "maxWait": "60000ms"}
+    assert body == {"targetUrl": URL, "delay": "10s", **asked}
+
+
 @pytest.mark.parametrize(
     ("delay", "text"),
     [

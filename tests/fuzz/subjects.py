@@ -10,13 +10,13 @@ from typing import Any, cast
 from api.batch import _BATCH, _ITEMS, parse_batch
 from api.findings import MOST_LISTED, Findings
 from api.items import Items
-from api.payload import parse_request
+from api.payload import parse_create
 from api.query import OF_LOGS, read_query
 from api.rules import Rules
 from api.stats import log_query
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
-from scheduler.models import Request
+from scheduler.models import Request, Upsert
 from scheduler.store.queries.timeline import span
 from scheduler.targets import Origin, parse_target
 from tests.api.test_items import stored
@@ -61,7 +61,8 @@ def batch(data: bytes) -> None:
 
 
 def _parsed(data: bytes) -> Request:
-    return parse_request(data, _RULES, NOW_MS)
+    wanted = parse_create(data, _RULES, NOW_MS)
+    return wanted.request if isinstance(wanted, Upsert) else wanted
 
 
 def query(data: bytes) -> None:
