@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.items import Items
-from api.payload import parse_create, parse_request
+from api.payload import parse_create
 from scheduler.errors import InvalidRequest
 from scheduler.models import Request, Upsert
+from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import Packed, pack_request
 from tests.api.conftest import Api
 from tests.api.test_payload import (
@@ -134,7 +135,8 @@ async def test_a_batch_is_answered_and_stored_the_same_either_way(
 ) -> None:
     monkeypatch.setattr(api.store.clock, "now_ms", lambda: NOW_MS)
     at_once = await batch(api, texts)
-    monkeypatch.setattr(Items, "judged", lambda _, text: parse_request(text, RULES, NOW_MS))
+    await api.store.canceller.waiting(api.account_id, Selection(limit=1000, reference="*"))
+    monkeypatch.setattr(Items, "judged", lambda _, text: parse_create(text, RULES, NOW_MS))
     assert at_once == await batch(api, texts)
     assert len(at_once) == len(texts)
 
