@@ -70,7 +70,7 @@ STORE = r"""
 + redis.call('PING')
 @ scheduler/store/lifecycle/create.lua tests/scheduler/test_once_keys.py
 # a once-key never expires
-- redis.call('SET', key, note, 'PX', account.unpaid and account.unpaid[key] or once_ttl_ms)
+- redis.call('SET', key, note, 'PX', account.met and account.unpaid[key] or once_ttl_ms)
 + redis.call('SET', key, note)
 @ scheduler/store/lifecycle/create.lua tests/scheduler/test_half_writes.py -k 'valkey-replay]'
 # a replay meets the dead letters unchecked

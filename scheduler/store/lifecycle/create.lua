@@ -98,7 +98,7 @@ while i <= #ARGV do
     group.count, group.again, group.onto = count, kind == '1', kind == ''
     group.replays, group.refers = kind == '1' or kind == '0', true
     if group.onto and not account.met then
-      account.met, account.moved, account.placed = {}, {}, {}
+      account.met, account.moved, account.placed, account.unpaid = {}, {}, {}, {}
       meets = true
     end
   end
@@ -230,7 +230,8 @@ local function add_replays(group)
   for n = 1, group.count do
     local new, row = keys[group.keys + n], group.first + 4 * n - 4
     local key = account.base .. K.SCHEDULE .. ARGV[row + 3]
-    local found = not there[new] and fault(account, key, group.again, weight_of(#ARGV[row + 2]) + reference_weight(ARGV[row + 2]))
+    local weight = weight_of(#ARGV[row + 2]) + reference_weight(ARGV[row + 2])
+    local found = not there[new] and fault(account, key, group.again, weight)
     if not there[new] and not found then
       add(account, new, row)
       if not account.originals[key] and forgotten_later(key, kept_until_ms, account.hours) then
@@ -265,7 +266,7 @@ local function refused(group, account)
   holder.is_used = true
 end
 
-local place_onto, queue_onto, write_onto, UNPAID_ONCE_MS
+local place_onto, queue_onto, write_onto
 if meets then
 --@include lifecycle/onto
 end
@@ -299,10 +300,6 @@ local function take_up(group)
   if group.once and stored then
     account.notes[group.once] = string.sub(group.keep, 1, 16) .. verdicts .. '\0'
       .. string.sub(group.keep, 17)
-    if group.unpaid then
-      account.unpaid = account.unpaid or {}
-      account.unpaid[group.once] = UNPAID_ONCE_MS
-    end
   end
   return DONE .. verdicts
 end
@@ -377,7 +374,7 @@ for _, account in pairs(accounts) do
   end
   if account.sound then
     for key, note in pairs(account.notes) do
-      redis.call('SET', key, note, 'PX', account.unpaid and account.unpaid[key] or once_ttl_ms)
+      redis.call('SET', key, note, 'PX', account.met and account.unpaid[key] or once_ttl_ms)
     end
   end
   if account.sound and account.is_counted then

@@ -12,8 +12,7 @@
 local LOOKED_AT_FIRST, LOOKED_AT_MOST = 4, 100
 -- A call is repeated for some seconds after a lost reply. Notes that cost no credit have no bound
 -- but the rate, and a batch has a thousand: none is kept for as long as those of what was paid.
-local DONE_KEPT_MS = 60000
-UNPAID_ONCE_MS = 300000
+local DONE_KEPT_MS, UNPAID_ONCE_MS = 60000, 300000
 
 -- Its answer to a row is as long as any other's: a verdict, a schedule, and when that is due (ms).
 local function placed(verdict, schedule, due)
@@ -55,12 +54,14 @@ local function waiting_with(account, reference)
   return found
 end
 
--- What an earlier call, whose reply was lost, has done for a row; nil if there was none.
+-- What an earlier call, whose reply was lost, has done for a row; nil if there was none. Only
+-- replacements are noted.
 local function done_before(account, row, key)
   if there[key] then
     return placed(V.DONE, ARGV[row], ARGV[row + 1])
+  elseif string.byte(ARGV[row + 3]) == 114 then -- r
+    return redis.call('GET', account.base .. K.OPERATION .. ARGV[row]) or nil
   end
-  return redis.call('GET', account.base .. K.OPERATION .. ARGV[row]) or nil
 end
 
 -- When the one that waits is due.
@@ -163,7 +164,10 @@ end
 -- What cannot be read is damaged, and then nothing of the account is written.
 place_onto = function(group)
   local sound, answers, stored, paid = pcall(place_all, group)
-  group.account.sound, group.unpaid = sound, not paid
+  group.account.sound = sound
+  if group.once and not paid then
+    group.account.unpaid[group.once] = UNPAID_ONCE_MS
+  end
   return sound and answers or '', stored
 end
 
