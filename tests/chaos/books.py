@@ -7,15 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import NamedTuple
 
 from tests.chaos.evidence import Call, Case
-
-
-class Looked(NamedTuple):
-    looked_at: int
-    breaches: list[str]
-
+from tests.chaos.shared import SEVERAL_WAIT, Looked, shared
 
 Book = Callable[[Case], Looked]
 
@@ -45,7 +39,7 @@ def answers(case: Case) -> Looked:
         [
             f"{call.name}: {call.answered.error if call.answered else ''}"
             for call in told
-            if call.status not in _MAY_BE_TOLD[call.invoked.call]
+            if call.status not in _MAY_BE_TOLD[call.invoked.call] | _of_shared(call)
         ]
         + [
             f"{call.name}: {code} for {each}"
@@ -61,7 +55,7 @@ def batches(case: Case) -> Looked:
     calls = [call for call in case.calls if call.invoked.call == "batch"]
     breaches = []
     for call in calls:
-        good = [asked for asked in call.invoked.asked if not asked.bad]
+        good = [a for a in call.invoked.asked if not a.bad and not a.on_existing]
         stored = [asked for asked in good if case.stories[asked.tag].stored_ids]
         if 0 < len(stored) < len(good):
             breaches.append(f"{call.name} is stored in part, {len(stored)} of {len(good)}")
@@ -141,6 +135,7 @@ BOOKS: tuple[tuple[str, Book], ...] = (
     ("the ledger balances", ledger),
     ("statistics agree with the log", statistics),
     ("the list agrees with the log", lists),
+    ("onExisting: one waits, the last stands", shared),
     ("nothing that nobody asked for", strangers),
 )
 
@@ -154,4 +149,11 @@ def _answered_wrongly(call: Call) -> list[str]:
         f"{call.name} answered {given} for {asked.tag}"
         for asked, given in zip(call.invoked.asked, call.ids, strict=True)
         if isinstance(given, str) == asked.bad or (asked.bad and given != 400)
+        if not (asked.on_existing and given == SEVERAL_WAIT)
     ]
+
+
+def _of_shared(call: Call) -> set[int]:
+    """What a create may be told besides because it has onExisting."""
+    shares = call.invoked.call == "create" and call.invoked.asked[0].on_existing
+    return {200, SEVERAL_WAIT} if shares else set()

@@ -17,6 +17,7 @@ from tests.chaos.history import Answered, Asked, Invoked, Kind, Recorder, Result
 _PATIENCE_S = 12.0
 _PAUSE_S = (0.0, 0.08)
 _AHEAD_MS = (-200, 5000)
+_FAR = 0.12
 _FAR_MS = 3_600_000
 _REPEATS = 4
 _BEHAVIOURS = {"ok": 42, "slow": 26, "fail": 8, "busy": 4, "flaky": 10, "reset": 6, "never": 4}
@@ -36,6 +37,11 @@ _RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5}
 _DELAYS_MS = ((1000,), (1000, 2000))
 _KEEP_FOR = ("0s", "4s", "30s", "30s")
 _MANY = 6
+# References whose creates all have onExisting; what else has one has its own.
+_SHARED = ("page-1", "page-2", "page-3")
+_FAR_OF_SHARED = 0.4
+_LONGEST_WAIT_MS = (500, 4000)
+_TIMEOUT_S = (1, 2)
 _REMEMBERED = 60
 
 
@@ -62,6 +68,7 @@ class Client:
         self._api = self._random.randrange(len(apis))
         self._made = 0
         self._known: dict[str, Asked] = {}
+        self._shared: list[str] = []
 
     async def run(self, seconds: float) -> None:
         """Calls until the time is up; then finishes the call it is in."""
@@ -85,6 +92,10 @@ class Client:
         schedule_id = self._random.choice(list(self._known))
         path = f"/schedule/{schedule_id}"
         match kind:
+            case "cancel" if self._shared and self._random.random() < 0.3:
+                shared_id = self._shared.pop()
+                path = f"/schedule/{shared_id}"
+                await self._repeated(kind, "DELETE", path, schedule_id=shared_id)
             case "cancel":
                 del self._known[schedule_id]
                 await self._repeated(kind, "DELETE", path, schedule_id=schedule_id)
@@ -118,7 +129,7 @@ class Client:
     def _many(self, kind: Kind) -> dict[str, Any]:
         """Some that are named, one of them twice; for replays also what a filter finds."""
         if kind == "replay many" and self._random.random() < 0.5:
-            return {"body": json.dumps({"status": "failed", "limit": 2})}
+            return {"body": json.dumps({"status": "failed", "reference": "order-*", "limit": 2})}
         ids = self._random.choices(list(self._known), k=_MANY)
         return {"schedule_ids": ids, "body": json.dumps({"ids": [*ids, ids[0]]})}
 
@@ -129,6 +140,7 @@ class Client:
     async def _create(self, *, batch: bool) -> None:
         """With a key it is repeated while it is not known to be done, and sometimes after that."""
         asked = [self._want(may_be_bad=batch) for _ in range(self._random.randint(1, 8))]
+        asked = [self._shares(each) if self._random.random() < 0.25 else each for each in asked]
         if not batch:
             asked = asked[:1]
         key = f"{self.name}-{self._made}" if self._random.random() < 0.5 else ""
@@ -150,12 +162,21 @@ class Client:
     async def _change(self, schedule_id: str) -> None:
         before = self._known[schedule_id]
         fresh = self._want(may_be_bad=False, expires=before.expires_at_ms is not None)
-        changes = {"tag": before.tag, "version": before.version + 1, "delivery": before.delivery}
-        wanted = msgspec.structs.replace(fresh, **changes, retries=0, delays_ms=())
+        version = before.version + 1
+        wanted = msgspec.structs.replace(
+            fresh,
+            tag=before.tag,
+            version=version,
+            delivery=before.delivery,
+            retries=0,
+            delays_ms=(),
+            reference=before.reference and f"order-{before.tag}-{version}",
+        )
         # Counted whatever comes of it: a version is wanted once.
         self._known[schedule_id] = wanted
         payload = self._payload(wanted)
         del payload["delivery"]
+        payload.setdefault("timeout", None)
         await self._call(
             "change",
             "PATCH",
@@ -170,13 +191,15 @@ class Client:
         random = self._random
         self._made += 1
         [behaviour] = random.choices(list(_BEHAVIOURS), list(_BEHAVIOURS.values()))
-        far = random.random() < 0.12
+        far = random.random() < _FAR
         trigger_at_ms = _now_ms() + (_FAR_MS if far else random.randint(*_AHEAD_MS))
         if expires is None:
             expires = random.random() < 0.15
         retried = random.random() < _RETRIED.get(behaviour, 0.0)
+        limited = behaviour == "never" and random.random() < 0.5
+        tag = f"{self.name}-{self._made}"
         return Asked(
-            tag=f"{self.name}-{self._made}",
+            tag=tag,
             behaviour=behaviour,
             trigger_at_ms=trigger_at_ms,
             delivery="at-most-once" if random.random() < 0.4 else "at-least-once",
@@ -184,6 +207,26 @@ class Client:
             bad=may_be_bad and random.random() < 0.05,
             retries=random.randint(1, 3) if retried else 0,
             delays_ms=random.choice(_DELAYS_MS) if retried else (),
+            timeout_s=random.randint(*_TIMEOUT_S) if limited else None,
+            reference=f"order-{tag}" if random.random() < 0.5 else None,
+        )
+
+    def _shares(self, asked: Asked) -> Asked:
+        """The same, for a reference that others have too. It has no retries, as what waits for one
+        may be replaced after it has arrived."""
+        random = self._random
+        on_existing = random.choice(("keep", "replace", "replace"))
+        bounded = on_existing == "replace" and random.random() < 0.4
+        far_ms = _FAR_MS if random.random() < _FAR_OF_SHARED else 0
+        return msgspec.structs.replace(
+            asked,
+            trigger_at_ms=asked.trigger_at_ms + far_ms,
+            expires_at_ms=None,
+            retries=0,
+            delays_ms=(),
+            reference=random.choice(_SHARED),
+            on_existing=on_existing,
+            max_wait_ms=random.randint(*_LONGEST_WAIT_MS) if bounded else None,
         )
 
     def _payload(self, asked: Asked) -> dict[str, Any]:
@@ -197,13 +240,21 @@ class Client:
         if asked.retries:
             payload["retries"] = asked.retries
             payload["retryDelays"] = [f"{delay_ms}ms" for delay_ms in asked.delays_ms]
-        if int(asked.tag.rpartition("-")[2]) % 3 == 0:
-            payload["reference"] = f"{asked.tag}-{asked.version}"
+        if asked.timeout_s is not None:
+            payload["timeout"] = f"{asked.timeout_s}s"
+        if asked.reference is not None:
+            payload["reference"] = asked.reference
+        if asked.on_existing is not None:
+            payload["onExisting"] = asked.on_existing
+        if asked.max_wait_ms is not None:
+            payload["maxWait"] = f"{asked.max_wait_ms}ms"
         return payload
 
     def _remember(self, asked: list[Asked], answered: Answered) -> None:
         for each, given in zip(asked, answered.ids, strict=False):
-            if isinstance(given, str):
+            if isinstance(given, str) and each.on_existing:
+                self._shared = [*self._shared[-_MANY:], given]
+            elif isinstance(given, str):
                 self._known[given] = each
         while len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
@@ -248,9 +299,9 @@ def _told(kind: Kind, answer: httpx.Response) -> dict[str, Any]:
 def _answer(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
     match kind:
         case "create":
-            return {"ids": [body["scheduleId"]]}
+            return _made_of([body])
         case "batch":
-            return {"ids": [each.get("scheduleId") or each["code"] for each in body["schedules"]]}
+            return _made_of(body["schedules"])
         case "cancel":
             return {"became": {body["scheduleId"]: body["status"]}}
         case "cancel many":
@@ -266,6 +317,13 @@ def _answer(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         case _:
             return {}
     return {"became": became, "ids": list(became.values())}
+
+
+def _made_of(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "ids": [each.get("scheduleId") or each["code"] for each in items],
+        "existing": [place for place, each in enumerate(items) if each.get("existing")],
+    }
 
 
 def _now_ms() -> int:

@@ -56,6 +56,10 @@ _DEFECTS = r"""
 # an Idempotency-Key is forgotten
 - if group.once and stored then
 + if false then
+@ scheduler/store/lifecycle/onto.inc.lua "onExisting: one waits, the last stands"
+# a replacement is stored as another schedule
+- elseif one then
++ elseif one and way ~= 'r' then
 @ worker/outcome.py "retried: as asked, and no sooner"
 # retries come in half of their time
 - 1 + SPREAD * chance

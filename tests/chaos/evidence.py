@@ -118,7 +118,9 @@ class Story(msgspec.Struct):
         """As it was first wanted. A replay is wanted as the other one stood, and now."""
         if self.replay_of is not None:
             return _wanted_again(self.replay_of.final or self.replay_of.asked, self.entry)
-        return next(a for a in self.creates[0].invoked.asked if a.tag == self.tag)
+        asked = next(a for a in self.creates[0].invoked.asked if a.tag == self.tag)
+        done = [c.answered.wall_ms for c in self.creates if c.answered and c.result == "ok"]
+        return _bounded(asked, self.entry, min(done, default=float("inf")))
 
     @property
     def stored_ids(self) -> set[str]:
@@ -223,6 +225,18 @@ def version_of(url: str) -> int | None:
     """The version in a target's query; None if there is none."""
     text = parse_qs(urlsplit(url).query).get("v", [""])[0]
     return int(text) if text.isdigit() else None
+
+
+def _bounded(asked: Asked, entry: Entry | None, done_ms: float) -> Asked:
+    """The longest wait counts from the first create on, which `createdAt` tells. If it is over
+    already, the request is due as it comes: before its call is done."""
+    if entry is None or asked.max_wait_ms is None:
+        return asked
+    latest_ms = round(to_ms(entry.created_at)) + asked.max_wait_ms
+    due_ms = round(to_ms(entry.scheduled_at))
+    if latest_ms < due_ms <= done_ms:
+        latest_ms = due_ms
+    return msgspec.structs.replace(asked, trigger_at_ms=min(asked.trigger_at_ms, latest_ms))
 
 
 def _wanted_again(asked: Asked, entry: Entry | None) -> Asked:

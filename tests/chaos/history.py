@@ -42,7 +42,8 @@ class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     """A schedule as a client wants it. `tag` is the client's own name for it, `version` counts its
-    changes; both travel in the target's query, so that any trace of it tells what it is of."""
+    changes; both travel in the target's query, so that any trace of it tells what it is of. With
+    `on_existing` it may become the request of another schedule, which has its tag from then on."""
 
     tag: str
     behaviour: str
@@ -53,6 +54,10 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     bad: bool = False
     retries: int = 0
     delays_ms: tuple[int, ...] = ()
+    timeout_s: int | None = None
+    reference: str | None = None
+    on_existing: Literal["keep", "replace"] | None = None
+    max_wait_ms: int | None = None
 
     @property
     def path(self) -> str:
@@ -86,14 +91,16 @@ class Secret(msgspec.Struct, frozen=True, rename="camel"):
 
 class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit_defaults=True):
     """A call's end. ok: done. fail: certainly not done. unknown: no answer, or one that says so.
-    `ids` has an id for each that was asked, or its code where it was refused; `became`, by id, the
-    status of a cancelled one and the new id of a replayed one, or a code."""
+    `ids` has an id for each that was asked, or its code where it was refused, and `existing` the
+    places of those that had waited before; `became`, by id, the status of a cancelled one and the
+    new id of a replayed one, or a code."""
 
     op: int
     result: Result
     wall_ms: float
     status: int = 0
     ids: list[str | int] = []
+    existing: list[int] = []
     became: dict[str, str | int] = {}
     secrets: list[Secret] = []
     replayed: bool = False

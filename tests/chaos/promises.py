@@ -95,6 +95,8 @@ def ended_as_it_went(case: Case, story: Story) -> Breaches:
         return [f"it ended as {_told(entry)} and never arrived"]
     if entry.error_message.startswith("Timeout after"):
         silent = final.behaviour == "never" or _frozen_meanwhile(case, story.arrivals[0], entry)
+        if final.timeout_s and f" after {final.timeout_s} second" not in entry.error_message:
+            return [f"it ended as {_told(entry)}, and its timeout is {final.timeout_s} s"]
         return [] if silent else [f"it ended as {_told(entry)}, but the target answers"]
     status, code, messages = outcome_of(final.behaviour, entry.attempt)
     as_expected = (entry.status, entry.status_code) == (status, code)
@@ -195,6 +197,7 @@ def is_logged_as_it_stands(_: Case, story: Story) -> Breaches:
     pairs: list[tuple[str, str | None]] = [("status", entry.status)]
     pairs += [("targetUrl", entry.target_url)]
     pairs += [("triggerAt", entry.scheduled_at), ("executedAt", entry.executed_at)]
+    pairs += [("reference", story.final.reference)] if story.final else []
     if entry.status in ("completed", "failed"):
         pairs += [("errorMessage", entry.error_message)]
     return [
@@ -208,10 +211,11 @@ def is_fired_in_time(case: Case, story: Story) -> Breaches:
     """First fired when it is due, or a lease and a margin after the last fault since then."""
     if not story.arrivals or story.entry is None:
         return None
-    late_changes = [c for c in story.changes if c.result == "unknown"]
+    changes = [*story.changes, *(story.creates if story.asked.on_existing else ())]
+    late_changes = [c for c in changes if c.result == "unknown"]
     if late_changes or story.final is None:
         return None
-    done = [c.answered.wall_ms for c in story.changes if c.answered and c.result == "ok"]
+    done = [c.answered.wall_ms for c in changes if c.answered and c.result == "ok"]
     created_ms = to_ms(story.entry.created_at)
     since_ms = max(story.final.trigger_at_ms, created_ms, *done)
     return _late(case, "first arrived", story.arrivals[0].at_ms, since_ms)
@@ -289,7 +293,9 @@ def _expired_wrongly(entry: Entry, final: Asked) -> list[str]:
 
 def _answers_after_ms(case: Case, story: Story) -> float:
     behaviour = story.final.behaviour if story.final else ""
-    return {"slow": SLOWEST_TARGET_MS, "never": case.run.fire_timeout_ms}.get(behaviour, 0)
+    limit_s = story.final.timeout_s if story.final else None
+    never_ms = 1000 * limit_s if limit_s else case.run.fire_timeout_ms
+    return {"slow": SLOWEST_TARGET_MS, "never": never_ms}.get(behaviour, 0)
 
 
 def _late(case: Case, what: str, at_ms: float, since_ms: float) -> list[str]:

@@ -62,7 +62,8 @@ def _stories(calls: list[Call]) -> dict[str, Story]:
             story = stories.setdefault(asked.tag, Story(asked.tag))
             story.creates.append(call)
             given = call.ids[place] if place < len(call.ids) else None
-            if isinstance(given, str):
+            # With onExisting the schedule may get another request later on: `shared` judges it.
+            if isinstance(given, str) and not asked.on_existing:
                 story.acknowledged.add(given)
     return stories
 

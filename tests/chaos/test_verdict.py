@@ -63,6 +63,11 @@ BATCH = [wanted("b1"), wanted("b2"), wanted("b3", bad=True)]
 KEYED, REFUSED, REFIRED = wanted("keyed"), wanted("refused"), wanted("refired")
 EXPIRING = wanted("expiring", expires_at_ms=DUE_MS + 500)
 STOPPED = wanted("stopped", "busy", retries=3, delays_ms=(1000,))
+SILENT = wanted("silent", "never", timeout_s=2)
+PAGE: dict[str, Any] = {"reference": "page-1", "on_existing": "replace"}
+FIRST, LAST = wanted("first", **PAGE), wanted("last", **PAGE)
+BOUNDED = wanted("bounded", **PAGE | {"trigger_at_ms": END_MS, "max_wait_ms": DUE_MS - START_MS})
+KEEPS = wanted("keeps", **PAGE | {"on_existing": "keep"})
 
 
 class History:
@@ -117,6 +122,24 @@ class History:
         self.call("create", [asked])
         self.arrive(asked)
         self.store(asked, *ended, **at)
+
+    def share(self, created: Asked, *others: Asked) -> None:
+        """The first creates a schedule, which each other one means: the last that does not keep it
+        stands, arrives and ends."""
+        self.call("create", [created])
+        told: dict[str, Any] = {"status": 200, "ids": [sch(created.tag)]}
+        for each in others:
+            self.call("create", [each], **told, existing=[0])
+        stands = [each for each in (created, *others) if each.on_existing == "replace"][-1]
+        schedule = {"schedule_id": sch(created.tag)}
+        entry = msgspec.structs.replace(entry_of(stands, "completed", 200, ""), **schedule)
+        self.log[stands.tag] = msgspec.structs.replace(entry, scheduled_at=iso(DUE_MS))
+        self.bodies[sch(created.tag)] = {
+            **body_of(self.log[stands.tag]),
+            "reference": stands.reference,
+        }
+        arrival = Arrival(DUE_MS + 2.5, sch(created.tag), 1, iso(DUE_MS), stands.path)
+        self.arrivals.append(arrival)
 
     def retry(self, asked: Asked, attempt: int, at_ms: float, next_ms: float) -> None:
         """An attempt that is made again arrives, is answered 503, and is logged."""
@@ -221,6 +244,10 @@ def sound() -> History:
     it.call("cancel", [], schedule_id=sch("stopped"), became={sch("stopped"): "failed"})
     it.store(STOPPED, "failed", 503, "Service Unavailable", at_ms=DUE_MS + 500)
     it.fire(FAILING, "failed", 500, "Internal Server Error")
+    it.fire(SILENT, "failed", 0, "Timeout after 2 seconds", at_ms=DUE_MS + 2003)
+    it.share(FIRST, LAST, KEEPS)
+    it.share(BOUNDED)
+    it.call("create", [wanted("among several", **PAGE)], "fail", status=409)
     it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
     return it
 
@@ -258,6 +285,42 @@ def stored_twice(it: History) -> None:
     it.further.append(msgspec.structs.replace(it.log["keyed"], schedule_id="sch_other"))
 
 
+def two_wait(it: History) -> None:
+    for each in ("one", "other"):
+        far = wanted(each, **PAGE | {"trigger_at_ms": END_MS + 60_000})
+        it.call("create", [far], "unknown")
+        it.store(far, "scheduled")
+
+
+def one_is_stored_beside_another(it: History) -> None:
+    far = wanted("far one", **PAGE | {"trigger_at_ms": END_MS + 60_000})
+    it.call("create", [far])
+    it.store(far, "scheduled")
+    it.fire(wanted("beside", **PAGE))
+
+
+def an_older_one_stands(it: History) -> None:
+    it.log["last"] = entry_of(FIRST, "completed", 200, "")
+
+
+def a_kept_one_is_replaced(it: History) -> None:
+    it.log["last"] = msgspec.structs.replace(
+        entry_of(KEEPS, "completed", 200, ""), schedule_id=sch("first")
+    )
+
+
+def one_is_lost(it: History) -> None:
+    del it.log["last"]
+
+
+def the_replaced_one_arrives(it: History) -> None:
+    it.arrive(FIRST)
+
+
+def no_reference_no_409(it: History) -> None:
+    it.call("create", [wanted("several", reference="page-1")], "fail", status=409)
+
+
 def get_disagrees(it: History) -> None:
     it.bodies["sch_plain"] = {**body_of(it.log["plain"]), "status": "failed"}
 
@@ -283,6 +346,7 @@ PLANTED: dict[str, list[Plant]] = {
         entry("failing", status="completed"),
         entry("plain", status="failed", error_message=LOST),
         entry("expiring", executed_at=iso(DUE_MS + 100)),
+        entry("silent", error_message="Timeout after 30 seconds"),
     ],
     "never early": [last_arrival("plain", at_ms=DUE_MS - 0.5)],
     "at-most-once: once": [lambda it: it.arrive(ONCE, 2)],
@@ -298,16 +362,28 @@ PLANTED: dict[str, list[Plant]] = {
         lambda it: it.arrive(CANCELLED),
         entry("plain", status="cancelled"),
     ],
-    "changed: as told": [lambda it: it.store(BEFORE), lambda it: it.arrive(BEFORE)],
+    "changed: as told": [
+        entry("bounded", scheduled_at=iso(DUE_MS + 1000)),
+        lambda it: it.store(BEFORE),
+        lambda it: it.arrive(BEFORE),
+    ],
     "expired: not sent": [lambda it: it.arrive(EXPIRING, 1, DUE_MS + 40_000)],
     "one log entry, as GET tells": [lambda it: it.further.append(it.log["plain"]), get_disagrees],
     "fired in time": [last_arrival("plain", at_ms=LONG_AFTER_MS)],
     "fired again in time": [last_arrival("refired", at_ms=LONG_AFTER_MS)],
     "ended in time": [entry("plain", executed_at=iso(LONG_AFTER_MS))],
-    "answers: 503 is the only five": [unknown_to_get],
+    "answers: 503 is the only five": [unknown_to_get, no_reference_no_409],
     "the ledger balances": [lambda it: it.end.update(credits=80)],
     "statistics agree with the log": [lambda it: it.end.update(stats={})],
     "the list agrees with the log": [lambda it: it.end.update(waiting=[])],
+    "onExisting: one waits, the last stands": [
+        two_wait,
+        one_is_stored_beside_another,
+        an_older_one_stands,
+        a_kept_one_is_replaced,
+        one_is_lost,
+        the_replaced_one_arrives,
+    ],
     "nothing that nobody asked for": [
         lambda it: it.store(wanted("whose")),
         lambda it: it.arrive(wanted("whose")),
