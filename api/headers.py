@@ -41,7 +41,7 @@ def read_headers(text: bytes) -> Headers:
 
 
 def fine_headers(text: bytes) -> Headers:
-    """The same, without a word on what is wrong. Raises ValueError."""
+    """The same, without naming the faults. Raises ValueError."""
     headers = _decode(text)
     if headers and not _all_fine(headers):
         raise ValueError("not fine")

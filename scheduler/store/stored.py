@@ -71,7 +71,7 @@ _IN_CLEAR = Secrecy()
 # Kept of an answer between two attempts. Sealed it has at most 512 bytes, which weigh nothing (see
 # weight.inc.lua), so ending the schedule needs no correction of its weight.
 BETWEEN_ATTEMPTS_BYTES = 256
-# Begins neither an array nor what is sealed.
+# No array and no sealed request begins with it.
 REFERRED = ord("@")
 # What a member of an account's references weighs beside its own bytes.
 REFERENCE_BYTES = 64
@@ -157,7 +157,7 @@ def split_member(member: bytes) -> tuple[str, str]:
 def _reference_in(head: bytes) -> str:
     reference = head[2:].decode("ascii")
     if not is_reference(reference):
-        raise ValueError("it has what is no reference")
+        raise ValueError("its reference can be none")
     return reference
 
 

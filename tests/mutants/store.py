@@ -342,7 +342,7 @@ STORE = r"""
 - position = "(" + page
 + position = page
 @ scheduler/store/log/kept.py tests/scheduler/test_kept.py
-# what is kept for a day is looked for as long as failures are
+# a list looks for completed schedules as long as for failed ones
 - kept = kept_since(stretch, self._clock.now_ms() - kept_ms)
 + kept = stretch
 # what ended while a page was read is in it twice

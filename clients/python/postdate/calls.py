@@ -182,7 +182,7 @@ class Calls(ABC):
         key: str | None = None,
     ) -> tuple[T | PostdateError, ...]:
         """One result for each id, in order, or for each that matches. Raises ValueError for ids
-        with a filter and for no ids, and TypeError for what is no string."""
+        with a filter and for no ids, and TypeError if one is no string."""
         filters = {name: value for name, value in matching.items() if value is not None}
         if schedule_ids is None:
             return await self._each_matching(many, filters, limit, key)

@@ -43,7 +43,7 @@ def encode_member(member: bytes) -> str:
 
 
 def decode_member(cursor: str | None, wanted: str) -> bytes | None:
-    """Raises InvalidRequest for what is no cursor of the list of `wanted`."""
+    """Raises InvalidRequest unless it is a cursor of the list of `wanted`."""
     if cursor is None:
         return None
     try:
