@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import socketserver
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from http.client import HTTPResponse
 from pathlib import Path
 
 import httpx
@@ -22,6 +25,7 @@ from tests.servers import Deployment, ValkeyProcess, free_port, until
 
 HOST = "postdate.example"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+LONG = "a" * 17_000
 FRAME = """
 daemon off; worker_processes 1; pid {0}/pid; error_log {0}/log;
 events {{ worker_connections 256; }}
@@ -57,7 +61,9 @@ def outside(origin: str, deployment: Deployment, tmp_path: Path) -> Iterator[htt
 
 
 @contextmanager
-def proxied(origin: str, folder: Path, apis: list[str]) -> Iterator[httpx.Client]:
+def proxied(
+    origin: str, folder: Path, apis: list[str], connections: int = 256
+) -> Iterator[httpx.Client]:
     """A client of the proxy, with the placeholders of its configuration filled in."""
     authority = trustme.CA()
     certificate = authority.issue_cert(HOST)
@@ -72,6 +78,7 @@ def proxied(origin: str, folder: Path, apis: list[str]) -> Iterator[httpx.Client
         line: "\n".join(lines),
         "listen 443": f"listen 127.0.0.1:{port}",
         f"/etc/ssl/{HOST}": str(folder),
+        "postdate_connections 256": f"postdate_connections {connections}",
     }.items():
         assert given in text
         text = text.replace(given, ours)
@@ -119,6 +126,63 @@ def test_what_was_sent_to_one_api_is_sent_to_no_other(
             until(lambda: outside.post("/schedule").status_code == 503, "its turn")
             assert taken == [b"POST /schedule HTTP/1.1\r\n"]
         dying.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "reason"),
+    [
+        ("BAD", 400, "malformed_request"),
+        ("GET /stats HTTP/1.1", 400, "malformed_request"),
+        (f"GET /_refused/overloaded HTTP/1.1|Host: {HOST}", 404, "not_found"),
+        (f"TRACE / HTTP/1.1|Host: {HOST}", 405, "method_not_allowed"),
+        (f"GET /{LONG} HTTP/1.1|Host: {HOST}", 414, "too_large"),
+        (f"GET / HTTP/1.1|Host: {HOST}|A: {LONG}", 431, "too_large"),
+        (f"POST / HTTP/1.1|Host: {HOST}|Content-Length: 17000000", 413, "too_large"),
+        (f"POST / HTTP/1.1|Host: {HOST}|Transfer-Encoding: x", 501, "unsupported_encoding"),
+    ],
+)
+def test_what_the_proxy_refuses_is_answered_as_by_the_api(
+    outside: httpx.Client, head: str, status: int, reason: str
+) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    line = socket.create_connection(("127.0.0.1", outside.base_url.port or 0), timeout=10)
+    with context.wrap_socket(line, server_hostname=HOST) as secured:
+        secured.sendall(head.replace("|", "\r\n").encode() + b"\r\n\r\n")
+        answer = HTTPResponse(secured)
+        answer.begin()
+        told = json.loads(answer.read())
+    assert (answer.status, told["reason"]) == (status, reason)
+    assert told["requestId"] == answer.headers["postdate-request-id"]
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_request_beyond_the_bound_of_connections_was_certainly_not_stored(
+    origin: str, tmp_path: Path
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        proxied(origin, tmp_path, [f"http://127.0.0.1:{silent.getsockname()[1]}"], 1) as outside,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        held = threads.submit(outside.post, "/schedule", timeout=60)
+        line, _ = silent.accept()
+        answer = outside.post("/schedule")
+        line.close()
+        assert held.result().status_code == 503
+    assert (answer.status_code, error_of(answer)["reason"]) == (429, "overloaded")
+
+
+def test_a_key_passes_as_bearer_and_the_request_id_is_the_apis(
+    outside: httpx.Client, deployment: Deployment
+) -> None:
+    own = {"postdate-request-id": "req_mine"}
+    answer = outside.get(
+        "/stats", headers={"authorization": f"Bearer {deployment.customer().key}", **own}
+    )
+    assert answer.is_success
+    assert answer.headers.get_list("postdate-request-id") != [own["postdate-request-id"]]
+    assert error_of(outside.get("/stats", headers=own))["reason"] == "unauthorized"
 
 
 def test_who_says_that_he_is_somebody_else_is_not_believed(outside: httpx.Client) -> None:
