@@ -190,22 +190,26 @@ class Worker:
         """Fires due schedules, keeps the rest for their moment; during a drain, gives all back."""
         if self._draining:
             self._in_background(self._give_back(batch.invocations))
-        elif self._signatures.missing(batch.invocations):
-            self._in_background(self._read_and_keep(batch))
         elif batch.invocations:
-            self._wheel.add(batch.invocations, batch.reading)
+            unread = self._signatures.missing(batch.invocations)
+            ready = [each for each in batch.invocations if each.account_id not in unread]
+            if ready:
+                self._wheel.add(ready, batch.reading)
+            if unread:
+                others = [each for each in batch.invocations if each.account_id in unread]
+                self._in_background(self._read_and_keep(others, batch.reading))
         if batch.unread or batch.broken:
             self.unreadables.note_broken(batch.broken)
             self.unreadables.put(batch.unread)
             self._in_background(self.unreadables.settle())
 
-    async def _read_and_keep(self, batch: Batch) -> None:
+    async def _read_and_keep(self, invocations: list[Invocation], reading: int) -> None:
         """Schedules claimed ahead have the time for it."""
-        invocations = await self._signatures.read_for(batch.invocations)
+        invocations = await self._signatures.read_for(invocations)
         if self._draining:
             await self._give_back(invocations)
         else:
-            self._wheel.add(self._signable(invocations), batch.reading)
+            self._wheel.add(self._signable(invocations), reading)
 
     def _signable(self, invocations: list[Invocation]) -> list[Invocation]:
         """Those whose secrets are here. Others are put off, or go back to the store if their

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
 from base64 import b64decode, b64encode
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -227,3 +229,28 @@ async def test_of_an_account_that_was_deleted_nothing_is_held(scene: Scene) -> N
         await until(lambda: scene.store.signing.asked != [] and scene.held == 0)
         await scene.stop()
     assert (target.requests, scene.recorded, scene.claims.released) == ([], [], [])
+
+
+async def test_a_claim_waits_for_no_secrets_but_those_of_its_account(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though one call brought both."""
+    async with playing(answering(answer(), answer())) as target:
+        first = scene.hand_out(0, account="known", url=target.url())
+        await scene.start()
+        await until(lambda: scene.recorded == [first])
+        read, may_read = scene.store.signing.secrets_of, asyncio.Event()
+
+        async def held(account_ids: Collection[str]) -> Any:
+            await may_read.wait()
+            return await read(account_ids)
+
+        monkeypatch.setattr(scene.store.signing, "secrets_of", held)
+        scene.hand_out(1, account="new", url=target.url())
+        known = scene.hand_out(0, account="known", url=target.url())
+        scene.worker.claimer.wake()
+        await until(lambda: scene.recorded == [first, known])
+        assert [0, 1] in [sorted(each) for each in scene.claims.together]
+        may_read.set()
+        await until(lambda: len(scene.recorded) == 3)
+        await scene.stop()
