@@ -402,7 +402,7 @@ STORE = r"""
 - if found.more and #found + found.more > 1 then
 + if false then
 # a repeat after a lost reply replaces anew
-- redis.call('SET', account.base .. K.OPERATION .. schedule, answer, 'PX', DONE_KEPT_MS)
+- redis.call('SET', name, answer, 'PX', DONE_KEPT_MS)
 # a replacement keeps the earlier time
 - waiting[#waiting + 1] = one.due
 -     waiting[#waiting + 1] = one.schedule

@@ -273,6 +273,10 @@ async def test_what_took_no_credit_is_not_noted_for_long(scene: Scene, keep: boo
         noted = {*await scene.redis.keys(scene.base + keys.ONCE + "*")} - before
         assert [await scene.redis.pttl(each) > 60_000 * (minutes - 1) for each in noted] == [True]
         assert all([await scene.redis.pttl(each) <= 60_000 * minutes for each in noted])
+    assert not await scene.redis.keys(scene.base + keys.OPERATION + "*")
+    request = Request(await scene.clock.now_ms() + 60_000, "POST", URL, reference="order-1")
+    many = [Upsert(request, keep, None)] * 9
+    await scene.store.schedules.create_all(scene.account_id, many)
     done = await scene.redis.keys(scene.base + keys.OPERATION + "*")
     assert len(done) == (not keep)
     assert all([0 < await scene.redis.pttl(each) <= 60_000 for each in done])

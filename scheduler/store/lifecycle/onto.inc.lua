@@ -54,16 +54,6 @@ local function waiting_with(account, reference)
   return found
 end
 
--- What an earlier call, whose reply was lost, has done for a row; nil if there was none. Only
--- replacements are noted.
-local function done_before(account, row, key)
-  if there[key] then
-    return placed(V.DONE, ARGV[row], ARGV[row + 1])
-  elseif string.byte(ARGV[row + 3]) == 114 then -- r
-    return redis.call('GET', account.base .. K.OPERATION .. ARGV[row]) or nil
-  end
-end
-
 -- When the one that waits is due.
 local function due_of(account, one)
   one.due = one.due or redis.call('ZSCORE', account.queue.waiting, one.schedule) or 0
@@ -91,9 +81,8 @@ local function put_onto(account, one, row)
   else
     account.moved[one.key] = one
   end
-  local answer = placed(V.EXISTING, one.schedule, at)
-  account.placed[ARGV[row]] = answer
-  return answer
+  account.replaces = true
+  return placed(V.EXISTING, one.schedule, at)
 end
 
 local function is_too_heavy(account, request)
@@ -103,9 +92,8 @@ end
 
 local function place_row(account, row, key)
   local schedule, at, request, way = ARGV[row], ARGV[row + 1], ARGV[row + 2], ARGV[row + 3]
-  local before = done_before(account, row, key)
-  if before then
-    return before
+  if there[key] then
+    return placed(V.DONE, schedule, at)
   end
   local found = way ~= '' and waiting_with(account, reference_of(request)) or {}
   local one = found[1]
@@ -138,10 +126,16 @@ end
 -- or, if requests have to be made anew, for which ones: then nothing is done.
 local function place_all(group)
   local account, ones, fit, answers = group.account, {}, true, {}
+  -- A call whose reply was lost has noted its answer under its first id, or its once-key.
+  local name = account.base .. K.OPERATION .. ARGV[group.first]
+  local before = not group.once and redis.call('GET', name)
+  if before then
+    return before, true, true
+  end
   for n = 1, group.count do
-    local row, key = group.first + 4 * n - 4, keys[group.keys + n]
+    local row = group.first + 4 * n - 4
     local way, one = ARGV[row + 3], nil
-    if #way > 1 and not done_before(account, row, key) then
+    if #way > 1 and not there[keys[group.keys + n]] then
       local found = waiting_with(account, reference_of(ARGV[row + 2]))
       one = #found + found.more == 1 and found[1] or nil
       fit = fit and (#found + found.more > 1 or is_made_for(one, way))
@@ -152,13 +146,18 @@ local function place_all(group)
     return string.char(V.CHANGED) .. table.concat(ones)
   end
   local stored, paid = false, false
+  account.replaces = false
   for n = 1, group.count do
     answers[n] = place_row(account, group.first + 4 * n - 4, keys[group.keys + n])
     local verdict = string.byte(answers[n])
     paid = paid or verdict == V.DONE
     stored = paid or stored or verdict == V.EXISTING
   end
-  return string.char(V.EACH) .. table.concat(answers), stored, paid
+  local answer = string.char(V.EACH) .. table.concat(answers)
+  if account.replaces and not group.once then
+    account.placed[name] = answer
+  end
+  return answer, stored, paid
 end
 
 -- What cannot be read is damaged, and then nothing of the account is written.
@@ -187,7 +186,7 @@ write_onto = function(account)
       redis.call('HSET', key, 'n', attempt)
     end
   end
-  for schedule, answer in pairs(account.placed) do
-    redis.call('SET', account.base .. K.OPERATION .. schedule, answer, 'PX', DONE_KEPT_MS)
+  for name, answer in pairs(account.placed) do
+    redis.call('SET', name, answer, 'PX', DONE_KEPT_MS)
   end
 end
