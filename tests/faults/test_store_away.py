@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from tests.api.errors import error_of
 from tests.servers import Customer, Deployment, Receiver, ValkeyProcess, now_ms, until
 
 # A store that is gone is known at once; one that is silent only once its reply was waited for, and
@@ -28,7 +29,9 @@ def refused(customer: Customer) -> None:
         answers = list(pool.map(lambda call: call(), calls))
     for answer in answers:
         assert answer.status_code == 503
-        assert list(answer.json()) == ["error"]
+        said = error_of(answer)
+        assert list(said) == ["error", "reason"]
+        assert said["reason"] in ("store_unavailable", "outcome_unknown")
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.elapsed.total_seconds() < REFUSED_WITHIN_S
     assert customer.get("/healthz").status_code == 200
