@@ -188,8 +188,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """The attempt after one that failed: its number as a retry, from 1, and when it is due; the
-    number of attempts before; the last one's outcome, lateness and record time."""
+    """The attempt after one that failed: its number as a retry, from 1 (0: the request has replaced
+    the one that failed), and when it is due; the number of attempts before; the last one's outcome,
+    lateness and record time."""
 
     number: int
     due_at_ms: int

@@ -98,7 +98,7 @@ def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
     given_up = retry is not None and retry.number > request.retries
     if lost and (expired or given_up or request.delivery is Delivery.AT_MOST_ONCE):
         return failed(Failure.LOST)
-    if retry is not None and (expired or given_up):
+    if retry is not None and retry.number and (expired or given_up):
         return retry.outcome
     return failed(Failure.EXPIRED) if expired else None
 

@@ -145,6 +145,8 @@ class StoreMachine(RuleBasedStateMachine):
         elif meant:
             [(name, modelled)] = meant
             if not keep:
+                if modelled.recorded:
+                    modelled.recorded[-1] = (0, *modelled.recorded[-1][1:])
                 modelled.due_at_ms, modelled.visible_at_us = due_ms, due_ms * 1000
             assert placed == (Verdict.EXISTING, name, modelled.visible_at_us // 1000)
         elif self.credits[account] == 0:
@@ -268,7 +270,8 @@ class StoreMachine(RuleBasedStateMachine):
             modelled = self.model[each.schedule_id]
             modelled.held, modelled.due_at_ms = False, self.clock.ms + wait_ms
             modelled.visible_at_us = modelled.due_at_ms * 1000
-            modelled.recorded.append((len(modelled.recorded) + 1, each.attempt, ms))
+            before = modelled.recorded[-1][0] if modelled.recorded else 0
+            modelled.recorded.append((before + 1, each.attempt, ms))
         outcome = Outcome(Status.FAILED, 503, ms, "")
         self.compare_codes(lambda: self.scenes[0].retry(batch, wait_ms, outcome), expected, lost)
 

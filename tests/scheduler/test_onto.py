@@ -85,6 +85,34 @@ async def test_what_a_worker_holds_does_not_wait(scene: Scene) -> None:
     assert await one(scene) == (EXISTING, second)
 
 
+@pytest.mark.parametrize(("keep", "number"), [(True, 1), (False, 0)])
+async def test_a_request_that_replaces_one_between_two_attempts_is_sent(
+    scene: Scene, keep: bool, number: int
+) -> None:
+    """It has all its own retries, and attempts count on."""
+    _, first = await one(scene, -1000, retries=3)
+    await scene.retry([await scene.claim_one()], 60_000)
+    assert await one(scene, -500, keep=keep) == (EXISTING, first)
+    found = await scene.get(first)
+    assert found.retry is not None
+    assert (found.retry.number, found.retry.attempts) == (number, 1)
+    if not keep:
+        again = await scene.claim_one()
+        assert again.attempt == 2
+        await scene.ack([again])
+
+
+async def test_a_stop_is_repeated_of_one_that_was_replaced_between_two_attempts(
+    scene: Scene,
+) -> None:
+    _, first = await one(scene, -1000, retries=3)
+    await scene.retry([await scene.claim_one()], 60_000)
+    await one(scene)
+    [told], [again] = [(await scene.cancel(first)).each for _ in range(2)]
+    assert told.stopped is not None
+    assert (again.refusal, again.stopped) == (None, told.stopped)
+
+
 async def test_one_between_two_attempts_waits(scene: Scene) -> None:
     _, first = await one(scene, -1000, retries=3)
     await scene.retry([await scene.claim_one()], 60_000)

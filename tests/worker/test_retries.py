@@ -6,6 +6,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +166,20 @@ def test_a_retry_that_comes_too_late_ends_as_the_attempt_before() -> None:
 def test_a_retry_of_a_schedule_that_was_given_fewer_ends_as_the_attempt_before() -> None:
     assert unsent_outcome(invocation(2, retries=2), NOW_MS) is None
     assert unsent_outcome(invocation(2, retries=1), NOW_MS) == UNAVAILABLE
+
+
+@pytest.mark.parametrize("delivery", [*Delivery])
+def test_a_request_that_replaced_one_between_two_attempts_has_had_no_retry(
+    delivery: Delivery,
+) -> None:
+    tried = Retry(0, NOW_MS, 2, UNAVAILABLE, NOW_MS - 1000)
+    fields = {"delivery": delivery, "expires_at_ms": NOW_MS}
+    mine = msgspec.structs.replace(invocation(2, retries=0, **fields), retry=tried)
+    assert unsent_outcome(mine, NOW_MS) is None
+    assert unsent_outcome(mine, NOW_MS + 1) == failed(Failure.EXPIRED)
+    retried = msgspec.structs.replace(invocation(2, retries=1), retry=tried)
+    told = {"sent": True, "now_ms": NOW_MS, "chance": 0.0}
+    assert next_attempt_at_ms(retried, UNAVAILABLE, **told) == NOW_MS + USUAL_DELAYS_MS[0]
 
 
 def test_at_most_once_is_given_up_if_a_worker_was_lost_since_the_last_attempt() -> None:

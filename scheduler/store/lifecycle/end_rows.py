@@ -170,7 +170,8 @@ def _executed_group(
         before_ms = invocation.retry.failed_at_ms if invocation.retry else None
         what = (schedule_id, invocation.request, outcome, lateness_ms, made)
         entries.append(entry(*what, before_ms=before_ms))
-        unmade = invocation.retry.number if sha1s and invocation.retry else 0
+        # 0 for a request that replaced the attempted one: its owner stops it all the same.
+        unmade = max(1, invocation.retry.number) if sha1s and invocation.retry else 0
         packed = pack_outcome(outcome, lateness_ms, made, unmade)
         rows += (ids.local(schedule_id), invocation.token, packed)
         if sha1s:

@@ -182,7 +182,9 @@ write_onto = function(account)
   for key, one in pairs(account.moved) do
     redis.call('HSET', key, 'r', one.request)
     if one.attempt then
-      local attempt = string.sub(one.attempt, 1, 6) .. moment(one.due) .. string.sub(one.attempt, 13)
+      -- Its last byte counts the retries: this request has had none.
+      local attempt = string.sub(one.attempt, 1, 6) .. moment(one.due)
+        .. string.sub(one.attempt, 13, -2) .. '\0'
       redis.call('HSET', key, 'n', attempt)
     end
   end
