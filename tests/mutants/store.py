@@ -47,11 +47,15 @@ STORE = r"""
 - redis.pcall('ZADD', prefix .. K.PARKED, now_ms, group.account)
 @ scheduler/store/lifecycle/end_rows.py tests/scheduler/test_retries.py
 # a stopped schedule looks like one that failed by itself
-- unmade = invocation.retry.number if sha1s and invocation.retry else 0
+- unmade = max(1, invocation.retry.number) if sha1s and invocation.retry else 0
 + unmade = 0
 # one that failed at its last attempt looks stopped
-- unmade = invocation.retry.number if sha1s and invocation.retry else 0
-+ unmade = invocation.retry.number if invocation.retry else 0
+- unmade = max(1, invocation.retry.number) if sha1s and invocation.retry else 0
++ unmade = max(1, invocation.retry.number) if invocation.retry else 0
+@ scheduler/store/lifecycle/end_rows.py tests/scheduler/test_onto.py
+# a stop of what was replaced between two attempts looks like an end by itself
+- unmade = max(1, invocation.retry.number) if sha1s and invocation.retry else 0
++ unmade = invocation.retry.number if sha1s and invocation.retry else 0
 @ scheduler/store/lifecycle/end_rows.py tests/scheduler/test_answers.py
 # what was said to an attempt before is told as the last one's
 - return () if retry is None else (place, b"")
