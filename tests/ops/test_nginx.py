@@ -155,6 +155,7 @@ def test_what_the_proxy_refuses_is_answered_as_by_the_api(
     assert (answer.status, told["reason"]) == (status, reason)
     assert told["requestId"] == answer.headers["postdate-request-id"]
     assert answer.headers["content-type"] == "application/json"
+    assert "retry-after" not in answer.headers
 
 
 def test_a_request_beyond_the_bound_of_connections_was_certainly_not_stored(
@@ -171,6 +172,7 @@ def test_a_request_beyond_the_bound_of_connections_was_certainly_not_stored(
         line.close()
         assert held.result().status_code == 503
     assert (answer.status_code, error_of(answer)["reason"]) == (429, "overloaded")
+    assert answer.headers["retry-after"] == "1"
 
 
 def test_a_key_passes_as_bearer_and_the_request_id_is_the_apis(
