@@ -214,10 +214,11 @@ def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
 @post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
 async def replay_schedules(request: HttpRequest) -> JsonResponse:
     """Makes new schedules, due now, of up to 1,000 that have ended, in one step and with one debit:
-    of those that are named, or of the dead letters that a filter finds, the oldest first, `from`
-    and `to` by their end. Each has its own result, and is replayed at most once: one replayed
-    before is a 409, so that a repeat does nothing twice. Where they are large, a filter stops
-    short of its `limit`; it goes on where `nextCursor` says, to the end, where that is null."""
+    of those that are named, or of the dead letters that a filter finds, the oldest first or by
+    `reference`; `from` and `to` mean their end. Each has its own result, and is replayed at most
+    once: one replayed before is a 409, so that a repeat does nothing twice. Where they are large, a
+    filter stops short of its `limit`; it goes on where `nextCursor` says, to the end, where that is
+    null."""
     call, scope = await call_of(request), request.scope
     settings, schedules = call.service.settings, call.store.schedules
     data = await read_body(scope, request.receive, settings.max_body_bytes)

@@ -137,8 +137,8 @@ def reference_of(description: str) -> Parameter:
 
 
 REFERENCE = reference_of(
-    "Only those of this reference or, with `*` at its end, of all that begin so. Of what waits, "
-    "they come by reference, then by id; `from` and `to` only filter then."
+    "Only those of this reference or, with `*` at its end, of all that begin so. What waits and "
+    "dead letters come by reference, then by id; `from` and `to` only filter then."
 )
 
 
@@ -206,7 +206,8 @@ OF_SCHEDULES = (
         "order",
         _ORDERS,
         {},
-        "`asc` for oldest first, as what waits is listed, or `desc`, as all else.",
+        "`asc` for oldest first, as what waits is listed, and dead letters by `reference`; or "
+        "`desc`, as all else.",
     ),
     _LIMIT,
     CURSOR,

@@ -133,8 +133,10 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_SCHEDULES)
     query, account_id = call.query, call.account_id
     statuses = query["status"] or (Status.SCHEDULED,)
-    order = query["order"] or ("asc" if statuses == (Status.SCHEDULED,) else "desc")
     url, reference = query["targetUrl"], query["reference"]
+    by_reference = reference is not None and statuses == (Status.FAILED,)
+    ascends = by_reference or statuses == (Status.SCHEDULED,)
+    order = query["order"] or ("asc" if ascends else "desc")
     walk = Walk("/schedule", order, ",".join(statuses), url, reference)
     selected = Selection(
         url,

@@ -51,7 +51,9 @@ HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the 
 SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
 WAITING = "waiting"  # ZSET: schedule -> due at (ms): triggerAt, a retry, or a lease's end
 HELD = "held"  # ZSET: schedule that a worker holds -> when it was due (ms)
-FAILED = "failed"  # ZSET: dead letter -> when it ended (ms)
+FAILED = "failed"  # ZSET: dead letter -> when it ended (ms); one with a reference has NUL and that
+# behind its id
+FAILED_REFERENCES = "failed_references"  # ZSET: reference, NUL and dead letter -> 0
 REFERENCES = "references"  # ZSET: reference, NUL and schedule, of those that have not ended -> 0
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will

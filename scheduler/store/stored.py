@@ -148,6 +148,18 @@ def reference_member(reference: str, schedule: str) -> bytes:
     return f"{reference}\0{schedule}".encode("ascii")
 
 
+def letter_member(reference: str | None, schedule: str) -> str:
+    """The schedule, by its local id, in `failed`: what trims that finds its reference there."""
+    return schedule if reference is None else f"{schedule}\0{reference}"
+
+
+def split_letter(member: bytes) -> tuple[bytes, bytes]:
+    """The schedule of a member of `failed`, and what that is in `failed_references` (b"": no
+    reference)."""
+    schedule, nul, reference = member.partition(b"\0")
+    return schedule, reference + nul + schedule if nul else b""
+
+
 def split_member(member: bytes) -> tuple[str, str]:
     """Its reference and schedule. Raises ValueError."""
     reference, schedule = member.decode("ascii").split("\0")

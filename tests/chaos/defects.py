@@ -43,12 +43,12 @@ _DEFECTS = r"""
 # cancelling many refunds nothing
 - {count, -count, -group.less}
 + {count > 1 and 0 or 1, -count, -group.less}
-@ scheduler/store/lifecycle/create.lua "the ledger balances"
+@ scheduler/store/lifecycle/replay.inc.lua "the ledger balances"
 # a replay takes two credits
 - if not there[new] and not found then
 + if not there[new] and not found then
 +       account.left = account.left - 1
-@ scheduler/store/lifecycle/create.lua "replayed: in bulk once"
+@ scheduler/store/lifecycle/replay.inc.lua "replayed: in bulk once"
 # many are replayed again that were replayed before
 - elseif (ended[2] or account.originals[key]) and not again then
 + elseif false then

@@ -394,6 +394,24 @@ STORE = r"""
 - each_thousand('ZREM', group.base .. K.REFERENCES, group.members)
 # what a reference weighed goes on counting
 - bytes = bytes + S.REFERENCE_BYTES + #member
+@ scheduler/store/lifecycle/failed.inc.lua tests/scheduler/test_named_letters.py
+# a dead letter that is trimmed stays in the list by reference
+- each_thousand('ZREM', others, trimmed[3])
+# an index by reference never expires
+- redis.call('PEXPIRE', others, kept_ms)
+@ scheduler/store/lifecycle/create.lua tests/scheduler/test_named_letters.py
+# a dead letter that is replayed stays in the list by reference
+- each_thousand('ZREM', base .. K.FAILED_REFERENCES, account.named)
+@ scheduler/store/lifecycle/weight.inc.lua tests/scheduler/test_named_letters.py
+# the reference of a dead letter weighs nothing
+- return #member > 26 and S.REFERENCE_BYTES + #member or 0
++ return 0
+# what the reference of a dead letter weighs is forgotten late
+- bytes = bytes + beside
+@ scheduler/store/queries/listing.py tests/scheduler/test_named_letters.py
+# dead letters by reference are listed after they are kept
+- from_ms=max(selected.from_ms or 0, self._oldest_ms())
++ from_ms=selected.from_ms
 @ scheduler/store/operators/reseal.py tests/scheduler/test_reseal.py
 # a request that is sealed anew loses its reference
 - rows += (schedule, field, head + packed, head + sealed)

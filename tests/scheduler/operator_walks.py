@@ -103,6 +103,18 @@ async def letters_without_a_request(scene: Scene, count: int) -> Found:
     return named(await scene.store.check(), "is a dead letter"), gone
 
 
+async def unlisted_letters(scene: Scene, count: int) -> Found:
+    made = await fail(scene, count, reference="order-1")
+    await scene.redis.delete(scene.base + keys.FAILED_REFERENCES)
+    return named(await scene.store.check(), "is not listed by its reference"), made
+
+
+async def strayed_letters(scene: Scene, count: int) -> Found:
+    made = await fail(scene, count, reference="order-1")
+    await scene.redis.delete(scene.base + keys.FAILED)
+    return named(await scene.store.check(), "is no dead letter of the reference"), made
+
+
 async def damaged_requests(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     for each in made:

@@ -81,6 +81,28 @@ def note_a_replay(scene: Scene, letter: str) -> Any:
     return scene.redis.hset(scene.key(letter), "a", new_id()[4:])
 
 
+def of_reference(harm: Callable[[Scene, str], Any]) -> Breakage:
+    """Harms the index by reference of what has just ended."""
+
+    async def harmed(scene: Scene) -> object:
+        return await harm(scene, await scene.run(FAILED, reference="order-1"))
+
+    return harmed
+
+
+def unlist_named(scene: Scene, _: str) -> Any:
+    return scene.redis.delete(scene.base + keys.FAILED_REFERENCES)
+
+
+def list_named_otherwise(scene: Scene, letter: str) -> Any:
+    listed = {f"order-2\0{letter[4:]}": 0}
+    return scene.redis.zadd(scene.base + keys.FAILED_REFERENCES, listed)
+
+
+def unlist_named_by_end(scene: Scene, letter: str) -> Any:
+    return scene.redis.zrem(scene.base + keys.FAILED, f"{letter[4:]}\0order-1")
+
+
 async def unlist_reference(scene: Scene) -> object:
     await scene.create(60_000, reference="order-1")
     return await scene.redis.zremrangebyrank(scene.base + keys.REFERENCES, 0, 0)
@@ -134,6 +156,9 @@ ASTRAY = "of no schedule that has it and has not ended"
         (letter(list_otherwise, COMPLETED), f"{LETTER} has not failed", 1),
         (letter(note_a_replay), f"{LETTER} was replayed", 1),
         (letter(list_otherwise), "of another moment than that of its end", 1),
+        (of_reference(unlist_named), "is not listed by its reference", 1),
+        (of_reference(list_named_otherwise), "no dead letter of the reference", 1),
+        (of_reference(unlist_named_by_end), "no dead letter of the reference", 2),
         (unlist_reference, "has a reference, but is not among", 2),
         (stray(relist), ASTRAY, 2),
         (stray(list_ended), ASTRAY, 2),

@@ -238,6 +238,7 @@ async def put_off(scene: Scene, count: int) -> Found:
 
 
 _CHECK = "scheduler.store.operators.check."
+_LETTERS = "scheduler.store.operators.letters."
 _ACCOUNTS = "scheduler.store.operators.damage._SCAN_COUNT"
 _RESTORE = "scheduler.store.operators.restore."
 _LOG = "scheduler.store.log."
@@ -250,6 +251,8 @@ WALKS = (
     Walk(operators.long_leases_of_accounts, (_CLOCK_BACK + "_ACCOUNTS_AT_ONCE",)),
     Walk(operators.not_among_the_waiting, (_CHECK + "_CHUNK",)),
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),
+    Walk(operators.unlisted_letters, (_LETTERS + "_CHUNK",)),
+    Walk(operators.strayed_letters, (_LETTERS + "_CHUNK",)),
     Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),
     Walk(operators.damaged_log, (_CHECK + "_CHUNKS",)),
     Walk(operators.of_another_kind, ("scheduler.store.operators.damage._SCAN_COUNT",)),

@@ -57,6 +57,7 @@ if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
     plus(redis.call('HGET', base .. K.ACCOUNT, 'bytes'), room)
     redis.call('ZCARD', base .. K.FAILED)
     redis.call('ZCARD', base .. K.REFERENCES)
+    redis.call('ZCARD', base .. K.FAILED_REFERENCES)
   end
   is_parked = function(account)
     local look_at_ms = redis.pcall('ZSCORE', prefix .. K.PARKED, account)

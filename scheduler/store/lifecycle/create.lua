@@ -17,7 +17,7 @@
 --          schedules, for each of these: schedule, triggerAt (ms), packed request. Where some have
 --          a reference, how many is negative, and then comes '+'. Of replays too, but then comes
 --          '1' to replay also those that were replayed before, else '0', and each row ends with the
---          ended schedule. With '' there, rows end as `onto.inc.lua` says
+--          ended schedule as a member of `failed`. With '' there, rows end as `onto.inc.lua` says
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
 --          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED, or what `onto.inc.lua` answers; REPEATED, and the
@@ -204,45 +204,9 @@ local function add_first(group)
   return stored == group.count and verdicts or verdicts .. string.rep(UNPAID, group.count - stored)
 end
 
--- Why a schedule cannot be replayed; nil if it can.
-local function fault(account, key, again, weight)
-  local ended = redis.pcall('HMGET', key, 'o', 'a')
-  if ended.err then
-    return V.DAMAGED
-  elseif not ended[1] then
-    return V.UNKNOWN -- it was forgotten since the caller read that it had ended
-  elseif (ended[2] or account.originals[key]) and not again then
-    return V.REPLAYED
-  elseif account.left < 1 then
-    return V.UNPAID
-  elseif account.bytes + account.weight + weight > account.quota then
-    return V.NO_ROOM
-  end
-end
-
--- The verdicts on a group of replays. originals: ended schedule's key -> new schedule; letters:
--- dead letters that go; earlier: keys to forget sooner.
-local function add_replays(group)
-  local account, verdicts = group.account, {}
-  if not account.originals then
-    account.originals, account.letters, account.earlier, account.hours = {}, {}, {}, {}
-  end
-  for n = 1, group.count do
-    local new, row = keys[group.keys + n], group.first + 4 * n - 4
-    local key = account.base .. K.SCHEDULE .. ARGV[row + 3]
-    local weight = weight_of(#ARGV[row + 2]) + reference_weight(ARGV[row + 2])
-    local found = not there[new] and fault(account, key, group.again, weight)
-    if not there[new] and not found then
-      add(account, new, row)
-      if not account.originals[key] and forgotten_later(key, kept_until_ms, account.hours) then
-        account.earlier[#account.earlier + 1] = key
-      end
-      account.originals[key] = ARGV[row]
-      account.letters[#account.letters + 1] = ARGV[row + 3]
-    end
-    verdicts[n] = string.char(found or V.DONE)
-  end
-  return table.concat(verdicts)
+local add_replays
+if refers then
+--@include lifecycle/replay
 end
 
 -- Why the holder of an API key may not store a group; nil: it may. A repeat of one that is stored,
@@ -319,6 +283,9 @@ local function sum_up(account)
     end
     if account.originals then
       redis.call('ZCARD', account.base .. K.FAILED)
+      if #account.named > 0 then
+        redis.call('ZCARD', account.base .. K.FAILED_REFERENCES)
+      end
       account.expiring = next(account.hours) and read_expiring(account.base, account.hours)
     end
   end
@@ -363,6 +330,7 @@ local function store(account)
     redis.call('PEXPIREAT', key, whole(kept_until_ms))
   end
   each_thousand('ZREM', base .. K.FAILED, account.letters)
+  each_thousand('ZREM', base .. K.FAILED_REFERENCES, account.named)
   if account.expiring then
     write(account.expiring)
   end

@@ -331,7 +331,7 @@ class Schedules:
             referred = referred or each.reference is not None
             arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
             if originals:
-                arguments.append(ids.local(originals[place]))
+                arguments.append(originals[place])
             elif onto:
                 arguments.append(way)
             weight += len(packed) // _BYTES_LIKE_ONE_MORE

@@ -93,10 +93,35 @@ local function weight_of_members(group)
   return bytes
 end
 
+-- Adds the dead letters of a group to its plan. Returns what their references go on weighing.
+local function read_letters(plan, group)
+  local at, letters, referred, members, bytes = plan.log.at, {}, {}, {}, 0
+  for _, member in ipairs(group.members or {}) do
+    members[string.sub(member, -26)] = member
+  end
+  for i, outcome in ipairs(group.outcomes) do
+    if has_failed(outcome) then
+      local n, letter = #letters, group.schedules[i]
+      local member = members[letter]
+      if member then
+        letter = letter .. '\0' .. string.sub(member, 1, -28)
+        bytes = bytes + letter_weight(letter)
+        referred[#referred + 1], referred[#referred + 2] = 0, member
+      end
+      letters[n + 1], letters[n + 2] = at, letter
+    end
+  end
+  plan.letters, plan.referred = letters, referred
+  return bytes
+end
+
 local function read_executions(plan, group, hours)
   local base, at, said_bytes = group.base, plan.log.at, 0
   for i = 2, #group.said, 2 do
     said_bytes = said_bytes + answer_weight(#group.said[i])
+  end
+  if group.failed > 0 then -- the references of dead letters weigh as before, until they expire
+    said_bytes = said_bytes + read_letters(plan, group)
   end
   local more = said_bytes - plan.members_bytes
   if more ~= 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
@@ -111,14 +136,10 @@ local function read_executions(plan, group, hours)
   if group.failed > 0 then
     note_expiring(hours, weight_of(group.failed_bytes + said_bytes, group.failed),
       now_ms + failed_kept_ms)
-    plan.letters = {}
-    for i, outcome in ipairs(group.outcomes) do
-      if has_failed(outcome) then
-        local n = #plan.letters
-        plan.letters[n + 1], plan.letters[n + 2] = at, group.schedules[i]
-      end
-    end
     plan.trimmed = read_failed(base, #plan.letters / 2, at, failed_ms, most_failed, kept_ms, hours)
+    if #plan.referred > 0 or #plan.trimmed[3] > 0 then
+      redis.call('ZCARD', base .. K.FAILED_REFERENCES)
+    end
   end
   plan.rollups = read_rollups(base, at, {R.COMPLETED, group.completed, R.FAILED, group.failed,
     R.RESPONSE_TIME, group.response_ms}, group.spread)
@@ -202,7 +223,7 @@ local function record_executions(plan, group)
     note_said(group.key .. group.schedules[tonumber(group.said[i])], group.said[i + 1])
   end
   if plan.trimmed then
-    note_failed(group.base, plan.letters, plan.trimmed, failed_ms)
+    note_failed(group.base, plan.letters, plan.referred, plan.trimmed, failed_ms)
   end
   if plan.used then
     for i, schedule in ipairs(group.schedules) do

@@ -12,7 +12,7 @@ from scheduler.errors import Damaged, FieldError, InvalidRequest, Reason
 from scheduler.models import Request, Schedule, Status, Upsert
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import Packed
+from scheduler.store.stored import Packed, letter_member
 from scheduler.store.verdict import Verdict
 
 _ID_BYTES = 16
@@ -57,8 +57,8 @@ _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
 class CreatePlan(NamedTuple):
-    """What to store: requests, the note of their once-key and, of replays, the original of each,
-    and whether those may be replayed `again`."""
+    """What to store: requests, the note of their once-key and, of replays, the original of each
+    as a member of `failed`, and whether those may be replayed `again`."""
 
     requests: Sequence[Request | Packed | Upsert]
     note: bytes
@@ -78,7 +78,8 @@ def asked_for(
     due_ms = requests[0].trigger_at_ms if requests else 0
     packed = b"".join(map(ids.to_bytes, originals))
     note = _encode(_Note(packed, verdicts, due_ms, next_cursor))
-    return CreatePlan(requests, note, [each.schedule_id for each in fine])
+    letters = [letter_member(each.request.reference, ids.local(each.schedule_id)) for each in fine]
+    return CreatePlan(requests, note, letters)
 
 
 def _verdict(found: Schedule | Damaged | None) -> Verdict:

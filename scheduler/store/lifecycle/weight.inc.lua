@@ -15,6 +15,11 @@ local function answer_weight(said_bytes)
   return math.max(0, said_bytes - 512)
 end
 
+-- What the reference of a dead letter weighs, by its member of `failed`.
+local function letter_weight(member)
+  return #member > 26 and S.REFERENCE_BYTES + #member or 0
+end
+
 -- Raises if the key is of a wrong type.
 local function stored_weight(key)
   return weight_of(redis.call('HSTRLEN', key, 'r'))
@@ -37,14 +42,15 @@ local function read_expiring(base, hours)
 end
 
 -- Whether an ended schedule is to be forgotten later than that moment (ms); `hours` then gets the
--- difference. A key of a wrong type stays as it is.
-local function forgotten_later(key, at_ms, hours)
+-- difference, `beside` of it for its reference. A key of a wrong type stays as it is.
+local function forgotten_later(key, at_ms, hours, beside)
   local before_ms = redis.call('PEXPIRETIME', key)
   if before_ms <= at_ms then
     return false
   end
   local sound, bytes = pcall(stored_weight, key)
   if sound then
+    bytes = bytes + beside
     note_expiring(hours, -bytes, before_ms)
     note_expiring(hours, bytes, at_ms)
   end

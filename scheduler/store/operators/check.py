@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import Unreadable, anew
+from scheduler.errors import Unreadable
+from scheduler.models import Status
 from scheduler.store import keys, stored
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
@@ -19,14 +20,21 @@ from scheduler.store.operators.damage import (
     schedule_or_none,
     text,
 )
+from scheduler.store.operators.letters import faults_by_reference
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
+from scheduler.store.operators.stands import read_stands
 from scheduler.store.operators.weights import Weights
 from scheduler.store.queries.reading import read_rows
 from scheduler.store.queries.referred import schedule_of
 from scheduler.store.retention import Retention
-from scheduler.store.server import Argument, Server
+from scheduler.store.server import Server
 from scheduler.store.server.clock import time_us
-from scheduler.store.stored import Fields, head_of
+from scheduler.store.stored import (
+    Fields,
+    ended_status,
+    head_of,
+    split_letter,
+)
 
 _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
@@ -126,6 +134,7 @@ class _Look:
             ("its place among the accounts that are due", self._head),
             ("its dead letters", self._letters),
             ("its references", self._references),
+            ("its dead letters with a reference", self._named_letters),
             ("its log", self._log),
             ("its signing secrets", self._secrets),
         ):
@@ -134,7 +143,8 @@ class _Look:
         for place, called in _CALLED.items():
             with self._noting(account_id, f"its {called}"):
                 scan = "HSCAN" if place == keys.TRIED else "ZSCAN"
-                async for chunk in self._server.members(scan, owner.base + place, _CHUNK):
+                async for found in self._server.members(scan, owner.base + place, _CHUNK):
+                    chunk = [split_letter(each)[0] for each in found]
                     can_be = self._schedules_among(chunk, f"{account_id}: among its {called}")
                     await self._inspect(owner, can_be)
 
@@ -182,7 +192,8 @@ class _Look:
         found, place, older_are_there = [b""], 0, False
         while found:
             found = await self._server.read("ZRANGE", base + keys.FAILED, place, place + _CHUNK - 1)
-            schedules = [each for each in map(schedule_or_none, found) if each is not None]
+            named = [split_letter(each)[0] for each in found]
+            schedules = [each for each in map(schedule_or_none, named) if each is not None]
             there = await self._server.reads(
                 [("EXISTS", f"{base}{keys.SCHEDULE}{each}") for each in schedules]
             )
@@ -216,6 +227,11 @@ class _Look:
                             " schedule that has it and has not ended"
                         )
                 members = members[len(rows) :]
+
+    async def _named_letters(self, account_id: str) -> None:
+        base, failed_ms = keys.account(account_id), self._kept.failed_ms
+        async for fault in faults_by_reference(self._server, base, failed_ms):
+            self._found.append(f"{account_id}: {fault}")
 
     async def _log(self, account_id: str) -> None:
         log, after, page = keys.account(account_id) + keys.LOG, "-", [(b"", b"")]
@@ -263,8 +279,16 @@ class _Look:
                 with noting_damage(self._found, f"{owner.account_id}: {what}"):
                     if fields.packed is not None:
                         stored.schedule(what, fields, self._server.secrecy)
+            self._weigh_letters(owner, zip(schedules, rows, strict=False))
             await self._referred(owner, zip(schedules, rows, strict=False))
             schedules = schedules[len(rows) :]
+
+    def _weigh_letters(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
+        for schedule, fields in rows:
+            head, _ = head_of(fields.packed or b"")
+            with suppress(Unreadable):
+                if head and fields.outcome and ended_status(fields.outcome) is Status.FAILED:
+                    self._weights.refer_letter(owner.account_id, schedule, head)
 
     async def _referred(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
         """Whether those that have a reference and have not ended are among the references."""
@@ -298,7 +322,7 @@ class _Look:
     async def _inspect(self, owner: Owner, schedules: list[str]) -> None:
         if not schedules:
             return
-        now_ms, oldest, rows = await _stands(self._server, owner.base, schedules)
+        now_ms, oldest, rows = await read_stands(self._server, owner.base, schedules)
         letters = Letters(float(oldest[1]) if oldest else None, self._kept)
         for schedule, row in zip(schedules, rows, strict=True):
             about, noted = f"{owner.account_id}: {ids.schedule_id(schedule)}", row[-1]
@@ -308,32 +332,6 @@ class _Look:
             with suppress(Unreadable):  # `_requests` reports damage
                 faults = faults_of(stand_of(row, now_ms), letters, suspended=owner.suspended)
                 self._found += [f"{about} {fault}" for fault in faults]
-
-
-async def _stands(
-    server: Server, base: str, schedules: list[str]
-) -> tuple[float, list[Any], list[list[Any]]]:
-    """The server's time (ms), the oldest dead letter, a row of `stand_of` each: at one moment."""
-    commands: list[tuple[Argument, ...]] = [("TIME",)]
-    commands.append(("ZRANGE", base + keys.FAILED, 0, 0, "WITHSCORES"))
-    for each in schedules:
-        commands += (
-            ("ZSCORE", base + name, each) for name in (keys.WAITING, keys.HELD, keys.FAILED)
-        )
-        commands.append(("PEXPIRETIME", base + keys.SCHEDULE + each))
-        commands.append(("HGET", base + keys.TRIED, each))
-    commands += [("HMGET", base + keys.SCHEDULE + each, "r", "o", "a", "n") for each in schedules]
-    replies = await server.reads(commands, at_once=base, damaged=True)
-    time, oldest, *places = replies[: -len(schedules)]
-    for reply in (oldest, *places):
-        if isinstance(reply, Unreadable):
-            raise anew(reply)
-    # A foreign key with the name of a schedule counts as missing.
-    stored = (
-        [None] * 4 if isinstance(each, Unreadable) else each for each in replies[2 + len(places) :]
-    )
-    rows = zip(stored, *(places[n::5] for n in range(5)), strict=True)
-    return time_us(time) / 1000, oldest, [[*fields, *row] for fields, *row in rows]
 
 
 async def _misled(server: Server) -> list[str]:

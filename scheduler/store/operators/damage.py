@@ -64,7 +64,10 @@ _OF_AN_ACCOUNT = _by_name(
         *(keys.ACCOUNT, keys.LEAVING, keys.HOLDER, keys.EXPIRING, keys.TRIED, keys.SCHEDULE),
         *(keys.LOGGED, keys.MINUTE, keys.HOUR, keys.DAY),
     ),
-    zset=(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED, keys.REFERENCES),
+    zset=(
+        *(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED),
+        *(keys.REFERENCES, keys.FAILED_REFERENCES),
+    ),
     stream=(keys.LOG, keys.INDEX),
     string=(keys.ONCE, keys.RATE, keys.SCANS, keys.OPERATION),
     list=(keys.SIGNING,),

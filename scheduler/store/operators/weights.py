@@ -32,6 +32,8 @@ class Weights:
         self.before: dict[str, _Counted] = {}
         self._unended: Counter[str] = Counter()
         self._ended: dict[str, Counter[int]] = {}
+        # When each of the schedules that were added last is forgotten (ms; < 0: not known).
+        self._forgotten: dict[str, int] = {}
 
     async def begin(self, account_id: str) -> None:
         self.before[account_id] = await self._counted(account_id)
@@ -40,6 +42,7 @@ class Weights:
     async def add(self, account_id: str, schedules: Sequence[str]) -> None:
         now_us, found = await self._server.run(_WEIGH, keys.account(account_id), schedules)
         self._now_ms = now_us // 1000
+        self._forgotten = dict(zip(schedules, found[1::2], strict=True))
         for weight, forgotten_ms in zip(found[::2], found[1::2], strict=True):
             if forgotten_ms < 0:
                 self._unended[account_id] += weight
@@ -51,6 +54,14 @@ class Weights:
         """Adds members of its references."""
         weights = (REFERENCE_BYTES + len(each) for each in members)
         self._unended[account_id] += sum(weights)
+
+    def refer_letter(self, account_id: str, schedule: str, head: bytes) -> None:
+        """Adds the reference of a failed one that was added last: it counts until the schedule is
+        forgotten, also after it was trimmed or replayed."""
+        forgotten_ms = self._forgotten.get(schedule, -1)
+        if forgotten_ms >= 0:
+            weight = REFERENCE_BYTES + len(head) - 2 + 1 + len(schedule)
+            self._ended[account_id][forgotten_ms // _HOUR_MS] += weight
 
     async def faults(self, account_id: str) -> list[str]:
         if await self._counted(account_id) != self.before[account_id]:

@@ -72,9 +72,9 @@ class Selection(NamedTuple):
 
     def wants_at(self, schedule: Schedule) -> bool:
         """The same in a list by reference, which the period only filters."""
-        due_ms = schedule.due_at_ms
-        in_time = self.from_ms is None or due_ms >= self.from_ms
-        in_time = in_time and (self.to_ms is None or due_ms < self.to_ms)
+        at_ms = schedule.due_at_ms if schedule.ended_at_ms is None else schedule.ended_at_ms
+        in_time = self.from_ms is None or at_ms >= self.from_ms
+        in_time = in_time and (self.to_ms is None or at_ms < self.to_ms)
         return in_time and self.wants(schedule)
 
 
@@ -191,34 +191,15 @@ def kept_since(stretch: Span, oldest_ms: int) -> Span:
     return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
 
 
-class Failed(ListOf):
-    """Dead letters: failed schedules in the order of their end, while kept and not replayed."""
+class ByReference(ListOf):
+    """A list that has an index by reference. Those of a reference come by reference, then by id,
+    and only they are looked at."""
 
-    def __init__(
-        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
-    ) -> None:
-        super().__init__(server, scans)
-        self._clock = clock
-        self._kept_ms = retention.failed_ms
+    _index: str
 
-    def _kept(self, stretch: Span) -> Span:
-        """Older ones go as others come."""
-        return kept_since(stretch, self._clock.now_ms() - self._kept_ms)
-
-    async def _members(
-        self, base: str, stretch: Span, most: int
-    ) -> tuple[Found[Member], bool, Sequence[str]]:
-        [failed], kind = await read_members(self._server, base, (keys.FAILED,), stretch, most)
-        found = [(place, (ids.schedule_id(place.tie), False)) for place, _ in failed.found]
-        return Found(found, failed.reached), kind.light, FIELDS
-
-
-class Unended(ListOf):
-    """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
-    attempt): waiting ones and, among them, those that a worker holds. Those of a reference come by
-    reference, then by id, and only they are looked at."""
-
-    _statuses = frozenset({Status.SCHEDULED})  # it may have ended since
+    def _of_kept(self, selected: Selection) -> Selection:
+        """The part of it that is promised to be kept."""
+        return selected
 
     async def page(
         self, account_id: str, selected: Selection, *, descending: bool = False
@@ -227,7 +208,7 @@ class Unended(ListOf):
             return await super().page(account_id, selected, descending=descending)
         searches = (selected.url, selected.from_ms, selected.to_ms) != (None, None, None)
         async with self._scans.of(account_id, searches=searches) as scan:
-            return await self._referred(account_id, selected, scan, down=descending)
+            return await self._referred(account_id, self._of_kept(selected), scan, down=descending)
 
     async def _referred(
         self, account_id: str, selected: Selection, scan: Scan, *, down: bool
@@ -237,7 +218,9 @@ class Unended(ListOf):
         looked_at = read_bytes = 0
         while looked_at < _BUDGET and read_bytes < _MOST_BYTES:
             most = CHUNK if looked_at else min(CHUNK, selected.limit + 1)
-            members = await read_referred(self._server, base, wanted, after, most, down=down)
+            members = await read_referred(
+                self._server, base + self._index, wanted, after, most, down=down
+            )
             if not members:
                 return SchedulePage(found, None)
             some, chunk_bytes = await self._read_members(base, members, scan)
@@ -252,6 +235,65 @@ class Unended(ListOf):
             looked_at, read_bytes = looked_at + len(some), read_bytes + chunk_bytes
         return SchedulePage(found, encode_member(after or b""))
 
+    async def _read_members(
+        self, base: str, members: Sequence[bytes], scan: Scan
+    ) -> tuple[list[Schedule | None], int]:
+        """Schedules of the first members, None for those that are not to be shown, and how many
+        bytes were read."""
+        names = [schedule_of(member) for member in members]
+        rows = await read_rows(self._server, base, names)
+        held: list[bytes | None] = [None] * len(names)
+        if Status.SCHEDULED in self._statuses:
+            [held] = await self._server.reads([("ZMSCORE", base + keys.HELD, *names)])
+        found = list[Schedule | None]()
+        for name, since, fields in zip(names, held, rows, strict=False):
+            fields = fields._replace(held=since is not None)
+            each = stored_or_damaged(ids.schedule_id(name), fields, self._server.secrecy)
+            sound = isinstance(each, Stored) and each.schedule.status in self._statuses
+            found.append(each.schedule if sound and isinstance(each, Stored) else None)
+        read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
+        scan.add(len(names), len(rows), read_bytes)
+        return found, read_bytes
+
+
+class Failed(ByReference):
+    """Dead letters: failed schedules in the order of their end, while kept and not replayed."""
+
+    _index = keys.FAILED_REFERENCES
+    _statuses = frozenset({Status.FAILED})
+
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+    ) -> None:
+        super().__init__(server, scans)
+        self._clock = clock
+        self._kept_ms = retention.failed_ms
+
+    def _kept(self, stretch: Span) -> Span:
+        """Older ones go as others come."""
+        return kept_since(stretch, self._oldest_ms())
+
+    def _of_kept(self, selected: Selection) -> Selection:
+        return selected._replace(from_ms=max(selected.from_ms or 0, self._oldest_ms()))
+
+    def _oldest_ms(self) -> int:
+        return self._clock.now_ms() - self._kept_ms
+
+    async def _members(
+        self, base: str, stretch: Span, most: int
+    ) -> tuple[Found[Member], bool, Sequence[str]]:
+        [failed], kind = await read_members(self._server, base, (keys.FAILED,), stretch, most)
+        found = [(place, (ids.schedule_id(place.tie), False)) for place, _ in failed.found]
+        return Found(found, failed.reached), kind.light, FIELDS
+
+
+class Unended(ByReference):
+    """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
+    attempt): waiting ones and, among them, those that a worker holds."""
+
+    _index = keys.REFERENCES
+    _statuses = frozenset({Status.SCHEDULED})  # it may have ended since
+
     async def few(
         self,
         account_id: str,
@@ -263,7 +305,8 @@ class Unended(ListOf):
         """All wanted ones of a reference, or of all that begin so, in the order of a stretch; None
         if those are too many to read at once. Adds to the scan. Read-only."""
         base = keys.account(account_id)
-        members = await read_referred(self._server, base, reference, None, CHUNK + 1, down=False)
+        index = base + self._index
+        members = await read_referred(self._server, index, reference, None, CHUNK + 1, down=False)
         if not members:
             return Found([], None)
         if len(members) > CHUNK:
@@ -278,24 +321,6 @@ class Unended(ListOf):
         ]
         found = [each for each in places if stretch.has(each[0])]
         return Found(sorted(found, key=itemgetter(0), reverse=stretch.down), None)
-
-    async def _read_members(
-        self, base: str, members: Sequence[bytes], scan: Scan
-    ) -> tuple[list[Schedule | None], int]:
-        """Schedules of the first members, None for those that are not to be shown, and how many
-        bytes were read."""
-        names = [schedule_of(member) for member in members]
-        rows = await read_rows(self._server, base, names)
-        [held] = await self._server.reads([("ZMSCORE", base + keys.HELD, *names)])
-        found = list[Schedule | None]()
-        for name, since, fields in zip(names, held, rows, strict=False):
-            fields = fields._replace(held=since is not None)
-            each = stored_or_damaged(ids.schedule_id(name), fields, self._server.secrecy)
-            sound = isinstance(each, Stored) and each.schedule.status in self._statuses
-            found.append(each.schedule if sound and isinstance(each, Stored) else None)
-        read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
-        scan.add(len(names), len(rows), read_bytes)
-        return found, read_bytes
 
     async def _members(
         self, base: str, stretch: Span, most: int

@@ -9,6 +9,7 @@ from scheduler.errors import Unreadable, anew
 from scheduler.store import keys
 from scheduler.store.queries.timeline import WAITING, Place, Span
 from scheduler.store.server import Argument, Server
+from scheduler.store.stored import split_letter
 
 # Most steps of a search in a set that changes meanwhile. Each step halves the rest.
 _MOST_LOOKS = 64
@@ -126,4 +127,4 @@ class _Search:
 
 def _member(name: bytes, score: bytes) -> tuple[Place, float]:
     value = float(score)
-    return Place(int(value), WAITING, name.decode()), value
+    return Place(int(value), WAITING, split_letter(name)[0].decode()), value

@@ -1,5 +1,6 @@
-"""Reading on among the schedules that have not ended and have a reference: by reference, then by
-id. A cursor holds the member of `references` to read on after, which need not exist any more."""
+"""Reading on among the schedules that have a reference, of those that have not ended or of dead
+letters: by reference, then by id. A cursor holds the member to read on after, which need not exist
+any more."""
 
 from __future__ import annotations
 
@@ -8,16 +9,15 @@ import base64
 from scheduler import ids
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.references import is_reference, matches
-from scheduler.store import keys
 from scheduler.store.server import Server
 from scheduler.store.stored import split_member
 
 
 async def read_referred(
-    server: Server, base: str, wanted: str, after: bytes | None, most: int, *, down: bool
+    server: Server, index: str, wanted: str, after: bytes | None, most: int, *, down: bool
 ) -> list[bytes]:
-    """The next members of a reference, or of all that begin as `wanted` does before its `*`.
-    Read-only."""
+    """The next members of a reference in an index, or of all that begin as `wanted` does before its
+    `*`. Read-only."""
     if wanted.endswith("*"):
         low, high = wanted[:-1].encode(), wanted[:-1].encode() + b"\x7f"
     else:
@@ -28,7 +28,7 @@ async def read_referred(
     elif after is not None:
         first = b"(" + after
     bounds = (last, first, "BYLEX", "REV") if down else (first, last, "BYLEX")
-    page = ("ZRANGE", base + keys.REFERENCES, *bounds, "LIMIT", 0, most)
+    page = ("ZRANGE", index, *bounds, "LIMIT", 0, most)
     members: list[bytes] = await server.read(*page)
     return members
 
