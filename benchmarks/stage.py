@@ -135,7 +135,7 @@ def worker(redis_url: str, *, below: Sequence[str] = (), **settings: object) -> 
 def api(redis_url: str, **settings: object) -> Iterator[Running]:
     """A `postdate api`, ready to serve."""
     port = free_port()
-    given = {"redis_url": redis_url, "port": port, **settings}
+    given = {"redis_url": redis_url, "port": port, "metrics_port": 0, **settings}
     environment = {f"POSTDATE_{name.upper()}": str(value) for name, value in given.items()}
     with _process([sys.executable, "-m", "cli.main", "api"], environment=environment) as process:
         until(lambda: _accepts(port), "the API")
