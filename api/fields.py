@@ -247,7 +247,7 @@ _TABLE = (
     ),
 )
 FIELDS = {field.name: field for field in _TABLE}
-# Of a create alone: they say what is done if a schedule waits with its reference.
+# Fields of a create alone: they keep or replace the schedule that waits with its reference.
 ON_EXISTING = {
     field.name: field
     for field in (

@@ -55,12 +55,11 @@ class Items:
         self._due_ms = 0
         self._headers, self._packed_headers = _NULL, msgspec.Raw(_encode({}))
         self._rest: tuple[msgspec.Raw, ...] | None = None
-        # What is packed behind the body: of an item with a method, and of one without.
+        # The packed fields after the body, for an item with a method and for one without.
         self._tails: tuple[tuple[object, ...], ...] = ()
 
     def judged(self, text: bytes) -> Packed | Request | Upsert:
-        """What is stored for an item, which is known to be JSON in UTF-8. Raises as `parse_create`
-        does."""
+        """The request to store for an item in UTF-8 JSON. Raises as `parse_create` does."""
         rest = None
         try:
             item = _decode(text)

@@ -39,7 +39,7 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
 
 
 def parse_create(data: bytes, rules: Rules, now_ms: int) -> Request | Upsert:
-    """The same, where the body may say what is done if a schedule waits with its reference."""
+    """The same for a create, whose body may have `onExisting` and `maxWait`."""
     values = _fine_at_once(data, rules, now_ms)
     if values is not None:
         return request_of(values)

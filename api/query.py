@@ -137,8 +137,8 @@ def reference_of(description: str) -> Parameter:
 
 
 REFERENCE = reference_of(
-    "Only those of this reference or, with `*` at its end, of all that begin so. What waits and "
-    "dead letters come by reference, then by id; `from` and `to` only filter then."
+    "Only those of this reference or, with `*` at its end, of all that begin so. Waiting schedules "
+    "and dead letters come by reference, then by id; `from` and `to` only filter then."
 )
 
 

@@ -26,7 +26,7 @@ _DEFAULT_PORTS = {b"http": b"80", b"https": b"443"}
 
 
 class Rejection(NamedTuple):
-    """A status, and what a body in the shape of all other errors says."""
+    """A status, and the parts of an error body as all others have it."""
 
     status: int
     reason: Reason

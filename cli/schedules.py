@@ -296,7 +296,7 @@ def _shown(name: str, value: object) -> str:
 
 
 def shown_text(said: str) -> str:
-    """What a target wrote, escaped so that the terminal does not obey it."""
+    """A target's text, escaped so that the terminal does not obey it."""
     return said if said.isprintable() else json.dumps(said)
 
 

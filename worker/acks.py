@@ -121,7 +121,8 @@ class Acks:
             self._send_soon([shard])
 
     async def _send_alone(self, shard: int) -> None:
-        """All that waits now; what comes meanwhile waits for the tick, or fills a batch."""
+        """Sends all outcomes of the shard. Those that come meanwhile wait for the tick, or fill
+        a batch."""
         waiting, left = self._waiting[shard], True
         try:
             while left:

@@ -109,10 +109,10 @@ REQUESTS: dict[str, Schema] = {
     },
     "ChangeRequest": {
         "type": "object",
-        "description": "The fields to change, each replaced as a whole; null clears it. What is "
-        "left out stays as it is. A mask sent back is refused. Only what is given is judged, that "
-        "expiresAt is after triggerAt, and that headers which look like secrets are given anew "
-        "where targetUrl moves to another origin.",
+        "description": "The fields to change, each replaced as a whole; null clears it. Fields "
+        "that are left out stay as they are. A mask sent back is refused. The given fields are "
+        "judged, that expiresAt is after triggerAt, and that headers which look like secrets are "
+        "given anew where targetUrl moves to another origin.",
         "properties": _PROPERTIES,
         "minProperties": 1,
         "additionalProperties": False,

@@ -73,7 +73,7 @@ _IN_CLEAR = Secrecy()
 BETWEEN_ATTEMPTS_BYTES = 256
 # No array and no sealed request begins with it.
 REFERRED = ord("@")
-# What a member of an account's references weighs beside its own bytes.
+# Weight of a member of an account's `references`, beside its own bytes.
 REFERENCE_BYTES = 64
 
 
@@ -149,7 +149,8 @@ def reference_member(reference: str, schedule: str) -> bytes:
 
 
 def letter_member(reference: str | None, schedule: str) -> str:
-    """The schedule, by its local id, in `failed`: what trims that finds its reference there."""
+    """The member of `failed` for a schedule, by its local id. A script that trims `failed` finds
+    the reference in it."""
     return schedule if reference is None else f"{schedule}\0{reference}"
 
 

@@ -78,7 +78,8 @@ async def schedule_it(request: HttpRequest) -> Raw:
 
 
 def _made(created: CreateResult, form: Form) -> tuple[str, str]:
-    """The schedule, and what was done. Raises Conflict, InsufficientCredits."""
+    """The schedule's id, and a sentence on it: new, kept or replaced. Raises Conflict,
+    InsufficientCredits."""
     for placed in created.placed:
         if placed.verdict == Verdict.EXISTING:
             done = "has this request now" if form["onExisting"] == "replace" else "was kept"

@@ -131,7 +131,7 @@ class Calls(ABC):
         timeout: float | None,
         headers: Mapping[str, str] | None,
     ) -> None:
-        """What is None stays as it is."""
+        """Options that are None keep their value."""
         self._headers = {**self._headers, **checked_headers(headers or {})}
         if api_key is not None:
             self._headers["x-api-key"] = checked_api_key(api_key)

@@ -1,4 +1,4 @@
-"""What a client is given, judged before anything is sent. All raise ValueError."""
+"""Checks of a client's arguments before it sends anything. All raise ValueError."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class CreateOptions(ScheduleOptions, total=False):
-    """What `schedule` takes besides those, with `reference`: what is done if a schedule waits with
-    it, and with "replace" the longest wait."""
+    """Further options of `schedule`, which need `reference`: keep or replace the schedule that
+    waits with it; with "replace", the longest wait."""
 
     on_existing: Literal["keep", "replace"] | None
     max_wait: timedelta | float | str | None

@@ -11,9 +11,9 @@
 --          entries of an account, how long single seconds are kept (ms), how long a failed schedule
 --          is (ms), how long of that as a dead letter (ms), most dead letters of an account
 -- ARGV[8…] for each group: account, kind, number of rows, chunk of log entries, a list (what the
---          index notes, and the digests of it), more by kind, rows. A list begins with its length.
---          Where `+` follows the kind, another list comes before what is more by kind: members of
---          `references` of those that end and have one.
+--          index notes, and the digests of it), parts by kind, rows. A list begins with its length.
+--          Where `+` follows the kind, another list comes before the parts by kind: the members of
+--          `references` of schedules that end.
 --          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
 --          the last one did. More: number completed and failed, total response time (ms), bytes of
 --          the packed requests of those completed and of those failed, a list (buckets of the

@@ -18,7 +18,7 @@ local DONE_KEPT_MS, UNPAID_ONCE_MS = 60000, 300000
 local function placed(verdict, schedule, due)
   return string.char(verdict) .. schedule .. string.format('%016.0f', due)
 end
-local NOBODY = string.rep(' ', 26)
+local NO_SCHEDULE = string.rep(' ', 26)
 
 -- Those that wait with a reference, stored ones and those that this call has taken up; `more` is
 -- how many are not looked at. What a worker holds does not wait. It is older than one that waits.
@@ -140,7 +140,7 @@ local function place_all(group)
       one = #found + found.more == 1 and found[1] or nil
       fit = fit and (#found + found.more > 1 or is_made_for(one, way))
     end
-    ones[n] = one and one.schedule or NOBODY
+    ones[n] = one and one.schedule or NO_SCHEDULE
   end
   if not fit then
     return string.char(V.CHANGED) .. table.concat(ones)

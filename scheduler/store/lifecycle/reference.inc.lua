@@ -8,7 +8,7 @@ reference_of = function(stored)
   end
 end
 
--- What a stored request weighs besides itself for its member in `references`.
+-- Weight of the member of `references` for a stored request; 0 without a reference.
 reference_weight = function(stored)
   if string.byte(stored) == S.REFERRED then
     return S.REFERENCE_BYTES + string.byte(stored, 2) + 27

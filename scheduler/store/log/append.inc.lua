@@ -31,9 +31,10 @@ local function totals_after(stored, gains)
     .. whole(plus(time_ms, gains[3]))
 end
 
--- An index of URLs is trimmed, and gets its time to live, once in each half of a day: both cost more
--- than the entry, and the log is kept a day longer than promised. `x` of `logged` has the number of
--- the half and a bit for each of the 256 indexes that was renewed in it. Returns these bits.
+-- An index of URLs is trimmed, and gets its time to live, once in each half of a day: both cost
+-- more than the entry, and the log is kept a day longer than promised. `x` of `logged` is the
+-- number of the half and a bit for each of the 256 indexes that was renewed in it. Returns these
+-- bits.
 local half = whole(math.floor(now_ms / 43200000)) .. ':'
 local function renewed_in(stored)
   if stored and #stored == #half + 32 and string.sub(stored, 1, #half) == half then
@@ -57,9 +58,9 @@ local function renewed_with(bits, name)
 end
 
 -- Reads, before the first write, the state that `append` changes; raises if it is damaged. gains:
--- what the chunk adds to the totals, if anything. Returns {at: the chunk's moment (ms), entries: how
--- many the log will have, first: up to when (ms) it was trimmed, totals: the new ones, renewed: bits
--- of the indexes}.
+-- what the chunk adds to the totals, if anything. Returns {at: the chunk's moment (ms), entries:
+-- how many the log will have, first: up to when (ms) it was trimmed, totals: the new ones, renewed:
+-- bits of the indexes}.
 local function read_log(base, count, chunk, gains)
   local log, at = base .. K.LOG, now_ms
   -- Has the log an entry of this millisecond, or a later one because the clock was set back?

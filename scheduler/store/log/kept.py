@@ -71,7 +71,7 @@ class Kept:
         waits = Status.SCHEDULED in statuses
         what = (selected.limit + 1, selected.wants, scan, lowered(selected.url or ""))
         bounds = (len(groups) + waits, _BUDGET if selected.searches else _UNCOUNTED)
-        # What waits comes first: what ends in between is seen twice, not never.
+        # Waiting schedules come first: one that ends in between is seen twice, not never.
         found = None
         if waits and selected.reference is not None:
             wanted = selected.wants

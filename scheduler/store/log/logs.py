@@ -66,7 +66,7 @@ class LogQuery(NamedTuple):
 
     @property
     def part(self) -> bytes:
-        """What is in each that it means, in small letters."""
+        """A text that each wanted entry contains, in small letters."""
         beginning = self.reference and self.reference.removesuffix("*")
         return lowered(self.url_part or self.url or beginning or "")
 
