@@ -64,8 +64,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     new ones go to the end, with a default. `body` is sent as it is, JSON as the text that came in.
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
     of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
-    create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `reference`, the caller's
-    own id, stands beside the array (`scheduler.store.stored`), and stays the last field here."""
+    create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `lane` and `reference`, the
+    caller's own id, stand before the array (`scheduler.store.heads`), and stay the last here."""
 
     trigger_at_ms: int
     method: str
@@ -81,6 +81,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     retry_delays_ms: tuple[int, ...] | None = None
     trace: bytes | None = None
     timeout_s: int = LONGEST_TIMEOUT_S
+    lane: str | None = None
     reference: str | None = None
 
 

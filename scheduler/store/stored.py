@@ -1,12 +1,12 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request, sealed if there is a key for it; its method and the scheme of its URL are one
-letter: 2 bytes for "POST" and "https://" instead of 13. A reference stands in clear before it:
-REFERRED, its length in a byte, and its characters. `o`, once it has ended, is the moment (ms
-by the server, six bytes) and the outcome; `a`, once it was replayed, the new schedule. `n`, between
-attempts and while the next one is made, is the last one: its moment and when the next one is due
-(six bytes each), and its outcome. `s`, sealed likewise, is the target's answer to the attempt of
-`o` or `n`: it goes with the next one that has none. The id has the moment of creation."""
+letter: 2 bytes for "POST" and "https://" instead of 13. Its lane and its reference stand in clear
+before it (`heads`). `o`, once it has ended, is the moment (ms by the server, six bytes) and the
+outcome; `a`, once it was replayed, the new schedule. `n`, between attempts and while the next one
+is made, is the last one: its moment and when the next one is due (six bytes each), and its outcome.
+`s`, sealed likewise, is the target's answer to the attempt of `o` or `n`: it goes with the next one
+that has none. The id has the moment of creation."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from scheduler.errors import Unreadable
 from scheduler.models import (
     Answer,
     BodyKind,
+    Delivery,
     LogStatus,
     Outcome,
     Phases,
@@ -28,7 +29,24 @@ from scheduler.models import (
     Schedule,
     Status,
 )
-from scheduler.references import is_reference
+from scheduler.store.heads import (
+    LANED as LANED,
+)
+from scheduler.store.heads import (
+    REFERENCE_BYTES as REFERENCE_BYTES,
+)
+from scheduler.store.heads import (
+    REFERRED as REFERRED,
+)
+from scheduler.store.heads import (
+    has_head,
+    head_of,
+    heads_of,
+    lane_head,
+    read_lane,
+    read_reference,
+    reference_head,
+)
 from scheduler.store.secrecy import SEALED, Secrecy
 from scheduler.times import are_moments
 
@@ -71,10 +89,6 @@ _IN_CLEAR = Secrecy()
 # Kept of an answer between two attempts. Sealed it has at most 512 bytes, which weigh nothing (see
 # weight.inc.lua), so ending the schedule needs no correction of its weight.
 BETWEEN_ATTEMPTS_BYTES = 256
-# No array and no sealed request begins with it.
-REFERRED = ord("@")
-# Weight of a member of an account's `references`, beside its own bytes.
-REFERENCE_BYTES = 64
 
 
 class Fields(NamedTuple):
@@ -104,74 +118,37 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
-# Trigger, method, URL, headers and body come first; the reference is not in the array.
+# Trigger, method, URL, headers and body come first; lane and reference are not in the array.
 _HEAD_FIELDS = 5
-_USUAL_TAIL = Request.__struct_defaults__[2:-1]
+_USUAL_TAIL = Request.__struct_defaults__[2:-2]
 # Raised by unpacking damaged bytes.
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
-    """A packed request, when it is due, and its reference."""
+    """A packed request, when it is due, and what the heads before it say."""
 
     trigger_at_ms: int
     request: bytes
     reference: str | None = None
+    lane: str | None = None
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    expires_at_ms: int | None = None
 
 
 def seal_request(request: Request | Packed, secrecy: Secrecy) -> bytes:
     packed = request.request if isinstance(request, Packed) else pack_request(request)
-    sealed, reference = secrecy.seal(packed), request.reference
-    return sealed if reference is None else reference_head(reference) + sealed
-
-
-def reference_head(reference: str) -> bytes:
-    """What stands before a request with this reference."""
-    return bytes((REFERRED, len(reference))) + reference.encode("ascii")
-
-
-def head_of(stored: bytes) -> tuple[bytes, bytes]:
-    """What stands before a stored request for its reference, and the request itself."""
-    if stored[:1] != b"@":
-        return b"", stored
-    end = 2 + (stored[1:2] or b"\0")[0]
-    return stored[:end], stored[end:]
+    sealed, reference, lane = secrecy.seal(packed), request.reference, request.lane
+    if reference is not None:
+        sealed = reference_head(reference) + sealed
+    if lane is None:
+        return sealed
+    return lane_head(lane, request.delivery, request.expires_at_ms) + sealed
 
 
 def is_sealed(stored: bytes) -> bool:
     """Whether a stored request is."""
     return head_of(stored)[1].startswith(SEALED)
-
-
-def reference_member(reference: str, schedule: str) -> bytes:
-    """The schedule, by its local id, in `references`: the order is by reference, then by id."""
-    return f"{reference}\0{schedule}".encode("ascii")
-
-
-def letter_member(reference: str | None, schedule: str) -> str:
-    """The member of `failed` for a schedule, by its local id. A script that trims `failed` finds
-    the reference in it."""
-    return schedule if reference is None else f"{schedule}\0{reference}"
-
-
-def split_letter(member: bytes) -> tuple[bytes, bytes]:
-    """The schedule of a member of `failed`, and what that is in `failed_references` (b"": no
-    reference)."""
-    schedule, nul, reference = member.partition(b"\0")
-    return schedule, reference + nul + schedule if nul else b""
-
-
-def split_member(member: bytes) -> tuple[str, str]:
-    """Its reference and schedule. Raises ValueError."""
-    reference, schedule = member.decode("ascii").split("\0")
-    return reference, schedule
-
-
-def _reference_in(head: bytes) -> str:
-    reference = head[2:].decode("ascii")
-    if not is_reference(reference):
-        raise ValueError("its reference can be none")
-    return reference
 
 
 def sha1_of(packed: bytes | None) -> str:
@@ -182,13 +159,25 @@ def sha1_of(packed: bytes | None) -> str:
 def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
     """The request that is stored so. Raises Unreadable."""
     try:
-        head, packed = head_of(sealed)
+        if not has_head(sealed):
+            return unpack_request(secrecy.open(sealed))
+        lane, reference, packed = heads_of(sealed)
         request = unpack_request(secrecy.open(packed))
-        if head:  # safe: not shared yet
-            msgspec.structs.force_setattr(request, "reference", _reference_in(head))
+        if lane:
+            _set_lane(request, lane)
+        if reference:  # safe: not shared yet
+            msgspec.structs.force_setattr(request, "reference", read_reference(reference))
         return request
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
+
+
+def _set_lane(request: Request, head: bytes) -> None:
+    """Raises ValueError also if the head does not say what the request does."""
+    lane, *rest = read_lane(head)
+    if rest != [request.delivery, request.expires_at_ms]:
+        raise ValueError("its lane's head is that of another request")
+    msgspec.structs.force_setattr(request, "lane", lane)
 
 
 def pack_request(request: Request) -> bytes:
@@ -210,7 +199,7 @@ def pack(
 
 def tail_of(request: Request) -> tuple[object, ...]:
     """The fields after the body. Defaults at the end are left out."""
-    tail = msgspec.structs.astuple(request)[_HEAD_FIELDS:-1]
+    tail = msgspec.structs.astuple(request)[_HEAD_FIELDS:-2]
     if tail == _USUAL_TAIL:
         return ()
     count = len(tail)

@@ -16,12 +16,12 @@ from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
 from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
+from scheduler.store.heads import head_of
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Resealed
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.stored import head_of
 from tests.cluster import ValkeyCluster
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock

@@ -23,6 +23,7 @@ from scheduler.models import (
 )
 from scheduler.rollups import buckets_of
 from scheduler.store import keys
+from scheduler.store.heads import reference_member
 from scheduler.store.log.entries import entry, pack_chunk, place_name, url_places
 from scheduler.store.queries.reading import Stored
 from scheduler.store.retention import Retention
@@ -32,7 +33,6 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import (
     BETWEEN_ATTEMPTS_BYTES,
     pack_outcome,
-    reference_member,
     seal_cancelled,
     seal_said,
     sha1_of,

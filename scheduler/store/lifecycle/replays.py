@@ -10,9 +10,10 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Damaged, FieldError, InvalidRequest, Reason
 from scheduler.models import Request, Schedule, Status, Upsert
+from scheduler.store.heads import letter_member
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import Packed, letter_member
+from scheduler.store.stored import Packed
 from scheduler.store.verdict import Verdict
 
 _ID_BYTES = 16

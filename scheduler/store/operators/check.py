@@ -13,6 +13,7 @@ from scheduler.errors import Unreadable
 from scheduler.models import Status
 from scheduler.store import keys, stored
 from scheduler.store.accounts.signing import secret_of
+from scheduler.store.heads import heads_of, split_letter
 from scheduler.store.log.entries import chunks_of, unpack_chunk
 from scheduler.store.operators.damage import (
     noting_damage,
@@ -29,12 +30,7 @@ from scheduler.store.queries.referred import schedule_of
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 from scheduler.store.server.clock import time_us
-from scheduler.store.stored import (
-    Fields,
-    ended_status,
-    head_of,
-    split_letter,
-)
+from scheduler.store.stored import Fields, ended_status
 
 _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
@@ -220,7 +216,7 @@ class _Look:
                 names = [schedule_of(each) for each in members]
                 rows = await read_rows(self._server, base, names)
                 for member, name, fields in zip(members, names, rows, strict=False):
-                    head, _ = head_of(fields.packed or b"")
+                    head = heads_of(fields.packed or b"").reference
                     if fields.outcome is not None or head[2:] + b"\0" + name.encode() != member:
                         self._found.append(
                             f"{account_id}: among its references is {text(member)!r}, of no"
@@ -285,7 +281,7 @@ class _Look:
 
     def _weigh_letters(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
         for schedule, fields in rows:
-            head, _ = head_of(fields.packed or b"")
+            head = heads_of(fields.packed or b"").reference
             with suppress(Unreadable):
                 if head and fields.outcome and ended_status(fields.outcome) is Status.FAILED:
                     self._weights.refer_letter(owner.account_id, schedule, head)
@@ -295,7 +291,7 @@ class _Look:
         named = [
             (schedule, head[2:] + b"\0" + schedule.encode())
             for schedule, fields in rows
-            if fields.outcome is None and (head := head_of(fields.packed or b"")[0])
+            if fields.outcome is None and (head := heads_of(fields.packed or b"").reference)
         ]
         if not named:
             return

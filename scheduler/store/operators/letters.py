@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 from scheduler import ids
 from scheduler.store import keys
+from scheduler.store.heads import letter_member, split_letter, split_member
 from scheduler.store.operators.damage import text
 from scheduler.store.server import Server
 from scheduler.store.server.clock import time_us
-from scheduler.store.stored import letter_member, split_letter, split_member
 
 _CHUNK = 200
 # The index by reference expires at the last end of one that has any, and the other one later.

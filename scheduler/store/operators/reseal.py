@@ -17,13 +17,13 @@ from scheduler import ids
 from scheduler.errors import PostdateError, StoreMisconfigured, Unreadable
 from scheduler.reminder import Reminder
 from scheduler.store import keys
+from scheduler.store.heads import head_of
 from scheduler.store.operators.damage import accounts_of, noting_damage, text
 from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
 from scheduler.store.queries.reading import read_rows
 from scheduler.store.secrecy import NOTE
 from scheduler.store.server import Script, Server
 from scheduler.store.shards import Shards
-from scheduler.store.stored import head_of
 
 _SCHEDULES_AT_ONCE = 200
 _MOST_WALKS = 10

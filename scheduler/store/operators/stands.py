@@ -6,9 +6,9 @@ from typing import Any
 
 from scheduler.errors import Unreadable, anew
 from scheduler.store import keys
+from scheduler.store.heads import heads_of, letter_member
 from scheduler.store.server import Argument, Server
 from scheduler.store.server.clock import time_us
-from scheduler.store.stored import head_of, letter_member
 
 # The place of the score in `failed` in a row of `stand_of`.
 _LETTER = 6
@@ -50,7 +50,7 @@ async def _find_letters(server: Server, base: str, rows: dict[str, list[Any]]) -
     named = {
         letter_member(head[2:].decode(errors="replace"), schedule): row
         for schedule, row in rows.items()
-        if row[1] and (head := head_of(row[0] or b"")[0])
+        if row[1] and (head := heads_of(row[0] or b"").reference)
     }
     if named:
         [scores] = await server.reads([("ZMSCORE", base + keys.FAILED, *named)])

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scheduler.store import keys
+from scheduler.store.heads import REFERENCE_BYTES
 from scheduler.store.server import Script, Server, pairs
-from scheduler.store.stored import REFERENCE_BYTES
 
 _HOUR_MS = 3_600_000
 _WEIGH = Script("operators/weigh")

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from scheduler.errors import Unreadable, anew
 from scheduler.store import keys
+from scheduler.store.heads import split_letter
 from scheduler.store.queries.timeline import WAITING, Place, Span
 from scheduler.store.server import Argument, Server
-from scheduler.store.stored import split_letter
 
 # Most steps of a search in a set that changes meanwhile. Each step halves the rest.
 _MOST_LOOKS = 64

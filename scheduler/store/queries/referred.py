@@ -9,8 +9,8 @@ import base64
 from scheduler import ids
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.references import is_reference, matches
+from scheduler.store.heads import split_member
 from scheduler.store.server import Server
-from scheduler.store.stored import split_member
 
 
 async def read_referred(

@@ -1,0 +1,120 @@
+"""What stands in clear before a stored request, for scripts: its lane, then its reference.
+
+Of a lane: LANED, its length in a byte, its characters, then what a claim has to know of a request
+that it may not start yet: a byte, "1" for at-most-once and "0" otherwise, and when it expires (ms,
+six bytes; 0: never). Of a reference: REFERRED, its length in a byte, and its characters.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.lanes import is_lane
+from scheduler.models import Delivery
+from scheduler.references import is_reference
+
+# No array and no sealed request begins with one of them, or with any byte of ASCII.
+LANED, REFERRED = ord("#"), ord("@")
+# Weight of a member of an account's `references`, beside its own bytes.
+REFERENCE_BYTES = 64
+_NOT_ASCII = b"\x80"
+# Of a lane's head, beside its characters.
+_LANE_HEAD_BYTES = 9
+
+
+class Heads(NamedTuple):
+    """The two heads (b"": it has none), and the request behind them."""
+
+    lane: bytes
+    reference: bytes
+    request: bytes
+
+
+class LaneHead(NamedTuple):
+    lane: str
+    delivery: Delivery
+    expires_at_ms: int | None
+
+
+def lane_head(lane: str, delivery: Delivery, expires_at_ms: int | None) -> bytes:
+    """What stands before a request with this lane."""
+    once = b"1" if delivery is Delivery.AT_MOST_ONCE else b"0"
+    expires = (expires_at_ms or 0).to_bytes(6, "big")
+    return bytes((LANED, len(lane))) + lane.encode("ascii") + once + expires
+
+
+def reference_head(reference: str) -> bytes:
+    """What stands before a request with this reference, behind the lane's head."""
+    return bytes((REFERRED, len(reference))) + reference.encode("ascii")
+
+
+def heads_of(stored: bytes) -> Heads:
+    if not has_head(stored):
+        return Heads(b"", b"", stored)
+    start = end = 0
+    if stored[0] == LANED:
+        start = end = _LANE_HEAD_BYTES + _length(stored, 0)
+    if stored[start : start + 1] == b"@":
+        end = start + 2 + _length(stored, start)
+    return Heads(stored[:start], stored[start:end], stored[end:])
+
+
+def has_head(stored: bytes) -> bool:
+    return b"" < stored[:1] < _NOT_ASCII
+
+
+def head_of(stored: bytes) -> tuple[bytes, bytes]:
+    """What stands before a stored request, and the request itself."""
+    lane, reference, request = heads_of(stored)
+    return lane + reference, request
+
+
+def _length(stored: bytes, start: int) -> int:
+    """Of a name, by the head that begins there."""
+    return (stored[start + 1 : start + 2] or b"\0")[0]
+
+
+def lane_of(stored: bytes) -> str | None:
+    """The lane of a stored request, which is not opened. Raises ValueError for a damaged head."""
+    return read_lane(heads_of(stored).lane).lane if stored[:1] == b"#" else None
+
+
+def read_lane(head: bytes) -> LaneHead:
+    """What a lane's head says. Raises ValueError."""
+    lane, once = head[2:-7].decode("ascii"), head[-7:-6]
+    if not is_lane(lane) or once not in (b"0", b"1"):
+        raise ValueError("its lane can be none")
+    delivery = Delivery.AT_MOST_ONCE if once == b"1" else Delivery.AT_LEAST_ONCE
+    return LaneHead(lane, delivery, int.from_bytes(head[-6:], "big") or None)
+
+
+def read_reference(head: bytes) -> str:
+    """The reference in a head. Raises ValueError."""
+    reference = head[2:].decode("ascii")
+    if not is_reference(reference):
+        raise ValueError("its reference can be none")
+    return reference
+
+
+def reference_member(reference: str, schedule: str) -> bytes:
+    """The schedule, by its local id, in `references`: the order is by reference, then by id."""
+    return f"{reference}\0{schedule}".encode("ascii")
+
+
+def letter_member(reference: str | None, schedule: str) -> str:
+    """The member of `failed` for a schedule, by its local id. A script that trims `failed` finds
+    the reference in it."""
+    return schedule if reference is None else f"{schedule}\0{reference}"
+
+
+def split_letter(member: bytes) -> tuple[bytes, bytes]:
+    """The schedule of a member of `failed`, and what that is in `failed_references` (b"": no
+    reference)."""
+    schedule, nul, reference = member.partition(b"\0")
+    return schedule, reference + nul + schedule if nul else b""
+
+
+def split_member(member: bytes) -> tuple[str, str]:
+    """Its reference and schedule. Raises ValueError."""
+    reference, schedule = member.decode("ascii").split("\0")
+    return reference, schedule

@@ -1,0 +1,19 @@
+-- The lane in front of a stored request, as `heads.py` puts it there.
+
+-- Where the reference's head or the request begins behind it; 1 without a lane.
+local function behind_lane(stored)
+  return string.byte(stored) == S.LANED and 10 + string.byte(stored, 2) or 1
+end
+
+-- The lane, whether it is at-most-once, and when it expires (ms; 0: never); nil without a lane.
+local function lane_of(stored)
+  if string.byte(stored) ~= S.LANED then
+    return nil
+  end
+  local last = 2 + string.byte(stored, 2)
+  local expires = 0
+  for place = last + 2, last + 7 do
+    expires = expires * 256 + string.byte(stored, place)
+  end
+  return string.sub(stored, 3, last), string.sub(stored, last + 1, last + 1) == '1', expires
+end
