@@ -58,7 +58,9 @@ REFERENCES = "references"  # ZSET: reference, NUL and schedule, of those that ha
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry
-ALL_SCHEDULES = ROOT + "{*}:*:" + SCHEDULE + "*"  # a pattern for SCAN
+# Patterns for SCAN. An account's local name has eight characters; what follows may have colons.
+_OF_ANY_ACCOUNT = ROOT + "{*}:" + 8 * "?" + ":"
+ALL_SCHEDULES = _OF_ANY_ACCOUNT + SCHEDULE + "*"
 LOG = "log"  # STREAM: `e` a chunk of entries per ack, or one per cancellation; `t` totals so far
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` when it was trimmed up to, `t` as there
 # and `x` which indexes of URLs got their time to live of late

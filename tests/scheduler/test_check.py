@@ -181,6 +181,11 @@ async def test_a_broken_invariant_is_told(
     assert scene.account_id in told[0]
 
 
+async def test_a_key_of_an_account_with_the_name_of_a_schedule_in_it_is_none(scene: Scene) -> None:
+    await scene.redis.hset(f"{scene.base}lane:a:{keys.SCHEDULE}b", "rate", 1)
+    assert await scene.store.check() == []
+
+
 @pytest.mark.usefixtures("checks_at_once")
 async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene: Scene) -> None:
     scene, log = valkey_scene, valkey_scene.base + keys.LOG
