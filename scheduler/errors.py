@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 
 import msgspec
 
+from scheduler.lanes import MOST_LANES
 from scheduler.models import Status
 
 E = TypeVar("E", bound=BaseException)
@@ -43,6 +44,7 @@ class Reason(StrEnum):
     SUSPENDED = "suspended"
     TIMEOUT = "timeout"
     TOO_LARGE = "too_large"
+    TOO_MANY_LANES = "too_many_lanes"
     TOO_MANY_SECRETS = "too_many_secrets"
     UNAUTHORIZED = "unauthorized"
     UNKNOWN_SCHEDULE = "unknown_schedule"
@@ -101,6 +103,20 @@ class Conflict(PostdateError):
         super().__init__(sentence)
         self.status = status
         self.reason = reason
+
+
+class TooManyLanes(Conflict):
+    """Nothing was changed."""
+
+    reason = Reason.TOO_MANY_LANES
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The account has {MOST_LANES:,} lanes already that are set, calm or have something"
+            " waiting or running",
+            Status.SCHEDULED,
+            self.reason,
+        )
 
 
 class Taken(PostdateError):

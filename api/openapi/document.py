@@ -79,7 +79,8 @@ _ERRORS = {
     404: _Error("NotFound", "There is no such schedule, or it is another account's."),
     409: _Error(
         "Conflict",
-        "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which.",
+        "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which. "
+        "Or the account has as many lanes as it may have.",
         bodies.ConflictBody,
     ),
     413: _Error(
@@ -117,7 +118,8 @@ _ITEMS: dict[type, tuple[type, ...]] = {
 _OWN_ERRORS = {
     ("createSchedule", 409): _Error(
         "SeveralWaiting",
-        "Several schedules wait with the reference, so that `onExisting` can mean none of them.",
+        "Several schedules wait with the reference, so that `onExisting` can mean none of them; or "
+        "the account has as many lanes as it may have.",
         bodies.ConflictBody,
     ),
     ("rotateSigningSecret", 409): _Error(

@@ -11,6 +11,7 @@ from scheduler.errors import (
     PostdateError,
     QuotaExceeded,
     Reason,
+    TooManyLanes,
     UnknownSchedule,
 )
 from scheduler.models import Status
@@ -38,6 +39,7 @@ class Verdict(IntEnum):
     EXISTING = 16  # one that waited already was meant, and is kept or has this request now
     SEVERAL = 17  # several wait that may be meant
     EACH = 18  # of a group: an answer of several bytes follows for each
+    TOO_MANY_LANES = 19  # it would be in another lane than those that the account may have
 
 
 # Indexed by what a script answers: a call of an enum takes half a microsecond, its member a tenth.
@@ -56,6 +58,7 @@ SENTENCES = {
     Verdict.UNPAID: str(InsufficientCredits()),
     Verdict.NO_ROOM: str(QuotaExceeded()),
     Verdict.DAMAGED: "The stored schedule is damaged and cannot be read",
+    Verdict.TOO_MANY_LANES: str(TooManyLanes()),
     Verdict.CANCELLED: "Its body was not kept when it was cancelled",
 }
 _CONFLICTS = {
@@ -79,6 +82,8 @@ def refusal(schedule_id: str, verdict: Verdict, ended: Status = Status.CANCELLED
             return InsufficientCredits()
         case Verdict.NO_ROOM:
             return QuotaExceeded()
+        case Verdict.TOO_MANY_LANES:
+            return TooManyLanes()
         case Verdict.DAMAGED:
             return Damaged(schedule_id)
     return Conflict(SENTENCES[verdict], Status.SCHEDULED, _CONFLICTS[verdict])

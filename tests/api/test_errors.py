@@ -49,6 +49,7 @@ NEED_MORE_THAN_A_REQUEST = {
     Reason.OVERLOADED,
     Reason.STORE_UNAVAILABLE,
     Reason.TIMEOUT,
+    Reason.TOO_MANY_LANES,
     Reason.TOO_MANY_SECRETS,
 }
 NO_REFUSAL = {

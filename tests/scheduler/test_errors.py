@@ -14,6 +14,7 @@ from scheduler.errors import (
     KeyReused,
     Reason,
     StoreFull,
+    TooManyLanes,
     TooManySecrets,
     anew,
 )
@@ -26,6 +27,7 @@ from scheduler.models import Status
         StoreFull("The store is full"),
         Conflict("It has ended", Status.FAILED, Reason.ALREADY_ENDED),
         InvalidRequest([FieldError("a", "b")], unlisted=3),
+        TooManyLanes(),
         TooManySecrets(3),
         KeyReused(),
         exceptions.AskError("5 127.0.0.1:7000"),

@@ -39,6 +39,7 @@ Reason: TypeAlias = Literal[
     "suspended",
     "timeout",
     "too_large",
+    "too_many_lanes",
     "too_many_secrets",
     "unauthorized",
     "unknown_schedule",

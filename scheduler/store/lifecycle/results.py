@@ -13,6 +13,7 @@ from scheduler.errors import (
     PostdateError,
     QuotaExceeded,
     Reason,
+    TooManyLanes,
     Unreadable,
 )
 from scheduler.models import Status
@@ -57,6 +58,8 @@ def refusal_of_all(account_id: str, verdict: int) -> Exception:
             return KeyReused()
         case Verdict.NO_ROOM:
             return QuotaExceeded()
+        case Verdict.TOO_MANY_LANES:
+            return TooManyLanes()
         case Verdict.DAMAGED:
             return Unreadable(f"Something of {account_id} is damaged")
     return NotFound(f"There is no account {account_id}.")
