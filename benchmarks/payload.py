@@ -13,8 +13,8 @@ BODY = b'{"order":"ord_8412","action":"remind","attempt":1,"text":"Your trial en
 _AT_ONCE = 2000
 
 
-def request(url: str, trigger_at_ms: int) -> Request:
-    return Request(trigger_at_ms, "POST", url, HEADERS, BODY)
+def request(url: str, trigger_at_ms: int, lane: str | None = None) -> Request:
+    return Request(trigger_at_ms, "POST", url, HEADERS, BODY, lane=lane)
 
 
 async def new_account(store: Store, name: str) -> Account:
