@@ -219,7 +219,9 @@ class Invocation(msgspec.Struct, eq=False):
     sending, from 1: retries, takeovers from lost workers, and repeats on a fresh connection.
     `token` names the lease: when it ends (us, the store's clock); several such moments with colons
     between if replies to extensions were lost. The lease surely lasts until `lease_until_s`
-    (`elapsed_s`). `size_bytes`: of the request as stored."""
+    (`elapsed_s`). `size_bytes`: of the request as stored. In a `lane` it may start from `slot_us`
+    (None: when it is due), and with a rate no later than `slack_us` after that (0: no rate).
+    `bounded`: the lane's parallelism is."""
 
     shard: int
     account_id: str
@@ -232,6 +234,10 @@ class Invocation(msgspec.Struct, eq=False):
     size_bytes: int = 0
     retry: Retry | None = None
     stage: Stage = Stage.CLAIMED
+    lane: str | None = None
+    slot_us: int | None = None
+    slack_us: int = 0
+    bounded: bool = False
 
     @property
     def taken_over(self) -> bool:

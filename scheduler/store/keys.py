@@ -29,7 +29,9 @@ EMAIL = ROOT + "email:"  # <email>, STRING: an e-mail address, reserved -> the a
 ATTEMPTS = ROOT + "attempts:"  # <whose>, STRING: sign-ins tried of late, by e-mail, address or both
 
 # Below a shard's prefix
-HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never
+HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never;
+# the same with a slash behind it for its lanes; with a "!" before it, when its pause ends
+RESUMED = "resumed"  # ZSET: account -> when a pause of it ended (ms): lateness counts from then
 BACKLOG = "backlog"  # STRING: since when due ones wait (ms), while they do
 PARKED = "parked"  # ZSET: account of which outcomes cannot be recorded -> when to look again (ms)
 HOLD = "hold"  # STRING: since when workers claim nothing (ms), while they are to
@@ -50,11 +52,19 @@ KEYS = "keys"  # ZSET: key id -> created (ms)
 HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the links
 SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
 WAITING = "waiting"  # ZSET: schedule -> due at (ms): triggerAt, a retry, or a lease's end
+LANED = "laned"  # ZSET: the same of schedules with a lane, which are not in `waiting`
 HELD = "held"  # ZSET: schedule that a worker holds -> when it was due (ms)
 FAILED = "failed"  # ZSET: dead letter -> when it ended (ms); one with a reference has NUL and that
 # behind its id
 FAILED_REFERENCES = "failed_references"  # ZSET: reference, NUL and dead letter -> 0
 REFERENCES = "references"  # ZSET: reference, NUL and schedule, of those that have not ended -> 0
+LANE = "lane:"  # <lane>, HASH: its settings, pause, calm, and how far its rate is used
+LANES = "lanes"  # ZSET: lane that is set or calm, or has schedules that have not ended -> 0
+LANE_HEADS = "lane_heads"  # ZSET: lane with something unended -> when to look at it next (ms);
+# -inf: it is paused without an end
+LANE_WAITING = "lane_waiting:"  # <lane>, ZSET: schedule -> due at (ms); those that a worker holds
+# only to end them stand at their lease's end
+LANE_RUNNING = "lane_running:"  # <lane>, ZSET: other schedule that a worker holds -> lease's end
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry

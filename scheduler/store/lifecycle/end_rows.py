@@ -52,12 +52,14 @@ _FIRED, _STOPPED, _CANCELLED, _RETRIED = "f", "s", "c", "r"
 
 class Ack(msgspec.Struct, frozen=True):
     """An invocation's end; or, with `next_attempt_at_ms`, the end of an attempt that failed and is
-    made again. `lateness_ms` is from when it was due to the first byte sent; None if none was."""
+    made again. `lateness_ms` is from when it was due to the first byte sent; None if none was.
+    `calm_until_ms`: the target asked that its lane start nothing before then."""
 
     invocation: Invocation
     outcome: Outcome
     lateness_ms: int | None
     next_attempt_at_ms: int | None = None
+    calm_until_ms: int | None = None
 
 
 class Ends:
