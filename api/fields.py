@@ -20,6 +20,7 @@ from api.masks import masked, masked_url
 from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
+from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.models import LONGEST_TIMEOUT_S, BodyKind, Delivery, Request
 from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
 from scheduler.retries import (
@@ -233,6 +234,17 @@ _TABLE = (
         examples=["5s", 5],
         show=lambda timeout_s: f"{timeout_s}s",
         shown={"type": "string"},
+    ),
+    Field(
+        name="lane",
+        of="lane",
+        rule=rules.lane,
+        more={"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE},
+        description="The lane that it goes out in: with the other schedules of that lane it keeps "
+        "to the lane's rate, parallelism and pause. A letter or digit, and up to 63 more, or "
+        "`.`, `_`, `:`, `-`. It is stored unencrypted.",
+        examples=["billing"],
+        shown={"type": ["string", "null"]},
     ),
     Field(
         name="reference",

@@ -1,8 +1,8 @@
 """The items of a batch: most are judged and packed in one pass, without a `Request` in between.
 
-They differ from the item before in their URL, body and reference, seldom in their time and headers,
-and hardly ever in the host or in how they are sent. An item with any other field goes the usual
-way. Pure.
+They differ from the item before in their URL, body, lane and reference, seldom in their time and
+headers, and hardly ever in the host or in how they are sent. An item with any other field goes the
+usual way. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from api.payload import parse_create
 from api.reading import with_trace
 from api.rules import Rules
 from scheduler.errors import InvalidRequest
-from scheduler.models import Request, Upsert
+from scheduler.models import Delivery, Request, Upsert
 from scheduler.store.stored import Packed, pack, tail_of
 from scheduler.targets import usual_place
 
@@ -33,6 +33,7 @@ class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     target_method: _Text = UNSET
     target_headers: msgspec.Raw = _NULL
     target_body: msgspec.Raw = _NULL
+    lane: str | None = None
     reference: str | None = None
     # Their rules look at nothing else.
     delivery: msgspec.Raw = _NULL
@@ -57,6 +58,7 @@ class Items:
         self._rest: tuple[msgspec.Raw, ...] | None = None
         # The packed fields after the body, for an item with a method and for one without.
         self._tails: tuple[tuple[object, ...], ...] = ()
+        self._delivery = Delivery.AT_LEAST_ONCE
 
     def judged(self, text: bytes) -> Packed | Request | Upsert:
         """The request to store for an item in UTF-8 JSON. Raises as `parse_create` does."""
@@ -72,6 +74,7 @@ class Items:
         if rest is not None and isinstance(request, Request):
             either = (replace(request, method_given=given) for given in (True, False))
             self._rest, self._tails = rest, tuple(map(tail_of, either))
+            self._delivery = request.delivery
         return request
 
     def _packed(self, item: _Item) -> Packed:
@@ -92,7 +95,11 @@ class Items:
         if item.reference is not None:
             rules.reference(item.reference, self._rules, self._now_ms)
         due_ms, headers = self._due_ms, self._packed_headers
-        return Packed(due_ms, pack(due_ms, name, url, headers, body, tail), item.reference)
+        packed = pack(due_ms, name, url, headers, body, tail)
+        if item.lane is None:
+            return Packed(due_ms, packed, item.reference)
+        rules.lane(item.lane, self._rules, self._now_ms)
+        return Packed(due_ms, packed, item.reference, item.lane, self._delivery)
 
     def _judge_url(self, url: str, place: tuple[str, str] | None) -> None:
         rules.target_url(url, self._rules, self._now_ms)

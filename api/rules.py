@@ -11,6 +11,7 @@ from api.masks import has_mask
 from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
 from scheduler.http import METHODS
+from scheduler.lanes import LONGEST_LANE, is_lane
 from scheduler.models import LONGEST_TIMEOUT_S, Delivery
 from scheduler.references import LONGEST_REFERENCE, is_filter, is_reference
 from scheduler.retries import (
@@ -149,6 +150,10 @@ def timeout(span: str | int, rules: Rules, now_ms: int) -> int:
     return seconds
 
 
+def lane(text: str, rules: Rules, now_ms: int) -> str:
+    return lane_filter(text)
+
+
 def reference(text: str, rules: Rules, now_ms: int) -> str:
     if not is_reference(text):
         raise ValueError(
@@ -175,6 +180,16 @@ def reference_filter(text: str) -> str:
     """A reference to search by, or how some begin, with a `*` behind it."""
     if not is_filter(text):
         raise ValueError("It must be a reference, or how references begin and a * behind that.")
+    return text
+
+
+def lane_filter(text: str) -> str:
+    """The name of a lane to search by."""
+    if not is_lane(text):
+        raise ValueError(
+            f"It must have 1 to {LONGEST_LANE} letters, digits, dots, underscores, colons and"
+            " hyphens, and begin with a letter or digit."
+        )
     return text
 
 

@@ -16,7 +16,8 @@ from api.payload import parse_create
 from scheduler.errors import InvalidRequest
 from scheduler.models import Request, Upsert
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import Packed, pack_request
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.stored import Packed, seal_request
 from tests.api.conftest import Api
 from tests.api.test_payload import (
     _MOSTLY_REQUIRED,
@@ -56,6 +57,11 @@ OTHERS: list[dict[str, Any]] = [
         payload(retries=99),
         payload(timeout=31),
         *(payload(reference=reference) for reference in ("a", "b", "c*", None)),
+        *(payload(lane=lane) for lane in ("a", "b:c", "-", None)),
+        payload(lane="a", reference="b"),
+        payload(**RETRIED | {"lane": "a"}),
+        payload(lane="a", expiresAt="2026-11-20T10:00:00Z"),
+        payload(lane="a", reference="a", onExisting="keep"),
         payload(reference="a", onExisting="keep"),
         payload(onExisting="keep"),
         payload(targetBodyText="a"),
@@ -78,23 +84,23 @@ ODD = [
 ]
 # Fields of items that may be packed in one pass; these have a text.
 TEXT_FIELDS = {"targetUrl", "triggerAt", "delay", "targetMethod"}
-FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody", "reference"} | RETRIED.keys()
+FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody", "lane", "reference"} | RETRIED.keys()
 
 
-def stored(judge: Callable[[bytes], Request | Packed | Upsert], text: bytes) -> Packed | None:
-    """None if it is refused."""
+def stored(
+    judge: Callable[[bytes], Request | Packed | Upsert], text: bytes
+) -> tuple[int, bytes] | None:
+    """When it is due, and the bytes that the store gets; None if it is refused."""
     try:
         found = judge(text)
     except InvalidRequest:
         return None
     if isinstance(found, Upsert):
         found = found.request
-    if isinstance(found, Packed):
-        return found
-    return Packed(found.trigger_at_ms, pack_request(found), found.reference)
+    return found.trigger_at_ms, seal_request(found, Secrecy())
 
 
-def alone(text: bytes) -> Packed | None:
+def alone(text: bytes) -> tuple[int, bytes] | None:
     return stored(lambda text: parse_create(text, RULES, NOW_MS), text)
 
 

@@ -279,6 +279,7 @@ _SOME_VALUES: dict[str, list[Any]] = {
     "retries": [0, 3, 3.0, 3.5, 99, None],
     "retryDelays": [["1s"], [], ["1"], [1], None, "1s"],
     "timeout": ["5s", 5, "1500ms", 31, None],
+    "lane": ["a", "-", None],
     "tragetUrl": [URL],
 }
 _MOSTLY_REQUIRED = {"targetUrl": st.sampled_from([URL] * 5 + _SOME_VALUES.pop("targetUrl"))}

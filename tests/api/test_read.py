@@ -49,6 +49,7 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "retries": 0,
         "retryDelays": None,
         "timeout": "30s",
+        "lane": None,
         "reference": None,
         **dict.fromkeys(OUTCOME_NAMES),
         **dict.fromkeys(("responseBody", "responseContentType", "phases")),

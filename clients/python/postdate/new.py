@@ -27,6 +27,7 @@ class ScheduleOptions(TypedDict, total=False):
     retries: int | None
     retry_delays: Sequence[timedelta | float | str] | None
     timeout: timedelta | float | str | None
+    lane: str | None
     reference: str | None
 
 
@@ -57,6 +58,7 @@ FIELDS = {
     "retries": "retries",
     "retry_delays": "retryDelays",
     "timeout": "timeout",
+    "lane": "lane",
     "reference": "reference",
     "on_existing": "onExisting",
     "max_wait": "maxWait",

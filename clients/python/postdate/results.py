@@ -97,6 +97,7 @@ class Schedule:
     retries: int = 0
     retry_delays: Sequence[str] | None = None
     timeout: str = "30s"
+    lane: str | None = None
     reference: str | None = None
     executed_at: datetime | None = None
     status_code: int | None = None
