@@ -122,21 +122,6 @@ def test_without_scripts_all_can_be_read_and_written(
     context.close()
 
 
-def test_what_was_chosen_survives_live_updates(
-    signed_in: Watched, receiver: Receiver, customer: Customer
-) -> None:
-    page = signed_in.page
-    waiting = customer.schedule(f"{receiver.url}/kept", _HOUR_S)
-    signed_in.go("/requests")
-    box = page.locator(f"#r-{waiting} input")
-    box.check()
-    expect(page.locator("#picked")).to_contain_text("1 selected")
-    customer.schedule(f"{receiver.url}/more", _HOUR_S)
-    expect(page.locator("tr[data-row]", has_text="/more")).to_be_visible(timeout=10_000)
-    expect(box).to_be_checked()
-    expect(box).to_be_focused()
-
-
 def no_contact(route: Route) -> None:
     route.abort()
 

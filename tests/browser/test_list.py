@@ -1,6 +1,9 @@
-"""The list of requests under a pointer: the panel opens in sight, wherever the row is."""
+"""The list of requests under a pointer: rows stand still, ticks stay, and the panel opens in sight,
+wherever the row is."""
 
 from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Watched
 from tests.servers import Customer
@@ -24,3 +27,73 @@ def test_a_row_far_down_opens_its_panel_in_sight(signed_in: Watched, customer: C
         assert page.evaluate(_IN_SIGHT), (width, height)
         page.keyboard.press("Escape")
         page.locator("#panel article").wait_for(state="detached")
+
+
+def _row(page: Page, schedule_id: str) -> Locator:
+    return page.locator(f"#r-{schedule_id}")
+
+
+def _point_away(page: Page) -> None:
+    page.mouse.move(1, 1)
+
+
+def _soonest(customer: Customer, path: str, due_in_s: int) -> str:
+    """Waits nearer to now than those before it, so that it comes in among them."""
+    return customer.schedule(f"https://example.com/{path}", due_in_s)
+
+
+def test_rows_stand_still_under_the_pointer(signed_in: Watched, customer: Customer) -> None:
+    """And go on changing in their places; the figures above them as well."""
+    page = signed_in.page
+    waiting = len(customer.log(status="scheduled"))
+    aimed = _soonest(customer, "aimed", 900)
+    signed_in.go("/requests?status=scheduled")
+    row, pill = _row(page, aimed), page.locator("#fresh")
+    row.hover()
+    above = _soonest(customer, "above", 600)
+    before = row.bounding_box()
+    assert customer.change(aimed, targetUrl="https://example.com/changed").status_code == 200
+    signed_in.look_until("#fresh", "↑ 1 new")
+    expect(row).to_contain_text("/changed")
+    assert row.bounding_box() == before
+    expect(page.locator(".counts")).to_contain_text(f"scheduled {waiting + 2}")
+    expect(_row(page, above)).to_have_count(0)
+    _point_away(page)
+    signed_in.look_until("#list", "/above")
+    expect(pill).to_be_hidden()
+    # Scrolled away from its top it waits for its button.
+    page.set_viewport_size({"width": 1200, "height": 300})
+    page.evaluate("document.querySelector('#list').scrollIntoView(); scrollBy(0, 60)")
+    _point_away(page)
+    _soonest(customer, "third", 500)
+    signed_in.look_until("#fresh", "↑ 1 new")
+    pill.click()
+    signed_in.look_until("#list", "/third")
+    expect(pill).to_be_hidden()
+    signed_in.assert_quiet()
+
+
+def test_ticks_outlast_news_and_their_rows(signed_in: Watched, customer: Customer) -> None:
+    page = signed_in.page
+    ids = [_soonest(customer, f"ticked-{i}", 400 + i) for i in range(3)]
+    signed_in.go("/requests?status=scheduled")
+    for each in ids:
+        _row(page, each).locator("input").check()
+    _point_away(page)
+    assert customer.cancel(ids[0]).status_code == 200
+    _soonest(customer, "beside", 300)
+    signed_in.look_until("#fresh", "↑ 1 new")
+    picked, pill = page.locator("#picked"), page.locator("#fresh")
+    expect(picked).to_contain_text("3 selected")
+    pill.click()
+    signed_in.look_until("#list", "/beside")
+    expect(_row(page, ids[0])).to_have_count(0)
+    expect(picked).to_contain_text("3 selected, 1 no longer shown")
+    expect(_row(page, ids[1]).locator("input")).to_be_checked()
+    page.get_by_role("button", name="Reschedule").click()
+    expect(page.get_by_role("heading", name="Reschedule 3 requests?")).to_be_visible()
+    page.go_back()
+    signed_in.go("/requests?status=scheduled")
+    _row(page, ids[1]).locator("input").check()
+    page.get_by_role("button", name="Deselect").click()
+    expect(picked).to_be_hidden()

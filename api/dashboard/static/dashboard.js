@@ -7,12 +7,12 @@
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // --- News keep what the viewer did: ticks, open tables, the readout of a chart ----------------
+  // --- News keep what the viewer did: open tables, the readout of a chart; list.js keeps ticks ----
 
   const KEPT = { checked: 'input[type="checkbox"]', open: "details" };
   Idiomorph.defaults.ignoreActiveValue = true;
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
-  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !node.matches?.(".readout");
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node, news) => !node.matches?.(".readout, #fresh") && !stoodStill(node, news);
 
   // --- Contact: how fresh the page is ------------------------------------------------------
 
@@ -216,56 +216,6 @@
     brushed = null;
   });
 
-  // --- Lists: selection, and the side panel -----------------------------------------------------
-
-  function count() {
-    const boxes = $$(".pick");
-    const picked = boxes.filter((each) => each.checked).length;
-    const bar = $("#picked");
-    if (bar) {
-      bar.hidden = picked === 0;
-      $("[data-picked]").textContent = picked;
-    }
-    const all = $("#pick-all");
-    if (all) {
-      all.checked = picked > 0 && picked === boxes.length;
-      all.indeterminate = picked > 0 && picked < boxes.length;
-    }
-  }
-
-  document.addEventListener("change", (event) => {
-    if (event.target.id === "pick-all") {
-      $$(".pick").forEach((each) => { each.checked = event.target.checked; });
-    }
-    count();
-    if (event.target.matches("#filters select")) {
-      event.target.form.requestSubmit();
-    }
-  });
-
-  const shown = () => $("#panel article")?.dataset;
-
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !event.target.closest("input, select, textarea, dialog")) {
-      $("#panel [data-close]")?.click();
-    }
-  });
-
-  function settle() {
-    $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown()?.schedule}`));
-    count();
-  }
-
-  document.addEventListener("htmx:afterSettle", (event) => {
-    settle();
-    if (event.target.id === "panel") {
-      if (!isLive(event.detail.elt)) {
-        $("#panel h2")?.focus({ preventScroll: true });
-      }
-      document.title = shown()?.title || document.title;
-    }
-  });
-
   // --- Local time -------------------------------------------------------------------------------
 
   document.addEventListener("DOMContentLoaded", () => {
@@ -275,6 +225,5 @@
       Object.assign(button, { value: local, textContent: `Show local time (${local})`, hidden: false });
     }
     tell();
-    settle();
   });
 })();

@@ -1,0 +1,143 @@
+// Lists: what is ticked, rows that stand still under the viewer, and the side panel.
+"use strict";
+
+const { stoodStill } = (() => {
+  const $ = (selector, within = document) => within.querySelector(selector);
+  const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+  // --- Rows stand still while they are pointed at, ticked, or scrolled away from their top -------
+
+  let letGo = false;
+  const hovers = matchMedia("(hover: hover)"); // a finger that has gone leaves its :hover behind
+
+  function isHeld(list) {
+    return !letGo && (Boolean($(".pick:checked", list)) || (hovers.matches && list.matches(":hover")) || list.getBoundingClientRect().top < 0);
+  }
+
+  function say(words) {
+    const pill = $("#fresh");
+    if (pill) {
+      pill.textContent = words;
+      pill.hidden = !words;
+    }
+  }
+
+  // Whether these news wait: each row then changes in its place, and a button says what is new.
+  function stoodStill(list, news) {
+    if (!list.matches?.("[data-still]")) {
+      return false;
+    }
+    if (!isHeld(list)) {
+      say("");
+      return false;
+    }
+    const coming = $$("tr[id]", news);
+    const known = coming.filter((row) => document.getElementById(row.id));
+    known.forEach((row) => Idiomorph.morph(document.getElementById(row.id), row.cloneNode(true)));
+    const fresh = coming.length - known.length;
+    say(fresh ? `↑ ${fresh} new` : known.length < $$("tr[id]", list).length ? "↑ List changed" : "");
+    return true;
+  }
+
+  document.addEventListener("click", (event) => {
+    const list = event.target.id === "fresh" && $("#list");
+    if (list) {
+      letGo = true;
+      if (list.getBoundingClientRect().top < 0) {
+        list.scrollIntoView();
+      }
+      htmx.trigger("#live", "live");
+    }
+  });
+
+  // --- What is ticked stays so when its row leaves -----------------------------------------------
+
+  let ticked = [];
+  const gone = () => $$("#picked input.gone");
+
+  function keepTicks() {
+    const form = $("#picked");
+    for (const value of form ? ticked : []) {
+      const box = $(`.pick[value="${value}"]`);
+      const kept = gone().find((each) => each.value === value);
+      if (box) {
+        box.checked = true;
+        kept?.remove();
+      } else if (!kept) {
+        form.append(Object.assign(document.createElement("input"), { type: "hidden", className: "gone", name: "id", value }));
+      }
+    }
+    ticked = [];
+  }
+
+  function count() {
+    const boxes = $$(".pick");
+    const picked = boxes.filter((each) => each.checked).length;
+    const away = gone().length;
+    const bar = $("#picked");
+    if (bar) {
+      bar.hidden = picked + away === 0;
+      $("[data-picked]").textContent = picked + away;
+      $("[data-gone]").textContent = away ? `, ${away} no longer shown` : "";
+    }
+    const all = $("#pick-all");
+    if (all) {
+      all.checked = picked > 0 && picked === boxes.length;
+      all.indeterminate = picked > 0 && picked < boxes.length;
+    }
+  }
+
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "pick-all") {
+      $$(".pick").forEach((each) => { each.checked = event.target.checked; });
+    }
+    count();
+    if (event.target.matches("#filters select")) {
+      event.target.form.requestSubmit();
+    }
+  });
+
+  document.addEventListener("click", (event) => {
+    if (event.target.matches("[data-untick]")) {
+      $$(".pick").forEach((each) => { each.checked = false; });
+      gone().forEach((each) => each.remove());
+      count();
+    }
+  });
+
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target.id === "live") {
+      ticked = [...$$(".pick:checked"), ...gone()].map((each) => each.value);
+    }
+  });
+
+  // --- The side panel ----------------------------------------------------------------------------
+
+  const shown = () => $("#panel article")?.dataset;
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.target.closest("input, select, textarea, dialog")) {
+      $("#panel [data-close]")?.click();
+    }
+  });
+
+  function settle() {
+    $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown()?.schedule}`));
+    keepTicks();
+    count();
+  }
+
+  document.addEventListener("htmx:afterSettle", (event) => {
+    letGo = letGo && event.target.id !== "live";
+    settle();
+    if (event.target.id === "panel") {
+      if (!event.detail.elt?.matches?.("[data-live]")) {
+        $("#panel h2")?.focus({ preventScroll: true });
+      }
+      document.title = shown()?.title || document.title;
+    }
+  });
+
+  document.addEventListener("DOMContentLoaded", settle);
+  return { stoodStill };
+})();
