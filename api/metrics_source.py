@@ -14,7 +14,7 @@ from api.service import PATIENCE_S, Service
 from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
 from scheduler.errors import StoreError, StoreReplaced
-from scheduler.store.operators.census import WINDOW_MS, WINDOWS, Figures
+from scheduler.store.operators.census import LANE_STATES, WINDOW_MS, WINDOWS, Figures
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import PERSISTENCE, ServerStatus
 
@@ -192,7 +192,7 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
     if figures.counted.keys() != figures.due.keys():
         return
     totals = map(sum, zip(*figures.counted.values(), strict=True))
-    _, _, accounts, broken, remaining, spent = totals
+    _, _, accounts, broken, remaining, spent, *lanes = totals
     yield gauge("postdate_accounts", "Accounts that there are.", accounts)
     yield gauge(
         "postdate_ledgers_broken",
@@ -203,6 +203,13 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
         "postdate_credits",
         "Credits of all accounts together.",
         {("remaining",): remaining, ("spent",): spent},
+        ("state",),
+    )
+    yield gauge(
+        "postdate_lanes",
+        "Lanes of all accounts: idle, ready to be looked at by a claim, looked at later, when they"
+        " can next start something, or paused without an end.",
+        {(state,): count for state, count in zip(LANE_STATES, lanes, strict=True)},
         ("state",),
     )
 

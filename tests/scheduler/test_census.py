@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import pytest
 
 from scheduler.store import keys
@@ -26,6 +30,92 @@ async def test_what_is_due_and_what_comes_and_what_a_worker_holds(fake_scene: Sc
 
 async def test_a_ledger_that_does_not_balance_is_counted(scene: Scene) -> None:
     await scene.create(1_000)
-    assert (await scene.store.census.look()).counted[scene.shard][2:] == [1, 0, 99, 1]
+    assert (await scene.store.census.look()).counted[scene.shard][2:6] == [1, 0, 99, 1]
     await scene.redis.hincrby(scene.base + keys.ACCOUNT, "credits", 1)
-    assert (await scene.store.census.look()).counted[scene.shard][2:] == [1, 1, 100, 1]
+    assert (await scene.store.census.look()).counted[scene.shard][2:6] == [1, 1, 100, 1]
+
+
+class Lane(NamedTuple):
+    """A lane by hand: when its schedules are due and its leases end, and its head, from now (s);
+    its settings, with `gate` (s) and `tat` (s) from now too."""
+
+    due_s: tuple[float, ...] = ()
+    ends_s: tuple[float, ...] = ()
+    head_s: float = -1.0
+    settings: Mapping[str, float] = {}
+
+    async def make(self, scene: Scene, name: str) -> None:
+        now_ms = await scene.clock.now_ms()
+        for key, moments_s in ((keys.LANE_WAITING, self.due_s), (keys.LANE_RUNNING, self.ends_s)):
+            for n, moment_s in enumerate(moments_s):
+                await scene.redis.zadd(
+                    scene.base + key + name, {f"{key}{n}": now_ms + 1000 * moment_s}
+                )
+        fields = dict(self.settings)
+        if "gate" in fields:
+            fields["gate"] = now_ms + 1000 * fields["gate"]
+        if "tat" in fields:
+            fields["tat"] = 1000 * (now_ms + 1000 * fields["tat"])
+        if fields:
+            await scene.redis.hset(scene.base + keys.LANE + name, mapping=fields)
+        await scene.redis.zadd(scene.base + keys.LANES, {name: 0})
+        await scene.redis.zadd(scene.base + keys.LANE_HEADS, {name: now_ms + 1000 * self.head_s})
+        local = keys.parts(scene.account_id).local
+        await scene.redis.zadd(keys.shard(scene.shard) + keys.HEADS, {f"{local}/": now_ms - 1000})
+
+
+EACH_SECOND = {"rate": 1, "interval": 1_000_000, "burst": 1}
+AGO_9 = (-9.0,) * 9
+
+
+@pytest.mark.parametrize(
+    ("lane", "overdue", "oldest_s", "coming"),
+    [
+        (Lane((-9, -4, 10)), 2, 9, [1, 0]),
+        (Lane((-9, -4, 10), settings={"gate": -3}), 2, 3, [1, 0]),
+        (Lane((), ends_s=(-2, 5)), 1, 0, [0, 0]),
+        # One may have started each second since its last one was paid for.
+        (Lane(AGO_9, settings=EACH_SECOND | {"tat": -2.5}), 3, 2.5, [6, 0]),
+        (Lane(AGO_9, settings=EACH_SECOND | {"tat": 0.5}), 0, 0, [9, 0]),
+        (Lane(AGO_9, settings=EACH_SECOND | {"tat": 0.5, "burst": 3}), 2, 1.5, [7, 0]),
+        (Lane(5 * AGO_9, settings=EACH_SECOND | {"tat": 0.5}), 0, 0, [30, 15]),
+        (Lane(AGO_9, ends_s=(5, 5), settings={"parallelism": 3}), 1, 9, [8, 0]),
+        (Lane(AGO_9, ends_s=(5, 5), settings={"parallelism": 2}), 0, 0, [9, 0]),
+        (Lane(AGO_9, head_s=40), 0, 0, [0, 9]),
+        (Lane(AGO_9, head_s=-math.inf), 0, 0, [0, 0]),
+    ],
+)
+async def test_in_a_lane_only_what_it_lets_start_is_overdue(
+    fake_scene: Scene, lane: Lane, overdue: int, oldest_s: float, coming: list[int]
+) -> None:
+    await lane.make(fake_scene, "lane")
+    due = (await fake_scene.store.census.look()).due[fake_scene.shard]
+    assert (due.overdue, due.coming) == (overdue, coming + [0] * 4)
+    assert due.oldest_ms == pytest.approx(1000 * oldest_s, abs=2)
+
+
+async def test_lateness_counts_from_the_end_of_a_pause(fake_scene: Scene) -> None:
+    """Of a whole account."""
+    await fake_scene.create(-9000)
+    local, now_ms = keys.parts(fake_scene.account_id).local, await fake_scene.clock.now_ms()
+    await fake_scene.redis.zadd(keys.shard(fake_scene.shard) + keys.RESUMED, {local: now_ms - 4000})
+    due = (await fake_scene.store.census.look()).due[fake_scene.shard]
+    assert (due.overdue, due.oldest_ms) == (1, pytest.approx(4000, abs=2))
+
+
+async def test_the_lanes_of_an_account_beyond_those_looked_at_are_estimated(
+    fake_scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.store.operators.census._MOST_LANES", 2)
+    for n in range(5):
+        await Lane((-9, 10)).make(fake_scene, f"lane{n}")
+    due = (await fake_scene.store.census.look()).due[fake_scene.shard]
+    assert (due.overdue, due.coming[0]) == (5, 5)
+
+
+async def test_lanes_are_counted_by_when_a_claim_looks_at_them(fake_scene: Scene) -> None:
+    for n, head_s in enumerate((-1, 5, 9, -math.inf)):
+        await Lane((-1.0,), head_s=head_s).make(fake_scene, f"lane{n}")
+    await fake_scene.redis.zadd(fake_scene.base + keys.LANES, {"idle": 0})
+    figures = await fake_scene.store.census.look()
+    assert figures.counted[fake_scene.shard][6:] == [1, 1, 2, 1]

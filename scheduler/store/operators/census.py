@@ -16,9 +16,14 @@ from scheduler.store.shards import Shards
 
 WINDOWS = 6
 WINDOW_MS = 30_000
-# Accounts that a look may cost, over all shards.
+# Accounts, and lanes, that a look may cost, over all shards; and lanes of one account.
 _MOST_ACCOUNTS = 2048
+_MOST_LANES = 64
 _LEAST_OF_A_SHARD = 16
+
+# Nothing waits or runs in an idle one; claims look at one that is ready now, and at one that is
+# `later` when it can next start something; a paused one is so without an end.
+LANE_STATES = ("idle", "ready", "later", "paused")
 
 _DUE = Script("operators/due")
 _WALK = Script("operators/walk")
@@ -26,8 +31,9 @@ _WALK = Script("operators/walk")
 
 class Due(NamedTuple):
     """Of one shard. `overdue` is due and not held, the oldest for `oldest_ms`; `coming` is due in
-    each of the next `WINDOWS`, of `WINDOW_MS`: estimates if more accounts are due than a look may
-    cost. `on_hold_ms`: for how long the shard is on hold; 0: it is not."""
+    each of the next `WINDOWS`, of `WINDOW_MS`: estimates if more accounts or lanes are due than a
+    look may cost. In a lane with limits only those count that these let start, from the moment on
+    that they do. `on_hold_ms`: for how long the shard is on hold; 0: it is not."""
 
     overdue: float
     oldest_ms: float
@@ -37,8 +43,8 @@ class Due(NamedTuple):
 
 class Figures(NamedTuple):
     """By shard, without those that cannot be read. `counted` (schedules waiting, held by workers;
-    accounts, unbalanced ledgers, credits remaining, credits spent) is of the last whole walk, and
-    missing before the first one is over."""
+    accounts, unbalanced ledgers, credits remaining, credits spent, then lanes by `LANE_STATES`) is
+    of the last whole walk, and missing before the first one is over."""
 
     due: dict[int, Due]
     counted: dict[int, Sequence[int]]
@@ -69,7 +75,7 @@ class Census:
 
     async def _due(self, shard: int, most: int) -> Due:
         now_us, total, seen, overdue, oldest, coming, on_hold = await self._server.run(
-            _DUE, keys.shard(shard), (most, WINDOWS, WINDOW_MS)
+            _DUE, keys.shard(shard), (most, _MOST_LANES, WINDOWS, WINDOW_MS)
         )
         part = seen / total if total else 1.0
         now_ms = now_us / 1000
