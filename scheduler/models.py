@@ -244,6 +244,12 @@ class Invocation(msgspec.Struct, eq=False):
         """As it was claimed: another worker had held it, and was lost or cut off."""
         return self.attempt > 1 + (self.retry.attempts if self.retry else 0)
 
+    @property
+    def starts_at_us(self) -> int:
+        """The first moment at which it may start; lateness counts from then."""
+        due_us = self.due_at_ms * 1000
+        return due_us if self.slot_us is None else max(due_us, self.slot_us)
+
 
 class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.

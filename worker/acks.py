@@ -33,17 +33,29 @@ _log = structlog.get_logger(__name__)
 
 
 class Acks:
-    """One queue per shard; an invocation is held until its ack was answered."""
+    """One queue per shard; an invocation is held until its ack was answered.
+
+    `acked` is called after each batch, and `place_free` with the shard of one that gave back places
+    of lanes with a parallelism. Outcomes of these do not wait for the tick.
+    """
 
     def __init__(
-        self, store: Store, holdings: Holdings, touch: Touch, acked: Callable[[], None]
+        self,
+        store: Store,
+        holdings: Holdings,
+        touch: Touch,
+        *,
+        acked: Callable[[], None],
+        place_free: Callable[[int], None],
     ) -> None:
         self._store = store
         self._holdings = holdings
         self._touch = touch
         self._acked = acked
+        self._place_free = place_free
         self._waiting: dict[int, list[Ack]] = {}
         self._senders: dict[int, asyncio.Task[None]] = {}
+        self._urgent: set[int] = set()  # shards with outcomes that a full lane may wait for
         self._tick: asyncio.TimerHandle | None = None
         self._settled: Counter[int] = Counter()  # by shard, how many so far
         self._changed = asyncio.Event()
@@ -51,6 +63,8 @@ class Acks:
     def add(self, ack: Ack) -> None:
         shard = ack.invocation.shard
         self._waiting.setdefault(shard, []).append(ack)
+        if ack.invocation.bounded:
+            self._urgent.add(shard)
         if shard not in self._senders:
             self._go_on(shard)
 
@@ -65,7 +79,7 @@ class Acks:
 
     def _go_on(self, shard: int) -> None:
         waiting = self._waiting[shard]
-        if len(waiting) >= _MOST_AT_ONCE:
+        if len(waiting) >= _MOST_AT_ONCE or shard in self._urgent:
             self._send_soon([shard])
         elif waiting and self._tick is None:
             loop = asyncio.get_running_loop()
@@ -97,6 +111,7 @@ class Acks:
     async def _send_together(self, shards: list[int]) -> None:
         """Once; a shard that fails is tried again alone."""
         batches = {shard: self._waiting[shard][:] for shard in shards}
+        self._urgent -= batches.keys()
         acks = [ack for batch in batches.values() for ack in batch]
         try:
             async with AsyncExitStack() as asking:
@@ -126,6 +141,7 @@ class Acks:
         waiting, left = self._waiting[shard], True
         try:
             while left:
+                self._urgent.discard(shard)
                 count = _next_batch(waiting)
                 left = count < len(waiting)
                 await self._send(shard, waiting[:count])
@@ -177,7 +193,10 @@ class Acks:
 
     def _settle(self, batch: list[Ack], verdicts: list[Verdict]) -> None:
         self._holdings.remove([ack.invocation for ack in batch])
+        freed: int | None = None
         for ack, verdict in zip(batch, verdicts, strict=True):
+            if ack.invocation.bounded:
+                freed = ack.invocation.shard
             if verdict is DONE:
                 continue
             about = subject(ack.invocation)
@@ -187,6 +206,8 @@ class Acks:
             elif verdict is Verdict.HELD:
                 _log.warning("lease was lost; another worker records the outcome", **about)
         self._acked()
+        if freed is not None:
+            self._place_free(freed)
 
 
 def _next_batch(waiting: list[Ack]) -> int:

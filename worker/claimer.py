@@ -73,6 +73,7 @@ class Claimer:
         # Its rhythm goes by this machine's clock: the store's may be set back by an hour.
         self._rested_ms: dict[int, float] = {}
         self._backlogged: set[int] = set()
+        self._urgent: set[int] = set()  # to be claimed from at once, as if they were our own
         self._claims: dict[int, asyncio.Task[None]] = {}
         self._look_ms = self._look_abroad_ms = 0.0
         self._wake = asyncio.Event()
@@ -89,6 +90,11 @@ class Claimer:
         """Slots came free, which matters where there was none."""
         if self._waits_for_room:
             self._wake.set()
+
+    def claim_soon(self, shard: int) -> None:
+        """A place or a slot of a lane came free there: its next schedule is to start at once."""
+        self._urgent.add(shard)
+        self._wake.set()
 
     async def stop(self) -> None:
         """Claims no more. Returns once the claims on their way were answered."""
@@ -173,6 +179,8 @@ class Claimer:
         we stop: a drain waits for those that were on their way then."""
         if self._stopping:
             return
+        for shard in self._urgent - self._claims.keys():
+            self._due_ms[shard] = self._rested_ms[shard] = 0.0
         due = sorted((self._due_ms[shard], shard) for shard, in_ms in self._waiting() if in_ms <= 0)
         for start in range(0, len(due), self._store.claims.most_shards):
             shards = [shard for _, shard in due[start : start + self._store.claims.most_shards]]
@@ -213,7 +221,8 @@ class Claimer:
             self.wake()
 
     def _order(self, shard: int, part: ClaimRoom) -> ClaimOrder:
-        own = shard in self._presence.shards or shard in self._backlogged
+        own = shard in self._presence.shards or shard in self._backlogged | self._urgent
+        self._urgent.discard(shard)
         ahead_ms = self._ahead_ms if own else -_LATE_MS
         take_over_by_ms = 0 if self._touch.has_grace(shard) else self._store.clock.now_ms()
         return ClaimOrder(shard, *part, ahead_ms, take_over_by_ms)

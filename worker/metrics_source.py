@@ -37,6 +37,7 @@ class WorkerSource:
         if worker is not None:
             yield from _fires(worker)
             yield from _claims(worker)
+            yield from _lanes(worker)
 
 
 def _fires(worker: Worker) -> Iterator[Metric]:
@@ -114,4 +115,19 @@ def _claims(worker: Worker) -> Iterator[Metric]:
         "postdate_taken_over",
         "Claimed schedules that another worker had held, which was lost or cut off.",
         claimer.taken_over,
+    )
+
+
+def _lanes(worker: Worker) -> Iterator[Metric]:
+    starts = worker.lane_starts
+    yield counter(
+        "postdate_lane_starts",
+        "Requests of schedules with a lane that were handed to the connection pool, retries too.",
+        starts.started,
+    )
+    yield counter(
+        "postdate_lane_slots_missed",
+        "Schedules that came too late for the slot that the rate of their lane gave them, and went"
+        " back for another one.",
+        starts.missed,
     )

@@ -44,6 +44,8 @@ class Failure(StrEnum):
     INTERNAL = "Internal error"
 
 
+# So long at most a lane starts nothing because its target asked for that.
+LONGEST_CALM_MS = 3_600_000
 # Of answers, those that say "not now". Any other 4xx is the target's word for "never again", as is
 # a redirect, which is not followed.
 _RETRIED = frozenset({408, 409, 425, 429})
@@ -160,6 +162,19 @@ def next_attempt_at_ms(
     return at_ms
 
 
+def calm_until_ms(outcome: Outcome, now_ms: int) -> int | None:
+    """Until when the lane of one that ended so is to start nothing, by the store's clock: for as
+    long as its target asked, an hour at most; None if it did not ask."""
+    asked = min(_asked_ms(outcome, now_ms), LONGEST_CALM_MS)
+    return now_ms + asked if asked else None
+
+
+def _asked_ms(outcome: Outcome, now_ms: int) -> int:
+    """How long a 429 or 503 asked to wait; 0 for any other outcome."""
+    asks = outcome.status_code in ASKING and outcome.retry_after
+    return asked_ms(outcome.retry_after, now_ms) if asks else 0
+
+
 def asked_ms(retry_after: str, now_ms: int) -> int:
     """How long a Retry-After asks to wait: seconds, or an HTTP date; 0 if that has passed, or if
     it is neither. No more than a day."""
@@ -190,7 +205,5 @@ def _wait_ms(request: Request, made: int, outcome: Outcome, now_ms: int, chance:
     was asked for to a day at most."""
     delays_ms, longer = request.retry_delays_ms or USUAL_DELAYS_MS, 1 + SPREAD * chance
     wait_ms = delays_ms[min(made, len(delays_ms) - 1)] * longer
-    if outcome.status_code in ASKING and outcome.retry_after:
-        asked = asked_ms(outcome.retry_after, now_ms)
-        wait_ms = max(wait_ms, min(asked * longer, LONGEST_ASKED_MS))
-    return math.ceil(wait_ms)
+    asked = _asked_ms(outcome, now_ms)
+    return math.ceil(max(wait_ms, min(asked * longer, LONGEST_ASKED_MS)))

@@ -31,10 +31,11 @@ from worker.fire import NOT_SENT
 from worker.firer import Firer
 from worker.handshakes import map_large_blocks
 from worker.holdings import Holdings
+from worker.lane_starts import LaneStarts
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
-from worker.outcome import next_attempt_at_ms, unsent_outcome
+from worker.outcome import calm_until_ms, next_attempt_at_ms, unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
@@ -144,7 +145,21 @@ class Worker:
             claimed=self._claimed,
             looked=self._wheel.refresh,
         )
-        self._acks = Acks(store, self.holdings, touch, self.claimer.note_free)
+        self._acks = Acks(
+            store,
+            self.holdings,
+            touch,
+            acked=self.claimer.note_free,
+            place_free=self.claimer.claim_soon,
+        )
+        self.lane_starts = LaneStarts(
+            store.clock,
+            self._leases,
+            touch,
+            unsure=self._unsure,
+            released=self.claimer.claim_soon,
+            in_background=self._in_background,
+        )
         self._fired = 0
         self.tally = Tally()
         self._draining = False
@@ -226,15 +241,20 @@ class Worker:
 
     def _fire(self, invocation: Invocation) -> None:
         unsent = self._unsent(invocation)
-        if unsent is None:
-            self.firer.fire(invocation, self._ended)
-        else:
+        if unsent is not None:
             self._ended(invocation, unsent, NOT_SENT)
+        elif invocation.lane is None or self.lane_starts.may_start(invocation):
+            self.firer.fire(invocation, self._ended)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
             return None
-        unsent = unsent_outcome(invocation, self.store.clock.now_ms())
+        now_ms = self.store.clock.now_ms()
+        if invocation.slot_us is not None:
+            # One that expires before it may start has no place in its lane: whatever this clock
+            # says, it is not sent.
+            now_ms = max(now_ms, invocation.slot_us // 1000)
+        unsent = unsent_outcome(invocation, now_ms)
         if unsent is not None:
             invocation.attempt -= 1  # the one that is not made
         return unsent
@@ -244,7 +264,9 @@ class Worker:
         self._fired += 1
         late_ms = None
         if sent_at_s != NOT_SENT:
-            late_us = self.store.clock.at_us(sent_at_s) - invocation.due_at_ms * 1000
+            is_due = invocation.slot_us is None
+            from_us = invocation.due_at_ms * 1000 if is_due else invocation.starts_at_us
+            late_us = self.store.clock.at_us(sent_at_s) - from_us
             late_ms = max(0, late_us // 1000)
         self.tally.note(invocation, outcome, late_ms)
         if self._traces is not None:
@@ -258,7 +280,10 @@ class Worker:
                 now_ms=self.store.clock.now_ms(),
                 chance=random.random(),  # noqa: S311  # no secret
             )
-        self._acks.add(Ack(invocation, outcome, late_ms, again_ms))
+        calm_ms = None
+        if outcome.retry_after and invocation.lane is not None:
+            calm_ms = calm_until_ms(outcome, self.store.clock.now_ms())
+        self._acks.add(Ack(invocation, outcome, late_ms, again_ms, calm_ms))
 
     def _unsure(self, invocation: Invocation) -> None:
         """Nothing of it was sent. Its lease may have ended, or its secret may be another by now,

@@ -29,6 +29,12 @@ WORKER = r"""
 # an ack that the store did not take does not lose touch
 - self._touch.lose([shard], error)
 + pass
+# outcomes that a full lane waits for wait for the tick
+- len(waiting) >= _MOST_AT_ONCE or shard in self._urgent:
++ len(waiting) >= _MOST_AT_ONCE:
+# a place of a lane that came free is not claimed for
+- self._place_free(freed)
++ pass
 @ worker/acks.py tests/worker/test_worker.py -k settled
 # an outcome is recorded while its lease is being prolonged
 - async with self._holdings.asking[shard]:
@@ -98,8 +104,8 @@ WORKER = r"""
 # a claim begins after a drain has counted those on their way
 - if self._stopping:
 -             return
--         due
-+ due
+-         for
++ for
 # floods are not kept from filling a worker
 - pass_over=self._holdings.crowding(),
 + pass_over=[],
@@ -109,6 +115,12 @@ WORKER = r"""
 # claims of any number of shards share a call
 - shards = [shard for _, shard in due[start : start + self._store.claims.most_shards]]
 + shards = [shard for _, shard in due]
+# a place that comes free is claimed for at the next look
+- for shard in self._urgent - self._claims.keys():
++ for shard in ():
+# another worker's shard is claimed from only where it is late, though a place came free there
+- shard in self._backlogged | self._urgent
++ shard in self._backlogged
 # nobody helps with a backlog
 - self._backlogged.add(shard)
 + pass
@@ -122,8 +134,8 @@ WORKER = r"""
 + if False:
 @ worker/loop_budget.py tests/worker/test_volley.py
 # what is due goes out in one round
-- while self._waiting and time.monotonic() < until_s:
-+ while self._waiting:
+- while waiting and time.monotonic() < until_s:
++ while waiting:
 @ worker/handshakes.py tests/worker/test_handshakes.py
 # all handshakes step at once
 - _STEPS_IN_A_ROUND = 4
@@ -353,8 +365,48 @@ WORKER = r"""
 + _PAUSE_S = 1e6
 @ worker/timer_wheel.py tests/worker/test_timer_wheel.py
 # the wheel believes a clock from before its claim
-- _Claimed(deque(by_time), self._clock.offset_since_us(reading), reading)
-+ _Claimed(deque(by_time), self._clock.offset_since_us(0), reading)
+- ahead_us = self._clock.offset_since_us(reading)
++ ahead_us = self._clock.offset_since_us(0)
+# a slot is not waited for
+- if each.slot_us is not None:
++ if False:
+# a slot before its schedule is due is taken
+- self.invocations[0].starts_at_us <= server_us:
++ (self.invocations[0].slot_us or 0) <= server_us:
+@ worker/lane_starts.py tests/worker/test_lane_starts.py
+# a slot that has passed is used
+- if not slack_us or self._clock.now_us() <= invocation.starts_at_us + slack_us:
++ if True:
+# what missed its slot and cannot be given back is forgotten
+- self._unsure(each)
++ pass
+# what was given back waits for the next look
+- self._released(shard)
+@ worker/worker.py tests/worker/test_lane_starts.py
+# what has no place in its lane is sent by a clock that is behind
+- now_ms = max(now_ms, invocation.slot_us // 1000)
++ pass
+# lateness in a lane counts from when it was due
+- invocation.due_at_ms * 1000 if is_due else invocation.starts_at_us
++ invocation.due_at_ms * 1000
+# no lane is calmed
+- calm_ms = calm_until_ms(outcome, self.store.clock.now_ms())
++ pass
+@ worker/outcome.py tests/worker/test_lane_starts.py
+# a target calms a lane for a day
+- min(_asked_ms(outcome, now_ms), LONGEST_CALM_MS)
++ _asked_ms(outcome, now_ms)
+@ worker/start_queue.py tests/worker/test_volley.py
+# a rate waits for every account of a crowd
+- account_id = next(iter(self.rated))
++ account_id = next(iter(self._queues))
+# an account with a rate has every turn
+- if self.turns < self._again.get(account_id, 0):
++ if False:
+@ worker/loop_budget.py tests/worker/test_volley.py
+# a rate waits for all others of its account
+- if each.slack_us:
++ if False:
 @ worker/outcome.py tests/worker/test_retries.py
 # a 5xx is the last word
 - return code in _RETRIED or 500 <= code < 600

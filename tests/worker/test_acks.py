@@ -33,7 +33,14 @@ class Scene:
         self.holdings = Holdings(1000, 10**6)
         self.touch = Touch(LEASE_MS, LEASE_MS)
         self.acked = 0
-        self.acks = Acks(store.as_store, self.holdings, self.touch, self._note)
+        self.freed: list[int] = []
+        self.acks = Acks(
+            store.as_store,
+            self.holdings,
+            self.touch,
+            acked=self._note,
+            place_free=self.freed.append,
+        )
 
     def _note(self) -> None:
         self.acked += 1
@@ -94,6 +101,36 @@ async def test_a_few_outcomes_of_several_shards_share_a_call(scene: Scene) -> No
     assert scene.claims.together == [[1, 0]]
     assert sorted(scene.recorded, key=held.index) == held
     assert scene.acked == 2
+
+
+async def test_an_outcome_that_a_full_lane_waits_for_does_not_wait_for_the_tick(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.acks.TICK_S", 3600.0)
+    _, *bounded = held = Invocations().many(3, 1)
+    for each in bounded:
+        each.bounded = True
+    scene.end(held)
+    scene.end(Invocations().many(1, 0))
+    await until(lambda: scene.freed == [1])
+    assert scene.sizes == [3], "those of one round of the loop share a call, and other ones it"
+    assert scene.recorded == held
+    scene.acks._send_rest()
+    await scene.settled()
+    assert scene.freed == [1], "where no place came free, nothing waits for one"
+
+
+async def test_an_urgent_outcome_that_comes_while_others_are_sent_follows_at_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.acks.TICK_S", 3600.0)
+    first, second = held = Invocations().many(2)
+    first.bounded = second.bounded = True
+    scene.end([first])
+    await until(lambda: scene.sizes == [1])
+    scene.end([second])
+    await scene.settled()
+    assert (scene.recorded, scene.freed) == (held, [0, 0])
 
 
 @pytest.mark.parametrize("error", [REFUSED, UNFORESEEN, OutcomeUnknown("lost")])

@@ -107,6 +107,38 @@ async def test_where_a_backlog_grows_others_help_until_it_is_gone() -> None:
     assert ahead(desk)[2:] == [(1, -200)]
 
 
+@pytest.mark.parametrize("own", [[0, 1], [0]], ids=["own", "another's"])
+async def test_where_a_place_came_free_it_claims_at_once(
+    own: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However short ago it claimed there, and though the shard be another worker's."""
+    monkeypatch.setattr("worker.claimer._LOOK_EVERY_MS", 3_600_000.0)
+    monkeypatch.setattr("worker.claimer._LOOK_ABROAD_EVERY_MS", (3_600_000, 3_600_000))
+    desk = Desk({0: 0, 1: 0}, slots=64, own=own)
+    await desk.turn()
+    for _ in range(3):
+        desk.claims.due[1] = 1
+        desk.claimer.claim_soon(1)
+        await desk.turn()
+    assert ahead(desk) == [(1, 25)] * 3
+    assert desk.claims.due[1] == 0
+
+
+async def test_a_place_that_comes_free_during_a_claim_is_claimed_for_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.claimer._LOOK_EVERY_MS", 3_600_000.0)
+    desk = Desk({0: 0}, slots=64)
+    await desk.turn()
+    desk.claimer.claim_soon(0)
+    await desk.claimer.step()
+    await asyncio.sleep(0)  # its call is on its way
+    desk.claimer.claim_soon(0)
+    await desk.turn()
+    await desk.turn()
+    assert ahead(desk) == [(0, 25)] * 2
+
+
 @pytest.mark.parametrize(("took_ms", "lost"), [(3000, set()), (4500, {0, 1})])
 async def test_a_store_that_is_slow_to_answer_counts_as_lost(took_ms: int, lost: set[int]) -> None:
     """A quarter of a lease is slow: leases may have ended that no worker could extend."""

@@ -68,6 +68,7 @@ class Scene:
         self.clock = StoreClock()
         self.ahead_us = 1_700_000_000_000_000
         self.late_ms: dict[Invocation, int] = {}
+        self.fired_us: dict[Invocation, int] = {}
         self.wheel = TimerWheel(self.clock, one_clock=True, fire=self.fire)
 
     def now_us(self) -> int:
@@ -83,6 +84,7 @@ class Scene:
 
     def fire(self, invocations: list[Invocation]) -> None:
         now_ms = self.now_us() // 1000
+        self.fired_us |= dict.fromkeys(invocations, self.now_us())
         self.late_ms |= {each: now_ms - each.due_at_ms for each in invocations}
 
 
@@ -104,6 +106,34 @@ def test_what_is_due_goes_at_once_and_the_rest_at_its_time(scene: Scene) -> None
     assert list(scene.late_ms) == [late]
     scene.pass_ms(21)
     assert list(scene.late_ms.items()) == [(late, 5), (first, 0), (second, 0)]
+
+
+@pytest.mark.parametrize(
+    ("due_in_ms", "slot_in_us", "starts_in_us"),
+    [(10, 25_700, 25_700), (-100, 300, 300), (-100, -300, 0), (10, 9_999, 10_000)],
+)
+def test_what_has_a_slot_goes_at_the_later_of_both_moments(
+    scene: Scene, due_in_ms: int, slot_in_us: int, starts_in_us: int
+) -> None:
+    [slotted, plain] = scene.due_in(due_in_ms, 20)
+    start_us = scene.now_us()
+    slotted.slot_us = start_us + slot_in_us
+    scene.wheel.add([slotted, plain], scene.reply())
+    scene.pass_ms(30)
+    fired_us = {each: at_us - start_us for each, at_us in scene.fired_us.items()}
+    assert fired_us == {slotted: starts_in_us, plain: 20_000}
+
+
+def test_a_slot_too_is_kept_by_the_clock_that_came_with_the_claim(scene: Scene) -> None:
+    scene.reply()
+    scene.ahead_us -= 5_000_000
+    [invocation] = scene.due_in(0)
+    invocation.slot_us = scene.now_us() + 20_000
+    scene.wheel.add([invocation], scene.reply(late_us=10_000_000))
+    scene.reply()
+    scene.wheel.refresh()
+    scene.pass_ms(20)
+    assert scene.fired_us == {invocation: invocation.slot_us}
 
 
 def test_a_better_reading_makes_up_for_a_slow_reply(scene: Scene) -> None:

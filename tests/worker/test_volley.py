@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import pairwise
 
 from scheduler.models import Invocation
 from tests.worker.desk import Invocations
@@ -35,6 +36,38 @@ async def test_the_loop_is_heard_between_rounds_and_all_go_out_in_their_order() 
         longest = max(longest, len(slow.fired) - before)
     assert longest <= 5
     assert slow.fired == flood
+
+
+def rated(count: int, make: Invocations) -> list[Invocation]:
+    found = make.many(count, 0, "rated")
+    for each in found:
+        each.slack_us = 20_000
+    return found
+
+
+async def test_those_with_a_rate_go_before_others_of_their_account() -> None:
+    slow, make = Slow(), Invocations()
+    batch = SendBatch(slow.fire)
+    batch.fire(make.many(40, 0, "rated"))
+    at_once = len(slow.fired)
+    batch.fire(first := rated(3, make))
+    while len(slow.fired) < 43:
+        await asyncio.sleep(0)
+    assert slow.fired[at_once : at_once + 3] == first
+
+
+async def test_a_crowd_of_accounts_does_not_keep_a_rate_waiting_and_yields_no_turn_to_it() -> None:
+    """Each round of all accounts starts one: else a lane of a busy worker would miss every slot."""
+    slow, make = Slow(), Invocations()
+    batch = SendBatch(slow.fire)
+    batch.fire([make.one(0, f"{number}") for _ in range(2) for number in range(50)])
+    at_once = len(slow.fired)
+    batch.fire(first := rated(5, make))
+    while len(slow.fired) < 105:
+        await asyncio.sleep(0)
+    places = [slow.fired.index(each) - at_once for each in first]
+    assert places[0] == 0
+    assert all(after - before >= 50 for before, after in pairwise(places[:2]))
 
 
 async def test_a_neighbours_goes_out_after_one_of_the_floods() -> None:

@@ -1,0 +1,64 @@
+"""Starts of schedules in lanes. Those that come too late for their slot go back for another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from scheduler.errors import StoreError
+from scheduler.models import Invocation
+from scheduler.store.server.clock import StoreClock
+from worker.leases import Leases, Touch
+
+
+class LaneStarts:
+    """Judges each start right before it is handed to the connection pool.
+
+    A lane's slots are spaced so that its rate holds while each start is at most its slack behind
+    its slot; a later one would come too close to those after it. `unsure` gets what could not be
+    given back, and `released` the shard of what was.
+    """
+
+    def __init__(
+        self,
+        clock: StoreClock,
+        leases: Leases,
+        touch: Touch,
+        *,
+        unsure: Callable[[Invocation], None],
+        released: Callable[[int], None],
+        in_background: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._clock = clock
+        self._leases = leases
+        self._touch = touch
+        self._unsure = unsure
+        self._released = released
+        self._in_background = in_background
+        self._missed: dict[int, list[Invocation]] = {}
+        self.started = self.missed = 0
+
+    def may_start(self, invocation: Invocation) -> bool:
+        """Whether an invocation with a lane may start now; else it is given back."""
+        slack_us = invocation.slack_us
+        if not slack_us or self._clock.now_us() <= invocation.starts_at_us + slack_us:
+            self.started += 1
+            return True
+        self.missed += 1
+        missed = self._missed.setdefault(invocation.shard, [])
+        missed.append(invocation)
+        if len(missed) == 1:
+            self._in_background(self._release(invocation.shard))
+        return False
+
+    async def _release(self, shard: int) -> None:
+        """Those of one round of the loop, together."""
+        missed = self._missed.pop(shard)
+        try:
+            await self._leases.release(shard, missed)
+        except StoreError as error:
+            self._touch.lose([shard], error)
+        finally:
+            for each in missed:
+                self._unsure(each)
+        self._released(shard)
