@@ -93,7 +93,7 @@ async def test_a_schedule_is_shown_with_its_secrets_masked(browser: Browser) -> 
     assert "s3cret" not in text
     assert "Authorization" in text
     assert "1.50" in text
-    assert "curl --request POST 'https://example.com/hook?a=1&b=<2>'" in text
+    assert "curl --request POST 'https://example.com/hook?a=1&b=%3C2%3E'" in text
 
 
 async def test_a_schedule_is_found_by_its_id(browser: Browser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 
 import pytest
 
@@ -20,11 +19,11 @@ from api.dashboard.charts import (
 from api.dashboard.overview import drawn, spending
 from api.dashboard.requests.attempts import Bar, waterfall
 from api.dashboard.requests.filters import read_filter
-from api.dashboard.requests.text import MOST_BYTES, curl_of, indented
+from api.dashboard.requests.text import MOST_BYTES, indented
 from api.dashboard.session import our_page
 from api.dashboard.shared import Shared
 from api.dashboard.zones import UTC, Zone, zone_named
-from scheduler.models import BodyKind, Phases, Request
+from scheduler.models import Phases
 from scheduler.store.accounts.accounts import Movements
 from scheduler.store.operators.system import server_warnings
 from scheduler.times import format_iso8601, parse_iso8601
@@ -51,26 +50,6 @@ NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
 )
 def test_figures_are_told_in_few_words(shown: str, expected: str) -> None:
     assert shown == expected
-
-
-def test_a_curl_line_is_what_a_shell_makes_the_request_of() -> None:
-    body = b"""{"it's": "$HOME `x`"}"""
-    request = Request(0, "PUT", "https://a.example/x?y='1'&z", {"X-Key": "k", "X-A": "a b"}, body)
-    words = shlex.split(curl_of(request).replace("\\\n", " "))
-    assert words[:4] == ["curl", "--request", "PUT", "https://a.example/x?y='1'&z"]
-    pairs = list(zip(words[4::2], words[5::2], strict=True))
-    assert pairs == [
-        ("--header", "Content-Type: application/json"),
-        ("--header", "X-Key: <X-Key>"),
-        ("--header", "X-A: a b"),
-        ("--data-raw", body.decode()),
-    ]
-
-
-def test_a_curl_line_carries_bytes_that_no_shell_hands_over() -> None:
-    request = Request(0, "POST", "https://a.example/", {}, b"\x00\xff", body_kind=BodyKind.BINARY)
-    assert curl_of(request).startswith("echo AP8= | base64 -d |\ncurl ")
-    assert curl_of(request).endswith("--data-binary @-")
 
 
 def test_operators_are_warned_of_what_goes_wrong() -> None:

@@ -6,12 +6,12 @@ import re
 import shlex
 from base64 import b64encode
 from itertools import accumulate
-from urllib.parse import quote
 
 import msgspec
 
 from api.masks import MASK, masked, masked_url
 from scheduler.models import BodyKind, Request
+from scheduler.targets import parse_target
 from scheduler.texts import visible
 
 # The most bytes of indented JSON. Each line of a deep and wide body begins with its depth in
@@ -20,6 +20,8 @@ MOST_BYTES = 512 * 1024
 _INDENT = 2
 # So many are counted in some milliseconds, in which the process does nothing else.
 _MOST_BRACKETS = 50_000
+# Linux takes arguments of up to 128 KiB.
+_MOST_ARGUMENT_BYTES = 100 * 1024
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\x00\x00")
@@ -59,39 +61,79 @@ def _fits(body: bytes) -> bool:
 
 
 def curl_of(request: Request) -> str:
-    """The shell command that sends this request. Values that look like secrets are left out."""
-    words = ["curl", "--request", request.method, _as_sent(masked_url(request.url))]
-    headers = masked(request.headers)
-    if request.body is not None and not any(n.lower() == "content-type" for n in headers):
-        headers = {"Content-Type": request.body_kind.content_type, **headers}
-    for name, value in headers.items():
-        shown = f"<{name}>" if value == MASK else value
-        words += ["--header", f"{name}: {shown}"]
+    """The shell command that sends this request as the worker does: the same target, headers and
+    body. Values that look like secrets are left out."""
+    url, headers = _as_sent(request.url), masked(request.headers)
+    names = {name.lower() for name in headers}
+    if request.body is not None and "content-type" not in names:
+        headers["Content-Type"] = request.body_kind.content_type
+    if request.body is None and request.method in ("POST", "PUT", "PATCH"):
+        headers["Content-Length"] = "0"
+    lines = [" ".join(["curl", *_switches(request, url), shlex.quote(url)])]
+    lines += [f"  --header {_header(name, value)}" for name, value in headers.items()]
     if request.body is None:
-        return _on_lines(words)
+        return " \\\n".join(lines)
     text = _as_an_argument(request.body)
     if text is not None:
-        return _on_lines([*words, "--data-raw", text])
+        return " \\\n".join([*lines, f"  --data-raw {shlex.quote(text)}"])
+    # `echo` is the shell's own, which takes an argument of any length.
     piped = b64encode(request.body).decode()
-    return f"echo {piped} | base64 -d |\n" + _on_lines([*words, "--data-binary", "@-"])
+    return f"echo {piped} | base64 -d |\n" + " \\\n".join([*lines, "  --data-binary @-"])
+
+
+def _as_sent(url: str) -> str:
+    """As the worker writes it, escapes and all, so that curl has nothing to escape or to drop."""
+    try:
+        target = parse_target(url)
+    except ValueError:  # not one that the API stores
+        return masked_url(url)
+    return masked_url(f"{target.scheme}://{target.host_header}{target.path}")
+
+
+def _switches(request: Request, url: str) -> list[str]:
+    found = []
+    if set(url) & set("[]{}"):
+        found.append("--globoff")
+    if "/." in url.partition("?")[0]:
+        found.append("--path-as-is")
+    if request.method == "HEAD" and request.body is None:
+        return [*found, "--head"]
+    # curl waits for the body that an answer to HEAD promises, unless it asked by --head.
+    limit = ["--max-time", str(request.timeout_s)] if request.method == "HEAD" else []
+    return [*found, *limit, "--request", request.method]
+
+
+def _header(name: str, value: str) -> str:
+    """An empty one needs a semicolon: curl drops a header that ends at its colon."""
+    if value == MASK:
+        return shlex.quote(f"{name}: <{name}>")
+    if not value.strip():
+        return shlex.quote(f"{name};")
+    line = f"{name}: {value}"
+    if line.isascii():
+        return shlex.quote(line)
+    # Latin-1, as on the wire; a shell would send UTF-8.
+    plain = (
+        chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}"
+        for byte in _bytes(line)
+    )
+    return f"$'{''.join(plain)}'"
+
+
+def _bytes(line: str) -> bytes:
+    try:
+        return line.encode("latin-1")
+    except UnicodeEncodeError:
+        return line.encode()
 
 
 def _as_an_argument(body: bytes) -> str | None:
-    """None for bytes that no shell can hand over, and for text that would not be seen as it is."""
+    """None for bytes that no shell can hand over, for text that would not be seen or copied as it
+    is, and for more than an argument may have."""
+    if len(body) > _MOST_ARGUMENT_BYTES or b"\r" in body:
+        return None
     try:
         text = body.decode()
     except UnicodeDecodeError:
         return None
     return text if visible(text) == text else None
-
-
-def _as_sent(url: str) -> str:
-    """Characters that would not be seen as they are stand as the octets that are sent of them."""
-    return "".join(each if visible(each) == each else quote(each) for each in url)
-
-
-def _on_lines(words: list[str]) -> str:
-    """The command, and an option with its value on each further line."""
-    first = " ".join(shlex.quote(word) for word in words[:4])
-    rest = [f"  {words[i]} {shlex.quote(words[i + 1])}" for i in range(4, len(words), 2)]
-    return " \\\n".join([first, *rest])
