@@ -95,9 +95,11 @@ async def overview_page(request: HttpRequest) -> Raw:
 
 
 async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
-    query = LogQuery(
-        (LogStatus.FAILED,), from_ms=now_ms - DAY_MS, to_ms=now_ms + 60_000, limit=_PER_PAGE
+    """The largest groups, each with the address of just those that it counts."""
+    first = LogQuery(
+        (LogStatus.FAILED,), from_ms=now_ms - DAY_MS, to_ms=now_ms + 1, limit=_PER_PAGE
     )
+    query, from_ms = first, first.from_ms
     found: dict[tuple[str, str, int], list[int]] = {}
     for _ in range(_PAGES):
         log = await store.logs.page(account_id, query)
@@ -107,9 +109,12 @@ async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
         if log.next_cursor is None:
             break
         query = query._replace(cursor=log.next_cursor)
+    else:  # earlier ones are not counted
+        from_ms = min(moments[-1] for moments in found.values())
+    every = Filter(status=LogStatus.FAILED, from_ms=from_ms, to_ms=first.to_ms)
     groups = []
     for (host, answer, code), moments in found.items():
-        alike = Filter(status=LogStatus.FAILED, q=host, answer=answer or str(code))
+        alike = every._replace(q=host, answer=answer or str(code))
         groups.append(Group(host, answer, code, len(moments), moments[0], alike.address()))
     groups.sort(key=lambda group: (-group.fires, -group.at_ms))
     return groups[:_MOST_GROUPS]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import re
 from unittest.mock import AsyncMock
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from benchmarks.history import Past, fill
 from scheduler.errors import Damaged, OutcomeUnknown, StoreFull, StoreUnavailable
+from scheduler.models import Outcome, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, URL, Browser, Dashboard, once_of, tiles_of
 from tests.plain import redis_of
@@ -166,6 +169,11 @@ async def test_the_overview_counts(browser: Browser) -> None:
 
 
 async def test_failures_are_grouped_by_host_and_answer(browser: Browser) -> None:
+    """A group's address has its period: an older failure of its kind is not counted, nor listed."""
+    two_days_ago_ms = browser.store.clock.now_ms() - 2 * 86_400_000
+    outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
+    before = Past(two_days_ago_ms, Request(two_days_ago_ms, "POST", URL), outcome, 0)
+    await fill(browser.store, browser.account_id, iter([before]))
     failed = [await browser.execute(503) for _ in range(3)]
     await browser.execute()
     text = await browser.text("")
@@ -173,6 +181,16 @@ async def test_failures_are_grouped_by_host_and_answer(browser: Browser) -> None
     found = (await browser.client.get(html.unescape(address))).text
     assert all(f'id="r-{each}"' in found for each in failed)
     assert found.count("data-row") == 3
+    asked = await browser.write(
+        "/requests/bulk",
+        action="again",
+        scope="matching",
+        **dict(parse_qsl(urlsplit(html.unescape(address)).query)),
+    )
+    [facts] = re.findall(r'id="which">(.*?)</dl>', asked.text, re.DOTALL)
+    assert "Run again 3 requests?" in asked.text
+    told = r"<dd>3</dd>.*>from <time.* until <time.*<dt>Oldest</dt><dd><time"
+    assert re.search(told, facts, re.DOTALL)
 
 
 async def test_what_nobody_fires_is_overdue_and_late(browser: Browser, boss: Browser) -> None:

@@ -23,7 +23,7 @@ from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotFound
 from scheduler.ids import is_schedule_id
-from scheduler.models import LogStatus, Request, Schedule
+from scheduler.models import LogEntry, LogStatus, Request, Schedule
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.verdict import SENTENCES, Verdict
@@ -37,8 +37,13 @@ _PATIENCE_S = 5.0
 _MOST_REPLAYED_BYTES = 32 * 1024 * 1024
 
 
-# A portion of the schedules to act on, and the cursor of the next portion.
-Portion = tuple[list[str], str | None]
+class Portion(NamedTuple):
+    """Some of the schedules to act on, and the cursor of the next portion. `oldest_ms`: when the
+    first of them ended or is due, where that is known."""
+
+    ids: list[str]
+    rest: str | None = None
+    oldest_ms: int | None = None
 
 
 class Done(NamedTuple):
@@ -89,12 +94,12 @@ async def bulk(request: HttpRequest) -> Raw:
         done = await action.act(request, viewer, form, ids) if ids else Done(0, Counter())
     except InvalidRequest as refusal:
         fault = " ".join(each.message for each in refusal.details)
-        return await _ask(request, viewer, wanted, (ids, rest), form, fault=fault)
+        return await _ask(request, viewer, wanted, Portion(ids, rest), form, fault=fault)
     done = done.after(_count(form, "done"), _count(form, "refused"))
     if rest:
         there_ms = _there_ms(request, form) if name == "move" else None
         portion = await _selected(store, viewer, form, wanted, rest, there_ms)
-        if any(portion):
+        if portion.ids or portion.rest:
             return await _ask(request, viewer, wanted, portion, form, done=done)
     return await redirect_saying(request, viewer, done.words(action.done), wanted.address())
 
@@ -127,21 +132,26 @@ async def _selected(
 ) -> Portion:
     """The ids that were chosen, or the next of all that match, but for those that are there."""
     if form.get("scope") != "matching":
-        return _named(form), None
+        return Portion(_named(form))
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _PATIENCE_S
     query = _matching(wanted, form["action"], rest or None, store.clock.now_ms())
-    found: list[str] = []
+    found: list[LogEntry] = []
     while len(found) < MOST and loop.time() < until_s:
         query = query._replace(limit=MOST - len(found))
         rows = await searched(store, viewer.account_id, query)
-        found += [each.schedule_id for each in rows.entries if each.at_ms != there_ms]
+        found += [each for each in rows.entries if each.at_ms != there_ms]
         if rows.next is None:
-            return list(dict.fromkeys(found)), None
+            return _portion(found, None)
         query = query._replace(cursor=rows.next)
         if rows.wait_ms:
             await asyncio.sleep(min(rows.wait_ms / 1000, until_s - loop.time()))
-    return list(dict.fromkeys(found)), query.cursor
+    return _portion(found, query.cursor)
+
+
+def _portion(found: Sequence[LogEntry], rest: str | None) -> Portion:
+    ids = list(dict.fromkeys(each.schedule_id for each in found))
+    return Portion(ids, rest, min((each.at_ms for each in found), default=None))
 
 
 def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> LogQuery:
@@ -165,7 +175,7 @@ async def _ask(
     fault: str | None = None,
 ) -> Raw:
     """Whether it is meant; once that was said, the rest goes on by itself, a portion at a time."""
-    store, (ids, rest) = service_of(request).store, portion
+    store, ids = service_of(request).store, portion.ids
     some = await asyncio.gather(*(_read(store, viewer.account_id, each) for each in ids[:_SHOWN]))
     return page(
         request,
@@ -176,7 +186,9 @@ async def _ask(
         action=_ACTIONS[form["action"]],
         ids=ids,
         some=[each for each in some if each is not None],
-        rest=rest,
+        rest=portion.rest,
+        oldest_ms=portion.oldest_ms,
+        now_ms=store.clock.now_ms(),
         done=done,
         fault=fault,
     )
