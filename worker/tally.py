@@ -42,7 +42,10 @@ class Tally:
                 if late_ms > _ASKED_MS:
                     # Only the time in which the schedule was there to be fired.
                     created_ms = ids.created_at_ms(invocation.schedule_id)
-                    made_late_ms = late_ms + invocation.starts_at_us // 1000 - created_ms
+                    from_ms = invocation.due_at_ms
+                    if invocation.slot_us is not None:
+                        from_ms = invocation.starts_at_us // 1000
+                    made_late_ms = late_ms + from_ms - created_ms
                     late_ms = max(0, min(late_ms, made_late_ms))
                 self.lateness_ms.note(late_ms)
         code = outcome.status_code

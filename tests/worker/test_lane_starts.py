@@ -36,12 +36,12 @@ async def acked(scene: Scene) -> Ack:
 
 async def test_lateness_counts_from_the_slot(scene: Scene) -> None:
     async with playing(answering(answer())) as target:
-        invocation = hand_out(scene, slot_in_ms=50, url=target.url())
+        hand_out(scene, slot_in_ms=50, url=target.url())
         await scene.start()
         ack = await acked(scene)
         await scene.stop()
     assert ack.lateness_ms is not None
-    assert ack.lateness_ms < scene.store.clock.now_us() - invocation.due_at_ms * 1000 - 50_000
+    assert ack.lateness_ms < HOUR_US // 1000, "it was due in 1970"
     assert scene.worker.tally.worst_lateness_ms() == ack.lateness_ms
     assert (scene.worker.lane_starts.started, scene.worker.lane_starts.missed) == (1, 0)
 
