@@ -20,6 +20,7 @@ class StartQueue(FairQueue[Invocation]):
         # Their accounts are in the ring too, with an empty queue if nothing else waits.
         self.rated: dict[str, deque[Invocation]] = {}
         self.turns = 0
+        self._next: dict[str, None] = {}  # accounts that take their turn at once
         self._again: dict[str, int] = {}  # account -> the turn from which it may go first again
 
     def add_rated(self, invocation: Invocation) -> None:
@@ -28,16 +29,17 @@ class StartQueue(FairQueue[Invocation]):
         queue = self.rated.get(account_id)
         if queue is None:
             queue = self.rated[account_id] = deque()
+            if self.turns >= self._again.get(account_id, 0):
+                self._next[account_id] = None
         queue.append(invocation)
 
     def pop_rated(self) -> Invocation:
         """As `pop`; to be called while there are `rated` ones."""
-        account_id = next(iter(self.rated))
-        if self.turns < self._again.get(account_id, 0):
-            account_id = next(iter(self._queues))
+        account_id = next(iter(self._next or self._queues))
+        self._next.pop(account_id, None)
         rated, others = self.rated.pop(account_id, None), self._queues.pop(account_id)
         entry = (rated or others).popleft()
-        if rated:
+        if rated:  # the next one has its turn at the end of this round
             self.rated[account_id] = rated
         if rated or others:
             self._queues[account_id] = others
@@ -49,3 +51,4 @@ class StartQueue(FairQueue[Invocation]):
     def clear(self) -> None:
         super().clear()
         self.rated.clear()
+        self._next.clear()

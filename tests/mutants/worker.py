@@ -398,11 +398,11 @@ WORKER = r"""
 + _asked_ms(outcome, now_ms)
 @ worker/start_queue.py tests/worker/test_volley.py
 # a rate waits for every account of a crowd
-- account_id = next(iter(self.rated))
+- account_id = next(iter(self._next or self._queues))
 + account_id = next(iter(self._queues))
 # an account with a rate has every turn
-- if self.turns < self._again.get(account_id, 0):
-+ if False:
+- if self.turns >= self._again.get(account_id, 0):
++ if True:
 @ worker/loop_budget.py tests/worker/test_volley.py
 # a rate waits for all others of its account
 - if each.slack_us:
