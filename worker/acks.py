@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from itertools import islice
 from typing import cast
@@ -24,6 +24,8 @@ from worker.upkeep import Backoff
 # A batch that is full goes at once; fewer outcomes wait until the next tick but one. A worker that
 # is killed meanwhile leaves them unrecorded.
 _MOST_AT_ONCE = 128
+# What a full lane may wait for goes at once, but a busy worker makes no more calls for it than so.
+_URGENT_EVERY_S = 0.004
 # Of URLs and targets' words in one call, of which each outcome takes up its part at least; one with
 # more goes alone.
 _MOST_BYTES = 128 * 1024
@@ -57,6 +59,8 @@ class Acks:
         self._senders: dict[int, asyncio.Task[None]] = {}
         self._urgent: set[int] = set()  # shards with outcomes that a full lane may wait for
         self._tick: asyncio.TimerHandle | None = None
+        self._urgent_timer: asyncio.TimerHandle | None = None
+        self._urgent_from_s = 0.0  # by the loop's clock
         self._settled: Counter[int] = Counter()  # by shard, how many so far
         self._changed = asyncio.Event()
 
@@ -79,17 +83,30 @@ class Acks:
 
     def _go_on(self, shard: int) -> None:
         waiting = self._waiting[shard]
-        if len(waiting) >= _MOST_AT_ONCE or shard in self._urgent:
+        if len(waiting) >= _MOST_AT_ONCE:
             self._send_soon([shard])
+        elif shard in self._urgent:
+            if self._urgent_timer is None:
+                loop = asyncio.get_running_loop()
+                self._urgent_timer = loop.call_at(self._urgent_from_s, self._send_urgent)
         elif waiting and self._tick is None:
             loop = asyncio.get_running_loop()
             self._tick = loop.call_later(until_tick_s(2 * TICK_S), self._send_rest)
 
     def _send_rest(self) -> None:
-        """A few of each shard go together, but for one of which leases are being prolonged."""
         self._tick = None
+        self._send_few(self._waiting)
+
+    def _send_urgent(self) -> None:
+        self._urgent_timer = None
+        self._urgent_from_s = asyncio.get_running_loop().time() + _URGENT_EVERY_S
+        self._send_few(self._urgent)
+
+    def _send_few(self, shards: Iterable[int]) -> None:
+        """A few of each shard go together, but for one of which leases are being prolonged."""
         group, room = list[int](), _MOST_BYTES
-        for shard, waiting in self._waiting.items():
+        for shard in shards:
+            waiting = self._waiting[shard]
             if not waiting or shard in self._senders:
                 continue
             weight = sum(map(_weight, waiting))

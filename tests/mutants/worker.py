@@ -30,8 +30,11 @@ WORKER = r"""
 - self._touch.lose([shard], error)
 + pass
 # outcomes that a full lane waits for wait for the tick
-- len(waiting) >= _MOST_AT_ONCE or shard in self._urgent:
-+ len(waiting) >= _MOST_AT_ONCE:
+- elif shard in self._urgent:
++ elif False:
+# each urgent outcome has a call of its own
+- self._urgent_from_s = asyncio.get_running_loop().time() + _URGENT_EVERY_S
++ pass
 # a place of a lane that came free is not claimed for
 - self._place_free(freed)
 + pass

@@ -133,6 +133,24 @@ async def test_an_urgent_outcome_that_comes_while_others_are_sent_follows_at_onc
     assert (scene.recorded, scene.freed) == (held, [0, 0])
 
 
+async def test_a_busy_worker_makes_few_calls_for_urgent_outcomes_of_all_shards(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.acks.TICK_S", 3600.0)
+    monkeypatch.setattr("worker.acks._URGENT_EVERY_S", 3600.0)
+    make = Invocations()
+    held = [each for shard in (0, 1, 0, 1) for each in make.many(1, shard)]
+    for each in held:
+        each.bounded = True
+        scene.end([each])
+        await until(lambda: scene.acks._senders == {} and scene.recorded != [])
+    assert scene.recorded == held[:1]
+    scene.acks._send_urgent()
+    await scene.settled()
+    assert scene.claims.together == [[0, 1]]
+    assert sorted(scene.freed) == [0, 0, 1]
+
+
 @pytest.mark.parametrize("error", [REFUSED, UNFORESEEN, OutcomeUnknown("lost")])
 async def test_a_shard_that_fails_among_several_is_tried_again_alone(
     scene: Scene, error: Exception
