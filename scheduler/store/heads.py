@@ -17,6 +17,8 @@ from scheduler.references import is_reference
 LANED, REFERRED = ord("#"), ord("@")
 # Weight of a member of an account's `references`, beside its own bytes.
 REFERENCE_BYTES = 64
+# Weight of the further member that a schedule with a lane needs until it ends.
+LANE_BYTES = 96
 _NOT_ASCII = b"\x80"
 # Of a lane's head, beside its characters.
 _LANE_HEAD_BYTES = 9

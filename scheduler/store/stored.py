@@ -17,6 +17,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import Unreadable
+from scheduler.lanes import MOST_LANES as MOST_LANES
 from scheduler.models import (
     Answer,
     BodyKind,
@@ -28,6 +29,9 @@ from scheduler.models import (
     Retry,
     Schedule,
     Status,
+)
+from scheduler.store.heads import (
+    LANE_BYTES as LANE_BYTES,
 )
 from scheduler.store.heads import (
     LANED as LANED,

@@ -143,13 +143,13 @@ STORE = r"""
 - passed_over[ARGV[i]] = true
 @ scheduler/store/lifecycle/claim.lua tests/scheduler/test_lease.py -k fakeredis
 # a takeover is a first attempt
-- made = held_since[i] and 1 or 0
+- made = is_held and 1 or 0
 + made = 0
 # a third attempt is a second
 - tried[#tried + 1], tried[#tried + 2] = schedule, attempt
 @ scheduler/store/lifecycle/claim.lua tests/scheduler/test_retries.py
 # a worker is not told what the attempts before came to
-- local before = used[i] and redis.call('HGET', key .. schedule, 'n') or ''
+- local before = used and redis.call('HGET', key .. schedule, 'n') or ''
 + local before = ''
 @ scheduler/store/lifecycle/claim.lua tests/scheduler/test_parked.py -k fakeredis
 # an account stays parked after its repair
@@ -157,7 +157,7 @@ STORE = r"""
 -         return false
 @ scheduler/store/lifecycle/claim.lua tests/scheduler/test_hold.py
 # a shard on hold is claimed from
-- if not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
+- if is_unusual and not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
 + if false then
 # a restore wakes a suspended account
 - if only and redis.call('ZSCORE', heads, account) == '-inf' then
@@ -416,6 +416,9 @@ STORE = r"""
 # a request that is sealed anew loses its reference
 - rows += (schedule, field, head + packed, head + sealed)
 + rows += (schedule, field, head + packed, sealed)
+@ scheduler/store/lifecycle/refer.inc.lua tests/scheduler/test_onto.py
+# a replacement keeps the earlier time
+- put(lane, one.due, one.schedule)
 @ scheduler/store/lifecycle/onto.inc.lua tests/scheduler/test_onto.py
 # what a worker holds is kept or replaced
 - if not held[i] then
@@ -425,9 +428,6 @@ STORE = r"""
 + if false then
 # a repeat after a lost reply replaces anew
 - redis.call('SET', name, answer, 'PX', DONE_KEPT_MS)
-# a replacement keeps the earlier time
-- waiting[#waiting + 1] = one.due
--     waiting[#waiting + 1] = one.schedule
 # the longest wait begins anew with each call
 - if not fit then
 + if false then

@@ -5,7 +5,7 @@
 -- ARGV     account, schedule, operation, SHA-1 of the packed request that the caller read, the new
 --          one, its triggerAt (ms; '': the same); for each plan with a quota: plan, bytes
 -- Returns  {verdict, said}: DONE (the attempt before; '': none), ENDED (the outcome), UNKNOWN,
---          HELD, CHANGED or NO_ROOM ('')
+--          HELD, CHANGED, NO_ROOM or TOO_MANY_LANES ('')
 --@include now
 --@include lifecycle/place
 --@include moment
@@ -13,8 +13,8 @@
 --@include lifecycle/weight
 local reference_of, reference_weight
 --@include lifecycle/reference
-local base, queue, schedule = KEYS[1] .. ARGV[1] .. ':', queue_of(KEYS[1], ARGV[1]), ARGV[2]
-local key, due = base .. K.SCHEDULE .. schedule, tonumber(ARGV[6])
+local base, schedule, due = KEYS[1] .. ARGV[1] .. ':', ARGV[2], tonumber(ARGV[6])
+local key = base .. K.SCHEDULE .. schedule
 local stored = redis.call('HMGET', key, 'r', 'o', 'n')
 local attempt = stored[3] or ''
 if not stored[1] then
@@ -26,7 +26,7 @@ end
 if stored[2] then
   return {V.ENDED, stored[2]}
 end
-if redis.call('ZSCORE', queue.held, schedule) then
+if redis.call('ZSCORE', base .. K.HELD, schedule) then
   return {V.HELD, ''}
 end
 if redis.sha1hex(stored[1]) ~= ARGV[4] then
@@ -43,8 +43,19 @@ for i = 7, #ARGV, 2 do
     return {V.NO_ROOM, ''}
   end
 end
+local lane_before, lane = lane_of(stored[1]), lane_of(ARGV[5])
+local function queue_by(name)
+  return queue_of(KEYS[1], name and ARGV[1] .. '/' .. name or ARGV[1])
+end
+local queue_before, queue = queue_by(lane_before), queue_by(lane)
 check_heads(KEYS[1])
 check_queue(queue)
+if lane ~= lane_before then
+  check_queue(queue_before)
+  if lane and not of_lanes().has_room(queue) then
+    return {V.TOO_MANY_LANES, ''}
+  end
+end
 local references = base .. K.REFERENCES
 local before, after = reference_of(stored[1]), reference_of(ARGV[5])
 if before ~= after then
@@ -65,6 +76,12 @@ if due then
     attempt = string.sub(attempt, 1, 6) .. moment(due) .. string.sub(attempt, 13)
     redis.call('HSET', key, 'n', attempt)
   end
+end
+if lane ~= lane_before then
+  due = due or tonumber(redis.call('ZSCORE', queue_before.waiting, schedule) or '') or now_ms
+  leave(queue_before, {schedule})
+end
+if due then
   wait(queue, {due, schedule}, due)
 end
 note_done(base, ARGV[3], 3600000)

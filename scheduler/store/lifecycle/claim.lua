@@ -11,13 +11,16 @@
 -- ARGV[6]  when it was asked for (ms): leases that ended later are not taken over (0: none is), for
 --          workers may have been unable to prolong them while a late claim waited
 -- ARGV[7]  '' for a worker's claim; an account for an operator's, though it is suspended or the
---          shard on hold: ARGV[5] is then the moment by which its schedules were due
+--          shard on hold, and whatever its lanes allow: ARGV[5] is then the moment by which its
+--          schedules were due
 -- ARGV[8…] accounts to pass over, which hold more than their share of the worker
 -- Writes   <prefix>backlog for a second, if due ones are left: it calls other workers to help
 -- Returns  {now (us), when to look next (ms; -1: nothing waits, -2: on hold), token (us), for each
---          account: {account, {schedule, packed request, …}, {place among these, attempt, the
---          attempt before ('': it is not retried), … of those beyond their first attempt}}, damaged
---          accounts, of which nothing was claimed}
+--          account, or <account>/<lane>: {that, {schedule, packed request, …}, {place among these,
+--          attempt, the attempt before ('': it is not retried), … of those beyond their first
+--          attempt}, and, where they may not start as soon as they are due: {from when on each may
+--          (us)}, how much later the lane's rate allows (us; 0: no rate), 1 if its parallelism is
+--          limited}, accounts with damaged data, of which not all was claimed}
 --@include now
 --@include lifecycle/place
 local prefix = KEYS[1]
@@ -31,10 +34,12 @@ local only = ARGV[7] ~= '' and ARGV[7]
 local due_by = only and ARGV[5] or string.format('%.3f', now + ARGV[5])
 local asked_at = math.min(tonumber(ARGV[6]), now)
 local heads = prefix .. K.HEADS
-if not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
+local is_unusual = redis.call('EXISTS', prefix .. K.HOLD, prefix .. K.PARKED,
+  prefix .. K.RESUMED) > 0
+if is_unusual and not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
   return {now_us, '-2', token, {}, {}}
 end
-local claimed, order = {}, {} -- account -> its part of the reply; the parts in order
+local claimed, order = {}, {} -- queue's name -> its part of the reply; the parts in order
 local passed_over, count_passed_over = {}, #ARGV - 7
 for i = 8, #ARGV do
   passed_over[ARGV[i]] = true
@@ -42,7 +47,7 @@ end
 
 -- Whether the store could not record how an account's schedules end. Checks that once per lease.
 local is_parked = nil
-if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
+if is_unusual and redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
 --@include log/append
   local room = 2 ^ 40 -- more than any number gains in one call
   -- Raises unless `end` could record anything of the account now; a claim reads the other keys.
@@ -75,6 +80,45 @@ if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
   end
 end
 
+-- When a pause of an account ended (ms); nil: nothing of it waits since then.
+local resumed = {}
+local function resumed_at(account)
+  if is_unusual and resumed[account] == nil then
+    local at = redis.pcall('ZSCORE', prefix .. K.RESUMED, account)
+    resumed[account] = type(at) == 'string' and tonumber(at)
+  end
+  return resumed[account] or nil
+end
+
+local function part_of(name)
+  local part = claimed[name]
+  if not part then
+    part = {name, {}, {}}
+    claimed[name] = part
+    order[#order + 1] = part
+  end
+  return part
+end
+
+-- Adds a schedule to a part of the reply. used: attempts before, where it is retried, was released
+-- or lost. Returns its attempt.
+local function add(part, key, schedule, request, is_held, used)
+  local rows, later = part[2], part[3]
+  local n = #rows
+  rows[n + 1], rows[n + 2] = schedule, request
+  room_bytes = room_bytes - #request
+  local made = used and tonumber(used)
+  if not made or made > 2 ^ 31 then
+    made = is_held and 1 or 0
+  end
+  local attempt = made + 1
+  if attempt > 1 then
+    local before = used and redis.call('HGET', key .. schedule, 'n') or ''
+    later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, attempt, before
+  end
+  return attempt
+end
+
 -- Claims from a stretch of an account's due ones. Returns how many it looked at, and how many of
 -- these it left to the workers that hold them.
 local function take_from(account, first, most)
@@ -90,14 +134,10 @@ local function take_from(account, first, most)
     schedules[#schedules + 1] = due[i]
   end
   local held_since = redis.call('ZMSCORE', queue.held, unpack(schedules))
-  -- Attempts used before by those that are retried, were released or lost.
   local used = redis.call('EXISTS', queue.tried) == 1
     and redis.call('HMGET', queue.tried, unpack(schedules)) or {}
-  if not claimed[account] then
-    claimed[account] = {account, {}, {}}
-    order[#order + 1] = claimed[account]
-  end
-  local rows, later = claimed[account][2], claimed[account][3]
+  local part, opened = part_of(account), resumed_at(account)
+  local slots = opened and (part[4] or {})
   local visible_again, newly_held, tried, left = {}, {}, {}, 0
   for i, schedule in ipairs(schedules) do
     local score = due[2 * i]
@@ -111,21 +151,16 @@ local function take_from(account, first, most)
       local request = redis.pcall('HGET', key .. schedule, 'r')
       -- Only in a damaged store is it none: it waits for a lease, and does not block others.
       if type(request) == 'string' then
-        room_bytes = room_bytes - #request
-        local n = #rows
-        rows[n + 1], rows[n + 2] = schedule, request
-        local made = used[i] and tonumber(used[i])
-        if not made or made > 2 ^ 31 then
-          made = held_since[i] and 1 or 0
-        end
-        local attempt = made + 1
+        local attempt = add(part, key, schedule, request, held_since[i], used[i])
         if attempt > 1 then
-          local before = used[i] and redis.call('HGET', key .. schedule, 'n') or ''
-          later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, attempt, before
           tried[#tried + 1], tried[#tried + 2] = schedule, attempt
         end
         if not held_since[i] then
           newly_held[#newly_held + 1], newly_held[#newly_held + 2] = score, schedule
+        end
+        if opened then
+          slots[#slots + 1] = math.max(held_since[i] or score, opened) * 1000
+          part[4], part[5], part[6] = slots, 0, 0
         end
       end
     end
@@ -165,59 +200,97 @@ local function set_head(account, served_after)
   return due or math.huge
 end
 
--- Those at -inf are suspended, and stay there: nothing moves a head to a later moment but this.
-local accounts = {}
-local due_heads = only and {only} or redis.call('ZRANGE', heads, '(-inf', due_by, 'BYSCORE',
-  'LIMIT', 0, most_accounts + count_passed_over)
-for _, account in ipairs(due_heads) do
-  if not passed_over[account] and #accounts < most_accounts then
-    accounts[#accounts + 1] = account
+-- Those at -inf are suspended or paused, and stay there: nothing moves a head to a later moment but
+-- this. A name that ends with a slash means an account's lanes, and one that begins with an
+-- exclamation mark that the account's pause ends.
+local due_heads = only and {only, only .. '/'} or redis.call('ZRANGE', heads, '(-inf', due_by,
+  'BYSCORE', 'LIMIT', 0, most_accounts + 3 * count_passed_over)
+local takes, of_account, count_accounts, meets_lanes, damaged = {}, {}, 0, false, {}
+for _, name in ipairs(due_heads) do
+  if string.byte(name) == 33 then
+--@include lifecycle/control
+    local account = string.sub(name, 2)
+    local at = redis.call('ZSCORE', heads, name)
+    if pcall(check_account, prefix, account) then
+      end_pause(prefix, account, at)
+    else
+      look_again(prefix, name, lease_end)
+      damaged[#damaged + 1] = account
+    end
+  else
+    local is_lanes = string.byte(name, -1) == 47
+    local account = is_lanes and string.sub(name, 1, -2) or name
+    if not passed_over[account] and #takes < most_accounts then
+      takes[#takes + 1] = {name = name, account = account, is_lanes = is_lanes}
+      count_accounts = count_accounts + (of_account[account] and 0 or 1)
+      of_account[account] = (of_account[account] or 0) + 1
+      meets_lanes = meets_lanes or is_lanes
+    end
   end
+end
+
+local take_lanes, settle_lanes
+if meets_lanes then
+--@include lifecycle/claim_lanes
 end
 
 -- An account that is parked, or that `take` cannot read (it reads before it writes), waits for a
 -- lease; the others of its shard do not.
-local served, backlogged, damaged = {}, {}, {}
-local share = math.max(1, math.floor(room / math.max(1, #accounts)))
-for _, account in ipairs(accounts) do
+local served, backlogged = {}, {}
+local share = room / math.max(1, count_accounts)
+for _, each in ipairs(takes) do
   if room > 0 and room_bytes > 0 then
-    local sound, taken, more = not (is_parked and is_parked(account)), 0, false
+    local sound, taken, more = not (is_parked and is_parked(each.account)), 0, false
     if sound then
-      sound, taken, more = pcall(take, account, math.min(share, room))
+      -- An account's lanes share with what it has without one.
+      local most = math.min(room, math.max(1, math.floor(share / of_account[each.account])))
+      sound, taken, more = pcall(each.is_lanes and take_lanes or take, each.account, most)
     end
     if sound then
       room = room - taken
-      served[#served + 1] = account
+      served[#served + 1] = each
       if more then
-        backlogged[#backlogged + 1] = account
+        backlogged[#backlogged + 1] = each
       end
     else
-      damaged[#damaged + 1] = account
+      damaged[#damaged + 1] = each.account
       if not only then
-        look_again(prefix, account, lease_end)
+        look_again(prefix, each.name, lease_end)
       end
     end
   end
 end
-for _, account in ipairs(backlogged) do
+for _, each in ipairs(backlogged) do
   if room > 0 and room_bytes > 0 then
-    room = room - take(account, room)
+    room = room - (each.is_lanes and take_lanes or take)(each.account, room)
   end
 end
 
 local late_since = math.huge
-for place, account in ipairs(served) do
-  late_since = math.min(late_since, set_head(account, #served - place))
+for place, each in ipairs(served) do
+  local settle = each.is_lanes and settle_lanes or set_head
+  late_since = math.min(late_since, settle(each.account, #served - place))
 end
 if late_since < now then
   redis.call('SET', prefix .. K.BACKLOG, late_since, 'PX', 1000)
 end
+for account, at in pairs(resumed) do
+  -- Of what waits now, nothing was due before its account's pause ended.
+  local base, waits = prefix .. account .. ':', false
+  for _, name in ipairs(at and {K.WAITING, K.LANED} or {}) do
+    local first = redis.pcall('ZRANGE', base .. name, 0, 0, 'WITHSCORES')[2]
+    waits = waits or first and tonumber(first) <= at
+  end
+  if at and not waits then
+    redis.call('ZREM', prefix .. K.RESUMED, account)
+  end
+end
 
 local next_look = -1
 local coming = redis.call('ZRANGE', heads, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,
-  count_passed_over + 1, 'WITHSCORES')
+  3 * count_passed_over + 1, 'WITHSCORES')
 for i = #coming - 1, 1, -2 do
-  if not passed_over[coming[i]] then
+  if count_passed_over == 0 or not passed_over[(string.gsub(coming[i], '[!/]', ''))] then
     next_look = coming[i + 1]
   end
 end

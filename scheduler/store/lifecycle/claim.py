@@ -13,16 +13,16 @@ import structlog
 
 from scheduler import ids
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
-from scheduler.models import Delivery, Invocation, Request
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, anew
+from scheduler.models import Delivery, Invocation
 from scheduler.store import keys
-from scheduler.store.secrecy import Secrecy
+from scheduler.store.lifecycle.claimed import UnreadClaim as UnreadClaim
+from scheduler.store.lifecycle.claimed import invocations_of
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.line import PackedCommands
 from scheduler.store.server.scripts import Call
 from scheduler.store.server.server import Replicated
-from scheduler.store.stored import open_request, unpack_attempt
 from scheduler.store.verdict import Verdict
 
 _REALIGNED_AT_ONCE = 500
@@ -32,24 +32,12 @@ _MOST_BYTES = 4 * 1024 * 1024
 # Of one call: a claim of one schedule takes the store some 40 us.
 _MOST_SHARDS = 32
 _ON_HOLD = b"-2"
-# The attempt of a first claim, and the attempt before it.
-_FIRST = (1, b"")
-_UNKNOWN = Request(0, "", "")
 
 _CLAIM = Script("lifecycle/claim")
 _LEASE = Script("lifecycle/lease")
 _REALIGN = Script("lifecycle/realign")
 
 _log = structlog.get_logger(__name__)
-
-
-class UnreadClaim(NamedTuple):
-    """A claimed schedule that cannot be read here: its invocation, without the request, and why.
-    `key_id` is the missing key; empty if it is damaged or too new for this program."""
-
-    invocation: Invocation
-    why: str
-    key_id: str
 
 
 class Batch(NamedTuple):
@@ -259,7 +247,9 @@ class Claims:
         found: list[Invocation] = []
         unread: list[UnreadClaim] = []
         for part in parts:
-            claimed = _invocations(shard, claim, until_s, part, self._server.secrecy, unread)
+            claimed = invocations_of(
+                shard, claim, until_s, now_us, part, self._server.secrecy, unread
+            )
             for each in claimed:
                 # It was due when a worker took it; a clock that was set back since changes nothing.
                 if each.attempt > 1 and each.taken_over:
@@ -269,7 +259,7 @@ class Claims:
             return Batch(found, None, False, reading, on_hold=True)
         next_look_ms = None if look == b"-1" else float(look)
         full = next_look_ms is not None and next_look_ms <= now_us / 1000 + order.ahead_ms
-        broken = [ids.account_id(shard, each.decode()) for each in damaged]
+        broken = [ids.account_id(shard, each.decode()) for each in dict.fromkeys(damaged)]
         return Batch(found, next_look_ms, full, reading, unread=unread, broken=broken)
 
     async def _replicated(
@@ -347,40 +337,11 @@ def _looks_at(shards: tuple[int, ...], backlogs: bool, time: bool) -> PackedComm
     return PackedCommands(commands)
 
 
-def _invocations(
-    shard: int,
-    token: str,
-    until_s: float,
-    part: list[Any],
-    secrecy: Secrecy,
-    unread: list[UnreadClaim],
-) -> list[Invocation]:
-    """The invocations of one account; those that cannot be read go to `unread`."""
-    account, rows, later = part
-    account_id = ids.account_id(shard, account.decode())
-    attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}
-    found = []
-    for place in range(0, len(rows), 2):
-        schedule_id, packed = "sch_" + rows[place].decode(), rows[place + 1]
-        attempt, before = attempts.get(place // 2, _FIRST)
-        try:
-            request = open_request(packed, secrecy)
-            retry = unpack_attempt(before) if before else None
-        except Unreadable as error:
-            unknown = (schedule_id, token, attempt, until_s, _UNKNOWN, 0, len(packed))
-            unread.append(
-                UnreadClaim(Invocation(shard, account_id, *unknown), str(error), error.key_id)
-            )
-            continue
-        due_ms = retry.due_at_ms if retry else request.trigger_at_ms
-        what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
-        found.append(Invocation(shard, account_id, *what))
-    return found
-
-
 def _held(invocation: Invocation) -> tuple[str, str, str]:
-    account = keys.parts(invocation.account_id).local
-    return account, ids.local(invocation.schedule_id), invocation.token
+    queue = keys.parts(invocation.account_id).local
+    if invocation.lane is not None:
+        queue = f"{queue}/{invocation.lane}"
+    return queue, ids.local(invocation.schedule_id), invocation.token
 
 
 def _since(token: str, end: str) -> str:

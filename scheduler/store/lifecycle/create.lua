@@ -15,14 +15,14 @@
 --          the key is active and its account's rate allows one more request; once-key ('': none),
 --          its note (a digest of the request, 16 bytes, then the caller's own), how many
 --          schedules, for each of these: schedule, triggerAt (ms), packed request. Where some have
---          a reference, how many is negative, and then comes '+'. Of replays too, but then comes
---          '1' to replay also those that were replayed before, else '0', and each row ends with the
+--          a reference or lane, how many is negative, and then '+' comes. Of replays too, but with
+--          '1' to replay also those that were replayed before, else '0'; and each row ends with the
 --          ended schedule as a member of `failed`. With '' there, rows end as `onto.inc.lua` says
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
---          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED, or what `onto.inc.lua` answers; REPEATED, and the
+--          NO_ROOM, TOO_MANY_LANES, UNKNOWN, REPLAYED, DAMAGED, or what `onto.inc.lua` answers; REPEATED, and the
 --          kept verdicts, a 0 and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together
---          over the quota, none is stored; CHANGED: of `onto.inc.lua`, nothing was done; DAMAGED: a
+--          over the quota, TOO_MANY_LANES, none is stored; CHANGED: of `onto.inc.lua`, nothing was done; DAMAGED: a
 --          key of the account is, nothing of it was changed; by an API key UNKNOWN also if it is
 --          not active, SUSPENDED, LIMITED: beyond the rate. Where the plan has a rate, an array:
 --          that, limit, remaining, until full (s), until allowed (s)
@@ -54,7 +54,7 @@ end
 local function account_of(name)
   local account = accounts[name]
   if not account then
-    account = {queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {}, waiting = {},
+    account = {name = name, queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {}, waiting = {},
       notes = {}, weight = 0, earliest = math.huge}
     account.sound = pcall(read, account)
     accounts[name] = account
@@ -148,7 +148,8 @@ local function asked_before(group)
   return string.char(V.REPEATED) .. string.sub(known, 17)
 end
 
-local reference_of, reference_weight, refer
+local reference_of, reference_weight, refer, lane_in
+local is_lane_beyond, has_too_many_lanes, parts_of
 if refers then
 --@include lifecycle/refer
 end
@@ -230,7 +231,7 @@ local function refused(group, account)
   holder.is_used = true
 end
 
-local place_onto, queue_onto, write_onto
+local place_onto, write_onto
 if meets then
 --@include lifecycle/onto
 end
@@ -257,6 +258,8 @@ local function take_up(group)
     end
   elseif not group.replays and is_too_much(account, group) then
     return string.char(V.NO_ROOM)
+  elseif group.refers and not group.replays and has_too_many_lanes(group) then
+    return string.char(V.TOO_MANY_LANES)
   else
     verdicts = group.replays and add_replays(group) or add_first(group)
     stored = group.once and string.find(verdicts, DONE, 1, true)
@@ -281,6 +284,7 @@ local function sum_up(account)
     if account.referred then
       redis.call('ZCARD', account.base .. K.REFERENCES)
     end
+    account.parts = refers and parts_of(account)
     if account.originals then
       redis.call('ZCARD', account.base .. K.FAILED)
       if #account.named > 0 then
@@ -300,10 +304,16 @@ check_heads(prefix)
 
 local function store(account)
   local base, new = account.base, account.new
-  if account.met then
-    queue_onto(account)
+  if account.parts then
+    for _, part in ipairs(account.parts) do
+      leave(part.queue, part.gone)
+    end
+    for _, part in ipairs(account.parts) do
+      wait(part.queue, part.due, part.earliest)
+    end
+  else
+    wait(account.queue, account.waiting, account.earliest)
   end
-  wait(account.queue, account.waiting, account.earliest)
   for n = 1, #new, 2 do
     redis.call('HSET', new[n], 'r', new[n + 1])
   end

@@ -318,7 +318,7 @@ class Schedules:
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]
-        count, referred = len(requests), False
+        count, headed = len(requests), False
         onto = type(requests[0]) is Upsert or (count > 1 and means_existing(requests))
         arguments += (-count, int(again)) if originals else (-count, "") if onto else (count,)
         weight = (1 + onto) * count + len(originals)
@@ -328,14 +328,14 @@ class Schedules:
             else:
                 each, way = wanted, ""
             packed = stored.seal_request(each, self._secrecy)
-            referred = referred or each.reference is not None
+            headed = headed or each.reference is not None or each.lane is not None
             arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
             if originals:
                 arguments.append(originals[place])
             elif onto:
                 arguments.append(way)
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
-        if referred and not (originals or onto):
+        if headed and not (originals or onto):
             arguments[3:4] = (-count, "+")
         return new, (arguments, weight)
 

@@ -5,8 +5,8 @@
 -- ARGV[1]  lease (ms)
 -- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock, and
 --          no whole millisecond, at which only waiting ones stand; '' to give back
--- ARGV[3…] for each schedule: account, schedule, token, attempts used ('': none), when it is due
---          (ms; '' to prolong)
+-- ARGV[3…] for each schedule: account or <account>/<lane>, schedule, token, attempts used
+--          ('': none), when it is due (ms; '' to prolong)
 -- Returns  {now (us), a verdict for each}: DONE, ENDED: not held by this token any more, DAMAGED: a
 --          key of its account. No verdicts: the new token is more than half a lease (and a second)
 --          off, and nothing was done
@@ -19,7 +19,7 @@ if lease_end and math.abs(lease_end - now_ms - lease_ms) > math.max(lease_ms / 2
   return {now_us, {}}
 end
 
--- An account's rows with a good token. Raises if a key that is read or written is damaged.
+-- A queue's rows with a good token. Raises if a key that is read or written is damaged.
 local function held_among(queue, rows)
   local schedules, held = {}, {}
   for n, i in ipairs(rows) do
@@ -50,22 +50,20 @@ local function settle(queue, held)
     end
   end
   if lease_end then
-    hold(queue, due, {}, tried)
-    -- A lease that is shorter than the one before ends earlier than its account is to be looked at.
-    look_at(prefix, queue.name, lease_end)
+    prolong(queue, due, tried, lease_end)
   else
     put_back(queue, schedules, due, tried, fresh, earliest)
   end
 end
 
 check_heads(prefix)
-local accounts, verdicts = {}, {}
+local queues, verdicts = {}, {}
 for i = 3, #ARGV, 5 do
-  accounts[ARGV[i]] = accounts[ARGV[i]] or {}
-  table.insert(accounts[ARGV[i]], i)
+  queues[ARGV[i]] = queues[ARGV[i]] or {}
+  table.insert(queues[ARGV[i]], i)
 end
-for account, rows in pairs(accounts) do
-  local queue = queue_of(prefix, account)
+for name, rows in pairs(queues) do
+  local queue = queue_of(prefix, name)
   local sound, held = pcall(held_among, queue, rows)
   for _, i in ipairs(rows) do
     verdicts[(i + 2) / 5] = sound and V.ENDED or V.DAMAGED

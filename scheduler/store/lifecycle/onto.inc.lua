@@ -3,8 +3,8 @@
 -- A row ends with its way: '' another is stored; 'k' that one is kept; 'r' it gets this request;
 -- 'r=' and its id: it gets this request, which was made for it; 'r<' and how an id begins: it gets
 -- this request if its id does not come before that, or the request has to be made for it.
--- Answers with EACH and, for each row in 43 bytes, DONE, EXISTING, UNPAID, NO_ROOM, SEVERAL or
--- DAMAGED, the schedule, and when it is due (ms; of SEVERAL: how many wait); or with CHANGED and,
+-- Answers with EACH and, for each row in 43 bytes, DONE, EXISTING, UNPAID, NO_ROOM, SEVERAL,
+-- TOO_MANY_LANES or DAMAGED, the schedule, and when it is due (ms; of SEVERAL: how many wait); or with CHANGED and,
 -- for each row, the schedule for which its request has to be made (spaces: for none).
 
 --@include moment
@@ -56,26 +56,31 @@ end
 
 -- When the one that waits is due.
 local function due_of(account, one)
-  one.due = one.due or redis.call('ZSCORE', account.queue.waiting, one.schedule) or 0
+  one.due = one.due or redis.call('ZSCORE', account.queue.waiting, one.schedule)
+    or redis.call('ZSCORE', account.base .. K.LANED, one.schedule) or 0
   return one.due
 end
 
 -- Gives the one that waits another request. Returns the row's answer.
 local function put_onto(account, one, row)
   local at, request = ARGV[row + 1], ARGV[row + 2]
-  if not one.size then
-    local size, attempt = redis.pcall('HSTRLEN', one.key, 'r'), redis.pcall('HGET', one.key, 'n')
-    if type(size) ~= 'number' or size == 0 then
+  if is_lane_beyond(account, request) then
+    return placed(V.TOO_MANY_LANES, one.schedule, 0)
+  elseif not one.size then
+    local stored = redis.pcall('HMGET', one.key, 'r', 'n')
+    if not stored[1] then
       return placed(V.DAMAGED, one.schedule, 0)
     end
-    one.size, one.attempt = size, attempt
+    one.size, one.attempt, one.lane = #stored[1], stored[2], lane_in(stored[1])
+    one.heads = reference_weight(stored[1])
   end
-  local more = #request - one.size
+  local heads = reference_weight(request)
+  local more = #request - one.size + heads - one.heads
   if more > 0 and account.bytes + account.weight + more > account.quota then
     return placed(V.NO_ROOM, one.schedule, 0)
   end
   account.weight, account.earliest = account.weight + more, math.min(account.earliest, at)
-  one.size, one.due, one.request = #request, at, request
+  one.size, one.heads, one.due, one.request = #request, heads, at, request
   if one.place then
     account.new[one.place + 1], account.waiting[one.place] = request, at
   else
@@ -107,6 +112,8 @@ local function place_row(account, row, key)
     return placed(V.UNPAID, schedule, 0)
   elseif is_too_heavy(account, request) then
     return placed(V.NO_ROOM, schedule, 0)
+  elseif is_lane_beyond(account, request) then
+    return placed(V.TOO_MANY_LANES, schedule, 0)
   end
   add(account, key, row)
   return placed(V.DONE, schedule, at)
@@ -168,14 +175,6 @@ place_onto = function(group)
     group.account.unpaid[group.once] = UNPAID_ONCE_MS
   end
   return sound and answers or '', stored
-end
-
-queue_onto = function(account)
-  local waiting = account.waiting
-  for _, one in pairs(account.moved) do
-    waiting[#waiting + 1] = one.due
-    waiting[#waiting + 1] = one.schedule
-  end
 end
 
 write_onto = function(account)

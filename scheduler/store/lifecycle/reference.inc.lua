@@ -10,11 +10,12 @@ reference_of = function(stored)
   end
 end
 
--- Weight of the member of `references` for a stored request; 0 without a reference.
+-- Weight of the members that a stored request's reference and lane need; 0 without either.
 reference_weight = function(stored)
   local at = behind_lane(stored)
+  local weight = at > 1 and S.LANE_BYTES or 0
   if string.byte(stored, at) == S.REFERRED then
-    return S.REFERENCE_BYTES + string.byte(stored, at + 1) + 27
+    return weight + S.REFERENCE_BYTES + string.byte(stored, at + 1) + 27
   end
-  return 0
+  return weight
 end

@@ -1,7 +1,7 @@
 -- Replays of ended schedules, among the groups of a create.
 
 -- Why a schedule cannot be replayed; nil if it can.
-local function fault(account, key, again, weight)
+local function fault(account, key, again, weight, request)
   local ended = redis.pcall('HMGET', key, 'o', 'a')
   if ended.err then
     return V.DAMAGED
@@ -14,6 +14,8 @@ local function fault(account, key, again, weight)
   elseif account.bytes + account.weight + weight > account.quota then
     return V.NO_ROOM
   end
+  local sound, is_beyond = pcall(is_lane_beyond, account, request)
+  return not sound and V.DAMAGED or is_beyond and V.TOO_MANY_LANES or nil
 end
 
 -- The verdicts on a group of replays. originals: ended schedule's key -> new schedule; letters:
@@ -31,7 +33,7 @@ add_replays = function(group)
     local original = string.sub(letter, 1, 26)
     local key = account.base .. K.SCHEDULE .. original
     local weight = weight_of(#ARGV[row + 2]) + reference_weight(ARGV[row + 2])
-    local found = not there[new] and fault(account, key, group.again, weight)
+    local found = not there[new] and fault(account, key, group.again, weight, ARGV[row + 2])
     if not there[new] and not found then
       add(account, new, row)
       if not account.originals[key]

@@ -275,13 +275,15 @@ class _Look:
                 with noting_damage(self._found, f"{owner.account_id}: {what}"):
                     if fields.packed is not None:
                         stored.schedule(what, fields, self._server.secrecy)
-            self._weigh_letters(owner, zip(schedules, rows, strict=False))
+            self._weigh_heads(owner, zip(schedules, rows, strict=False))
             await self._referred(owner, zip(schedules, rows, strict=False))
             schedules = schedules[len(rows) :]
 
-    def _weigh_letters(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
+    def _weigh_heads(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
         for schedule, fields in rows:
-            head = heads_of(fields.packed or b"").reference
+            lane, head, _ = heads_of(fields.packed or b"")
+            if lane and fields.outcome is None:
+                self._weights.add_lane(owner.account_id)
             with suppress(Unreadable):
                 if head and fields.outcome and ended_status(fields.outcome) is Status.FAILED:
                     self._weights.refer_letter(owner.account_id, schedule, head)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scheduler.store import keys
-from scheduler.store.heads import REFERENCE_BYTES
+from scheduler.store.heads import LANE_BYTES, REFERENCE_BYTES
 from scheduler.store.server import Script, Server, pairs
 
 _HOUR_MS = 3_600_000
@@ -54,6 +54,10 @@ class Weights:
         """Adds members of its references."""
         weights = (REFERENCE_BYTES + len(each) for each in members)
         self._unended[account_id] += sum(weights)
+
+    def add_lane(self, account_id: str) -> None:
+        """Adds the lane of an unended one."""
+        self._unended[account_id] += LANE_BYTES
 
     def refer_letter(self, account_id: str, schedule: str, head: bytes) -> None:
         """Adds the reference of a failed one that was added last: it counts until the schedule is

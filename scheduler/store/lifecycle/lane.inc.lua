@@ -1,0 +1,182 @@
+-- Where the schedules of a lane stand (keys.py), and when it may start the next one. Needs `place`.
+
+local ENDLESS = 2 ^ 53 -- the gate (ms) of a lane that is paused without an end
+local MOST_CALM_MS = 3600000
+
+lanes.queue_of = function(prefix, account, lane)
+  local base = prefix .. account .. ':'
+  return {prefix = prefix, name = account .. '/' .. lane, account = account, base = base,
+    lane = lane, waiting = base .. K.LANED, held = base .. K.HELD, tried = base .. K.TRIED,
+    lane_waiting = base .. K.LANE_WAITING .. lane, running = base .. K.LANE_RUNNING .. lane,
+    state = base .. K.LANE .. lane, heads = base .. K.LANE_HEADS, lanes = base .. K.LANES}
+end
+
+lanes.check = function(queue)
+  redis.call('ZCARD', queue.lane_waiting)
+  redis.call('ZCARD', queue.running)
+  redis.call('HLEN', queue.state)
+  redis.call('ZCARD', queue.heads)
+  redis.call('ZCARD', queue.lanes)
+end
+
+-- Whether it is one of its account's lanes, or there is room for one more.
+lanes.has_room = function(queue)
+  return redis.call('ZSCORE', queue.lanes, queue.lane)
+    or redis.call('ZCARD', queue.lanes) < S.MOST_LANES
+end
+
+-- From when on the rate allows another start (ms).
+local function paid_until(interval, burst, tat)
+  return interval and (tat - (burst - 1) * interval) / 1000 or 0
+end
+
+-- Claims look at a lane no later than `at` (ms).
+local function look_at_lane(queue, at)
+  at = math.max(at, now_ms)
+  if at >= ENDLESS then
+    redis.call('ZADD', queue.heads, '-inf', queue.lane)
+  else
+    at = string.format('%.3f', at)
+    redis.call('ZADD', queue.heads, 'LT', at, queue.lane)
+    look_at(queue.prefix, queue.account .. '/', at)
+  end
+end
+
+lanes.wait = function(queue, due, earliest)
+  each_thousand('ZADD', queue.lane_waiting, due)
+  redis.call('ZADD', queue.lanes, 0, queue.lane)
+  local stored = redis.call('HMGET', queue.state, 'gate', 'interval', 'burst', 'tat')
+  local paid = paid_until(tonumber(stored[2] or ''), tonumber(stored[3] or '') or 1,
+    tonumber(stored[4] or '') or 0)
+  look_at_lane(queue, math.max(earliest, tonumber(stored[1] or '') or 0, paid))
+end
+
+-- A worker has schedules. placed: those that have a place, with flat, their leases' ends (ms) and
+-- them; ending: flat, those that are held only to be ended, which no place is needed for. If that
+-- worker is lost, they are found where others wait.
+lanes.hold = function(queue, placed, running, ending)
+  each_thousand('ZREM', queue.lane_waiting, placed)
+  each_thousand('ZADD', queue.running, running)
+  for i = 2, #ending, 2 do
+    redis.call('ZREM', queue.running, ending[i])
+  end
+  each_thousand('ZADD', queue.lane_waiting, ending)
+end
+
+lanes.prolong = function(queue, ends, lease_end)
+  for i = 1, #ends, 1000 do
+    local last = math.min(i + 999, #ends)
+    redis.call('ZADD', queue.running, 'XX', unpack(ends, i, last))
+    redis.call('ZADD', queue.lane_waiting, 'XX', unpack(ends, i, last))
+  end
+  look_at_lane(queue, lease_end)
+end
+
+lanes.leave = function(queue, schedules)
+  each_thousand('ZREM', queue.lane_waiting, schedules)
+  each_thousand('ZREM', queue.running, schedules)
+end
+
+-- When enough leases end that a lane with no place left has one (ms).
+local function place_at(queue, places)
+  local ends = redis.call('ZRANGE', queue.running, string.format('(%.3f', now_us / 1000), '+inf',
+    'BYSCORE', 'LIMIT', -places, 1, 'WITHSCORES')
+  return tonumber(ends[2] or '') or 0
+end
+
+-- A lane's settings and state: `gate`, before which nothing starts (ms), `places` for more, and of
+-- its rate `interval`, `burst`, `slack`, `tat` (us). What a clock that was set back left in the
+-- future counts for a while at most.
+lanes.read = function(queue)
+  local s = redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per', 'slack',
+    'parallelism', 'paused', 'until', 'calm', 'gate', 'set')
+  local lane = {queue = queue, interval = tonumber(s[1] or ''), burst = tonumber(s[2] or '') or 1,
+    tat = tonumber(s[3] or '') or 0, slack = tonumber(s[5] or '') or 0,
+    parallelism = tonumber(s[6] or ''), paused = s[7], calm = tonumber(s[9] or '') or 0,
+    gate = tonumber(s[10] or '') or 0, set = s[11] == '1', places = math.huge, before = {s[3], s[10]}}
+  if lane.interval then
+    local window = (tonumber(s[4] or '') or 0) * 1000 + lane.interval * lane.burst
+    lane.tat = math.min(lane.tat, now_us + window)
+  end
+  lane.calm = math.min(lane.calm, now_ms + MOST_CALM_MS)
+  lane.shut = lane.calm
+  if lane.paused then
+    local ends = tonumber(s[8] or '') or ENDLESS
+    lane.paused_over = ends <= now_ms
+    lane.shut = math.max(lane.shut, ends)
+  end
+  local gate = lane.shut
+  if lane.parallelism then
+    lane.places = lane.parallelism
+      - redis.call('ZCOUNT', queue.running, string.format('(%.3f', now_us / 1000), '+inf')
+    gate = math.max(gate, lane.places < 1 and place_at(queue, lane.places) or 0)
+  end
+  -- One that opened before the moment at which it was to open opens now: lateness counts from then.
+  lane.gate = gate > now_ms and gate or math.min(lane.gate, now_ms)
+  return lane
+end
+
+-- Takes a lane out of the account's in which nothing is left and nothing is kept.
+local function forget(lane)
+  local queue = lane.queue
+  redis.call('ZREM', queue.heads, queue.lane)
+  if not lane.set and (not lane.paused or lane.paused_over) then
+    redis.pcall('ZREM', queue.lanes, queue.lane) -- a claim has not read it
+    redis.call('UNLINK', queue.state)
+  end
+end
+
+-- Notes a lane's state, and when claims look at it next: when it can start something, or a lease
+-- ends. With a backlog that is not before `turn` (ms). Returns since when it could have started
+-- something that is left (ms), or can.
+lanes.settle = function(lane, turn)
+  local queue, fields = lane.queue, {}
+  if lane.parallelism and lane.places < 1 then
+    lane.gate = math.max(lane.shut, place_at(queue, lane.places))
+  end
+  local tat, gate = string.format('%.0f', lane.tat), string.format('%.3f', lane.gate)
+  if lane.interval and tat ~= lane.before[1] then
+    fields = {'tat', tat}
+  end
+  if lane.gate > 0 and gate ~= lane.before[2] then
+    fields[#fields + 1], fields[#fields + 2] = 'gate', gate
+  end
+  if #fields > 0 then
+    redis.call('HSET', queue.state, unpack(fields))
+  end
+  if lane.paused_over then
+    redis.call('HDEL', queue.state, 'paused', 'until', 'by')
+  end
+  local open = math.max(lane.gate, paid_until(lane.interval, lane.burst, lane.tat))
+  local first = tonumber(redis.call('ZRANGE', queue.lane_waiting, 0, 0, 'WITHSCORES')[2] or '')
+  local ends = tonumber(redis.call('ZRANGE', queue.running, 0, 0, 'WITHSCORES')[2] or '')
+  local at = first and math.max(first, open) or math.huge
+  if ends then
+    at = math.min(at, ends > now_us / 1000 and ends or math.max(ends, open))
+  elseif not first and lane.calm > now_ms and not lane.set then
+    at = lane.calm
+  end
+  if at == math.huge then
+    forget(lane)
+  else
+    local is_shut = lane.gate >= ENDLESS
+    redis.call('ZADD', queue.heads, is_shut and '-inf' or string.format('%.3f', math.max(at, turn)),
+      queue.lane)
+    at = is_shut and math.huge or at
+  end
+  return at
+end
+
+-- Looks anew when a lane can start something next, by its settings and what it has.
+lanes.relook = function(queue)
+  local at = lanes.settle(lanes.read(queue), now_ms)
+  if at < math.huge then
+    look_at(queue.prefix, queue.account .. '/', string.format('%.3f', at))
+  end
+end
+
+lanes.relook_if_bounded = function(queue)
+  if redis.call('HEXISTS', queue.state, 'parallelism') == 1 then
+    lanes.relook(queue)
+  end
+end
