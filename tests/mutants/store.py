@@ -41,7 +41,7 @@ STORE = r"""
 + names(ARGV[row + 1], score) or group.kind == 's',
 @ scheduler/store/lifecycle/end.lua tests/scheduler/test_half_writes.py -k valkey-ack
 # an ack checks the held schedules after its first write
-- check_queue(group.queue)
+- check_queue(run.queue)
 @ scheduler/store/lifecycle/end.lua tests/scheduler/test_parked.py -k fakeredis
 # an account whose outcomes cannot be recorded is fired again with each lease
 - redis.pcall('ZADD', prefix .. K.PARKED, now_ms, group.account)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.store import keys
-from tests.scheduler.scene import Scene
+from scheduler.store.verdict import Verdict
+from tests.scheduler.scene import FAILED, LEASE_MS, Scene
 
 
 async def set_lane(scene: Scene, lane: str = "a", **fields: int) -> None:
@@ -27,6 +28,15 @@ async def stands(scene: Scene, lane: str = "a") -> dict[str, Any]:
     return {name: count for name, count in found.items() if count}
 
 
+async def look_now(scene: Scene) -> None:
+    """The turn of all that waits for one has come."""
+    shard = keys.shard(scene.shard)
+    for name in await scene.redis.zrange(scene.base + keys.LANE_HEADS, 0, -1):
+        await scene.redis.zadd(scene.base + keys.LANE_HEADS, {name: 1})
+    for name in await scene.redis.zrange(shard + keys.HEADS, 0, -1):
+        await scene.redis.zadd(shard + keys.HEADS, {name: 1})
+
+
 async def test_a_schedule_with_a_lane_goes_its_way(scene: Scene) -> None:
     made = await scene.create(lane="a")
     assert await stands(scene) == {"laned": 1, "lane_waiting": 1, "lanes": 1}
@@ -35,3 +45,42 @@ async def test_a_schedule_with_a_lane_goes_its_way(scene: Scene) -> None:
     assert (invocation.slot_us, invocation.slack_us, invocation.bounded) == (None, 0, False)
     assert await stands(scene) == {"laned": 1, "held": 1, "running": 1, "lanes": 1}
     assert await scene.claim() == []
+
+
+async def test_each_end_leaves_nothing_behind(scene: Scene) -> None:
+    """Acks, retries, releases, extensions, cancellations and stops, of several lanes at once."""
+    first, second, third = [await scene.create(lane=name) for name in ("b", "a", "b")]
+    plain = await scene.create()
+    held = {each.schedule_id: each for each in await scene.claim()}
+    assert {each.lane for each in held.values()} == {"a", "b", None}
+    assert await scene.extend(LEASE_MS, list(held.values())) == []
+    assert await scene.ack([held[first], held[plain]]) == [Verdict.DONE] * 2
+    assert await scene.retry([held[second], held[third]], 60_000) == [Verdict.DONE] * 2
+    assert await scene.ack([held[second]]) == [Verdict.HELD]
+    assert await stands(scene, "b") == {"laned": 2, "lane_waiting": 1, "lanes": 2}
+    later = await scene.create(60_000, lane="c")
+    done = await scene.cancel_all([later, second, third])
+    assert [each.refusal for each in done.each] == [None] * 3
+    assert await stands(scene, "b") == {"lanes": 3}
+    released = await scene.held(lane="a")
+    await scene.release([released])
+    again = await scene.claim_one()
+    assert (again.attempt, again.lane) == (1, "a")
+    assert await scene.ack([again], FAILED) == [Verdict.DONE]
+    await look_now(scene)
+    assert await scene.claim() == []
+    assert await stands(scene) == {}
+    assert await scene.redis.zrange(keys.shard(scene.shard) + keys.HEADS, 0, -1) == []
+
+
+async def test_a_change_moves_a_schedule_from_a_lane_to_another_or_to_none(scene: Scene) -> None:
+    made = await scene.create(60_000)
+    for lane in ("a", "b", None, "b"):
+        await scene.change(made, lane=lane)
+        places = {name: await stands(scene, name) for name in ("a", "b")}
+        for name, found in places.items():
+            assert found.get("lane_waiting", 0) == (name == lane)
+        assert places["a"].get("laned", 0) == (lane is not None)
+        assert places["a"].get("waiting", 0) == (lane is None)
+    await scene.change(made, trigger_at_ms=1)
+    assert (await scene.claim_one()).lane == "b"

@@ -7,19 +7,20 @@
 --@include now
 --@include accounts/session
 --@include lifecycle/place
+--@include lifecycle/control
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 local leaving = base .. K.LEAVING
 if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
-  redis.call('HLEN', base .. K.ACCOUNT)
-  local queue = queue_of(prefix, ARGV[1])
-  check_heads(prefix)
-  local unended, sessions = redis.call('ZCARD', queue.waiting), read_sessions(prefix, ARGV[1], '')
+  check_account(prefix, ARGV[1])
+  local unended = redis.call('ZCARD', base .. K.WAITING) + redis.call('ZCARD', base .. K.LANED)
+  local sessions = read_sessions(prefix, ARGV[1], '')
 
   redis.call('RENAME', base .. K.ACCOUNT, leaving)
   redis.call('HSET', leaving, 'unended', unended)
   close_sessions(prefix, ARGV[1], sessions)
-  look_again(prefix, ARGV[1], '-inf')
-  clear(queue)
+  stop_account(prefix, ARGV[1])
+  time_pause(prefix, ARGV[1], nil)
+  clear_account(prefix, ARGV[1])
 end
 if redis.call('EXISTS', leaving) == 0 then
   return {}

@@ -4,12 +4,17 @@
 -- ARGV[1]  account
 --@include now
 --@include lifecycle/place
+--@include lifecycle/control
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 check_heads(prefix)
 redis.call('ZCARD', prefix .. K.ACCOUNTS)
+redis.call('ZCARD', prefix .. K.RESUMED)
 redis.pcall('ZREM', prefix .. K.PARKED, ARGV[1])
 redis.call('UNLINK', base .. K.LEAVING)
-clear(queue_of(prefix, ARGV[1]))
-look_again(prefix, ARGV[1], nil)
+clear_account(prefix, ARGV[1])
+for _, name in ipairs({ARGV[1], ARGV[1] .. '/', '!' .. ARGV[1]}) do
+  look_again(prefix, name, nil)
+end
+redis.call('ZREM', prefix .. K.RESUMED, ARGV[1])
 redis.call('ZREM', prefix .. K.ACCOUNTS, ARGV[1])
 return 1

@@ -105,12 +105,16 @@ class Canceller:
     ) -> None:
         """Notes in `done` what came of each; those that were changed meanwhile are tried again."""
         left, unsure = schedule_ids, set[str]()
-        key = keys.account(account_id) + keys.WAITING
+        base = keys.account(account_id)
         for _ in range(MOST_CHANGES_MET if left else 0):
             again = list[str]()
             # Before the schedules: an attempt that is made between the two reads moves the score.
-            [found] = await self._server.reads([("ZMSCORE", key, *map(ids.local, left))])
-            names, scores = iter(left), iter(found)
+            places = (base + keys.WAITING, base + keys.LANED)
+            found = await self._server.reads(
+                [("ZMSCORE", place, *map(ids.local, left)) for place in places]
+            )
+            names = iter(left)
+            scores = (score or other for score, other in zip(*found, strict=True))
             async for chunk in read_by_id(self._server, account_id, left):
                 waiting = list[Waiting]()
                 for each, name, score in zip(chunk, names, scores, strict=False):
@@ -133,12 +137,20 @@ class Canceller:
     ) -> list[str]:
         """Returns those that are to be read again. Those of them that may have been ended here, by
         a call whose reply was lost, are `unsure`."""
-        fresh = [row for row in waiting if row[0].schedule.retry is None]
-        stopped = [row for row in waiting if row[0].schedule.retry is not None]
+        kinds: dict[tuple[bool, bool], list[Waiting]] = {}
+        for row in waiting:
+            schedule = row[0].schedule
+            kind = schedule.retry is not None, schedule.request.lane is not None
+            kinds.setdefault(kind, []).append(row)
         secrecy, calls = self._server.secrecy, count()
-        groups: list[Argument] = cancelled_group(account_id, fresh, secrecy) if fresh else []
-        for some in parts_of(stopped, self._ends.most):
-            groups += stopped_group(account_id, some, secrecy)
+        groups, rows = list[Argument](), list[Waiting]()
+        for (attempted, has_lane), some in kinds.items():
+            if has_lane:
+                some.sort(key=lambda row: row[0].schedule.request.lane or "")
+            group_of = stopped_group if attempted else cancelled_group
+            for part in parts_of(some, self._ends.most if attempted else len(some)):
+                groups += group_of(account_id, part, secrecy)
+            rows += some
 
         async def send() -> list[Verdict]:
             next(calls)
@@ -147,7 +159,7 @@ class Canceller:
         verdicts = await self._server.repeated(send) if waiting else []
         lost = next(calls) > 1
         again = []
-        for ((schedule, _), _), verdict in zip(fresh + stopped, verdicts, strict=True):
+        for ((schedule, _), _), verdict in zip(rows, verdicts, strict=True):
             name = schedule.schedule_id
             match verdict:
                 case Verdict.DONE:

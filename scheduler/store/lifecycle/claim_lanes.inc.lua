@@ -8,6 +8,9 @@ local by_us = due_by * 1000
 -- The lanes to look at: those whose turn has come. For an operator, those of what is due.
 local function due_lanes(account)
   local base, names = prefix .. account .. ':', {}
+  -- What an end of them writes and a claim does not read: they must not be fired again and again.
+  redis.call('ZCARD', base .. K.LANES)
+  redis.call('ZCARD', base .. K.LANE_HEADS)
   if not only then
     return redis.call('ZRANGE', base .. K.LANE_HEADS, '(-inf', due_by, 'BYSCORE', 'LIMIT', 0,
       MOST_LANES)

@@ -26,6 +26,14 @@ local function start_account(prefix, account)
   look_again(prefix, account .. '/', lane and math.max(tonumber(lane), now_ms))
 end
 
+-- Empties an account's queues: no schedule waits, and none is held. What its lanes have besides
+-- goes with the rest of it.
+local function clear_account(prefix, account)
+  local base = prefix .. account .. ':'
+  redis.call('UNLINK', base .. K.WAITING, base .. K.LANED, base .. K.HELD, base .. K.TRIED,
+    base .. K.LANES, base .. K.LANE_HEADS)
+end
+
 -- A claim ends an account's pause at this moment (ms; nil: it does not end by itself).
 local function time_pause(prefix, account, ends_ms)
   look_again(prefix, '!' .. account, ends_ms)

@@ -13,7 +13,9 @@
 -- ARGV[8…] for each group: account, kind, number of rows, chunk of log entries, a list (what the
 --          index notes, and the digests of it), parts by kind, rows. A list begins with its length.
 --          Where `+` follows the kind, another list comes before the parts by kind: the members of
---          `references` of schedules that end.
+--          `references` of schedules that end. A `/` follows where all of them have a lane: then a
+--          list of lane, number of rows, and until when the lane is to be calm (ms; '': not); and
+--          so on for the rows that follow
 --          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
 --          the last one did. More: number completed and failed, total response time (ms), bytes of
 --          the packed requests of those completed and of those failed, a list (buckets of the
@@ -57,13 +59,16 @@ local function judge_row(group, row, score)
     -- This very attempt may have been recorded by a call whose reply was lost.
     local recorded = group.kind == 'r' and stored[3] and string.sub(stored[3], 13) == ARGV[row + 2]
     return there and V.DONE or recorded and V.ENDED or V.HELD
-  elseif not (stored[1] and score) then
+  elseif not stored[1] then
     return V.UNKNOWN
   elseif redis.call('ZSCORE', group.queue.held, ARGV[row]) then
     return V.HELD
   end
-  local as_read = there and redis.sha1hex(stored[1]) == ARGV[row + 3]
-  return as_read and (group.kind == 's') == (stored[3] ~= false) and V.DONE or V.CHANGED
+  local as_read = redis.sha1hex(stored[1]) == ARGV[row + 3]
+  if as_read and not score then
+    return V.UNKNOWN
+  end
+  return there and as_read and (group.kind == 's') == (stored[3] ~= false) and V.DONE or V.CHANGED
 end
 
 -- Reads a group's schedules and outcomes (of kind `r`, attempts) into it. Returns a verdict for
@@ -147,16 +152,18 @@ end
 
 -- Reads and checks everything that `record` writes, but for the schedules.
 local function read(group)
-  check_queue(group.queue)
+  for _, run in ipairs(group.runs) do
+    check_queue(run.queue)
+  end
   local gains = group.completed and {group.completed, group.failed, group.response_ms}
   local plan, hours = {log = read_log(group.base, group.size, group.chunk, gains)}, {}
   if group.kind == 'r' then
     return plan
   end
-  plan.members_bytes = 0
+  plan.members_bytes = group.queue.lane and group.size * S.LANE_BYTES or 0
   if group.members then
     redis.call('ZCARD', group.base .. K.REFERENCES)
-    plan.members_bytes = weight_of_members(group)
+    plan.members_bytes = plan.members_bytes + weight_of_members(group)
   end
   if group.kind == 'c' then
     group.less = group.less + plan.members_bytes
@@ -204,18 +211,19 @@ local function note_said(name, said)
   end
 end
 
-local function try_again(group, failed_at)
+local function try_again(group, run, failed_at)
   local due, tried, earliest = {}, {}, math.huge
-  for i, schedule in ipairs(group.schedules) do
-    local row, name = group.first + 6 * (i - 1), group.key .. schedule
+  for i, schedule in ipairs(run.schedules) do
+    local row, name = group.first + 6 * (run.before + i - 1), group.key .. schedule
     local due_ms = tonumber(ARGV[row + 3])
-    redis.call('HSET', name, 'n', failed_at .. moment(due_ms) .. group.outcomes[i])
+    redis.call('HSET', name, 'n', failed_at .. moment(due_ms)
+      .. group.outcomes[run.before + i])
     note_said(name, ARGV[row + 5])
     due[2 * i - 1], due[2 * i] = due_ms, schedule
     tried[2 * i - 1], tried[2 * i] = schedule, ARGV[row + 4]
     earliest = math.min(earliest, due_ms)
   end
-  put_back(group.queue, group.schedules, due, tried, {}, earliest)
+  put_back(run.queue, run.schedules, due, tried, {}, earliest)
 end
 
 local function record_executions(plan, group)
@@ -237,16 +245,26 @@ end
 
 -- Returns a verdict for each row, and whether all were recorded.
 local function record(group)
-  group.base, group.queue = prefix .. group.account .. ':', queue_of(prefix, group.account)
+  group.base = prefix .. group.account .. ':'
   group.key = group.base .. K.SCHEDULE
+  group.runs = group.lanes and of_lanes().runs_of(prefix, group.account, group.lanes)
+    or {{queue = queue_of(prefix, group.account)}}
+  group.queue = group.runs[1].queue
   local found, all = judge(group)
   if not all then
     return found, false
   end
+  if group.lanes then
+    of_lanes().share_out(group.runs, group.schedules)
+  else
+    group.runs[1].schedules, group.runs[1].before = group.schedules, 0
+  end
   local plan = read(group)
   local ended_at = moment(plan.log.at)
   if group.kind == 'r' then
-    try_again(group, ended_at)
+    for _, run in ipairs(group.runs) do
+      try_again(group, run, ended_at)
+    end
   elseif group.kind == 'c' then
     end_cancelled(group, ended_at)
   else
@@ -266,7 +284,12 @@ local function record(group)
   end
   if group.kind ~= 'r' then
     write(plan.expiring)
-    take_out(group.queue, group.schedules)
+    for _, run in ipairs(group.runs) do
+      take_out(run.queue, run.schedules)
+    end
+  end
+  for _, run in ipairs(group.lanes and group.runs or {}) do
+    of_lanes().calm(run.queue, run.calm_ms)
   end
   if group.members then
     each_thousand('ZREM', group.base .. K.REFERENCES, group.members)
@@ -304,8 +327,14 @@ while i <= #ARGV do
     chunk = ARGV[i + 3], said = {}}
   group.places, i = list(i + 4)
   if #group.kind > 1 then
-    group.kind = string.sub(group.kind, 1, 1)
-    group.members, i = list(i)
+    local kind = group.kind
+    group.kind = string.sub(kind, 1, 1)
+    if string.byte(kind, 2) == 43 then
+      group.members, i = list(i)
+    end
+    if string.byte(kind, -1) == 47 then
+      group.lanes, i = list(i)
+    end
   end
   if group.kind == 'c' then
     group.kept_bytes, group.less = ARGV[i], ARGV[i + 1]

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -144,11 +146,16 @@ class Ends:
 
 
 def groups_of(acks: Sequence[Ack], most: int) -> list[Sequence[Ack]]:
-    """Acks by account, and by whether they end it; at most so many together."""
-    groups: dict[tuple[str, bool], list[Ack]] = {}
+    """Acks by account, by whether they end it, and whether they have a lane, by which they are in
+    order then; at most so many together."""
+    groups: dict[tuple[str, bool, bool], list[Ack]] = {}
     for ack in acks:
-        kind = ack.invocation.account_id, ack.next_attempt_at_ms is None
+        one = ack.invocation
+        kind = one.account_id, ack.next_attempt_at_ms is None, one.lane is not None
         groups.setdefault(kind, []).append(ack)
+    for (_, _, has_lane), group in groups.items():
+        if has_lane:
+            group.sort(key=lambda ack: ack.invocation.lane or "")
     return [part for group in groups.values() for part in parts_of(group, most)]
 
 
@@ -191,7 +198,7 @@ def _executed_group(
     statuses = [status for status, count in counts if count]
     ended = [(ack.invocation.schedule_id, ack.invocation.request) for ack in acks]
     account_id, kind = acks[0].invocation.account_id, _STOPPED if sha1s else _FIRED
-    head = _head(kind, account_id, entries, statuses, ended)
+    head = _head(kind, account_id, entries, statuses, ended, _runs_of(acks))
     head += (completed, failed, response_ms, completed_bytes, failed_bytes, 2 * len(spread))
     head += (part for pair in spread.items() for part in pair)
     if failed:
@@ -217,7 +224,8 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         rows.append(b"" if answer is None else seal_said(answer, secrecy))
     retried = [(ack.invocation.schedule_id, ack.invocation.request) for ack in acks]
     account_id = acks[0].invocation.account_id
-    return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), retried) + rows
+    runs = _runs_of(acks)
+    return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), retried, runs) + rows
 
 
 def stopped_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) -> list[Argument]:
@@ -228,6 +236,7 @@ def stopped_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) ->
         assert retry is not None
         what = (schedule.schedule_id, score, retry.attempts, 0.0, schedule.request)
         invocation = Invocation(shard, account_id, *what, retry.due_at_ms, len(packed), retry)
+        invocation.lane = schedule.request.lane
         acks.append(Ack(invocation, retry.outcome, retry.lateness_ms))
         sha1s.append(sha1_of(packed))
     return _executed_group(acks, secrecy, sha1s)
@@ -244,7 +253,8 @@ def cancelled_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) 
         arguments += (ids.local(schedule.schedule_id), score, outcome, sha1_of(packed), kept)
     ended = [(schedule.schedule_id, schedule.request) for (schedule, _), _ in rows]
     entries = [entry(*each, None) for each in ended]
-    head = _head(_CANCELLED, account_id, entries, (Status.CANCELLED,), ended)
+    runs = _runs((schedule.request.lane, None) for (schedule, _), _ in rows)
+    head = _head(_CANCELLED, account_id, entries, (Status.CANCELLED,), ended, runs)
     return [*head, kept_bytes, less, *arguments]
 
 
@@ -254,9 +264,10 @@ def _head(
     entries: list[tuple[Any, ...]],
     statuses: Iterable[LogStatus | Status],
     made: Sequence[tuple[str, Request]],
+    runs: Sequence[Argument],
 ) -> list[Argument]:
     """What each group begins with. The index notes each status, and each bucket of URLs and
-    references, once. `made`: the schedules' ids and requests."""
+    references, once. `made`: the schedules' ids and requests. `runs`: of `_runs`."""
     places: list[Argument] = []
     for status in statuses:
         places += (status.value, b"")
@@ -270,7 +281,27 @@ def _head(
     if referred and kind != _RETRIED:
         head[1] = kind + "+"
         head += (len(referred), *(reference_member(name, each) for each, name in referred))
+    if runs:
+        head[1] = f"{kind}/" if head[1] == kind else f"{kind}+/"
+        head += (len(runs), *runs)
     return head
+
+
+def _runs_of(acks: Sequence[Ack]) -> list[Argument]:
+    if acks[0].invocation.lane is None:
+        return []
+    return _runs((ack.invocation.lane, ack.calm_until_ms) for ack in acks)
+
+
+def _runs(rows: Iterable[tuple[str | None, int | None]]) -> list[Argument]:
+    """Of rows in the order of their lanes, all of which have one or none: each lane, how many they
+    are, and until when it is to be calm ("": it is not)."""
+    runs: list[Argument] = []
+    for lane, some in groupby(rows, key=itemgetter(0)):
+        calms = [calm or 0 for _, calm in some]
+        if lane is not None:
+            runs += (lane, len(calms), max(calms) or "")
+    return runs
 
 
 def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:
