@@ -47,6 +47,7 @@ class Call(NamedTuple):
     store: Store
     account_id: str
     query: dict[str, Any]
+    key_id: str
 
 
 async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call:
@@ -55,7 +56,7 @@ async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call
     service = service_of(request)
     caller = await authenticate(service, request.scope)
     query = read_query(request.scope["query_string"], known)
-    return Call(service, service.store, caller.account_id, query)
+    return Call(service, service.store, caller.account_id, query, caller.key_id)
 
 
 async def authenticate(service: Service, scope: Scope) -> Caller:

@@ -12,8 +12,11 @@ from api.fields import SHOWN, moment
 from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
 from api.masks import masked_url
 from api.request_ids import PATTERN as REQUEST_ID
+from scheduler.durations import format_duration
 from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
+from scheduler.lane_settings import LaneState
+from scheduler.lanes import LANE_PATTERN
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
 from scheduler.store.idempotency import Placed
 from scheduler.store.lifecycle.cancel import Cancellations
@@ -25,6 +28,7 @@ _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
 ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
 GivenId = Annotated[str, msgspec.Meta(description="As it was given, or how that begins.")]
 InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
+LaneName = Annotated[str, msgspec.Meta(pattern=f"^{LANE_PATTERN}$")]
 RequestId = Annotated[str, msgspec.Meta(pattern=REQUEST_ID)]
 Details = Annotated[
     list[FieldError],
@@ -127,6 +131,10 @@ def _reader(type_: Any, source: str | Callable[[Any], Any]) -> Callable[[Any], A
         return value
 
     return (lambda value: moment(read(value))) if type_ in (Moment, Moment | None) else read
+
+
+def _duration(ms: int | None) -> str | None:
+    return None if ms is None else format_duration(ms)
 
 
 def _invocation_id(value: Schedule | LogEntry) -> str:
@@ -298,6 +306,62 @@ SECRET = Shape(
 
 class SecretsBody(Body, frozen=True):
     secrets: list[SECRET.type]  # type: ignore[name-defined]
+
+
+LANE = Shape(
+    "LaneBody",
+    {
+        "lane": (LaneName, "lane"),
+        "rate": (int | None, "settings.rate"),
+        "per": (str | None, lambda lane: _duration(lane.settings.per_ms)),
+        "burst": (int | None, lambda lane: lane.settings.rate and (lane.settings.burst or 1)),
+        "parallelism": (int | None, "settings.parallelism"),
+        "note": (str | None, "settings.note"),
+        "paused": (bool, lambda lane: lane.settings.pause is not None),
+        "pausedUntil": (Moment | None, "settings.pause.until_ms"),
+        "pausedBy": (str | None, "settings.pause.by"),
+        "calmUntil": (Moment | None, "calm_until_ms"),
+        "state": (LaneState, "state"),
+        "waiting": (int, "waiting"),
+        "due": (int, "due"),
+        "running": (int, "running"),
+        "oldestDueAt": (Moment | None, "oldest_due_at_ms"),
+        "emptyAt": (Moment | None, "empty_at_ms"),
+    },
+    "What was set of a lane, null where there is no limit, and how it stands. state is what keeps "
+    "something due from starting, the first of these: paused; calm, until calmUntil, because a "
+    "target asked for it with Retry-After; full, as many run as parallelism allows; limited by the "
+    "rate; or open. Of the schedules that wait in it, waiting are all and due those that are due, "
+    "the oldest since oldestDueAt; running are those that workers have. pausedBy is the name of an "
+    "API key. emptyAt is when all that waits will have started at this rate, an estimate: null "
+    "without a rate, without schedules, and in a pause.",
+)
+
+
+class LanesBody(Body, frozen=True):
+    lanes: list[LANE.type]  # type: ignore[name-defined]
+    next_cursor: str | None
+
+
+class ClearedLaneBody(Body, frozen=True):
+    """`waiting` schedules go on without limits."""
+
+    lane: LaneName
+    waiting: int
+    message: str
+
+
+ACCOUNT = Shape(
+    "AccountBody",
+    {
+        "paused": (bool, lambda account: account.pause is not None),
+        "pausedUntil": (Moment | None, "pause.until_ms"),
+        "pausedBy": (str | None, "pause.by"),
+        "note": (str | None, "note"),
+    },
+    "Whether the account is paused: until when, null for without an end, and by the name of which "
+    "API key.",
+)
 
 
 class HealthBody(Body, frozen=True):

@@ -38,6 +38,9 @@ TEXT = JsonType(
 # Its rule reads it: the very text counts.
 OBJECT = JsonType(["object"], text_or_none, "It must be an object.")
 WHOLE = JsonType(["integer"], whole_or_none, "It must be a whole number.")
+BOOLEAN = JsonType(
+    ["boolean"], msgspec.json.Decoder(bool | None).decode, "It must be true or false.", bool | None
+)
 DURATION = JsonType(["string", "integer"], duration_or_none, NO_DURATION, str | int | None)
 DURATIONS = JsonType(
     ["array"], durations_or_none, "It must be an array of durations.", list[str | int] | None

@@ -212,6 +212,10 @@ OF_SCHEDULES = (
     _LIMIT,
     CURSOR,
 )
+OF_LANES = (
+    _LIMIT,
+    CURSOR._replace(description="`nextCursor` of the answer before."),
+)
 OF_LOGS = (
     statuses_of(
         list(LogStatus),

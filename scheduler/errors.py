@@ -36,6 +36,7 @@ class Reason(StrEnum):
     NOT_FOUND = "not_found"
     OUTCOME_UNKNOWN = "outcome_unknown"
     OVERLOADED = "overloaded"
+    PRECONDITION_FAILED = "precondition_failed"
     QUOTA_EXCEEDED = "quota_exceeded"
     RATE_LIMITED = "rate_limited"
     SEARCHES_LIMITED = "searches_limited"
@@ -117,6 +118,21 @@ class TooManyLanes(Conflict):
             Status.SCHEDULED,
             self.reason,
         )
+
+
+class KeepsChanging(Conflict):
+    """Of settings; nothing was changed."""
+
+    reason = Reason.KEEPS_CHANGING
+
+    def __init__(self) -> None:
+        sentence = "Other calls keep changing these settings; try again"
+        super().__init__(sentence, Status.SCHEDULED, self.reason)
+
+
+class PreconditionFailed(PostdateError):
+    SENTENCE = "The settings are not those of If-Match any more; nothing was changed"
+    reason = Reason.PRECONDITION_FAILED
 
 
 class Taken(PostdateError):

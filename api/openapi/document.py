@@ -15,6 +15,8 @@ from api.field import Schema
 from api.fields import CHOICES, SOON
 from api.openapi.operations import (
     IDEMPOTENCY_KEY,
+    IF_MATCH,
+    LANE,
     OPERATIONS,
     REQUESTS,
     SCHEDULE_ID,
@@ -40,11 +42,18 @@ _HEALTH = "Health"
 _TAGS = {
     "Schedules": "Requests that wait for their time.",
     "Statistics": "Executed requests, their outcomes, and the credits that are left.",
+    "Lanes": "Limits and pauses that schedules share; and the pause of the whole account.",
     "Signing": "Secrets by which a target verifies that a request is ours.",
     _HEALTH: "For load balancers.",
 }
 # By how a path begins.
-_TAG_OF = {"schedule": "Schedules", "stats": "Statistics", "signing": "Signing"}
+_TAG_OF = {
+    "schedule": "Schedules",
+    "stats": "Statistics",
+    "lanes": "Lanes",
+    "account": "Lanes",
+    "signing": "Signing",
+}
 _SCHEDULE_ID = f"{{{SCHEDULE_ID['name']}}}"
 _PUBLIC_ERRORS = (400, 414, 431)
 _KEYED_ERRORS = (400, 401, 403, 414, 429, 431, 500, 503)
@@ -82,6 +91,10 @@ _ERRORS = {
         "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which. "
         "Or the account has as many lanes as it may have.",
         bodies.ConflictBody,
+    ),
+    412: _Error(
+        "PreconditionFailed",
+        "The settings are not those of If-Match any more; nothing was changed.",
     ),
     413: _Error(
         "TooLarge",
@@ -122,6 +135,15 @@ _OWN_ERRORS = {
         "the account has as many lanes as it may have.",
         bodies.ConflictBody,
     ),
+    **{
+        (name, 409): _Error(
+            "SettingsConflict",
+            "Other calls keep changing the settings; or the account has as many lanes as it may "
+            "have. Nothing was changed.",
+            bodies.ConflictBody,
+        )
+        for name in ("setLane", "changeLane", "changeAccount")
+    },
     ("rotateSigningSecret", 409): _Error(
         "TooManySecrets",
         "Three secrets are good already, and a shorter `keepFor` would end one of them.",
@@ -144,6 +166,11 @@ _HEADERS: dict[str, Schema] = {
         "schema": {"type": "string", "pattern": REQUEST_ID},
     },
     "RetryAfter": {**_whole("Seconds after which to try again."), "required": True},
+    "ETag": {
+        "description": "Names these settings, for If-Match.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
     "IdempotencyReplayed": {
         "description": "`true` if the answer was given before, to the same Idempotency-Key.",
         "schema": {"type": "string", "enum": ["true"]},
@@ -214,9 +241,13 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     if operation.once:
         parameters.insert(0, IDEMPOTENCY_KEY)
         errors.add(422)
+    if 412 in errors:
+        parameters.insert(0, IF_MATCH)
     if _SCHEDULE_ID in path:
         parameters.insert(0, SCHEDULE_ID)
         errors.add(404)
+    elif "{lane}" in path:
+        parameters.insert(0, LANE)
     described: Schema = {
         "operationId": handler.operation_id,
         "summary": handler.summary,
@@ -251,6 +282,8 @@ def _success(handler: HTTPRouteHandler, tag: str) -> Schema:
     headers = {} if tag == _HEALTH else _RATE_HEADERS
     if operation.once:
         headers = _once_headers()
+    if operation.tagged:
+        headers = headers | {"ETag": {"$ref": "#/components/headers/ETag"}}
     description = "Done." if handler.status_code == 200 else "Created."
     response = _response(description, operation.answer, headers)
     response["content"]["application/json"]["example"] = _ANSWERS[name]

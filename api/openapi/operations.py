@@ -12,8 +12,10 @@ from api.bulk import IDS_SCHEMA, filter_schema
 from api.field import DURATION, Schema
 from api.fields import FIELDS, ON_EXISTING, REQUIRED, SOON
 from api.limits import MAX_ITEMS
-from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
+from api.query import OF_LANES, OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
+from api.settings_fields import OF_ACCOUNT, OF_PATCH, OF_PUT
 from scheduler import durations
+from scheduler.lanes import LANE_PATTERN
 from scheduler.models import Status
 
 IDEMPOTENCY_KEY: Schema = {
@@ -24,6 +26,22 @@ IDEMPOTENCY_KEY: Schema = {
     "body is answered as it was the first time, with `Idempotency-Replayed: true`, and costs "
     "nothing; with another body it is a 422. Only what was stored is remembered.",
     "example": "order-8412-reminder",
+}
+IF_MATCH: Schema = {
+    "name": "If-Match",
+    "in": "header",
+    "schema": {"type": "string"},
+    "description": "The `ETag` of an earlier answer. If the settings are others by now, the answer "
+    "is a 412, and nothing is changed; unless they are what this call would make them already.",
+}
+LANE: Schema = {
+    "name": "lane",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": f"^{LANE_PATTERN}$"},
+    "description": "The name of a lane: a letter or digit, and up to 63 more, or `.`, `_`, `:`, "
+    "`-`.",
+    "example": "partner-b",
 }
 SCHEDULE_ID: Schema = {
     "name": "scheduleId",
@@ -36,9 +54,9 @@ SCHEDULE_ID: Schema = {
 
 
 class Operation(NamedTuple):
-    """`once`: an Idempotency-Key is taken. `existing` answers with 200 where what it stores is
-    there already. `errors` are its own, beside those that its path, its body and its key bring, and
-    those of every call."""
+    """`once`: an Idempotency-Key is taken. `tagged`: answers have an ETag. `existing` answers with
+    200 where what it stores is there already. `errors` are its own, beside those that its path, its
+    body and its key bring, and those of every call."""
 
     answer: type
     errors: tuple[int, ...] = ()
@@ -46,6 +64,7 @@ class Operation(NamedTuple):
     body: str | None = None
     body_required: bool = True
     once: bool = False
+    tagged: bool = False
     existing: type | None = None
 
 
@@ -77,6 +96,17 @@ OPERATIONS = {
     "getSigningSecrets": Operation(bodies.SecretsBody),
     "rotateSigningSecret": Operation(
         bodies.SecretsBody, errors=(409,), body="RotationRequest", body_required=False, once=True
+    ),
+    "listLanes": Operation(bodies.LanesBody, query=OF_LANES),
+    "getLane": Operation(bodies.LANE.type, tagged=True),
+    "setLane": Operation(bodies.LANE.type, errors=(409, 412), body="LaneRequest", tagged=True),
+    "changeLane": Operation(
+        bodies.LANE.type, errors=(409, 412), body="LaneChangeRequest", tagged=True
+    ),
+    "clearLane": Operation(bodies.ClearedLaneBody),
+    "getAccount": Operation(bodies.ACCOUNT.type, tagged=True),
+    "changeAccount": Operation(
+        bodies.ACCOUNT.type, errors=(409, 412), body="AccountRequest", tagged=True
     ),
     "getHealth": Operation(bodies.HealthBody),
     "getReadiness": Operation(bodies.HealthBody, errors=(503,)),
@@ -143,6 +173,30 @@ REQUESTS: dict[str, Schema] = {
         "WaitingFilter",
         examples=[{"ids": [SCHEDULE_ID["example"]]}, {"status": "scheduled", "limit": 100}],
     ),
+    "LaneRequest": {
+        "type": "object",
+        "description": "The limits of a lane, as a whole. Null is as good as absent: no limit.",
+        "properties": {name: field.schema for name, field in OF_PUT.items()},
+        "additionalProperties": False,
+        "examples": [{"rate": 10, "per": "1s", "burst": 5, "parallelism": 20}],
+    },
+    "LaneChangeRequest": {
+        "type": "object",
+        "description": "The settings to change. Those that are left out stay as they are; null "
+        "clears one.",
+        "properties": {name: field.schema for name, field in OF_PATCH.items()},
+        "minProperties": 1,
+        "additionalProperties": False,
+        "examples": [{"paused": True, "note": "The partner migrates"}],
+    },
+    "AccountRequest": {
+        "type": "object",
+        "description": "What to change, as of a lane.",
+        "properties": {name: field.schema for name, field in OF_ACCOUNT.items()},
+        "minProperties": 1,
+        "additionalProperties": False,
+        "examples": [{"paused": True, "pausedUntil": SOON}],
+    },
     "RotationRequest": {
         "type": "object",
         "properties": {

@@ -9,8 +9,10 @@ from scheduler.settings import Settings, without_password
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts, Changes
 from scheduler.store.accounts.api_keys import ApiKeys
+from scheduler.store.accounts.pauses import Pauses
 from scheduler.store.accounts.sessions import Sessions, Users
 from scheduler.store.accounts.signing import Signing
+from scheduler.store.lanes.lanes import Lanes
 from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.lifecycle.claim import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
@@ -56,6 +58,7 @@ class Store:
         rates = settings.rate_limits
         self.api_keys = ApiKeys(server, self.shards, self.accounts, rates)
         self.changes = Changes(server, self.accounts)
+        self.pauses = Pauses(server)
         scans = Scans(server)
         self.failed = Failed(server, self.clock, kept, scans)
         self.unended = Unended(server, scans)
@@ -73,6 +76,7 @@ class Store:
         self.sessions = Sessions(server, self.shards)
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
+        self.lanes = Lanes(server, self.clock)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)

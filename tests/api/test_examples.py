@@ -17,7 +17,7 @@ import pytest
 
 import api.openapi
 from api.fields import SOON
-from api.openapi.operations import REQUESTS, SCHEDULE_ID
+from api.openapi.operations import LANE, REQUESTS, SCHEDULE_ID
 from scheduler.models import Answer, Outcome, Phases, Status
 from tests.api.conftest import Api, past
 
@@ -52,13 +52,13 @@ class Examples:
         return self._operations.keys() - self.answers.keys()
 
     async def send(self, name: str, schedule_id: str = "", **query: Any) -> dict[str, Any]:
-        """`schedule_id` takes the place of the example's."""
+        """`schedule_id` takes the place of the example's; a lane is the example's own."""
         method, path, operation = self._operations[name]
         sent: dict[str, Any] = {}
         if "requestBody" in operation:
             example = json.dumps(operation["requestBody"]["content"]["application/json"]["example"])
             sent["content"] = example.replace(SCHEDULE_ID["example"], schedule_id)
-        path = path.replace("{scheduleId}", schedule_id)
+        path = path.replace("{scheduleId}", schedule_id).replace("{lane}", LANE["example"])
         answer = await self._api.client.request(method, path, params=query, **sent)
         assert str(answer.status_code) in operation["responses"], answer.text
         assert answer.is_success, answer.text
@@ -92,6 +92,10 @@ async def all_sent(served: Api, document: dict[str, Any]) -> dict[str, Any]:
     await send("replaySchedule", failed)
     await fail(served)
     await send("replaySchedules")
+    for name in ("setLane", "getLane", "listLanes", "changeLane", "clearLane"):
+        await send(name)
+    for name in ("getAccount", "changeAccount"):
+        await send(name)
     for name in ("getUsage", "getCredits", "rotateSigningSecret"):
         await send(name)
     assert examples.unsent == set()

@@ -12,7 +12,7 @@ from api.fields import FIELDS, ON_EXISTING
 from scheduler.models import Request
 from tests.api.conftest import Api, client_of
 
-METHODS = ("get", "post", "patch", "delete")
+METHODS = ("get", "post", "put", "patch", "delete")
 
 
 @pytest.fixture

@@ -10,10 +10,14 @@ import pytest
 
 from api.app import create_app
 from postdate import (
+    Account,
     Cancelled,
+    ClearedLane,
     Created,
     Delivery,
     FieldError,
+    Lane,
+    LaneState,
     LogEntry,
     LogFilter,
     LogStatus,
@@ -26,13 +30,14 @@ from postdate import (
     Status,
     TimeRange,
 )
+from postdate.lanes import LaneLimits, LaneOptions, PauseOptions
 from postdate.new import FIELDS, ChangeOptions, CreateOptions
 from postdate.results import camel
 from scheduler.settings import Settings
 
 # What the client has besides: of a header, of other fields, or how often a call is made.
 # The latter is in the answer to a create that stored nothing new.
-_FROM_ELSEWHERE = {"replayed", "existing"}
+_FROM_ELSEWHERE = {"replayed", "existing", "etag"}
 _WHEN = {"at", "in_", "delay"}
 _OF_THE_CLIENT = {"schedule_ids", "idempotency_key"}
 _NAMES = {"url": "targetUrl"}
@@ -51,9 +56,12 @@ def schemas(document: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
+        (Account, "AccountBody"),
         (Cancelled, "CancelledBody"),
+        (ClearedLane, "ClearedLaneBody"),
         (Created, "CreatedBody"),
         (FieldError, "FieldError"),
+        (Lane, "LaneBody"),
         (LogEntry, "LogEntryBody"),
         (Phases, "PhasesBody"),
         (Replayed, "ReplayBody"),
@@ -72,7 +80,12 @@ def test_a_result_has_all_that_an_answer_has(
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [(Delivery, "Delivery"), (LogStatus, "LogStatus"), (Status, "Status")],
+    [
+        (Delivery, "Delivery"),
+        (LaneState, "LaneState"),
+        (LogStatus, "LogStatus"),
+        (Status, "Status"),
+    ],
 )
 def test_a_word_is_one_of_the_documents(schemas: dict[str, Any], words: Any, name: str) -> None:
     assert set(get_args(words)) == set(schemas[name]["enum"])
@@ -86,11 +99,29 @@ def test_every_field_of_a_schedule_is_an_option(schemas: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("list", "/schedule"), ("logs", "/stats/logs"), ("stats", "/stats")]
+    ("method", "path"),
+    [
+        ("lanes", "/lanes"),
+        ("list", "/schedule"),
+        ("logs", "/stats/logs"),
+        ("stats", "/stats"),
+    ],
 )
 def test_every_parameter_is_an_argument(document: dict[str, Any], method: str, path: str) -> None:
     asked = {each["name"] for each in document["paths"][path]["get"]["parameters"]}
     assert arguments(method) == asked - {"cursor"}
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (LaneLimits, "LaneRequest"),
+        (LaneOptions, "LaneChangeRequest"),
+        (PauseOptions, "AccountRequest"),
+    ],
+)
+def test_every_setting_is_an_option(schemas: dict[str, Any], options: Any, name: str) -> None:
+    assert set(map(camel, get_type_hints(options))) == set(schemas[name]["properties"])
 
 
 @pytest.mark.parametrize(

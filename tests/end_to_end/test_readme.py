@@ -19,7 +19,7 @@ from tests.servers import Deployment, Receiver
 
 _README = (ROOT / "clients/python/README.md").read_text()
 _SHOWN = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
-BLOCKING, COPYING, AWAITING, REPLACING, VERIFYING, BUFFERING = (
+BLOCKING, COPYING, AWAITING, REPLACING, LIMITING, VERIFYING, BUFFERING = (
     each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
 )
 
@@ -75,6 +75,12 @@ def test_a_reminder_that_is_put_off_is_one_schedule_for_one_credit(
     run(REPLACING, Postdate=Postdate)
     assert capsys.readouterr().out == "cart-17 {'items': 3} True\n"
     assert customer.credits() == before - 1
+
+
+def test_a_lane_is_set_paused_and_cleared(capsys: pytest.CaptureFixture[str]) -> None:
+    run(LIMITING, Postdate=Postdate)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["paused 10 1", "partner-b True None", "1"]
 
 
 def test_what_a_buffer_collects_arrives_and_a_target_believes_it(receiver: Receiver) -> None:

@@ -7,8 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from scheduler import ids
 from scheduler.errors import StoreRefused, Unreadable
+from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
@@ -24,6 +27,9 @@ from tests.plain import redis_of
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
 from tests.scheduler.scene import COMPLETED, URL
 
+PAUSED, RESUMED = [
+    lambda before, pause=pause: replace(before, pause=pause) for pause in (Pause("a key"), None)
+]
 # What came of an operation for an account of which something is damaged.
 DAMAGED = "damaged"
 NEW_ACCOUNT = "acc_00_22222222"
@@ -143,6 +149,11 @@ def create_account(hall: Hall, _: Party) -> Awaitable[object]:
 
 def suspend(hall: Hall, party: Party) -> Awaitable[object]:
     return hall.store.changes.suspend(party.account_id)
+
+
+def set_lane(hall: Hall, party: Party) -> Awaitable[object]:
+    limits = LaneSettings(rate=1, per_ms=1000)
+    return hall.store.lanes.put(party.account_id, "a", limits)
 
 
 def unlease(hall: Hall, party: Party) -> Awaitable[object]:
@@ -309,6 +320,19 @@ OF_ACCOUNTS = [
     ),
     op(
         "search", "scan", lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000))
+    ),
+    op("set a lane", "lanes/read lanes/set", set_lane),
+    op(
+        "clear a lane",
+        "lanes/clear",
+        lambda h, p: h.store.lanes.clear(p.account_id, "a"),
+        prepare=each(set_lane),
+    ),
+    op(
+        "pause and resume",
+        "accounts/pause",
+        lambda h, p: h.store.pauses.change(p.account_id, PAUSED),
+        lambda h, p: h.store.pauses.change(p.account_id, RESUMED),
     ),
     op("rotate", "accounts/signing_rotate", lambda h, p: h.store.signing.rotate(p.account_id, 1)),
 ]

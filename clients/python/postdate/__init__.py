@@ -16,6 +16,7 @@ from postdate.errors import (
     InvalidRequest,
     NotFound,
     PostdateError,
+    PreconditionFailed,
     RateLimited,
     Reason,
     Suspended,
@@ -24,9 +25,13 @@ from postdate.errors import (
 )
 from postdate.new import NewSchedule
 from postdate.results import (
+    Account,
     Cancelled,
+    ClearedLane,
     Created,
     Delivery,
+    Lane,
+    LaneState,
     LogEntry,
     LogFilter,
     LogStatus,
@@ -42,9 +47,11 @@ from postdate.results import (
 from postdate.webhooks import VerificationFailed, verify
 
 __all__ = [
+    "Account",
     "AsyncPostdate",
     "Buffer",
     "Cancelled",
+    "ClearedLane",
     "Conflict",
     "ConnectionFailed",
     "Created",
@@ -52,6 +59,8 @@ __all__ = [
     "FieldError",
     "InsufficientCredits",
     "InvalidRequest",
+    "Lane",
+    "LaneState",
     "LogEntry",
     "LogFilter",
     "LogStatus",
@@ -60,6 +69,7 @@ __all__ = [
     "Phases",
     "Postdate",
     "PostdateError",
+    "PreconditionFailed",
     "RateLimited",
     "Reason",
     "Replayed",

@@ -18,6 +18,7 @@ import httpx
 
 from postdate.checks import (
     checked_api_key,
+    checked_etag,
     checked_headers,
     checked_key,
     checked_seconds,
@@ -155,10 +156,13 @@ class Calls(ABC):
         query: Mapping[str, str | int | None] | None = None,
         body: bytes | None = None,
         idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> Response:
         """`body` is JSON. Raises PostdateError when repeating is useless, or after `retry_for`
         seconds without those spent waiting for a connection."""
         request = self._request(method, path, query or {}, body, idempotency_key)
+        if if_match is not None:
+            request.headers["if-match"] = checked_etag(if_match)
         patience = _Patience(self._retry_for)
         maybe_done = False
         while True:

@@ -70,6 +70,12 @@ def checked_key(idempotency_key: str) -> str:
     return idempotency_key
 
 
+def checked_etag(etag: str) -> str:
+    if not _HEADER_VALUE.fullmatch(etag):
+        raise ValueError(f"if_match is the etag of an earlier answer, unlike {etag!r}")
+    return etag
+
+
 def user_agent() -> str:
     try:
         return "postdate-client/" + importlib.metadata.version("postdate-client")

@@ -31,6 +31,7 @@ Reason: TypeAlias = Literal[
     "not_found",
     "outcome_unknown",
     "overloaded",
+    "precondition_failed",
     "quota_exceeded",
     "rate_limited",
     "searches_limited",
@@ -102,6 +103,10 @@ class Conflict(PostdateError):
     status = ""
 
 
+class PreconditionFailed(PostdateError):
+    """The settings are not those of `if_match` any more; nothing was changed."""
+
+
 class RateLimited(PostdateError):
     """More requests than the plan allows. `retry_after` is in seconds; None if unknown."""
 
@@ -132,6 +137,7 @@ _KINDS: Mapping[int, type[PostdateError]] = {
     403: Suspended,
     404: NotFound,
     409: Conflict,
+    412: PreconditionFailed,
     413: InvalidRequest,
     415: InvalidRequest,
     422: InvalidRequest,

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Literal, Unpack
 from urllib.parse import quote
 
-from postdate.calls import Calls, Many, as_json, read_one
+from postdate.calls import Many, as_json, read_one
 from postdate.checks import checked_key
 from postdate.errors import PostdateError
+from postdate.lanes import LaneOperations
 from postdate.modes import listing, operation
 from postdate.new import (
     ChangeOptions,
@@ -42,7 +43,7 @@ _CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", "scheduled", ("credi
 _REPLAY = Many(Replayed, "/schedule/replay", "replayOf", "failed")
 
 
-class Operations(Calls):
+class Operations(LaneOperations):
     """The methods of `Postdate` and `AsyncPostdate`. All raise PostdateError."""
 
     @operation

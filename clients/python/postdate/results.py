@@ -13,6 +13,7 @@ Status: TypeAlias = Literal["scheduled", "completed", "failed", "cancelled"]
 LogStatus: TypeAlias = Literal["scheduled", "retrying", "completed", "failed", "cancelled"]
 StatusFilter: TypeAlias = Status | Literal["executed"]
 LogFilter: TypeAlias = LogStatus | Literal["executed"]
+LaneState: TypeAlias = Literal["open", "limited", "full", "calm", "paused"]
 Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
 
 
@@ -112,6 +113,55 @@ class Schedule:
     response_body: str | None = None
     response_content_type: str | None = None
     phases: Phases | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane: its settings, None where there is no limit, and how it stands. `state` is what keeps
+    something due from starting. Of the schedules in it, `waiting` are all that wait, `due` those of
+    them that are due, the oldest since `oldest_due_at`, and `running` those that workers have.
+    `calm_until`: a target asked for it with Retry-After. `paused_by` is the name of an API key.
+    `empty_at` estimates when all that waits will have started. `etag` is for `if_match`; None in a
+    list."""
+
+    lane: str
+    rate: int | None = None
+    per: str | None = None
+    burst: int | None = None
+    parallelism: int | None = None
+    note: str | None = None
+    paused: bool = False
+    paused_until: datetime | None = None
+    paused_by: str | None = None
+    calm_until: datetime | None = None
+    state: LaneState = "open"
+    waiting: int = 0
+    due: int = 0
+    running: int = 0
+    oldest_due_at: datetime | None = None
+    empty_at: datetime | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedLane:
+    """`waiting` schedules go on without limits."""
+
+    lane: str
+    waiting: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whether the account is paused: until when, None for without an end, and by the name of which
+    API key. `etag` is for `if_match`."""
+
+    paused: bool
+    paused_until: datetime | None = None
+    paused_by: str | None = None
+    note: str | None = None
+    etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,16 @@ class ApiKeys:
         )
         return [await self._read_key(shard, sha256.decode()) for sha256 in hashes if sha256]
 
+    async def name_of(self, key_id: str) -> str:
+        """Raises NotFound. Read-only."""
+        parts = ids.parse_sharded(key_id, "key")
+        if parts is not None:
+            prefix = keys.shard(parts.shard)
+            sha256 = await self._server.read("GET", prefix + keys.KEY_ID + parts.local)
+            if sha256 is not None:
+                return (await self._read_key(parts.shard, sha256.decode())).name
+        raise NotFound(f"There is no API key {key_id}.")
+
     async def deactivate(self, key_id: str) -> ApiKey:
         """From the next request on the key is refused. Raises NotFound; safe to repeat."""
         parts = ids.parse_sharded(key_id, "key")

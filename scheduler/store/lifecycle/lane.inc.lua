@@ -121,7 +121,7 @@ local function forget(lane)
   local queue = lane.queue
   redis.call('ZREM', queue.heads, queue.lane)
   if not lane.set and (not lane.paused or lane.paused_over) then
-    redis.pcall('ZREM', queue.lanes, queue.lane) -- a claim has not read it
+    redis.call('ZREM', queue.lanes, queue.lane)
     redis.call('UNLINK', queue.state)
   end
 end
@@ -178,5 +178,41 @@ end
 lanes.relook_if_bounded = function(queue)
   if redis.call('HEXISTS', queue.state, 'parallelism') == 1 then
     lanes.relook(queue)
+  end
+end
+
+-- Of rows of one account by lane, flat: lane, number of rows, until when it is to be calm ('': not).
+lanes.runs_of = function(prefix, account, flat)
+  local runs = {}
+  for i = 1, #flat, 3 do
+    runs[#runs + 1] = {queue = lanes.queue_of(prefix, account, flat[i]), count = tonumber(flat[i + 1]),
+      calm_ms = tonumber(flat[i + 2])}
+  end
+  return runs
+end
+
+-- Gives each run its schedules, and how many come before them.
+lanes.share_out = function(runs, schedules)
+  local before = 0
+  for _, run in ipairs(runs) do
+    run.schedules, run.before = {}, before
+    for i = 1, run.count do
+      run.schedules[i] = schedules[before + i]
+    end
+    before = before + run.count
+  end
+end
+
+-- A target asks that nothing starts in a lane before a moment (ms; nil: it does not). The latest
+-- such moment holds, and what is claimed already starts all the same.
+lanes.calm = function(queue, until_ms)
+  if until_ms and until_ms > now_ms then
+    until_ms = math.min(until_ms, now_ms + MOST_CALM_MS)
+    local before = tonumber(redis.call('HGET', queue.state, 'calm') or '') or 0
+    if before < until_ms or before > now_ms + MOST_CALM_MS then
+      redis.call('HSET', queue.state, 'calm', string.format('%.0f', until_ms))
+      redis.call('ZADD', queue.lanes, 0, queue.lane)
+      lanes.relook(queue)
+    end
   end
 end

@@ -15,6 +15,7 @@ import schemathesis
 from hypothesis import strategies as st
 
 _BODIES = ("targetBody", "targetBodyText", "targetBodyBase64")
+_SETTINGS = {"rate", "per", "burst", "parallelism", "note", "paused", "pausedUntil", "calmUntil"}
 _NOW = datetime.now(UTC)
 _DAY_S = 86_000
 _YEAR_S = 31_536_000
@@ -36,8 +37,9 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     """Makes the parts of a request go together; of one that is to be refused nothing is touched."""
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
-    if case.headers and "Idempotency-Key" in case.headers:
-        case.headers["Idempotency-Key"] = uuid.uuid4().hex
+    for name, value in (("Idempotency-Key", uuid.uuid4().hex), ("If-Match", "*")):
+        if case.headers and name in case.headers:
+            case.headers[name] = value
     if case.operation.definition.raw.get("operationId") == "replaySchedule":
         case.path_parameters["scheduleId"] = os.environ["ENDED_SCHEDULE"]
     if case.query:
@@ -46,7 +48,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             case.query.setdefault("to", _LAST)  # one that is in the future needs it
     if isinstance(case.body, dict) and {"ids", "status"} & set(case.body):
         _make_a_list(case.body)
-    elif isinstance(case.body, dict):
+    elif isinstance(case.body, dict) and case.body:
         for payload in case.body.get("schedules", [case.body]):
             _make_valid(payload)
 
@@ -82,9 +84,22 @@ def _say_when_once(payload: dict[str, Any]) -> None:
             payload["expiresAt"] = None
 
 
+def _make_limits(settings: dict[str, Any]) -> None:
+    """Settings that go together, also with those that are there already."""
+    if {"rate", "per", "burst"} & set(settings):
+        settings.update(rate=5, per="1s", burst=2)
+    if settings.get("note") is not None:
+        settings["note"] = "für B"
+    if settings.get("pausedUntil") is not None:
+        settings.update(paused=True, pausedUntil=_LATEST)
+
+
 def _make_valid(payload: dict[str, Any]) -> None:
     if "keepFor" in payload:
         payload["keepFor"] = "1h30m"
+        return
+    if _SETTINGS & set(payload):
+        _make_limits(payload)
         return
     if payload.get("expiresAt"):
         payload["expiresAt"] = _LAST

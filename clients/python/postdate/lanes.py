@@ -1,0 +1,120 @@
+"""Lanes, and the account's own pause: each operation once, for both clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, Unpack
+from urllib.parse import quote
+
+from postdate.calls import Calls, Response, as_json
+from postdate.modes import listing, operation
+from postdate.new import duration_text, moment_text
+from postdate.results import Account, ClearedLane, Lane, read
+
+
+class PauseOptions(TypedDict, total=False):
+    """Options of `change_account`. Those that are not given stay; None clears one."""
+
+    paused: bool
+    paused_until: datetime | str | None
+    note: str | None
+
+
+class LaneLimits(TypedDict, total=False):
+    """Options of `set_lane`: at most `rate` starts `per` ("1s" to "1d", a timedelta or seconds), of
+    which `burst` at once, and `parallelism` at a time."""
+
+    rate: int | None
+    per: timedelta | float | str | None
+    burst: int | None
+    parallelism: int | None
+    note: str | None
+
+
+class LaneOptions(LaneLimits, total=False):
+    """Options of `change_lane`. Those that are not given stay; None clears one. `calm_until` takes
+    None alone, which ends what a target asked for with Retry-After."""
+
+    paused: bool
+    paused_until: datetime | str | None
+    calm_until: None
+
+
+_LIMITS = {name: name for name in LaneLimits.__annotations__}
+_OF_ACCOUNT = {"paused": "paused", "paused_until": "pausedUntil", "note": "note"}
+_OF_LANE = {**_LIMITS, **_OF_ACCOUNT, "calm_until": "calmUntil"}
+
+
+class LaneOperations(Calls):
+    """`if_match` is the `etag` of an earlier answer: PreconditionFailed is raised, and nothing is
+    changed, if the settings are others by now. All are safe to repeat."""
+
+    @operation
+    async def lane(self, lane: str) -> Lane:
+        """How a lane stands; of one that nobody has set the settings are None."""
+        return _lane(await self._call("GET", _path(lane)))
+
+    @listing
+    def lanes(self, *, limit: int | None = None) -> AsyncGenerator[Lane, None]:
+        """All that are set or calm or have schedules, by name. At most `limit`, page by page."""
+        return self._pages("/lanes", {}, "lanes", lambda body: read(Lane, body), limit)
+
+    @operation
+    async def set_lane(
+        self, lane: str, *, if_match: str | None = None, **limits: Unpack[LaneLimits]
+    ) -> Lane:
+        """Sets limits and note as a whole: what is not given has no limit. A pause stays."""
+        body = _written(limits, _LIMITS)
+        return _lane(await self._call("PUT", _path(lane), body=as_json(body), if_match=if_match))
+
+    @operation
+    async def change_lane(
+        self, lane: str, *, if_match: str | None = None, **options: Unpack[LaneOptions]
+    ) -> Lane:
+        """Changes the given settings; with `paused` it pauses the lane or resumes it."""
+        body = _written(options, _OF_LANE)
+        return _lane(await self._call("PATCH", _path(lane), body=as_json(body), if_match=if_match))
+
+    @operation
+    async def clear_lane(self, lane: str) -> ClearedLane:
+        """Removes limits, pause and calm. What waits goes on without limits."""
+        answer = await self._call("DELETE", _path(lane))
+        return answer.read_as(lambda body: read(ClearedLane, body))
+
+    @operation
+    async def account(self) -> Account:
+        """Whether the account is paused, and its note."""
+        return _account(await self._call("GET", "/account"))
+
+    @operation
+    async def change_account(
+        self, *, if_match: str | None = None, **options: Unpack[PauseOptions]
+    ) -> Account:
+        """Pauses all schedules of the account, or resumes them. Nothing is lost meanwhile."""
+        body = as_json(_written(options, _OF_ACCOUNT))
+        return _account(await self._call("PATCH", "/account", body=body, if_match=if_match))
+
+
+def _lane(answer: Response) -> Lane:
+    return answer.read_as(lambda body: read(Lane, {**body, "etag": answer.headers.get("etag")}))
+
+
+def _account(answer: Response) -> Account:
+    return answer.read_as(lambda body: read(Account, {**body, "etag": answer.headers.get("etag")}))
+
+
+def _path(lane: str) -> str:
+    return "/lanes/" + quote(lane, safe="")
+
+
+def _written(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """By the server's names. Raises TypeError for an unknown option."""
+    if unknown := options.keys() - names:
+        raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
+    body = {names[name]: value for name, value in options.items()}
+    if body.get("per") is not None:
+        body["per"] = duration_text(body["per"])
+    if body.get("pausedUntil") is not None:
+        body["pausedUntil"] = moment_text("paused_until", body["pausedUntil"])
+    return body

@@ -1,0 +1,114 @@
+"""The settings of a lane and of an account's pause, and how a lane stands. Pure."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+import msgspec
+
+from scheduler.settings import DAY_MS
+from scheduler.times import are_moments
+
+MOST_RATE = 100_000
+SHORTEST_PER_MS, LONGEST_PER_MS = 1000, DAY_MS
+MOST_PARALLEL = 10_000
+LONGEST_NOTE = 500
+# A worker starts a schedule at most so much later than its slot, or gives the slot up.
+_LEAST_SLACK_US, _MOST_SLACK_US = 20_000, 1_000_000
+
+
+class LaneState(StrEnum):
+    """What keeps a lane from starting something that is due: the first that fits."""
+
+    PAUSED = "paused"
+    CALM = "calm"  # a target asked with Retry-After to be left alone
+    FULL = "full"  # as many run as its parallelism allows
+    LIMITED = "limited"  # by its rate
+    OPEN = "open"
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """A pause begun with the API key of that name; without `until_ms` it has no end. The store
+    sets `since_ms`."""
+
+    by: str
+    until_ms: int | None = None
+    since_ms: int = 0
+
+
+class AccountSettings(msgspec.Struct, frozen=True):
+    """`etag` is a digest of the rest, as it was read; None for what is to be stored."""
+
+    pause: Pause | None = None
+    note: str | None = None
+    etag: str | None = None
+
+
+class LaneSettings(msgspec.Struct, frozen=True):
+    """`rate` starts in `per_ms`, of which `burst` (None: 1) may come at once; `parallelism` at a
+    time. None: no limit. `is_set`: somebody set the lane, if only to no limits. `etag` as above."""
+
+    rate: int | None = None
+    per_ms: int | None = None
+    burst: int | None = None
+    parallelism: int | None = None
+    note: str | None = None
+    pause: Pause | None = None
+    is_set: bool = False
+    etag: str | None = None
+
+    @property
+    def pace(self) -> tuple[float, int] | None:
+        """Between two starts, and a start's most lateness (us); None without a rate. So spaced, any
+        window of `per_ms` has at most `rate + burst` starts, though each be that much late."""
+        if self.rate is None or self.per_ms is None:
+            return None
+        spacing_us = 1000 * self.per_ms / self.rate
+        slack_us = round(min(max(spacing_us, _LEAST_SLACK_US), _MOST_SLACK_US))
+        interval_us = max(spacing_us, (1000 * self.per_ms + slack_us) / (self.rate + 1))
+        return math.ceil(interval_us * 1000) / 1000, slack_us
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """A lane at one moment: `waiting` schedules, of which `due` are due, the oldest since
+    `oldest_due_at_ms`; `running` are held by workers. `calm_until_ms`: a target asked for it.
+    `next_slot_ms`: when its rate allows the next start; None without a rate. `last_due_at_ms`: of
+    what waits."""
+
+    lane: str
+    settings: LaneSettings
+    now_ms: int
+    calm_until_ms: int | None = None
+    next_slot_ms: int | None = None
+    waiting: int = 0
+    due: int = 0
+    running: int = 0
+    oldest_due_at_ms: int | None = None
+    last_due_at_ms: int | None = None
+
+    @property
+    def state(self) -> LaneState:
+        settings, most = self.settings, self.settings.parallelism
+        if settings.pause is not None:
+            return LaneState.PAUSED
+        if self.calm_until_ms is not None:
+            return LaneState.CALM
+        if most is not None and self.running >= most:
+            return LaneState.FULL
+        if self.due and self.next_slot_ms is not None and self.next_slot_ms > self.now_ms:
+            return LaneState.LIMITED
+        return LaneState.OPEN
+
+    @property
+    def empty_at_ms(self) -> int | None:
+        """When all that waits will have started, at this rate; None if nothing waits, without a
+        rate, and while it is paused."""
+        pace, last_ms = self.settings.pace, self.last_due_at_ms
+        if pace is None or last_ms is None or self.settings.pause is not None:
+            return None
+        from_ms = max(self.now_ms, self.next_slot_ms or 0, self.calm_until_ms or 0)
+        at_once = self.settings.burst or 1 if from_ms == self.now_ms else 1
+        at_ms = from_ms + math.ceil(max(0, self.waiting - at_once) * pace[0] / 1000)
+        at_ms = max(at_ms, last_ms)
+        return at_ms if are_moments(at_ms) else None

@@ -1,0 +1,27 @@
+#!lua flags=allow-oom
+-- Clears a lane: its limits, note, pause and calm. What waits in it goes on. Safe to repeat with the
+-- same operation for a minute.
+-- KEYS[1]  the shard's prefix
+-- ARGV     account, lane, operation
+-- Returns  how many wait in it
+--@include now
+--@include lifecycle/place
+--@include lifecycle/control
+--@include operation
+local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
+local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
+local waiting = redis.call('ZCARD', base .. K.LANE_WAITING .. lane)
+if redis.call('EXISTS', key) == 0 or was_done(base, ARGV[3]) then
+  return waiting
+end
+check_heads(KEYS[1])
+check_queue(queue)
+
+redis.call('UNLINK', key)
+if waiting > 0 then
+  -- What the lane held back until now is not late.
+  redis.call('HSET', key, 'gate', now_ms)
+end
+relook(queue)
+note_done(base, ARGV[3], 60000)
+return waiting

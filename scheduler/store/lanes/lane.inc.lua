@@ -1,0 +1,6 @@
+-- A lane's settings, in the order in which the scripts of this folder take and return them.
+
+--@include settings
+local FIELDS = {'set', 'rate', 'per', 'burst', 'interval', 'slack', 'parallelism', 'note', 'paused',
+  'until', 'by'}
+local FIRST_LIMIT, LAST_LIMIT, PAUSED = 2, 7, 9

@@ -1,0 +1,218 @@
+"""Lanes: their settings, and how they stand."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import structlog
+from msgspec.structs import replace
+
+from scheduler import ids
+from scheduler.errors import (
+    FieldError,
+    InvalidRequest,
+    KeepsChanging,
+    NotFound,
+    PreconditionFailed,
+    TooManyLanes,
+    Unreadable,
+)
+from scheduler.lane_settings import Lane, LaneSettings
+from scheduler.lanes import is_lane
+from scheduler.store import keys
+from scheduler.store.pauses import pause_of, pause_values
+from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
+
+_CLEAR = Script("lanes/clear")
+_READ = Script("lanes/read")
+_SET = Script("lanes/set")
+_log = structlog.get_logger(__name__)
+
+Change = Callable[[LaneSettings], LaneSettings]
+
+
+class LanePage(NamedTuple):
+    """`next_cursor` is None at the end."""
+
+    lanes: list[Lane]
+    next_cursor: str | None
+
+
+class Lanes:
+    """`if_match`: the etags of settings to which a write is bound, empty for any."""
+
+    def __init__(self, server: Server, clock: StoreClock) -> None:
+        self._server = server
+        self._clock = clock
+
+    async def read(self, account_id: str, lane: str) -> Lane:
+        """A lane as it stands, without settings if none were made. Raises Unreadable. Read-only."""
+        [found] = await self._rows(account_id, lane)
+        if len(found) == 1:
+            raise Unreadable(f"The lane {lane} is damaged")
+        return _lane_of(found, self._clock.now_ms())
+
+    async def page(self, account_id: str, limit: int, cursor: str | None = None) -> LanePage:
+        """Lanes that are set or calm or have schedules, by name, but for damaged ones, which are
+        logged. Raises InvalidRequest for a bad cursor. Read-only."""
+        rows = await self._rows(account_id, _lane_behind(cursor), limit)
+        lanes, now_ms = list[Lane](), self._clock.now_ms()
+        for row in rows:
+            try:
+                lanes.append(_lane_of(row, now_ms))
+            except Unreadable:
+                _log.error("a lane is damaged", account=account_id, lane=row[0].decode())
+        return LanePage(lanes, _cursor_of(rows[-1][0]) if len(rows) == limit else None)
+
+    async def put(
+        self, account_id: str, lane: str, limits: LaneSettings, if_match: Sequence[str] = ()
+    ) -> Lane:
+        """Sets limits and note as a whole, and leaves the pause as it is. Raises as `change`."""
+
+        def changed(before: LaneSettings) -> LaneSettings:
+            return replace(limits, pause=before.pause, is_set=True)
+
+        return await self.change(account_id, lane, changed, if_match)
+
+    async def change(
+        self,
+        account_id: str,
+        lane: str,
+        changed: Change,
+        if_match: Sequence[str] = (),
+        *,
+        ends_calm: bool = False,
+    ) -> Lane:
+        """Replaces the settings by what `changed` makes of them; what a pause or limits held back
+        goes on as they allow now. Two changes are applied one after the other. Safe to repeat: what
+        is so already is done, whatever `if_match` says. Returns the lane as it then stands.
+
+        Raises NotFound, PreconditionFailed, TooManyLanes, KeepsChanging, Unreadable, and what
+        `changed` raises; then nothing was changed.
+        """
+        operation = ids.new_operation()
+        shard, account = keys.parts(account_id)
+        for _ in range(MOST_CHANGES_MET):
+            lane_before = await self.read(account_id, lane)
+            before = lane_before.settings
+            assert before.etag is not None
+            after = replace(changed(before), etag=before.etag)
+            is_calmed = ends_calm and lane_before.calm_until_ms is not None
+            if after == before and not is_calmed:
+                return lane_before
+            if after != before:
+                after = replace(after, is_set=True)
+            if if_match and before.etag not in if_match:
+                raise PreconditionFailed
+            values = _values_of(after)
+            arguments = (account, lane, operation, before.etag, int(is_calmed), *values)
+            verdict = await self._server.write_until_answered(_SET, keys.shard(shard), arguments)
+            if verdict != Verdict.CHANGED:
+                break
+        _raise_unless_done(verdict, account_id)
+        return await self.read(account_id, lane)
+
+    async def clear(self, account_id: str, lane: str) -> int:
+        """Removes limits, note, pause and calm; returns how many schedules wait in it, which go on
+        without limits. Safe to repeat."""
+        shard, account = keys.parts(account_id)
+        arguments = (account, lane, ids.new_operation())
+        return int(await self._server.write_until_answered(_CLEAR, keys.shard(shard), arguments))
+
+    async def _rows(self, account_id: str, *arguments: Argument) -> list[list[Any]]:
+        now_us, rows = await self._server.repeated(
+            lambda: self._server.run(_READ, keys.account(account_id), arguments)
+        )
+        self._clock.observe(now_us)
+        return list(rows)
+
+
+def _raise_unless_done(verdict: int, account_id: str) -> None:
+    match verdict:
+        case Verdict.UNKNOWN:
+            raise NotFound(f"There is no account {account_id}.")
+        case Verdict.TOO_MANY_LANES:
+            raise TooManyLanes
+        case Verdict.CHANGED:
+            raise KeepsChanging
+
+
+def _values_of(settings: LaneSettings) -> list[Argument]:
+    """In the order of lane.inc.lua."""
+    interval, slack = settings.pace or ("", "")
+    burst = settings.burst or 1 if settings.rate else None
+    limits = (settings.rate, settings.per_ms, burst)
+    values: list[Argument] = [int(settings.is_set) or "", *(each or "" for each in limits)]
+    values += (f"{interval:.3f}" if interval else "", slack, settings.parallelism or "")
+    return [*values, settings.note or "", *pause_values(settings.pause)]
+
+
+def _lane_of(row: list[Any], now_ms: int) -> Lane:
+    """A row of read.lua. Raises Unreadable."""
+    try:
+        lane, etag, values, tat, gate, calm, waiting, due, running, first, last = row
+        settings = _settings_of(values, etag.decode())
+        first_ms = int(float(first[1])) if first else None
+        calm_ms = int(calm or 0)
+        return Lane(
+            lane.decode(),
+            settings,
+            now_ms,
+            calm_until_ms=calm_ms if calm_ms > now_ms else None,
+            next_slot_ms=_next_slot_ms(settings, float(tat or 0), int(float(gate or 0))),
+            waiting=waiting,
+            due=due,
+            running=running,
+            oldest_due_at_ms=first_ms if due else None,
+            last_due_at_ms=int(float(last[1])) if last else None,
+        )
+    except ValueError as error:
+        raise Unreadable("A lane is damaged") from error
+
+
+def _settings_of(values: list[bytes], etag: str) -> LaneSettings:
+    is_set, rate, per, burst, _, _, parallelism, note, *pause = values
+    return LaneSettings(
+        _whole(rate),
+        _whole(per),
+        None if burst == b"1" else _whole(burst),
+        _whole(parallelism),
+        note.decode() or None,
+        pause_of(*pause),
+        is_set == b"1",
+        etag,
+    )
+
+
+def _whole(stored: bytes) -> int | None:
+    return int(stored) if stored else None
+
+
+def _next_slot_ms(settings: LaneSettings, tat_us: float, gate_ms: int) -> int | None:
+    """When the rate allows the next start."""
+    if settings.pace is None:
+        return None
+    interval_us, _ = settings.pace
+    return max(gate_ms, int((tat_us - ((settings.burst or 1) - 1) * interval_us) / 1000))
+
+
+def _cursor_of(lane: bytes) -> str:
+    return base64.urlsafe_b64encode(lane).rstrip(b"=").decode()
+
+
+def _lane_behind(cursor: str | None) -> str:
+    """The lane behind which a page begins. Raises InvalidRequest."""
+    if cursor is None:
+        return ""
+    try:
+        lane = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+    except (binascii.Error, ValueError):
+        lane = ""
+    if not is_lane(lane):
+        raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")])
+    return lane

@@ -1,0 +1,50 @@
+#!lua flags=allow-oom
+-- Sets a lane: its limits, note and pause. Safe to repeat with the same operation for a minute.
+-- KEYS[1]  the shard's prefix
+-- ARGV     account, lane, operation, digest of the settings that the caller read, '1' to end its
+--          calm, the values of `lane`'s fields ('': none; of a pause's begin '1')
+-- Returns  DONE, CHANGED: the settings are others, UNKNOWN: no such account, TOO_MANY_LANES
+--@include now
+--@include lifecycle/place
+--@include lifecycle/control
+--@include operation
+--@include lanes/lane
+local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
+local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
+if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
+  return V.UNKNOWN
+end
+if was_done(base, ARGV[3]) then
+  return V.DONE
+end
+local before, digest, ended = settings_of(key, FIELDS)
+if digest ~= ARGV[4] then
+  return V.CHANGED
+end
+check_heads(KEYS[1])
+check_queue(queue)
+local calm_until = number(redis.call('HGET', key, 'calm'))
+local ends_calm = ARGV[5] == '1' and calm_until > now_ms
+local after = {unpack(ARGV, 6)}
+local starts_anew = ends_calm or (before[PAUSED] ~= '' and after[PAUSED] == '')
+for i = FIRST_LIMIT, LAST_LIMIT do
+  starts_anew = starts_anew or before[i] ~= after[i]
+end
+if after[PAUSED] ~= '' then
+  after[PAUSED] = before[PAUSED] ~= '' and before[PAUSED] or now_ms
+end
+
+if not enlist(queue) then
+  return V.TOO_MANY_LANES
+end
+write_settings(key, FIELDS, after)
+if ends_calm then
+  redis.call('HDEL', key, 'calm')
+end
+if starts_anew or ended then
+  -- What the lane held back until then is not late.
+  redis.call('HSET', key, 'gate', starts_anew and now_ms or ended)
+end
+relook(queue)
+note_done(base, ARGV[3], 60000)
+return V.DONE

@@ -1,0 +1,99 @@
+"""Lanes and the account's pause, against a scripted server."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from postdate import Account, ClearedLane, Lane, PreconditionFailed
+from tests.client.both import Client, Server, answer
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+NOON_TEXT = "2026-11-23T12:00:00.000Z"
+LANE: dict[str, Any] = {
+    "lane": "partner:b",
+    "rate": 10,
+    "per": "1m",
+    "burst": 1,
+    "parallelism": None,
+    "note": None,
+    "paused": True,
+    "pausedUntil": NOON_TEXT,
+    "pausedBy": "ci",
+    "calmUntil": None,
+    "state": "paused",
+    "waiting": 7,
+    "due": 2,
+    "running": 1,
+    "oldestDueAt": NOON_TEXT,
+    "emptyAt": None,
+}
+AS_LANE = Lane(
+    "partner:b",
+    rate=10,
+    per="1m",
+    burst=1,
+    paused=True,
+    paused_until=NOON,
+    paused_by="ci",
+    state="paused",
+    waiting=7,
+    due=2,
+    running=1,
+    oldest_due_at=NOON,
+    etag='"abc"',
+)
+
+
+def test_a_lane_is_read_set_changed_and_cleared(client: Client, server: Server) -> None:
+    cleared = {"lane": "partner:b", "waiting": 7, "message": "Cleared"}
+    server.plays(*[answer(200, LANE, etag='"abc"')] * 4, answer(200, cleared))
+    assert client.lane("partner:b") == AS_LANE
+    assert client.set_lane("partner:b", rate=10, per=timedelta(minutes=1)) == AS_LANE
+    client.set_lane("partner:b", parallelism=3, note="x", if_match='"abc"')
+    client.change_lane("partner:b", paused=True, paused_until=NOON, per=None, calm_until=None)
+    assert client.clear_lane("partner:b") == ClearedLane("partner:b", 7, "Cleared")
+    methods = ("GET", "PUT", "PUT", "PATCH", "DELETE")
+    assert server.asked == [(method, "/lanes/partner:b") for method in methods]
+    changed = {"paused": True, "pausedUntil": "2026-11-23T12:00:00Z"}
+    assert [json.loads(each.content) for each in server.requests[1:4]] == [
+        {"rate": 10, "per": "60000ms"},
+        {"parallelism": 3, "note": "x"},
+        {**changed, "per": None, "calmUntil": None},
+    ]
+    assert server.sent("if-match") == [None, None, '"abc"', None, None]
+
+
+def test_lanes_are_listed_page_by_page(client: Client, server: Server) -> None:
+    pages = [([LANE, LANE], "c"), ([LANE], None)]
+    server.plays(*(answer(200, {"lanes": some, "nextCursor": cursor}) for some, cursor in pages))
+    assert [each.etag for each in client.lanes()] == [None] * 3
+    assert server.queries == [{"limit": "100"}, {"limit": "100", "cursor": "c"}]
+
+
+def test_the_account_is_paused_and_resumed(client: Client, server: Server) -> None:
+    body = {"paused": True, "pausedUntil": None, "pausedBy": "ci", "note": "x"}
+    server.plays(answer(200, body, etag='"abc"'))
+    assert client.account() == Account(True, None, "ci", "x", '"abc"')
+    client.change_account(paused=False, note=None, if_match='"abc"')
+    assert server.asked == [("GET", "/account"), ("PATCH", "/account")]
+    assert json.loads(server.requests[1].content) == {"paused": False, "note": None}
+
+
+def test_other_settings_than_those_that_were_seen(client: Client, server: Server) -> None:
+    server.plays(answer(412, {"error": "No", "reason": "precondition_failed"}))
+    with pytest.raises(PreconditionFailed) as caught:
+        client.set_lane("a", if_match='"abc"')
+    assert (caught.value.reason, caught.value.maybe_done) == ("precondition_failed", False)
+
+
+@pytest.mark.parametrize("name", ["set_lane", "change_lane"])
+def test_what_there_is_not_is_not_sent(client: Client, server: Server, name: str) -> None:
+    with pytest.raises(TypeError, match="no argument rates"):
+        getattr(client, name)("a", rates=1)
+    with pytest.raises(ValueError, match="if_match is the etag"):
+        getattr(client, name)("a", if_match='"a"\r\nx: y')
+    assert server.requests == []
