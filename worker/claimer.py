@@ -28,6 +28,9 @@ _LOOK_EVERY_MS = TICK_S * 1000
 # schedules that are late by so much.
 _LOOK_ABROAD_EVERY_MS = (150, 350)
 _LATE_MS = 200
+# As long as a lost worker counts as alive. What a rate spaces is never so late, so its lanes would
+# start one schedule a look until then.
+_ADOPTED_MS = 10_000
 # A look that takes this part of a lease means that the store hung, and a step that comes so late
 # that the process stood still: leases may have ended.
 _SLOW_PART_OF_A_LEASE = 4
@@ -73,6 +76,9 @@ class Claimer:
         # Its rhythm goes by this machine's clock: the store's may be set back by an hour.
         self._rested_ms: dict[int, float] = {}
         self._backlogged: set[int] = set()
+        self._adopted: dict[
+            int, float
+        ] = {}  # until when another's shard is claimed from as our own
         self._urgent: set[int] = set()  # to be claimed from at once, as if they were our own
         self._claims: dict[int, asyncio.Task[None]] = {}
         self._look_ms = self._look_abroad_ms = 0.0
@@ -90,6 +96,15 @@ class Claimer:
         """Slots came free, which matters where there was none."""
         if self._waits_for_room:
             self._wake.set()
+
+    @property
+    def _own(self) -> frozenset[int]:
+        """Shards that this worker looks after: those that it prefers, and those of lanes with a
+        rate that were found late, whose worker may be lost."""
+        if self._adopted:
+            own_ms = _own_ms()
+            self._adopted = {each: ms for each, ms in self._adopted.items() if ms > own_ms}
+        return self._presence.shards | self._adopted.keys()
 
     def claim_soon(self, shard: int) -> None:
         """A place or a slot of a lane came free there: its next schedule is to start at once."""
@@ -140,7 +155,7 @@ class Claimer:
 
     async def _look(self) -> None:
         self._look_ms = _own_ms() + until_tick_s(TICK_S) * 1000
-        own = self._presence.shards - self._claims.keys() - self._touch.lost
+        own = self._own - self._claims.keys() - self._touch.lost
         for shard, look in (await self._looks(own, backlogs=False)).items():
             if shard not in self._claims:
                 self._due_ms[shard] = math.inf if look.next_look_ms is None else look.next_look_ms
@@ -151,7 +166,7 @@ class Claimer:
         self._look_abroad_ms = _own_ms() + random.uniform(*_LOOK_ABROAD_EVERY_MS)  # noqa: S311
         everywhere = frozenset(range(self._store.shards.count))
         late_ms = self._now_ms() - _LATE_MS
-        abroad = everywhere - self._presence.shards - self._touch.lost
+        abroad = everywhere - self._own - self._touch.lost
         for shard, look in (await self._looks(abroad)).items():
             due = [ms for ms in look if ms is not None and ms <= late_ms]
             if look.backlog_since_ms in due:
@@ -221,7 +236,7 @@ class Claimer:
             self.wake()
 
     def _order(self, shard: int, part: ClaimRoom) -> ClaimOrder:
-        own = shard in self._presence.shards or shard in self._backlogged | self._urgent
+        own = shard in self._own or shard in self._backlogged | self._urgent
         self._urgent.discard(shard)
         ahead_ms = self._ahead_ms if own else -_LATE_MS
         take_over_by_ms = 0 if self._touch.has_grace(shard) else self._store.clock.now_ms()
@@ -241,6 +256,8 @@ class Claimer:
             _log.warning(
                 "on hold: nothing is claimed" if batch.on_hold else "resumed: claiming again"
             )
+        if shard not in self._presence.shards and any(each.slack_us for each in batch.invocations):
+            self._adopted.setdefault(shard, _own_ms() + _ADOPTED_MS)
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
         rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
         self._rested_ms[shard] = 0.0 if batch.full else _own_ms() + rest_ms
@@ -257,7 +274,7 @@ class Claimer:
             # The head was stale, its account is passed over, an ended lease is left to others, or
             # this clock runs ahead of the shard's server.
             next_ms = max(next_ms, self._now_ms() + _AFTER_NOTHING_MS + self._ahead_ms)
-        if shard not in self._presence.shards and next_ms > self._now_ms():
+        if shard not in self._own and next_ms > self._now_ms():
             # The backlog is gone: leave the shard to its own worker.
             self._backlogged.discard(shard)
             return math.inf

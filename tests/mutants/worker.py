@@ -118,6 +118,12 @@ WORKER = r"""
 # claims of any number of shards share a call
 - shards = [shard for _, shard in due[start : start + self._store.claims.most_shards]]
 + shards = [shard for _, shard in due]
+# a lost worker's lane with a rate starts one schedule a look
+- self._adopted.setdefault(shard, _own_ms() + _ADOPTED_MS)
++ pass
+# a lost worker's lane is looked after for good
+- {each: ms for each, ms in self._adopted.items() if ms > own_ms}
++ {each: ms for each, ms in self._adopted.items()}
 # a place that comes free is claimed for at the next look
 - for shard in self._urgent - self._claims.keys():
 + for shard in ():

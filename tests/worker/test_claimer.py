@@ -124,6 +124,33 @@ async def test_where_a_place_came_free_it_claims_at_once(
     assert desk.claims.due[1] == 0
 
 
+@pytest.mark.usefixtures("_always_abroad")
+@pytest.mark.parametrize(("slack_us", "ahead_ms"), [(20_000, [-200, 25]), (0, [-200, -200])])
+async def test_a_lost_workers_lane_with_a_rate_is_looked_after_until_its_shard_has_another(
+    slack_us: int, ahead_ms: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its rate spaces is never late: others would start one of it a look."""
+    desk = Desk({0: 0, 1: 0}, slots=64, own=[0])
+    desk.claims.given = [given := desk.claims.make.one(1)]
+    given.slack_us = slack_us
+    desk.claims.late_since_ms[1] = desk.clock.now_ms() - 1000
+    async with asyncio.timeout(5):
+        while desk.fired != [given]:
+            await desk.turn()
+    desk.claims.due[1] = 1
+    async with asyncio.timeout(5):  # it rests a moment between two claims
+        while desk.claims.due[1]:
+            await desk.turn()
+    assert ahead(desk) == [(1, each) for each in ahead_ms]
+
+    monkeypatch.setattr("worker.claimer._own_ms", lambda: elapsed_s() * 1000 + 10_001)
+    desk.claims.due[1] = 1
+    async with asyncio.timeout(5):
+        while desk.claims.due[1]:
+            await desk.turn()
+    assert ahead(desk)[2:] == [(1, -200)]
+
+
 async def test_a_place_that_comes_free_during_a_claim_is_claimed_for_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
