@@ -205,8 +205,9 @@ class Scene:
                 return entries
 
     async def visible_at_ms(self, schedule_id: str) -> float | None:
-        score = await self.store.server.read("ZSCORE", self.base + "waiting", schedule_id[4:])
-        return None if score is None else float(score)
+        places = (self.base + "waiting", self.base + "laned")
+        scores = await self.store.server.reads([("ZSCORE", p, schedule_id[4:]) for p in places])
+        return next((float(score) for score in scores if score is not None), None)
 
     async def status(self, schedule_id: str) -> Status:
         return (await self.get(schedule_id)).status
@@ -214,10 +215,14 @@ class Scene:
     async def holdings(self) -> Holdings:
         account = await self.store.accounts.get(self.account_id)
         log = Counter(str(entry.status) for entry in await self.log())
-        places = (self.base + "waiting", self.base + "held")
-        waiting, held = await self.store.server.reads([("ZCARD", place) for place in places])
+        places = (self.base + "waiting", self.base + "laned", self.base + "held")
+        waiting, laned, held = await self.store.server.reads([("ZCARD", p) for p in places])
         return Holdings(
-            credits=account.credits, spent=account.spent, waiting=waiting, held=held, log=dict(log)
+            credits=account.credits,
+            spent=account.spent,
+            waiting=waiting + laned,
+            held=held,
+            log=dict(log),
         )
 
     async def assert_sound(self) -> None:

@@ -143,3 +143,19 @@ def cut_off(store: Store, after: int) -> Any:
 
     server = store.server
     return patch.multiple(server, run=dying(server.run), call=dying(server.call))
+
+
+async def test_nothing_of_its_lanes_and_its_pause_is_left(scene: Scene) -> None:
+    await scene.create(60_000)
+    for lane in ("a", "b"):
+        await scene.create(60_000, lane=lane)
+    local, prefix = keys.parts(scene.account_id).local, keys.shard(scene.shard)
+    heads = prefix + keys.HEADS
+    assert await scene.redis.zmscore(heads, [local, f"{local}/"]) != [None] * 2
+    await scene.redis.zadd(heads, {f"!{local}": 2**42})
+    await scene.redis.zadd(prefix + keys.RESUMED, {local: 1})
+    done = await scene.store.changes.delete(scene.account_id)
+    assert done.unended == 3
+    assert await scene.redis.zcard(heads) == 0
+    assert await scene.redis.exists(prefix + keys.RESUMED) == 0
+    assert [key async for key in scene.redis.scan_iter(scene.base + "*")] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Plan, Status
+from scheduler.store import keys
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 
 pytestmark = pytest.mark.sound
@@ -75,3 +76,18 @@ async def test_its_key_says_so_and_its_plan_from_the_next_request_on(scene: Scen
         await change
         caller = await scene.store.api_keys.admit(value)
         assert (caller.suspended, caller.rate.limit) == (suspended, limit)
+
+
+async def test_a_suspension_stops_lanes_too_and_a_pause_outlasts_it(scene: Scene) -> None:
+    for lane in (None, "a"):
+        await scene.create(lane=lane)
+    changes = scene.store.changes
+    await changes.suspend(scene.account_id)
+    assert await scene.claim() == []
+    await scene.redis.hset(scene.base + keys.ACCOUNT, "paused", 1)
+    await changes.resume(scene.account_id)
+    assert await scene.claim() == []
+    await changes.suspend(scene.account_id)
+    await scene.redis.hdel(scene.base + keys.ACCOUNT, "paused")
+    await changes.resume(scene.account_id)
+    assert len(await scene.claim()) == 2
