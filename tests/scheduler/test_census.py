@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
 
 import pytest
 
 from scheduler.store import keys
 from scheduler.store.operators.census import WINDOW_MS
+from tests.scheduler.lanes import Lane
 from tests.scheduler.scene import Scene
 
 
@@ -33,35 +32,6 @@ async def test_a_ledger_that_does_not_balance_is_counted(scene: Scene) -> None:
     assert (await scene.store.census.look()).counted[scene.shard][2:6] == [1, 0, 99, 1]
     await scene.redis.hincrby(scene.base + keys.ACCOUNT, "credits", 1)
     assert (await scene.store.census.look()).counted[scene.shard][2:6] == [1, 1, 100, 1]
-
-
-class Lane(NamedTuple):
-    """A lane by hand: when its schedules are due and its leases end, and its head, from now (s);
-    its settings, with `gate` (s) and `tat` (s) from now too."""
-
-    due_s: tuple[float, ...] = ()
-    ends_s: tuple[float, ...] = ()
-    head_s: float = -1.0
-    settings: Mapping[str, float] = {}
-
-    async def make(self, scene: Scene, name: str) -> None:
-        now_ms = await scene.clock.now_ms()
-        for key, moments_s in ((keys.LANE_WAITING, self.due_s), (keys.LANE_RUNNING, self.ends_s)):
-            for n, moment_s in enumerate(moments_s):
-                await scene.redis.zadd(
-                    scene.base + key + name, {f"{key}{n}": now_ms + 1000 * moment_s}
-                )
-        fields = dict(self.settings)
-        if "gate" in fields:
-            fields["gate"] = now_ms + 1000 * fields["gate"]
-        if "tat" in fields:
-            fields["tat"] = 1000 * (now_ms + 1000 * fields["tat"])
-        if fields:
-            await scene.redis.hset(scene.base + keys.LANE + name, mapping=fields)
-        await scene.redis.zadd(scene.base + keys.LANES, {name: 0})
-        await scene.redis.zadd(scene.base + keys.LANE_HEADS, {name: now_ms + 1000 * self.head_s})
-        local = keys.parts(scene.account_id).local
-        await scene.redis.zadd(keys.shard(scene.shard) + keys.HEADS, {f"{local}/": now_ms - 1000})
 
 
 EACH_SECOND = {"rate": 1, "interval": 1_000_000, "burst": 1}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
+
+import pytest
 
 from scheduler.models import Outcome, Status
 from scheduler.rollups import (
@@ -11,7 +14,9 @@ from scheduler.rollups import (
     lateness_quantile_ms,
     response_quantile_ms,
 )
+from scheduler.store import keys
 from scheduler.store.log.overview import ChartRange
+from tests.scheduler.lanes import Lane
 from tests.scheduler.scene import (
     LAST_DAY,
     LAST_HOUR,
@@ -35,6 +40,64 @@ async def test_what_waits_is_forecast_where_it_is_due(fake_scene: Scene) -> None
     assert all(minutes[minute] >= 1 for minute in due)
     days = await overview.forecast(account_id, ChartRange(minute_ms, 24 * 3_600_000, 3))
     assert sum(days) == 5
+
+
+@pytest.mark.parametrize(
+    ("resumed_s", "lane", "overdue", "since_s", "lateness"),
+    [
+        (None, Lane(), 2, 9, {5000: 1, 60_000: 1}),
+        (-20, Lane(), 2, 9, {5000: 1, 60_000: 1}),
+        (-6, Lane(), 2, 6, {5000: 1, 60_000: 1}),
+        (-3, Lane(), 2, 3, {5000: 2}),
+        (-0.5, Lane(), 0, None, {}),
+        (None, Lane(3 * (-9.0,), head_s=-20), 3, 20, {5000: 1, 60_000: 2}),
+        (None, Lane(3 * (-9.0,), head_s=-0.5), 2, 9, {5000: 1, 60_000: 1}),
+        (None, Lane(3 * (-9.0,), head_s=-math.inf), 2, 9, {5000: 1, 60_000: 1}),
+        (-0.5, Lane(3 * (-9.0,), head_s=-4), 1, 4, {5000: 1}),
+    ],
+)
+async def test_what_is_held_back_by_a_limit_or_a_pause_is_not_overdue(
+    fake_scene: Scene,
+    resumed_s: float | None,
+    lane: Lane,
+    overdue: int,
+    since_s: float | None,
+    lateness: dict[int, int],
+) -> None:
+    for due_in_ms in (-9000, -4000):
+        await fake_scene.create(due_in_ms)
+    now_ms = await fake_scene.clock.now_ms()
+    if resumed_s is not None:
+        at = {keys.parts(fake_scene.account_id).local: now_ms + 1000 * resumed_s}
+        await fake_scene.redis.zadd(keys.shard(fake_scene.shard) + keys.RESUMED, at)
+    await lane.make(fake_scene, "lane")
+    pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
+    found = dict(zip(LATENESS_BOUNDS_MS, pulse.overdue_lateness, strict=False))
+    assert {bound: count for bound, count in found.items() if count} == lateness
+    ago_ms = None if pulse.overdue_since_ms is None else now_ms - pulse.overdue_since_ms
+    expected_ms = None if since_s is None else pytest.approx(1000 * since_s, abs=2)
+    assert (pulse.overdue, ago_ms) == (overdue, expected_ms)
+
+
+async def test_nothing_of_a_paused_account_is_overdue(fake_scene: Scene) -> None:
+    await fake_scene.create(-9000)
+    await Lane((-9.0,)).make(fake_scene, "lane")
+    await fake_scene.redis.hset(fake_scene.base + keys.ACCOUNT, "paused", 1)
+    pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
+    assert (pulse.overdue, pulse.overdue_since_ms, sum(pulse.overdue_lateness)) == (0, None, 0)
+
+
+async def test_what_waits_in_a_lane_is_counted_with_the_rest(fake_scene: Scene) -> None:
+    overview, account_id = fake_scene.store.overview, fake_scene.account_id
+    await fake_scene.create(30_000)
+    now_ms = await fake_scene.clock.now_ms()
+    for member, due_in_ms in (("a", 40_000), ("b", 90_000), ("c", -9000)):
+        await fake_scene.redis.zadd(fake_scene.base + keys.LANED, {member: now_ms + due_in_ms})
+    pulse = await overview.pulse(account_id)
+    assert (pulse.waiting, pulse.due_soon) == (4, 3)
+    minute_ms = now_ms // 60_000 * 60_000
+    minutes = await overview.forecast(account_id, ChartRange(minute_ms, 60_000, 10))
+    assert sum(minutes) == 3, "what a lane holds back comes at no known minute"
 
 
 async def test_executions_are_in_every_series(scene: Scene) -> None:

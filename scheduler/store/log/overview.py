@@ -53,7 +53,9 @@ class ChartRange(NamedTuple):
 
 class AccountSnapshot(NamedTuple):
     """An account at one moment. `overdue_lateness` counts overdue ones by
-    `rollups.LATENESS_BOUNDS_MS`, as if sent now; the oldest was due at `overdue_since_ms`."""
+    `rollups.LATENESS_BOUNDS_MS`, as if sent now; the oldest was due at `overdue_since_ms`. Nothing
+    that a limit or a pause holds back is overdue: of a lane its next one is, from when it may start
+    on."""
 
     now_ms: int
     credits: int
@@ -121,36 +123,50 @@ class Overview:
 
     async def pulse(self, account_id: str) -> AccountSnapshot:
         """One look, all at one moment. Read-only."""
-        base, now_ms = keys.account(account_id), self._clock.now_ms()
-        waiting, held = base + keys.WAITING, base + keys.HELD
-        # What a worker holds whose lease has ended is overdue as well.
-        overdue = [now_ms - bound_ms for bound_ms in _OVERDUE] + ["-inf"]
-        time, credits, all_, executing, soon, first, *late = await self._server.reads(
+        (shard, local), base = keys.parts(account_id), keys.account(account_id)
+        now_ms, waiting, held = self._clock.now_ms(), base + keys.WAITING, base + keys.HELD
+        laned, heads = base + keys.LANED, base + keys.LANE_HEADS
+        bounds = [now_ms - bound_ms for bound_ms in _OVERDUE]
+        late = [*pairwise([*map(str, bounds), "-inf"])]
+        time, state, resumed, executing, first, lane, *counts = await self._server.reads(
             [
                 ("TIME",),
-                ("HGET", base + keys.ACCOUNT, "credits"),
-                ("ZCARD", waiting),
+                ("HMGET", base + keys.ACCOUNT, "credits", "paused"),
+                ("ZSCORE", keys.shard(shard) + keys.RESUMED, local),
                 ("ZCARD", held),
-                ("ZCOUNT", waiting, "-inf", now_ms + MINUTE_MS),
                 ("ZRANGE", waiting, 0, 0, "WITHSCORES"),
-                *(("ZCOUNT", waiting, low, f"({high}") for high, low in pairwise(overdue)),
+                # A lane at -inf is paused.
+                ("ZRANGE", heads, "(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES"),
+                *(("ZCARD", each) for each in (waiting, laned)),
+                *(("ZCOUNT", each, "-inf", now_ms + MINUTE_MS) for each in (waiting, laned)),
+                # What a worker holds whose lease has ended is overdue as well.
+                *(("ZCOUNT", waiting, low, f"({high}") for high, low in late),
+                *(("ZCOUNT", heads, f"({low}", f"({high}") for high, low in late),
             ],
             at_once=base,
         )
-        since_ms = None
-        if sum(late):
+        (credits, paused), resumed_ms = state, float(resumed or 0)
+        all_, soon = sum(counts[:2]), sum(counts[2:4])
+        overdue = _late_since(counts[4 : 4 + len(late)], bounds, resumed_ms)
+        since_ms: list[float] = []
+        if sum(overdue):
             # Its triggerAt stands in `held`, unless its worker has given it back since.
             since = await self._server.read("ZSCORE", held, first[0])
-            since_ms = int(float(since or first[1]))
+            since_ms.append(max(resumed_ms, float(since or first[1])))
+        if sum(counts[4 + len(late) :]):
+            since_ms.append(float(lane[1]))
+        overdue = [a + b for a, b in zip(overdue, counts[4 + len(late) :], strict=True)]
+        if paused:
+            overdue, since_ms = [0] * len(late), []
         return AccountSnapshot(
             self._clock.observe_reply(time),
             int(credits or 0),
             max(0, all_ - executing),
             executing,
             max(0, soon - executing),
-            sum(late),
-            since_ms,
-            [0] * (len(LATENESSES) - len(late)) + late,
+            sum(overdue),
+            int(min(since_ms, default=0)) or None,
+            [0] * (len(LATENESSES) - len(overdue)) + overdue,
         )
 
     async def past(self, account_id: str, stretch: ChartRange) -> Series:
@@ -186,7 +202,8 @@ class Overview:
         return since_ms, found
 
     async def forecast(self, account_id: str, stretch: ChartRange) -> list[int]:
-        """How many are due at each point; overdue ones count at the present one. Read-only."""
+        """How many are due at each point; overdue ones without a lane count at the present one.
+        Read-only."""
         base, now_ms = keys.account(account_id), self._clock.now_ms()
         begins = range(stretch.from_ms, stretch.to_ms, stretch.step_ms)
         left = [begin for begin in begins if begin + stretch.step_ms > now_ms]
@@ -198,16 +215,30 @@ class Overview:
                 ("TIME",),
                 ("ZCARD", base + keys.HELD),
                 *(("ZCOUNT", base + keys.WAITING, *bounds) for bounds in counts),
+                *(
+                    ("ZCOUNT", base + keys.LANED, f"({now_ms}" if low == "-inf" else low, high)
+                    for low, high in counts
+                ),
             ],
             at_once=base,
         )
         self._clock.observe_reply(time)
+        due = [a + b for a, b in zip(due[: len(left)], due[len(left) :], strict=True)]
         # In `waiting`, what a worker holds stands at its lease's end, which is the nearest future.
         for place, begin in enumerate(left):
             hidden = min(due[place], unseen) if begin <= now_ms + MINUTE_MS else 0
             unseen -= hidden
             due[place] -= hidden
         return [0] * (stretch.points - len(left)) + due
+
+
+def _late_since(late: list[int], bounds_ms: Sequence[float], since_ms: float) -> list[int]:
+    """Counts by when something was due, each later than its bound, as if all that was due before
+    `since_ms` had been due then."""
+    place = sum(float(each) > since_ms for each in bounds_ms) - 1
+    if place < 0:
+        return [0] * len(late)
+    return [*late[:place], sum(late[place:]), *([0] * (len(late) - place - 1))]
 
 
 def _summed(histograms: list[list[int]]) -> list[int]:
