@@ -69,8 +69,10 @@ EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry
 # Patterns for SCAN. An account's local name has eight characters; what follows may have colons.
-_OF_ANY_ACCOUNT = ROOT + "{*}:" + 8 * "?" + ":"
+_LOCAL = 8
+_OF_ANY_ACCOUNT = ROOT + "{*}:" + _LOCAL * "?" + ":"
 ALL_SCHEDULES = _OF_ANY_ACCOUNT + SCHEDULE + "*"
+ALL_LANES = _OF_ANY_ACCOUNT + LANE[:-1] + "[:_]*:*"
 LOG = "log"  # STREAM: `e` a chunk of entries per ack, or one per cancellation; `t` totals so far
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` when it was trimmed up to, `t` as there
 # and `x` which indexes of URLs got their time to live of late
@@ -104,6 +106,13 @@ def parts(account_id: str) -> ids.Sharded:
     if found is None:
         raise ValueError(f"not an account id: {account_id!r}")
     return found
+
+
+def parts_of_lane(key: str) -> tuple[str, str, str]:
+    """The account's prefix, LANE, LANE_WAITING or LANE_RUNNING, and the lane, of a lane's key."""
+    begin = key.index("}:") + 2 + len(":") + _LOCAL
+    name, colon, lane = key[begin:].partition(":")
+    return key[:begin], name + colon, lane
 
 
 def schedule(account_id: str, schedule_id: str) -> str:

@@ -115,6 +115,14 @@ async def strayed_letters(scene: Scene, count: int) -> Found:
     return named(await scene.store.check(), "is no dead letter of the reference"), made
 
 
+async def in_the_queue_of_a_lane(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    await scene.redis.zadd(
+        scene.base + keys.LANE_WAITING + "mail", {each[4:]: FAR_MS for each in made}
+    )
+    return named(await scene.store.check(), "is in the queue of lane mail"), made
+
+
 async def damaged_requests(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     for each in made:

@@ -143,7 +143,7 @@ ASTRAY = "of no schedule that has it and has not ended"
     [
         (ledger(credits=99), "does not balance: granted 100, credits 99, spent 2", 1),
         (headless, "schedules wait, but no worker will look for them", 1),
-        (late_head, "the head is later than the first schedule", 1),
+        (late_head, "the head is later than the first of its schedules", 1),
         (ended_and_waiting, "has ended (failed), but is still among the waiting", 1),
         (
             partial(held_until, lease_in_ms=LONG_AGO_MS),

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from scheduler.models import Delivery, Status
+from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
 from scheduler.store.verdict import Verdict
 from tests.scheduler.scene import Scene, ids_of
@@ -93,3 +94,18 @@ async def test_nothing_is_taken_from_a_worker_that_may_be_alive(scene: Scene) ->
             await scene.store.restore.take_back()
     assert await scene.ack([held]) == [1]
     await scene.store.restore.take_back()
+
+
+async def test_a_restore_gives_back_what_was_held_in_lanes(scene: Scene) -> None:
+    """Each lane has its own again, and a claim finds it."""
+    made = [await scene.create(lane=lane) for lane in ("a", "b", "a", None)]
+    assert sorted(ids_of(await scene.claim(lease_ms=5))) == sorted(made)
+    await scene.clock.pass_ms(6)
+    assert await scene.store.restore.due(await scene.clock.now_ms()) == 4
+    await scene.store.restore.take_back()
+    for lane, waiting in (("a", 2), ("b", 1)):
+        assert await scene.redis.zcard(scene.base + keys.LANE_WAITING + lane) == waiting
+        assert await scene.redis.zcard(scene.base + keys.LANE_RUNNING + lane) == 0
+    assert await scene.store.check() == []
+    again = {each.schedule_id: each.attempt for each in await scene.claim()}
+    assert again == dict.fromkeys(made, 2)

@@ -21,15 +21,16 @@ from scheduler.store.operators.damage import (
     schedule_or_none,
     text,
 )
+from scheduler.store.operators.laned import misplaced, strangers_in
 from scheduler.store.operators.letters import faults_by_reference
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
 from scheduler.store.operators.stands import read_stands
+from scheduler.store.operators.turns import faults_of_heads, faults_of_lane
 from scheduler.store.operators.weights import Weights
 from scheduler.store.queries.reading import read_rows
 from scheduler.store.queries.referred import schedule_of
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
-from scheduler.store.server.clock import time_us
 from scheduler.store.stored import Fields, ended_status
 
 _LOOK_AGAIN_S = 0.3
@@ -40,6 +41,7 @@ _SCAN_COUNT = 500
 
 _CALLED = {
     keys.WAITING: "waiting schedules",
+    keys.LANED: "schedules with a lane",
     keys.HELD: "held schedules",
     keys.FAILED: "dead letters",
     keys.TRIED: "attempts",
@@ -52,7 +54,8 @@ class Owner(NamedTuple):
     account_id: str
     base: str
     leaving: bool
-    suspended: bool
+    # Suspended or paused.
+    stopped: bool
 
 
 async def broken_invariants(server: Server, shards: int, kept: Retention) -> list[str]:
@@ -81,6 +84,8 @@ class _Look:
         for shard in range(shards):
             for account_id in await self._accounts(shard):
                 await self._account(await self._owner(account_id))
+        async for chunk in self._server.keys(keys.ALL_LANES, _CHUNK):
+            await self._lanes(chunk)
         async for chunk in self._server.keys(keys.ALL_SCHEDULES, _CHUNK):
             await self._stored(chunk)
         for account_id in self._weights.before:
@@ -107,11 +112,12 @@ class _Look:
         return accounts
 
     async def _owner(self, account_id: str) -> Owner:
-        base, suspended = keys.account(account_id), False
+        base, stopped = keys.account(account_id), [None]
         with self._noting(account_id, "its fields"):
-            suspended = await self._server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
+            about = ("HMGET", base + keys.ACCOUNT, "suspended", "paused")
+            stopped = await self._server.read(*about)
         leaving = await _is_leaving(self._server, account_id)
-        owner = Owner(account_id, base, leaving, bool(suspended))
+        owner = Owner(account_id, base, leaving, any(stopped))
         self._owners[base] = owner
         return owner
 
@@ -127,8 +133,9 @@ class _Look:
             ("its weight", self._weights.begin),
             ("its fields", self._names),
             ("its ledger", self._ledger),
-            ("its place among the accounts that are due", self._head),
+            ("its place among the accounts that are due", self._heads),
             ("its dead letters", self._letters),
+            ("its schedules with a lane", self._strangers),
             ("its references", self._references),
             ("its dead letters with a reference", self._named_letters),
             ("its log", self._log),
@@ -166,21 +173,14 @@ class _Look:
                 f"granted {granted}, credits {credits}, spent {spent}"
             )
 
-    async def _head(self, account_id: str) -> None:
-        """With a backlog a head may stand at its account's turn: never later than now."""
-        shard, local = keys.parts(account_id)
-        commands = [
-            ("TIME",),
-            ("ZSCORE", keys.shard(shard) + keys.HEADS, local),
-            ("ZRANGE", keys.account(account_id) + keys.WAITING, 0, 0, "WITHSCORES"),
-        ]
-        time, look_at_ms, first = await self._server.reads(commands, at_once=keys.shard(shard))
-        if first and not look_at_ms:
-            self._found.append(
-                f"{account_id}: schedules wait, but no worker will look for them (no head)"
-            )
-        elif first and float(look_at_ms) > max(float(first[1]), time_us(time) / 1000):
-            self._found.append(f"{account_id}: the head is later than the first schedule")
+    async def _heads(self, account_id: str) -> None:
+        faults = await faults_of_heads(self._server, account_id)
+        self._found += [f"{account_id}: {fault}" for fault in faults]
+
+    async def _strangers(self, account_id: str) -> None:
+        base = keys.account(account_id)
+        async for fault in strangers_in(self._server, base, keys.LANED, ""):
+            self._found.append(f"{account_id}: {fault}")
 
     async def _letters(self, account_id: str) -> None:
         """Dead letters that are gone although older ones are there: those are forgotten first."""
@@ -244,6 +244,19 @@ class _Look:
             with noting_damage(self._found, f"{account_id}: its signing secret"):
                 secret_of(entry, self._server.secrecy)
 
+    async def _lanes(self, names: Iterable[bytes]) -> None:
+        """By the names of their keys, of which each lane has up to three."""
+        for base, name, lane in map(keys.parts_of_lane, map(text, names)):
+            owner = self._owners.get(base)
+            if owner is not None and not owner.leaving:
+                about = f"{owner.account_id}: lane {lane}"
+                with noting_damage(self._found, about):
+                    if name != keys.LANE:
+                        async for fault in strangers_in(self._server, base, name + lane, lane):
+                            self._found.append(f"{owner.account_id}: {fault}")
+                    faults = await faults_of_lane(self._server, base, lane)
+                    self._found += [f"{about} {fault}" for fault in faults]
+
     async def _stored(self, names: Iterable[bytes]) -> None:
         by_account: dict[Owner, list[bytes]] = {}
         for name in names:
@@ -277,6 +290,10 @@ class _Look:
                         stored.schedule(what, fields, self._server.secrecy)
             self._weigh_heads(owner, zip(schedules, rows, strict=False))
             await self._referred(owner, zip(schedules, rows, strict=False))
+            async for fault in misplaced(
+                self._server, owner.base, zip(schedules, rows, strict=False)
+            ):
+                self._found.append(f"{owner.account_id}: {fault}")
             schedules = schedules[len(rows) :]
 
     def _weigh_heads(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
@@ -328,7 +345,7 @@ class _Look:
                 self._found.append(f"{about} has attempts that are no number: {text(noted)!r}")
                 continue
             with suppress(Unreadable):  # `_requests` reports damage
-                faults = faults_of(stand_of(row, now_ms), letters, suspended=owner.suspended)
+                faults = faults_of(stand_of(row, now_ms), letters, stopped=owner.stopped)
                 self._found += [f"{about} {fault}" for fault in faults]
 
 

@@ -98,12 +98,14 @@ class Restore:
         return newest
 
     async def due(self, by_ms: int) -> int:
-        """How many due by then still wait, of suspended accounts too; call `take_back` first."""
+        """How many due by then still wait, of suspended accounts and paused lanes too; call
+        `take_back` first."""
         count = 0
         async for account_id in self._accounts():
             with self._sound(account_id):
-                waiting = keys.account(account_id) + keys.WAITING
-                count += await self._server.read("ZCOUNT", waiting, "-inf", by_ms)
+                places = (keys.account(account_id) + each for each in (keys.WAITING, keys.LANED))
+                due = await self._server.reads([("ZCOUNT", each, "-inf", by_ms) for each in places])
+                count += sum(due)
         return count
 
     async def take_back(self) -> None:

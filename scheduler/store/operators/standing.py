@@ -19,7 +19,8 @@ class Stand(NamedTuple):
     """How a schedule stands: whether it is there; its outcome (empty: none); when it is visible
     again among the waiting, from now (ms; None: it is not there); whether it is held, was replayed;
     when it became a dead letter (None: it is none), when it is forgotten; its next attempt, from
-    now, and the attempts before (None: it is not retried); the attempts noted beside it."""
+    now, and the attempts before (None: it is not retried); the attempts noted beside it; whether it
+    waits in a lane."""
 
     there: bool
     outcome: bytes
@@ -31,6 +32,7 @@ class Stand(NamedTuple):
     next_attempt_in_ms: float | None = None
     attempts: int | None = None
     noted_attempts: int | None = None
+    laned: bool = False
 
 
 class Letters(NamedTuple):
@@ -50,9 +52,10 @@ class Letters(NamedTuple):
 
 
 def stand_of(row: list[Any], now_ms: float) -> Stand:
-    """`row`: the fields `r`, `o`, `a`, `n`; its scores in `waiting`, `held` and `failed`; when it
-    is forgotten (ms; below 0: never), and the attempts that are noted."""
-    packed, outcome, replay, attempt, visible_at_ms, since, letter_ms, forgotten_ms, noted = row
+    """`row`: the fields `r`, `o`, `a`, `n`; its scores in `waiting`, `held`, `failed` and `laned`;
+    when it is forgotten (ms; below 0: never), and the attempts that are noted."""
+    packed, outcome, replay, attempt, waiting, since, letter_ms, laned, forgotten_ms, noted = row
+    visible_at_ms = waiting or laned
     retry = unpack_attempt(attempt) if attempt else None
     return Stand(
         there=packed is not None,
@@ -65,12 +68,13 @@ def stand_of(row: list[Any], now_ms: float) -> Stand:
         next_attempt_in_ms=retry.due_at_ms - now_ms if retry else None,
         attempts=retry.attempts if retry else None,
         noted_attempts=int(noted) if noted else None,
+        laned=laned is not None,
     )
 
 
-def faults_of(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
-    """The faults of a schedule that stands so. Those of a suspended account wait, also after their
-    worker was lost."""
+def faults_of(stand: Stand, letters: Letters, *, stopped: bool) -> list[str]:
+    """The faults of a schedule that stands so. Those of a suspended or paused account and of a lane
+    may wait, also after their worker was lost."""
     there, outcome, visible_in_ms, held, *_ = stand
     waiting = visible_in_ms is not None
     if not there:
@@ -84,7 +88,7 @@ def faults_of(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
     if outcome and waiting:
         faults.append(f"has ended ({ended_status(outcome)}), but is still among the waiting")
     if held and visible_in_ms is not None:
-        if visible_in_ms < -_LONG_ENDED_MS and not suspended:
+        if visible_in_ms < -_LONG_ENDED_MS and not (stopped or stand.laned):
             faults.append("is held under a lease that ended long ago, and nobody takes it over")
         elif visible_in_ms > _LONGEST_LEASE_MS:
             faults.append("is held for longer than any lease can be")

@@ -21,24 +21,23 @@ async def read_stands(
     commands: list[tuple[Argument, ...]] = [("TIME",)]
     commands.append(("ZRANGE", base + keys.FAILED, 0, 0, "WITHSCORES"))
     for each in schedules:
-        commands += (
-            ("ZSCORE", base + name, each) for name in (keys.WAITING, keys.HELD, keys.FAILED)
-        )
+        places = (keys.WAITING, keys.HELD, keys.FAILED, keys.LANED)
+        commands += (("ZSCORE", base + name, each) for name in places)
         commands.append(("PEXPIRETIME", base + keys.SCHEDULE + each))
         commands.append(("HGET", base + keys.TRIED, each))
     commands += [("HMGET", base + keys.SCHEDULE + each, "r", "o", "a", "n") for each in schedules]
     replies = await server.reads(commands, at_once=base, damaged=True)
-    time, oldest, *places = replies[: -len(schedules)]
-    for reply in (oldest, *places):
+    time, oldest, *found = replies[: -len(schedules)]
+    for reply in (oldest, *found):
         if isinstance(reply, Unreadable):
             raise anew(reply)
     # A foreign key with the name of a schedule counts as missing.
     stored = (
-        [None] * 4 if isinstance(each, Unreadable) else each for each in replies[2 + len(places) :]
+        [None] * 4 if isinstance(each, Unreadable) else each for each in replies[2 + len(found) :]
     )
     rows = [
         [*fields, *row]
-        for fields, *row in zip(stored, *(places[n::5] for n in range(5)), strict=True)
+        for fields, *row in zip(stored, *(found[n::6] for n in range(6)), strict=True)
     ]
     await _find_letters(server, base, dict(zip(schedules, rows, strict=True)))
     return time_us(time) / 1000, oldest, rows

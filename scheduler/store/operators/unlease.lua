@@ -6,30 +6,54 @@
 --          those it looked at: all, unless the most were given back}
 --@include now
 --@include lifecycle/place
+--@include lifecycle/lane_head
 local prefix, account = KEYS[1], ARGV[1]
-local queue, last_end, earliest = queue_of(prefix, account), -1, math.huge
-local schedules, due, tried = {}, {}, {}
+local base, count, last_end = KEYS[1] .. ARGV[1] .. ':', 0, -1
+local queues, parts = {}, {} -- by their names; what is given back to each
 check_heads(prefix)
-check_queue(queue)
-local members = redis.call('ZRANGE', queue.held, 0, -1, 'WITHSCORES')
+
+local function part_of(name)
+  if not parts[name] then
+    queues[name] = queue_of(prefix, name)
+    check_queue(queues[name])
+    parts[name] = {schedules = {}, due = {}, tried = {}, earliest = math.huge}
+  end
+  return parts[name]
+end
+
+local function give_back(name, schedule, due_ms)
+  local part = part_of(name)
+  local schedules, due, tried = part.schedules, part.due, part.tried
+  schedules[#schedules + 1] = schedule
+  due[#due + 1], due[#due + 2] = due_ms, schedule
+  part.earliest = math.min(part.earliest, tonumber(due_ms))
+  if redis.call('HEXISTS', queues[name].tried, schedule) == 0 then
+    tried[#tried + 1], tried[#tried + 2] = schedule, 1
+  end
+end
+
+local members = redis.call('ZRANGE', base .. K.HELD, 0, -1, 'WITHSCORES')
 for i = 1, #members, 2 do
-  if #schedules == tonumber(ARGV[2]) then
+  if count == tonumber(ARGV[2]) then
     break
   end
-  local schedule, due_ms = members[i], members[i + 1]
-  local lease_end = tonumber(redis.call('ZSCORE', queue.waiting, schedule) or '0')
+  local schedule, name = members[i], account
+  local lease_end = redis.call('ZSCORE', base .. K.WAITING, schedule)
+  if not lease_end then
+    local request = redis.call('HGET', base .. K.SCHEDULE .. schedule, 'r')
+    local lane = request and lane_of(request)
+    name = lane and account .. '/' .. lane or account
+    lease_end = redis.call('ZSCORE', base .. K.LANED, schedule)
+  end
+  lease_end = tonumber(lease_end or '0')
   if lease_end > now_ms then
     last_end = math.max(last_end, math.ceil(lease_end))
   else
-    schedules[#schedules + 1] = schedule
-    due[#due + 1], due[#due + 2] = due_ms, schedule
-    earliest = math.min(earliest, tonumber(due_ms))
-    if redis.call('HEXISTS', queue.tried, schedule) == 0 then
-      tried[#tried + 1], tried[#tried + 2] = schedule, 1
-    end
+    count = count + 1
+    give_back(name, schedule, members[i + 1])
   end
 end
-if #schedules > 0 then
-  put_back(queue, schedules, due, tried, {}, earliest)
+for name, part in pairs(parts) do
+  put_back(queues[name], part.schedules, part.due, part.tried, {}, part.earliest)
 end
-return {now_us, #schedules, last_end}
+return {now_us, count, last_end}
