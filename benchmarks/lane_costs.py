@@ -1,0 +1,227 @@
+"""What do lanes cost what is in none, or in another one?
+
+    python -m benchmarks.lane_costs [free idle waiting] [--seconds 30] [--rounds 3]
+                                    [--throttled 50000] [--lanes 10000] [--waiting 1000000]
+
+free      lateness in a lane without limits, alone and beside 200 lanes of one account with
+          `--throttled` due, of which each may start one in 10 s
+idle      the part of a core that store and worker take, without lanes and with `--lanes` set
+waiting   latency of create, list and GET without and with `--waiting` due in a paused lane of the
+          same account, call for call in turn; how soon after its resume the first one starts
+
+Each starts servers of its own. All run on one machine, so there is one clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks import stage
+from benchmarks.lanes import LEAD_MS, connected, limit
+from benchmarks.lateness import arrivals_ms, lateness
+from benchmarks.payload import new_account, request, schedule_all
+from benchmarks.rounds import warn_of_noise
+from scheduler.models import Request
+from scheduler.store import Store
+
+THROTTLED_LANES, FREE_RATE = 200, 100
+_CALLS = 200
+_FAR_MS = 30 * 86_400_000
+
+
+def free(options: argparse.Namespace) -> None:
+    """Without and with the throttled lanes, in turn."""
+    ratios = []
+    for number in range(1, options.rounds + 1):
+        alone, beside = (_free(options, throttled) for throttled in (0, options.throttled))
+        ratios.append(beside / alone)
+        print(
+            f"free lane, round {number}: p99 {alone:.2f} ms alone, {beside:.2f} ms beside "
+            f"{THROTTLED_LANES} lanes with {options.throttled} due",
+            flush=True,
+        )
+    print(f"median of the ratios {statistics.median(ratios):.2f} (at most 1.10)")
+    warn_of_noise([{"ratio": each} for each in ratios])
+
+
+def _free(options: argparse.Namespace, throttled: int) -> float:
+    with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
+        log = Path(home) / "received"
+        with (
+            stage.valkey() as server,
+            stage.logging_target(log) as target,
+            stage.target() as other,
+            stage.worker(server.url),
+            connected(server.url) as ask,
+        ):
+            due = ask(lambda store: _beside(store, target.url, other.url, throttled, options))
+            time.sleep(max(0.0, max(due.values()) / 1000 - time.time()) + 2)
+        return lateness(arrivals_ms(log), due).p99
+
+
+async def _beside(
+    store: Store, url: str, other: str, throttled: int, options: argparse.Namespace
+) -> dict[str, int]:
+    """Returns triggerAt (ms) of those in the free lane, by id."""
+    account_id = (await new_account(store, "lanes")).account_id
+    if throttled:
+        lanes = [f"throttled-{n}" for n in range(THROTTLED_LANES)]
+        for lane in lanes:
+            await limit(store, account_id, lane, rate=1, per_ms=10_000)
+        now_ms = store.clock.now_ms()
+        filler = (request(other, now_ms, lanes[n % len(lanes)]) for n in range(throttled))
+        await schedule_all(store, account_id, filler)
+    count = FREE_RATE * options.seconds
+    begin_ms = store.clock.now_ms() + LEAD_MS + count
+    moments = [begin_ms + n * 1000 // FREE_RATE for n in range(count)]
+    wanted = [request(url, ms, "free") for ms in moments]
+    created = await schedule_all(store, account_id, wanted)
+    return dict(zip(created, moments, strict=True))
+
+
+def idle(options: argparse.Namespace) -> None:
+    for number in range(1, options.rounds + 1):
+        with (
+            stage.valkey() as server,
+            stage.worker(server.url) as worker,
+            connected(server.url) as ask,
+        ):
+            account_id = ask(lambda store: new_account(store, "lanes")).account_id
+            shares = [_shares([server, worker], options.seconds)]
+            ask(lambda store, owner=account_id: _set_many(store, owner, options.lanes))
+            shares.append(_shares([server, worker], options.seconds))
+        (store_0, worker_0), (store_n, worker_n) = shares
+        print(
+            f"idle, round {number}, without lanes and with {options.lanes} set: store "
+            f"{store_0:.2%} and {store_n:.2%} of a core, worker {worker_0:.2%} and {worker_n:.2%}",
+            flush=True,
+        )
+
+
+async def _set_many(store: Store, account_id: str, count: int) -> None:
+    for n in range(count):
+        await limit(store, account_id, f"lane-{n}", rate=100, per_ms=1000, parallelism=5)
+
+
+def _shares(processes: list[stage.Running], seconds: float) -> list[float]:
+    time.sleep(2.0)
+    before = [each.cpu_s() for each in processes]
+    time.sleep(seconds)
+    return [(each.cpu_s() - was) / seconds for each, was in zip(processes, before, strict=True)]
+
+
+class Caller:
+    """One kept connection to an API."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc)
+        self._key = key
+
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        text = None if body is None else json.dumps(body)
+        self._connection.request(method, path, text, {"x-api-key": self._key})
+        answer = self._connection.getresponse()
+        found = answer.read()
+        if answer.status >= 300:
+            raise SystemExit(f"{method} {path} was answered {answer.status}: {found.decode()}")
+        return dict(json.loads(found))
+
+
+def waiting(options: argparse.Namespace) -> None:
+    with contextlib.ExitStack() as stack:
+        log = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pd-bench-"))) / "log"
+        callers, stores = [], [stack.enter_context(stage.valkey()) for _ in range(2)]
+        ended = contextlib.ExitStack()
+        url = ended.enter_context(stage.logging_target(log)).url
+        stack.push(ended)
+        for store, count in zip(stores, (0, options.waiting), strict=True):
+            api = stack.enter_context(stage.api(store.url))
+            stack.enter_context(stage.worker(store.url))
+            with connected(store.url) as ask:
+                owner = ask(lambda store: new_account(store, "lanes")).account_id
+                key = ask(lambda store, owner=owner: store.api_keys.create(owner, "lanes"))[1]
+                callers.append(Caller(api.url, key))
+                callers[-1].call("PUT", "/lanes/paused", {"rate": 100, "per": "1s"})
+                callers[-1].call("PATCH", "/lanes/paused", {"paused": True})
+                ask(lambda store, owner=owner, count=count: _fill(store, owner, url, count))
+        _compare(callers, options)
+        resumed_ns = time.time_ns()
+        callers[-1].call("PATCH", "/lanes/paused", {"paused": False})
+        time.sleep(2)
+        ended.close()
+        first_ms = min(arrivals_ms(log).values(), default=float("inf"))
+        print(f"the first one starts {first_ms - resumed_ns / 1e6:.1f} ms after the resume is sent")
+
+
+async def _fill(store: Store, account_id: str, url: str, count: int) -> None:
+    due = request(url, store.clock.now_ms(), "paused")
+    for start in range(0, count, 1000):
+        some: list[Request] = [due] * min(1000, count - start)
+        await store.schedules.create_all(account_id, some)
+
+
+def _compare(callers: list[Caller], options: argparse.Namespace) -> None:
+    """The same call to both, in turn; the first is the one where nothing waits."""
+    far = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + _FAR_MS / 1000))
+    body = {"targetUrl": "https://example.com/hook", "triggerAt": far}
+    ids = [caller.call("POST", "/schedule", body)["scheduleId"] for caller in callers]
+    calls: dict[str, Callable[[int], tuple[str, str, object]]] = {
+        "create": lambda _: ("POST", "/schedule", body),
+        "list": lambda _: ("GET", "/schedule?limit=50", None),
+        "GET": lambda place: ("GET", f"/schedule/{ids[place]}", None),
+        "GET of the lane": lambda _: ("GET", "/lanes/paused", None),
+    }
+    for name, of in calls.items():
+        rounds = [_in_turn(callers, of) for _ in range(options.rounds)]
+        (p50, p99), (p50_n, p99_n) = (
+            [statistics.median(each[place][cut] for each in rounds) for cut in (49, 98)]
+            for place in range(2)
+        )
+        print(
+            f"{name}: p50 {p50:.2f} ms, p99 {p99:.2f} ms with nothing waiting; {p50_n:.2f} and "
+            f"{p99_n:.2f} with {options.waiting} in a paused lane",
+            flush=True,
+        )
+
+
+def _in_turn(
+    callers: list[Caller], of: Callable[[int], tuple[str, str, object]]
+) -> list[list[float]]:
+    """Of each caller the percentiles (ms)."""
+    took: list[list[float]] = [[] for _ in callers]
+    for _ in range(_CALLS):
+        for place, caller in enumerate(callers):
+            began_s = time.perf_counter()
+            caller.call(*of(place))
+            took[place].append((time.perf_counter() - began_s) * 1000)
+    return [statistics.quantiles(each, n=100, method="inclusive") for each in took]
+
+
+PARTS = {each.__name__: each for each in (free, idle, waiting)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measures what lanes cost others.")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="by default all")
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--throttled", type=int, default=50_000)
+    parser.add_argument("--lanes", type=int, default=10_000)
+    parser.add_argument("--waiting", type=int, default=1_000_000)
+    options = parser.parse_args()
+    for part in options.parts or PARTS:
+        PARTS[part](options)
+
+
+if __name__ == "__main__":
+    main()
