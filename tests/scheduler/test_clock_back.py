@@ -51,6 +51,43 @@ async def test_a_retry_waits_as_long_as_it_was_to(fake_scene: Scene, fake_clock:
     assert await fake_scene.store.check() == []
 
 
+async def test_in_a_lane_it_is_the_same(fake_scene: Scene, fake_clock: FakeClock) -> None:
+    lost = [await fake_scene.create(lane="a") for _ in range(2)]
+    retried = await fake_scene.create(lane="a")
+    held = await fake_scene.claim()
+    await fake_scene.retry([each for each in held if each.schedule_id == retried], WAIT_MS)
+    fake_clock.ms -= HOUR_MS
+    await fake_scene.store.claims.realign(fake_scene.shard)
+    assert await mended(fake_scene) == 3
+    assert await fake_scene.store.check() == []
+    again = await fake_scene.claim()
+    assert sorted(ids_of(again)) == sorted(lost)
+    assert await fake_scene.ack(again) == [1] * 2
+    fake_clock.ms += WAIT_MS
+    assert (await fake_scene.claim_one()).schedule_id == retried
+    assert await fake_scene.store.check() == []
+
+
+async def test_a_lane_starts_at_its_rate_by_the_clock_of_now(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """Its turn stood in the future, and what its rate allowed was used up until then."""
+    for _ in range(3):
+        await fake_scene.create(-2 * HOUR_MS, lane="a")
+    limits = {"set": 1, "rate": 1, "per": 60_000, "burst": 1, "interval": 60_000_000}
+    await fake_scene.redis.hset(fake_scene.base + keys.LANE + "a", mapping=limits)
+    assert len(await fake_scene.claim()) == 1
+    local, prefix = keys.parts(fake_scene.account_id).local, keys.shard(fake_scene.shard)
+    await fake_scene.redis.zadd(prefix + keys.RESUMED, {local: fake_clock.ms})
+    fake_clock.ms -= HOUR_MS
+    await fake_scene.store.claims.realign(fake_scene.shard)
+    assert await fake_scene.redis.zscore(prefix + keys.RESUMED, local) == fake_clock.ms
+    assert await mended(fake_scene) == 1
+    assert await fake_scene.store.check() == []
+    fake_clock.ms += 2 * 60_000
+    assert len(await fake_scene.claim()) == 1
+
+
 async def test_a_moment_that_a_customer_chose_stays(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:

@@ -125,6 +125,17 @@ async def realigned(scene: Scene, count: int) -> Found:
     return [each.decode() for each in heads], names
 
 
+async def realigned_lanes(scene: Scene, count: int) -> Found:
+    """Lanes of one account, whose turns stand in the future, though something of each is due."""
+    names = sorted(f"n{number}" for number in range(count))
+    for name in names:
+        await scene.create_at(DUE_MS, lane=name)
+        await scene.redis.zadd(scene.base + keys.LANE_HEADS, {name: FAR_MS})
+    await scene.store.claims.realign(scene.shard)
+    heads = await scene.redis.zrange(scene.base + keys.LANE_HEADS, "-inf", FAR_MS - 1, byscore=True)
+    return [each.decode() for each in heads], names
+
+
 async def _executed(scene: Scene, count: int) -> list[str]:
     """Chunks of one millisecond of the log, with an execution each."""
     made = [ids.new_schedule_ids(1, 1)[0] for _ in range(count)]
@@ -270,6 +281,7 @@ WALKS = (
     Walk(cancelled, (), counts=(1000, 1001)),
     Walk(claimed, (), counts=(500, 501, 1000)),
     Walk(realigned, ("scheduler.store.lifecycle.claim._REALIGNED_AT_ONCE",)),
+    Walk(realigned_lanes, ("scheduler.store.lifecycle.claim._LANES_REALIGNED_AT_ONCE",)),
     Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
     Walk(summed, (_LOG + "statistics._ROLLUPS_AT_ONCE", _LOG + "overview._ROLLUPS_AT_ONCE")),
     Walk(read_log, (_LOG + "ended._CHUNKS",)),

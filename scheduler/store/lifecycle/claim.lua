@@ -159,7 +159,7 @@ local function take_from(account, first, most)
           newly_held[#newly_held + 1], newly_held[#newly_held + 2] = score, schedule
         end
         if opened then
-          slots[#slots + 1] = math.max(held_since[i] or score, opened) * 1000
+          slots[#slots + 1] = math.max(math.min(held_since[i] or score, due_by), opened) * 1000
           part[4], part[5], part[6] = slots, 0, 0
         end
       end

@@ -26,6 +26,7 @@ from scheduler.store.server.server import Replicated
 from scheduler.store.verdict import Verdict
 
 _REALIGNED_AT_ONCE = 500
+_LANES_REALIGNED_AT_ONCE = 100
 _LOOK_ALONE_S = 0.5
 # Most bytes of a claim: more than usual requests have, and no burden to a worker's loop.
 _MOST_BYTES = 4 * 1024 * 1024
@@ -36,6 +37,7 @@ _ON_HOLD = b"-2"
 _CLAIM = Script("lifecycle/claim")
 _LEASE = Script("lifecycle/lease")
 _REALIGN = Script("lifecycle/realign")
+_REALIGN_LANES = Script("lifecycle/realign_lanes")
 
 _log = structlog.get_logger(__name__)
 
@@ -113,11 +115,22 @@ class Claims:
         """Brings accounts' turns back to the server's clock after that was set back."""
         place, count = 0, _REALIGNED_AT_ONCE
         while count == _REALIGNED_AT_ONCE:
-            now_us, count = await self._server.run(
+            now_us, count, with_lanes = await self._server.run(
                 _REALIGN, keys.shard(shard), (place, _REALIGNED_AT_ONCE)
             )
             self._clock.observe(now_us)
             place += count
+            for account in with_lanes:
+                await self._realign_lanes(shard, account)
+
+    async def _realign_lanes(self, shard: int, account: bytes) -> None:
+        last: bytes | None = b""
+        while last is not None:
+            now_us, found = await self._server.run(
+                _REALIGN_LANES, keys.shard(shard), (account, last, _LANES_REALIGNED_AT_ONCE)
+            )
+            self._clock.observe(now_us)
+            last = found or None
 
     async def claim(
         self,

@@ -129,7 +129,9 @@ local function take_stretch(lane, most)
       local is_there = type(request) == 'string'
       local slot, has_place
       if is_there then
-        slot, has_place = slot_of(lane, request, tonumber(since or score), since)
+        -- One that is held was due, whatever the clock says that may have been set back since.
+        local due_ms = since and math.min(tonumber(since), now) or score
+        slot, has_place = slot_of(lane, request, due_ms, since)
         if not slot then
           is_over = true
           break

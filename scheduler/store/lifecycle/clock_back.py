@@ -68,7 +68,7 @@ class ClockBack:
         """Those that have something that is held or was attempted."""
         prefix = keys.shard(shard)
         async for found in self._server.members("ZSCAN", prefix + keys.HEADS, _ACCOUNTS_AT_ONCE):
-            some = [each.decode() for each in found]
+            some = list(dict.fromkeys(each.decode().strip("!/") for each in found))
             bases = [prefix + each + ":" for each in some]
             there = await self._server.reads(
                 [("EXISTS", base + keys.HELD, base + keys.TRIED) for base in bases]
