@@ -15,6 +15,7 @@ from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.lifecycle.claim import _REALIGN_LANES
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.lifecycle.replays import CreatePlan, asked_for
@@ -154,6 +155,11 @@ def suspend(hall: Hall, party: Party) -> Awaitable[object]:
 def set_lane(hall: Hall, party: Party) -> Awaitable[object]:
     limits = LaneSettings(rate=1, per_ms=1000)
     return hall.store.lanes.put(party.account_id, "a", limits)
+
+
+def realign_lanes(hall: Hall, party: Party) -> Awaitable[object]:
+    lanes = (party.account_id[7:], "", 100)
+    return hall.store.server.run(_REALIGN_LANES, keys.shard(0), lanes)
 
 
 def unlease(hall: Hall, party: Party) -> Awaitable[object]:
@@ -322,6 +328,7 @@ OF_ACCOUNTS = [
         "search", "scan", lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000))
     ),
     op("set a lane", "lanes/read lanes/set", set_lane),
+    op("realign lanes", "lifecycle/realign_lanes", realign_lanes, prepare=each(set_lane)),
     op(
         "clear a lane",
         "lanes/clear",
