@@ -81,23 +81,15 @@ if is_unusual and redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
 end
 
 -- When a pause of an account ended (ms); nil: nothing of it waits since then.
-local resumed = {}
-local function resumed_at(account)
-  if is_unusual and resumed[account] == nil then
-    local at = redis.pcall('ZSCORE', prefix .. K.RESUMED, account)
-    resumed[account] = type(at) == 'string' and tonumber(at)
+local resumed, resumed_at = {}, nil
+if is_unusual then
+  resumed_at = function(account)
+    if resumed[account] == nil then
+      local at = redis.pcall('ZSCORE', prefix .. K.RESUMED, account)
+      resumed[account] = type(at) == 'string' and tonumber(at)
+    end
+    return resumed[account] or nil
   end
-  return resumed[account] or nil
-end
-
-local function part_of(name)
-  local part = claimed[name]
-  if not part then
-    part = {name, {}, {}}
-    claimed[name] = part
-    order[#order + 1] = part
-  end
-  return part
 end
 
 -- Adds a schedule to a part of the reply. used: attempts before, where it is retried, was released
@@ -136,7 +128,11 @@ local function take_from(account, first, most)
   local held_since = redis.call('ZMSCORE', queue.held, unpack(schedules))
   local used = redis.call('EXISTS', queue.tried) == 1
     and redis.call('HMGET', queue.tried, unpack(schedules)) or {}
-  local part, opened = part_of(account), resumed_at(account)
+  if not claimed[account] then
+    claimed[account] = {account, {}, {}}
+    order[#order + 1] = claimed[account]
+  end
+  local part, opened = claimed[account], resumed_at and resumed_at(account)
   local slots = opened and (part[4] or {})
   local visible_again, newly_held, tried, left = {}, {}, {}, 0
   for i, schedule in ipairs(schedules) do
@@ -205,11 +201,12 @@ end
 -- exclamation mark that the account's pause ends.
 local due_heads = only and {only, only .. '/'} or redis.call('ZRANGE', heads, '(-inf', due_by,
   'BYSCORE', 'LIMIT', 0, most_accounts + 3 * count_passed_over)
-local takes, of_account, count_accounts, meets_lanes, damaged = {}, {}, 0, false, {}
+local names, account_of, damaged = {}, {}, {} -- account_of: of names that mean lanes
 for _, name in ipairs(due_heads) do
+  local account = name
   if string.byte(name) == 33 then
 --@include lifecycle/control
-    local account = string.sub(name, 2)
+    account = string.sub(name, 2)
     local at = redis.call('ZSCORE', heads, name)
     if pcall(check_account, prefix, account) then
       end_pause(prefix, account, at)
@@ -217,59 +214,59 @@ for _, name in ipairs(due_heads) do
       look_again(prefix, name, lease_end)
       damaged[#damaged + 1] = account
     end
-  else
-    local is_lanes = string.byte(name, -1) == 47
-    local account = is_lanes and string.sub(name, 1, -2) or name
-    if not passed_over[account] and #takes < most_accounts then
-      takes[#takes + 1] = {name = name, account = account, is_lanes = is_lanes}
-      count_accounts = count_accounts + (of_account[account] and 0 or 1)
-      of_account[account] = (of_account[account] or 0) + 1
-      meets_lanes = meets_lanes or is_lanes
+    account = nil
+  elseif string.byte(name, -1) == 47 then
+    account = string.sub(name, 1, -2)
+  end
+  if account and not passed_over[account] and #names < most_accounts then
+    names[#names + 1] = name
+    if account ~= name then
+      account_of[name] = account
     end
   end
 end
 
-local take_lanes, settle_lanes
-if meets_lanes then
+local take_lanes, settle_lanes, shares
+if next(account_of) then
 --@include lifecycle/claim_lanes
 end
 
 -- An account that is parked, or that `take` cannot read (it reads before it writes), waits for a
 -- lease; the others of its shard do not.
 local served, backlogged = {}, {}
-local share = room / math.max(1, count_accounts)
-for _, each in ipairs(takes) do
+local share = math.max(1, math.floor(room / math.max(1, #names)))
+for _, name in ipairs(names) do
   if room > 0 and room_bytes > 0 then
-    local sound, taken, more = not (is_parked and is_parked(each.account)), 0, false
+    local account = account_of[name] or name
+    local sound, taken, more = not (is_parked and is_parked(account)), 0, false
     if sound then
-      -- An account's lanes share with what it has without one.
-      local most = math.min(room, math.max(1, math.floor(share / of_account[each.account])))
-      sound, taken, more = pcall(each.is_lanes and take_lanes or take, each.account, most)
+      local most = math.min(shares and shares[account] or share, room)
+      sound, taken, more = pcall(account == name and take or take_lanes, account, most)
     end
     if sound then
       room = room - taken
-      served[#served + 1] = each
+      served[#served + 1] = name
       if more then
-        backlogged[#backlogged + 1] = each
+        backlogged[#backlogged + 1] = name
       end
     else
-      damaged[#damaged + 1] = each.account
+      damaged[#damaged + 1] = account
       if not only then
-        look_again(prefix, each.name, lease_end)
+        look_again(prefix, name, lease_end)
       end
     end
   end
 end
-for _, each in ipairs(backlogged) do
+for _, name in ipairs(backlogged) do
   if room > 0 and room_bytes > 0 then
-    room = room - (each.is_lanes and take_lanes or take)(each.account, room)
+    room = room - (account_of[name] and take_lanes or take)(account_of[name] or name, room)
   end
 end
 
 local late_since = math.huge
-for place, each in ipairs(served) do
-  local settle = each.is_lanes and settle_lanes or set_head
-  late_since = math.min(late_since, settle(each.account, #served - place))
+for place, name in ipairs(served) do
+  local settle, account = account_of[name] and settle_lanes or set_head, account_of[name] or name
+  late_since = math.min(late_since, settle(account, #served - place))
 end
 if late_since < now then
   redis.call('SET', prefix .. K.BACKLOG, late_since, 'PX', 1000)

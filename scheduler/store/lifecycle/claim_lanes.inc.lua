@@ -5,6 +5,18 @@ local MOST_LANES = 64 -- of an account, for one claim
 local opened = {} -- account -> its lanes that are looked at, in order
 local by_us = due_by * 1000
 
+-- An account's lanes share with what it has without one.
+local count_accounts, counts = 0, {}
+for _, name in ipairs(names) do
+  local account = account_of[name] or name
+  count_accounts = count_accounts + (counts[account] and 0 or 1)
+  counts[account] = (counts[account] or 0) + 1
+end
+shares = {}
+for account, count in pairs(counts) do
+  shares[account] = math.max(1, math.floor(room / count_accounts / count))
+end
+
 -- The lanes to look at: those whose turn has come. For an operator, those of what is due.
 local function due_lanes(account)
   local base, names = prefix .. account .. ':', {}
@@ -34,7 +46,7 @@ local function open_lanes(account)
     local sound, lane = pcall(of_lanes().read, queue)
     if sound then
       lane.left, lane.slots = 0, {}
-      lane.from_ms = math.max(lane.gate, resumed_at(account) or 0)
+      lane.from_ms = math.max(lane.gate, resumed_at and resumed_at(account) or 0)
       lane.is_free = only
       found[#found + 1] = lane
     else
@@ -136,7 +148,10 @@ local function take_stretch(lane, most)
           is_over = true
           break
         end
-        part = part or part_of(queue.name)
+        if not part then
+          part = {queue.name, {}, {}}
+          claimed[queue.name], order[#order + 1] = part, part
+        end
         local attempt = add(part, key, schedule, request, since, used[i])
         if attempt > 1 then
           tried[#tried + 1], tried[#tried + 2] = schedule, attempt

@@ -134,7 +134,7 @@ lanes.settle = function(lane, turn)
   if lane.parallelism and lane.places < 1 then
     lane.gate = math.max(lane.shut, place_at(queue, lane.places))
   end
-  local tat, gate = string.format('%.0f', lane.tat), string.format('%.3f', lane.gate)
+  local tat, gate = string.format('%.0f', math.ceil(lane.tat)), string.format('%.3f', lane.gate)
   if lane.interval and tat ~= lane.before[1] then
     fields = {'tat', tat}
   end
