@@ -283,6 +283,16 @@ async def test_what_a_pause_held_back_starts_when_it_is_resumed(scene: Scene) ->
 
 
 @pytest.mark.time_passes
+async def test_schedules_of_a_lost_worker_wait_in_their_lane(scene: Scene) -> None:
+    lanes = scene.store.lanes
+    held = await scene.lapsed(lane="a")
+    lane = await lanes.read(scene.account_id, "a")
+    assert (lane.waiting, lane.due, lane.running) == (1, 1, 0)
+    assert lane.oldest_due_at_ms == held.request.trigger_at_ms
+    assert await lanes.clear(scene.account_id, "a") == 1
+
+
+@pytest.mark.time_passes
 async def test_a_pause_with_an_end_lets_go_by_itself(scene: Scene) -> None:
     until_ms = await scene.clock.now_ms() + 200
     made = await scene.create(lane="a")

@@ -11,6 +11,7 @@
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
 local waiting = redis.call('ZCARD', base .. K.LANE_WAITING .. lane)
+  + redis.call('ZCOUNT', base .. K.LANE_RUNNING .. lane, '-inf', now_us / 1000)
 if redis.call('EXISTS', key) == 0 or was_done(base, ARGV[3]) then
   return waiting
 end

@@ -9,16 +9,27 @@
 --@include lanes/lane
 local base = KEYS[1]
 
+-- Those of a lost worker wait as well, until the lane may start them: from the end of their leases.
 local function read_lane(lane)
   local key, waiting = base .. K.LANE .. lane, base .. K.LANE_WAITING .. lane
+  local running = base .. K.LANE_RUNNING .. lane
+  local held = redis.call('ZCOUNT', running, string.format('(%.3f', now_us / 1000), '+inf')
+  local lost = redis.call('ZCARD', running) - held
+  local first = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
+  local last = redis.call('ZRANGE', waiting, -1, -1, 'WITHSCORES')
+  if lost > 0 then
+    local one = redis.call('ZRANGE', running, 0, 0)[1]
+    local due = redis.call('ZSCORE', base .. K.HELD, one) or now_ms
+    if not first[1] or tonumber(due) < tonumber(first[2]) then
+      first = {one, due}
+    end
+    last = last[1] and last or first
+  end
   local values, digest = settings_of(key, FIELDS)
   local state = redis.call('HMGET', key, 'tat', 'gate', 'calm')
   return {lane, digest, values, state[1] or '', state[2] or '', state[3] or '',
-    redis.call('ZCARD', waiting), redis.call('ZCOUNT', waiting, '-inf', now_ms),
-    redis.call('ZCOUNT', base .. K.LANE_RUNNING .. lane, string.format('(%.3f', now_us / 1000),
-      '+inf'),
-    redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES'),
-    redis.call('ZRANGE', waiting, -1, -1, 'WITHSCORES')}
+    redis.call('ZCARD', waiting) + lost, redis.call('ZCOUNT', waiting, '-inf', now_ms) + lost, held,
+    first, last}
 end
 
 local lanes = {ARGV[1]}
