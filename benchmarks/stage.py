@@ -55,6 +55,10 @@ class Running:
         """The same of the main thread alone, to the nanosecond."""
         return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0])
 
+    def waited_ms(self) -> float:
+        """How long its main thread waited for a core."""
+        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1]) / 1e6
+
 
 def until(condition: Callable[[], object], what: str) -> None:
     """Waits for a condition; ends the benchmark if it does not come about."""
