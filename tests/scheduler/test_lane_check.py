@@ -7,7 +7,9 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler.lane_settings import Pause
 from scheduler.store import keys
 from tests.scheduler.scene import Scene, new_id
 
@@ -170,3 +172,48 @@ async def test_a_full_lane_is_looked_at_when_enough_of_its_leases_end(fake_scene
         at = {LANE: now_ms + late_ms}
         await fake_scene.redis.zadd(fake_scene.base + keys.LANE_HEADS, at)
         assert len(await fake_scene.store.check()) == told, late_ms
+
+
+async def of_the_lane(scene: Scene, pause: Pause | None) -> object:
+    change = scene.store.lanes.change
+    return await change(scene.account_id, LANE, lambda before: replace(before, pause=pause))
+
+
+async def of_the_account(scene: Scene, pause: Pause | None) -> object:
+    change = scene.store.pauses.change
+    return await change(scene.account_id, lambda before: replace(before, pause=pause))
+
+
+@pytest.mark.usefixtures("checks_at_once")
+@pytest.mark.parametrize(
+    ("breakage", "pausing"),
+    [
+        (gone(keys.LANES), of_the_lane),
+        (gone(keys.LANE_HEADS), of_the_lane),
+        (lane_head(FAR_MS), of_the_lane),
+        (lane_head(-math.inf), of_the_lane),
+        (head("%s/", None), of_the_lane),
+        (head("%s/", FAR_MS), of_the_lane),
+        (head("%s/", -math.inf), of_the_account),
+        (head("%s", -math.inf), of_the_account),
+    ],
+)
+async def test_a_pause_and_its_end_heal_what_the_check_says_they_do(
+    scene: Scene, breakage: Breakage, pausing: Callable[[Scene, Pause | None], Awaitable[object]]
+) -> None:
+    for lane in (None, LANE):
+        await scene.create(DUE_MS, lane=lane)
+    await breakage(scene)
+    assert len(await scene.store.check()) == 1
+    for pause in (Pause("operator"), None):
+        await pausing(scene, pause)
+        assert await scene.store.check() == []
+
+
+@pytest.mark.usefixtures("checks_at_once")
+async def test_a_change_puts_a_schedule_into_the_queue_of_its_lane_again(scene: Scene) -> None:
+    schedule_id = await scene.create(DUE_MS, lane=LANE)
+    await gone(keys.LANE_WAITING + LANE)(scene)
+    assert len(await scene.store.check()) == 1
+    await scene.change(schedule_id, trigger_at_ms=await scene.clock.now_ms() + DUE_MS)
+    assert await scene.store.check() == []
