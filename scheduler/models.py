@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from scheduler.callbacks import Callback, CallbackState
+
 
 class Status(StrEnum):
     """Where a schedule stands. Everything but `SCHEDULED` is final."""
@@ -64,8 +66,9 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     new ones go to the end, with a default. `body` is sent as it is, JSON as the text that came in.
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
     of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
-    create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `lane` and `reference`, the
-    caller's own id, stand before the array (`scheduler.store.heads`), and stay the last here."""
+    create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `callback`: None, as the
+    account's default says. `lane` and `reference`, the caller's own id, stand before the array
+    (`scheduler.store.heads`), and stay the last here."""
 
     trigger_at_ms: int
     method: str
@@ -81,6 +84,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     retry_delays_ms: tuple[int, ...] | None = None
     trace: bytes | None = None
     timeout_s: int = LONGEST_TIMEOUT_S
+    callback: Callback | None = None
     lane: str | None = None
     reference: str | None = None
 
@@ -104,7 +108,7 @@ class Schedule(msgspec.Struct, frozen=True):
     attempt that it waits for or is at. `attempts` counts those of lost workers too. `lateness_ms`
     is from due to the first byte sent; None if none was. `replayed_as` is its last replay.
     `body_dropped`: its body was not kept when it was cancelled. `stopped`: its owner ended it
-    between two attempts."""
+    between two attempts. `callback` is None if none was to report its end."""
 
     schedule_id: str
     created_at_ms: int
@@ -119,6 +123,7 @@ class Schedule(msgspec.Struct, frozen=True):
     replayed_as: str | None = None
     body_dropped: bool = False
     stopped: bool = False
+    callback: CallbackState | None = None
 
     @property
     def due_at_ms(self) -> int:
@@ -221,7 +226,8 @@ class Invocation(msgspec.Struct, eq=False):
     between if replies to extensions were lost. The lease surely lasts until `lease_until_s`
     (`elapsed_s`). `size_bytes`: of the request as stored. In a `lane` it may start from `slot_us`
     (None: when it is due), and with a rate no later than `slack_us` after that (0: no rate).
-    `bounded`: the lane's parallelism is."""
+    `bounded`: the lane's parallelism is. `is_callback`: it reports the end of the schedule;
+    `request` is the report, and `retry` and `attempt` are the callback's."""
 
     shard: int
     account_id: str
@@ -238,6 +244,7 @@ class Invocation(msgspec.Struct, eq=False):
     slot_us: int | None = None
     slack_us: int = 0
     bounded: bool = False
+    is_callback: bool = False
 
     @property
     def taken_over(self) -> bool:

@@ -32,6 +32,9 @@ ATTEMPTS = ROOT + "attempts:"  # <whose>, STRING: sign-ins tried of late, by e-m
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never;
 # the same with a slash behind it for its lanes; with a "!" before it, when its pause ends
 RESUMED = "resumed"  # ZSET: account -> when a pause of it ended (ms): lateness counts from then
+CALLBACK_HEADS = "callback_heads"  # ZSET: account with pending callbacks -> when to look at them
+# next (ms); -inf: it is suspended
+CALLBACK_TURN = "#"  # member of HEADS: the first of CALLBACK_HEADS that is not at -inf
 BACKLOG = "backlog"  # STRING: since when due ones wait (ms), while they do
 PARKED = "parked"  # ZSET: account of which outcomes cannot be recorded -> when to look again (ms)
 HOLD = "hold"  # STRING: since when workers claim nothing (ms), while they are to
@@ -65,9 +68,15 @@ LANE_HEADS = "lane_heads"  # ZSET: lane with something unended -> when to look a
 LANE_WAITING = "lane_waiting:"  # <lane>, ZSET: schedule -> due at (ms); those that a worker holds
 # only to end them stand at their lease's end
 LANE_RUNNING = "lane_running:"  # <lane>, ZSET: other schedule that a worker holds -> lease's end
+CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not say: `url`, sealed,
+# and `on`, which ends; without `on` that ended, and `url` is where those go that are pending
+CALLBACKS = "callbacks"  # ZSET: ended schedule with a pending callback -> due at (ms): an attempt,
+# or a lease's end
+CALLING = "calling"  # ZSET: those among them that a worker holds -> lease's end (ms)
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
-SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry
+SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry,
+# `c` its callback
 # Patterns for SCAN. An account's local name has eight characters; what follows may have colons.
 _LOCAL = 8
 _OF_ANY_ACCOUNT = ROOT + "{*}:" + _LOCAL * "?" + ":"

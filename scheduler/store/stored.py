@@ -6,7 +6,8 @@ before it (`heads`). `o`, once it has ended, is the moment (ms by the server, si
 outcome; `a`, once it was replayed, the new schedule. `n`, between attempts and while the next one
 is made, is the last one: its moment and when the next one is due (six bytes each), and its outcome.
 `s`, sealed likewise, is the target's answer to the attempt of `o` or `n`: it goes with the next one
-that has none. The id has the moment of creation."""
+that has none. `c` is how its callback stands (`callback_state`). The id has the moment of
+creation."""
 
 from __future__ import annotations
 
@@ -30,6 +31,7 @@ from scheduler.models import (
     Schedule,
     Status,
 )
+from scheduler.store.callback_state import open_callback
 from scheduler.store.heads import (
     LANE_BYTES as LANE_BYTES,
 )
@@ -103,10 +105,11 @@ class Fields(NamedTuple):
     replay: bytes | None = None
     attempt: bytes | None = None
     said: bytes | None = None
+    callback: bytes | None = None
     held: bool = False
 
 
-FIELDS = ("r", "o", "a", "n", "s")
+FIELDS = ("r", "o", "a", "n", "s", "c")
 
 
 class _StoredOutcome(msgspec.Struct, array_like=True):
@@ -347,6 +350,7 @@ def _ended(
         replayed_as=None if fields.replay is None else ids.schedule_id(fields.replay.decode()),
         body_dropped=cancelled and end.status_code == 1,
         stopped=end.retry > 0,
+        callback=None if fields.callback is None else open_callback(fields.callback),
     )
 
 

@@ -40,6 +40,8 @@ class Verdict(IntEnum):
     SEVERAL = 17  # several wait that may be meant
     EACH = 18  # of a group: an answer of several bytes follows for each
     TOO_MANY_LANES = 19  # it would be in another lane than those that the account may have
+    PENDING = 20  # its callback has not ended
+    NO_CALLBACK_URL = 21  # neither it nor its account names where its end is to be reported
 
 
 # Indexed by what a script answers: a call of an enum takes half a microsecond, its member a tenth.

@@ -1,0 +1,49 @@
+"""Callbacks: reports of how schedules ended. Moments are in ms since the epoch."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+NO_URL = ""
+
+
+class CallbackOn(StrEnum):
+    """Which ends a callback reports: all executions, or those that failed."""
+
+    EXECUTED = "executed"
+    FAILED = "failed"
+
+
+class Callback(msgspec.Struct, array_like=True, frozen=True):
+    """Where the end of a schedule is reported, and which ends. `url`: None, the account's, if it
+    has one; NO_URL, nowhere."""
+
+    url: str | None = None
+    on: CallbackOn = CallbackOn.EXECUTED
+
+    def reports(self, *, failed: bool) -> bool:
+        """Whether it reports such an end, if there is a URL. That of a cancellation never is."""
+        return self.url != NO_URL and (failed or self.on is CallbackOn.EXECUTED)
+
+
+class CallbackStatus(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+class CallbackState(msgspec.Struct, frozen=True):
+    """How far the callback of an ended schedule has come: the attempts recorded, the last one's
+    answer (`status_code` 0: none) and its record time; and when the next one is due, while it is
+    pending. `retry`: that one's number as a retry."""
+
+    status: CallbackStatus
+    attempts: int = 0
+    status_code: int = 0
+    response_time_ms: int = 0
+    error_message: str = ""
+    attempted_at_ms: int | None = None
+    next_attempt_at_ms: int | None = None
+    retry: int = 0
