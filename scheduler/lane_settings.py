@@ -13,7 +13,7 @@ from scheduler.times import are_moments
 MOST_RATE = 100_000
 SHORTEST_PER_MS, LONGEST_PER_MS = 1000, DAY_MS
 MOST_PARALLEL = 10_000
-LONGEST_NOTE = 500
+LONGEST_NOTE = 200
 # A worker starts a schedule at most so much later than its slot, or gives the slot up.
 _LEAST_SLACK_US, _MOST_SLACK_US = 20_000, 1_000_000
 

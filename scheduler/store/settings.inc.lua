@@ -1,21 +1,26 @@
 -- What was set of a lane, or of an account's pause. Needs `now`.
 
 --@include number
--- The values of fields of a hash, '' for those that are not there; a digest of all; and when a pause
--- ended (ms) that has ended by itself, if it is still noted: it is none. The last three fields are
--- the pause's: since, until, by.
-local function settings_of(key, fields)
+-- The values of fields of a hash, '' for those that are not there, and when a pause ended (ms) that
+-- has ended by itself, if it is still noted: it is none. Three of the fields are the pause's, from
+-- `since` on: since, until, by.
+local function settings_of(key, fields, since)
   local values = redis.call('HMGET', key, unpack(fields))
   for i = 1, #fields do
     values[i] = values[i] or ''
   end
-  local since, ended = #fields - 2, nil
+  local ended
   local until_ms = number(values[since + 1] ~= '' and values[since + 1] or nil)
   if until_ms > 0 and until_ms <= now_ms then
     ended = until_ms
     values[since], values[since + 1], values[since + 2] = '', '', ''
   end
-  return values, redis.sha1hex(table.concat(values, '\0')), ended
+  return values, ended
+end
+
+-- A digest of the first so many values.
+local function digest_of(values, count)
+  return redis.sha1hex(table.concat(values, '\0', 1, count))
 end
 
 -- Writes values, and removes the fields of those that are ''.

@@ -76,7 +76,7 @@ class Store:
         self.sessions = Sessions(server, self.shards)
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
-        self.lanes = Lanes(server, self.clock)
+        self.lanes = Lanes(server, self.clock, scans)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)

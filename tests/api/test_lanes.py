@@ -82,7 +82,7 @@ BAD = [
     ({"parallelism": 0}, ["parallelism"]),
     ({"parallelism": 10_001}, ["parallelism"]),
     ({"parallelism": "7"}, ["parallelism"]),
-    ({"note": "x" * 501}, ["note"]),
+    ({"note": "x" * 201}, ["note"]),
     ({"note": "\x00"}, ["note"]),
     ({"note": 5}, ["note"]),
     ({"rates": 5}, ["rates"]),

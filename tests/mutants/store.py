@@ -476,4 +476,35 @@ STORE = r"""
 # a replaced request weighs what the first one did
 - account.weight, account.earliest = account.weight + more, math.min(account.earliest, at)
 + account.earliest = math.min(account.earliest, at)
+@ scheduler/store/lanes/set.lua tests/scheduler/test_lane_settings.py
+# of two changes of a lane at once one is lost
+- if digest_of(before, LAST) ~= ARGV[4] then
++ if false then
+# a repeated change of a lane undoes a later one
+- if was_done(base, ARGV[3]) then
+-   return V.DONE
+- end
+# what a pause held back is late from its due time on
+- if starts_anew or ended then
++ if false then
+@ scheduler/store/lanes/clear.lua tests/scheduler/test_lane_settings.py
+# what limits held back is late when they are cleared
+- redis.call('HSET', key, 'gate', now_ms)
+@ scheduler/store/lanes/lanes.py tests/scheduler/test_lane_settings.py
+# a deploy resumes what an operator paused
+- return replace(limits, pause=before.pause, is_set=True)
++ return replace(limits, is_set=True)
+# If-Match refuses a repeat of what it did
+- if after == before and not is_calmed:
++ if not if_match and after == before and not is_calmed:
+# any number of lists of lanes a second
+- scan.us += sum(_USED_US + _LANE_US if _is_used(row) else _LANE_US for row in rows)
+@ scheduler/store/settings.inc.lua tests/scheduler/test_pauses.py
+# a pause that has ended by itself is shown
+- if until_ms > 0 and until_ms <= now_ms then
++ if false then
+@ scheduler/store/accounts/pause.lua tests/scheduler/test_pauses.py
+# an account's pause that was resumed goes on
+- end_pause(prefix, account, ended or now_ms)
++ write_settings(key, FIELDS, {unpack(ARGV, 4)})
 """

@@ -17,7 +17,8 @@ local key = base .. K.ACCOUNT
 if redis.call('EXISTS', key) == 0 then
   return {V.UNKNOWN, '', {}}
 end
-local before, digest, ended = settings_of(key, FIELDS)
+local before, ended = settings_of(key, FIELDS, PAUSED)
+local digest = digest_of(before, #FIELDS)
 if not operation or was_done(base, operation) then
   return {V.DONE, digest, before}
 end
@@ -35,5 +36,5 @@ elseif ended or before[PAUSED] ~= '' then
   end_pause(prefix, account, ended or now_ms)
 end
 note_done(base, operation, 60000)
-before, digest = settings_of(key, FIELDS)
-return {V.DONE, digest, before}
+local after = settings_of(key, FIELDS, PAUSED)
+return {V.DONE, digest_of(after, #FIELDS), after}

@@ -3,4 +3,4 @@
 --@include settings
 local FIELDS = {'set', 'rate', 'per', 'burst', 'interval', 'slack', 'parallelism', 'note', 'paused',
   'until', 'by'}
-local FIRST_LIMIT, LAST_LIMIT, PAUSED = 2, 7, 9
+local FIRST_LIMIT, LAST_LIMIT, PAUSED, LAST = 2, 7, 9, 11

@@ -2,17 +2,25 @@
 -- Reads a lane, or a page of lanes by name, at one moment.
 -- KEYS[1]  the account's prefix
 -- ARGV     lane; or the lane behind which the page begins ('': at the first), and most lanes
--- Returns  {now (us), for each lane {lane, digest of the settings, values of `lane`'s fields, tat
---          (us), gate (ms), calm (ms), waiting, due, running, when the first and the last that wait
---          are due (ms, flat with their schedules)}; {lane} if it is damaged}
+-- Returns  {now (us), for each lane {lane, digest of its settings (''; of a page), values of
+--          `lane`'s fields, tat (us), gate (ms) and calm (ms), waiting, due, running, when the first
+--          and the last that wait are due (flat, schedule and ms)}; {lane} if it is damaged}
 --@include now
 --@include lanes/lane
-local base = KEYS[1]
+local base, is_page = KEYS[1], ARGV[2]
+local READ = {unpack(FIELDS)}
+for _, field in ipairs({'tat', 'gate', 'calm'}) do
+  READ[#READ + 1] = field
+end
 
 -- Those of a lost worker wait as well, until the lane may start them: from the end of their leases.
-local function read_lane(lane)
-  local key, waiting = base .. K.LANE .. lane, base .. K.LANE_WAITING .. lane
-  local running = base .. K.LANE_RUNNING .. lane
+local function read_lane(lane, is_used)
+  local values = settings_of(base .. K.LANE .. lane, READ, PAUSED)
+  local read = {lane, is_page and '' or digest_of(values, LAST), values, 0, 0, 0, {}, {}}
+  if not is_used then
+    return read
+  end
+  local waiting, running = base .. K.LANE_WAITING .. lane, base .. K.LANE_RUNNING .. lane
   local held = redis.call('ZCOUNT', running, string.format('(%.3f', now_us / 1000), '+inf')
   local lost = redis.call('ZCARD', running) - held
   local first = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
@@ -25,20 +33,21 @@ local function read_lane(lane)
     end
     last = last[1] and last or first
   end
-  local values, digest = settings_of(key, FIELDS)
-  local state = redis.call('HMGET', key, 'tat', 'gate', 'calm')
-  return {lane, digest, values, state[1] or '', state[2] or '', state[3] or '',
-    redis.call('ZCARD', waiting) + lost, redis.call('ZCOUNT', waiting, '-inf', now_ms) + lost, held,
-    first, last}
+  read[4] = redis.call('ZCARD', waiting) + lost
+  read[5] = redis.call('ZCOUNT', waiting, '-inf', now_ms) + lost
+  read[6], read[7], read[8] = held, first, last
+  return read
 end
 
 local lanes = {ARGV[1]}
-if ARGV[2] then
+if is_page then
   lanes = redis.call('ZRANGE', base .. K.LANES, '(' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, ARGV[2])
 end
+-- Nothing waits or runs in those without a head.
+local heads = #lanes > 0 and redis.call('ZMSCORE', base .. K.LANE_HEADS, unpack(lanes))
 local found = {}
 for i, lane in ipairs(lanes) do
-  local sound, read = pcall(read_lane, lane)
+  local sound, read = pcall(read_lane, lane, heads[i])
   found[i] = sound and read or {lane}
 end
 return {now_us, found}

@@ -17,8 +17,8 @@ end
 if was_done(base, ARGV[3]) then
   return V.DONE
 end
-local before, digest, ended = settings_of(key, FIELDS)
-if digest ~= ARGV[4] then
+local before, ended = settings_of(key, FIELDS, PAUSED)
+if digest_of(before, LAST) ~= ARGV[4] then
   return V.CHANGED
 end
 check_heads(KEYS[1])
