@@ -53,9 +53,8 @@ class Street:
             request = Request(now_ms, "GET", self.target.url(), lane="street")
             await self.store.schedules.create(self._account_id, request)
 
-    async def limit(self, **limits: int) -> None:
-        settings = LaneSettings(**limits)
-        await self.store.lanes.put(self._account_id, "street", settings, None)
+    async def limit(self, limits: LaneSettings) -> None:
+        await self.store.lanes.put(self._account_id, "street", limits)
 
     @contextlib.asynccontextmanager
     async def working(self, count: int = 1) -> AsyncIterator[None]:
@@ -100,7 +99,7 @@ async def street(quickly: None, valkey: ValkeyProcess) -> AsyncIterator[Street]:
 
 @pytest.mark.parametrize("parallelism", [1, 3])
 async def test_workers_keep_a_parallelism_together(street: Street, parallelism: int) -> None:
-    await street.limit(parallelism=parallelism)
+    await street.limit(LaneSettings(parallelism=parallelism))
     await street.schedule(60)
     async with street.working(3):
         await street.ended()
@@ -111,7 +110,7 @@ async def test_workers_keep_a_parallelism_together(street: Street, parallelism: 
 async def test_what_waits_for_its_slot_goes_back_in_a_drain_and_another_worker_sends_it(
     street: Street,
 ) -> None:
-    await street.limit(rate=50, per_ms=1000)
+    await street.limit(LaneSettings(rate=50, per_ms=1000))
     await street.schedule(30)
     async with street.working():
         await until(lambda: len(street.came_s) >= 5)
@@ -126,7 +125,7 @@ async def test_what_waits_for_its_slot_goes_back_in_a_drain_and_another_worker_s
 
 async def test_a_target_that_asks_to_wait_calms_its_lane(street: Street) -> None:
     street.first_answer = answer(b"", "503 Service Unavailable", "Retry-After: 1")
-    await street.limit(parallelism=1)
+    await street.limit(LaneSettings(parallelism=1))
     await street.schedule(3)
     async with street.working(2):
         await street.ended()
