@@ -48,7 +48,8 @@ class Claimer:
     share a call.
 
     `claimed` gets what a call brought; `looked` is called after each look, which brings a fresh
-    reading of the store's clock. Lost shards are left alone until the worker has regained them.
+    reading of the store's clock. `crowding` names accounts of which enough waits here. Lost shards
+    are left alone until the worker has regained them.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Claimer:
         *,
         claimed: Callable[[Batch], None],
         looked: Callable[[], None],
+        crowding: Callable[[], list[str]],
     ) -> None:
         self._store = store
         self._holdings = holdings
@@ -72,6 +74,7 @@ class Claimer:
         self._rest_ms = min(_LOOK_EVERY_MS, self._ahead_ms) / 2
         self._claimed = claimed
         self._looked = looked
+        self._crowding = crowding
         self._due_ms: dict[int, float] = {}
         # Its rhythm goes by this machine's clock: the store's may be set back by an hour.
         self._rested_ms: dict[int, float] = {}
@@ -217,7 +220,7 @@ class Claimer:
                 [self._order(*each) for each in parts.items()],
                 lease_ms=self._lease_ms,
                 most_accounts=_MOST_ACCOUNTS,
-                pass_over=self._holdings.crowding(),
+                pass_over=[*{*self._holdings.crowding(), *self._crowding()}],
             )
             for shard, batch in zip(parts, found, strict=True):
                 if isinstance(batch, Batch):

@@ -105,6 +105,10 @@ class SendBatch:
         if self._round is None:
             self._go_on()
 
+    def rated(self) -> list[Invocation]:
+        """Those that wait though their slots have come."""
+        return [each for queue in self._waiting.rated.values() for each in queue]
+
     def clear(self) -> None:
         self._waiting.clear()
 

@@ -109,6 +109,11 @@ class TimerWheel:
         if due:
             self._fire(due)
 
+    def slotted(self) -> list[Invocation]:
+        """Those that wait for a slot."""
+        parts = (each.invocations for each in self._claims if isinstance(each, _Slotted))
+        return [each for part in parts for each in part]
+
     def refresh(self) -> None:
         """The clock was read again: it may be known to be further than it was thought to be."""
         if self._one_clock and self._claims:

@@ -31,7 +31,7 @@ from worker.fire import NOT_SENT
 from worker.firer import Firer
 from worker.handshakes import map_large_blocks
 from worker.holdings import Holdings
-from worker.lane_starts import LaneStarts
+from worker.lane_starts import LaneStarts, crowding
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
@@ -144,6 +144,7 @@ class Worker:
             settings,
             claimed=self._claimed,
             looked=self._wheel.refresh,
+            crowding=lambda: crowding(self._wheel.slotted() + self._batch.rated()),
         )
         self._acks = Acks(
             store,

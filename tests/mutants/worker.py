@@ -110,8 +110,11 @@ WORKER = r"""
 -         for
 + for
 # floods are not kept from filling a worker
-- pass_over=self._holdings.crowding(),
-+ pass_over=[],
+- pass_over=[*{*self._holdings.crowding(), *self._crowding()}],
++ pass_over=self._crowding(),
+# what would miss its slots is claimed all the same
+- pass_over=[*{*self._holdings.crowding(), *self._crowding()}],
++ pass_over=self._holdings.crowding(),
 # what is not late is claimed from the shards of others
 - ahead_ms = self._ahead_ms if own else -_LATE_MS
 + ahead_ms = self._ahead_ms
@@ -389,6 +392,9 @@ WORKER = r"""
 # what missed its slot and cannot be given back is forgotten
 - self._unsure(each)
 + pass
+# starts that would come too late are claimed in vain
+- if len(waiting) <= _MOST_RATED:
++ if True:
 # what was given back waits for the next look
 - self._released(shard)
 @ worker/worker.py tests/worker/test_lane_starts.py

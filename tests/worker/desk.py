@@ -278,6 +278,7 @@ class Desk:
         shards = frozenset(due if own is None else own)
         presence = cast("Presence", SimpleNamespace(shards=shards))
         self.fired: list[Invocation] = []
+        self.crowding: list[str] = []
         self.claimer = Claimer(
             self.store,
             self.holdings,
@@ -286,6 +287,7 @@ class Desk:
             Settings(lease_ms=LEASE_MS, claim_ahead_ms=25),
             claimed=lambda batch: self.fired.extend(batch.invocations),
             looked=lambda: None,
+            crowding=lambda: self.crowding,
         )
 
     async def turn(self) -> None:

@@ -194,6 +194,13 @@ async def test_an_account_that_fills_the_worker_is_passed_over() -> None:
     assert [asked["pass_over"] for asked in desk.claims.asked] == [["acc_00_flood"]]
 
 
+async def test_an_account_of_which_enough_waits_for_its_slots_is_passed_over() -> None:
+    desk = Desk({0: 1}, slots=100)
+    desk.crowding = ["acc_00_rated"]
+    await desk.turn()
+    assert [asked["pass_over"] for asked in desk.claims.asked] == [["acc_00_rated"]]
+
+
 async def test_claims_share_what_is_left_in_bytes_and_none_goes_out_when_nothing_is() -> None:
     desk = Desk({0: 1, 1: 1}, slots=100, room_bytes=1000)
     heavy = desk.claims.make.one(0, size_bytes=600)

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from scheduler.models import Invocation, Stage
 from scheduler.retries import LONGEST_ASKED_MS
 from scheduler.store.lifecycle.end_rows import Ack
-from tests.worker.desk import AWAY
+from tests.worker.desk import AWAY, Invocations
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, dying, playing, until
+from worker.lane_starts import crowding
 from worker.outcome import LONGEST_CALM_MS, Failure
 
 HOUR_US = 3_600_000_000
@@ -153,3 +154,19 @@ async def test_a_drain_gives_back_what_waits_for_its_slot(scene: Scene) -> None:
     await until(lambda: waiting.stage is Stage.TIMED)
     await scene.stop()
     assert scene.claims.released == [waiting]
+
+
+def test_accounts_with_many_starts_that_a_rate_spaces_are_passed_over() -> None:
+    make = Invocations()
+    assert crowding(make.many(128, 0, "a")) == []
+    assert crowding(make.many(128, 0, "a") + make.many(1, 0, "b")) == ["acc_00_a", "acc_00_b"]
+    assert len(crowding([make.one(0, f"{number}") for number in range(1000)])) == 64
+
+
+async def test_claims_learn_of_those_that_wait_here_for_their_slots(scene: Scene) -> None:
+    waiting = [hand_out(scene, slot_in_ms=60_000) for _ in range(129)]
+    await scene.start()
+    await until(lambda: all(each.stage is Stage.TIMED for each in waiting))
+    assert scene.worker.claimer._crowding() == ["acc_00_x"]
+    await scene.stop()
+    assert scene.worker.claimer._crowding() == []

@@ -50,6 +50,7 @@ async def test_those_with_a_rate_go_before_others_of_their_account() -> None:
     batch.fire(make.many(40, 0, "rated"))
     at_once = len(slow.fired)
     batch.fire(first := rated(3, make))
+    assert batch.rated() == first
     while len(slow.fired) < 43:
         await asyncio.sleep(0)
     assert slow.fired[at_once : at_once + 3] == first
