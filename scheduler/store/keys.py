@@ -63,6 +63,10 @@ FAILED_REFERENCES = "failed_references"  # ZSET: reference, NUL and dead letter 
 REFERENCES = "references"  # ZSET: reference, NUL and schedule, of those that have not ended -> 0
 LANE = "lane:"  # <lane>, HASH: its settings, pause, calm, and how far its rate is used
 LANES = "lanes"  # ZSET: lane that is set or calm, or has schedules that have not ended -> 0
+LANES_PAUSED = (
+    "lanes_paused"  # ZSET: paused lane -> until (ms), or +inf; a moment that has passed is
+)
+# no pause
 LANE_HEADS = "lane_heads"  # ZSET: lane with something unended -> when to look at it next (ms);
 # -inf: it is paused without an end
 LANE_WAITING = "lane_waiting:"  # <lane>, ZSET: schedule -> due at (ms); those that a worker holds

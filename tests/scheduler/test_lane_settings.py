@@ -237,6 +237,24 @@ async def test_clearing_removes_all_that_was_set(scene: Scene) -> None:
     assert await stored(scene) == {}
 
 
+async def test_paused_lanes_are_known_while_their_pauses_last(scene: Scene) -> None:
+    lanes, account_id = scene.store.lanes, scene.account_id
+    now_ms = await scene.clock.now_ms()
+    soon_ms, later_ms = now_ms + MINUTE_MS, now_ms + 2 * MINUTE_MS
+    for lane, until_ms in (("a", None), ("b", later_ms), ("c", soon_ms), ("d", None)):
+        await lanes.change(account_id, lane, paused(until_ms=until_ms))
+    assert await lanes.paused(account_id, 3) == (4, [("c", soon_ms), ("b", later_ms), ("a", None)])
+    await lanes.change(account_id, "a", resumed)
+    await lanes.clear(account_id, "d")
+    await lanes.put(account_id, "b", LIMITS)  # which leaves its pause as it is
+    assert await lanes.paused(account_id, 1) == (2, [("c", soon_ms)])
+    # One that has ended by itself is none, and the next write forgets it.
+    await scene.redis.zadd(scene.base + keys.LANES_PAUSED, {"c": now_ms - 1})
+    assert await lanes.paused(account_id, 3) == (1, [("b", later_ms)])
+    await lanes.change(account_id, "b", resumed)
+    assert not await scene.redis.exists(scene.base + keys.LANES_PAUSED)
+
+
 async def test_there_are_ten_thousand_at_most_and_those_can_be_set(scene: Scene) -> None:
     lanes, many = scene.store.lanes, [f"lane-{n:05}" for n in range(MOST_LANES)]
     await scene.redis.zadd(scene.base + keys.LANES, dict.fromkeys(many, 0))

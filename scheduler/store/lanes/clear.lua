@@ -17,8 +17,10 @@ if redis.call('EXISTS', key) == 0 or was_done(base, ARGV[3]) then
 end
 check_heads(KEYS[1])
 check_queue(queue)
+redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
 
 redis.call('UNLINK', key)
+redis.call('ZREM', base .. K.LANES_PAUSED, lane)
 if waiting > 0 then
   -- What the lane held back until now is not late.
   redis.call('HSET', key, 'gate', now_ms)

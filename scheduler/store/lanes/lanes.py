@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -46,6 +47,13 @@ class LanePage(NamedTuple):
     next_cursor: str | None
 
 
+class PausedLanes(NamedTuple):
+    """`number` are paused; of some of them the name, and until when (ms), None without an end."""
+
+    number: int
+    some: list[tuple[str, int | None]]
+
+
 class Lanes:
     """`if_match`: the etags of settings to which a write is bound, empty for any."""
 
@@ -76,6 +84,20 @@ class Lanes:
             except Unreadable:
                 _log.error("a lane is damaged", account=account_id, lane=row[0].decode())
         return LanePage(lanes, _cursor_of(rows[-1][0]) if len(rows) == limit else None)
+
+    async def paused(self, account_id: str, most: int) -> PausedLanes:
+        """The lanes that are paused, first those whose pause ends first. Read-only."""
+        key, now_ms = keys.account(account_id) + keys.LANES_PAUSED, self._clock.now_ms()
+        of_now = (f"({now_ms}", "+inf")
+        commands = (
+            ("ZCOUNT", key, *of_now),
+            ("ZRANGE", key, *of_now, "BYSCORE", "LIMIT", 0, most, "WITHSCORES"),
+        )
+        count, flat = await self._server.reads(commands)
+        ends = zip(flat[::2], map(float, flat[1::2]), strict=True)
+        return PausedLanes(
+            count, [(n.decode(), None if e == math.inf else int(e)) for n, e in ends]
+        )
 
     async def put(
         self, account_id: str, lane: str, limits: LaneSettings, if_match: Sequence[str] = ()

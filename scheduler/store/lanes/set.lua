@@ -23,6 +23,7 @@ if digest_of(before, LAST) ~= ARGV[4] then
 end
 check_heads(KEYS[1])
 check_queue(queue)
+redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
 local calm_until = number(redis.call('HGET', key, 'calm'))
 local ends_calm = ARGV[5] == '1' and calm_until > now_ms
 local after = {unpack(ARGV, 6)}
@@ -44,6 +45,13 @@ end
 if starts_anew or ended then
   -- What the lane held back until then is not late.
   redis.call('HSET', key, 'gate', starts_anew and now_ms or ended)
+end
+redis.call('ZREMRANGEBYSCORE', base .. K.LANES_PAUSED, '-inf', now_ms)
+if after[PAUSED] ~= '' then
+  local until_ms = after[PAUSED + 1]
+  redis.call('ZADD', base .. K.LANES_PAUSED, until_ms ~= '' and until_ms or '+inf', lane)
+else
+  redis.call('ZREM', base .. K.LANES_PAUSED, lane)
 end
 relook(queue)
 note_done(base, ARGV[3], 60000)
