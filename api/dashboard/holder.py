@@ -11,6 +11,7 @@ from api import proxies
 from api.dashboard import passwords
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import judge_origin, read_form, written
+from api.dashboard.pauses import SPANS
 from api.dashboard.render import page, sentence
 from api.dashboard.session import (
     ROOT,
@@ -27,6 +28,7 @@ from api.dashboard.session import (
 )
 from api.dashboard.zones import UTC, zone_named
 from api.service import HttpRequest, service_of
+from scheduler.lane_settings import LONGEST_NOTE
 from scheduler.store.accounts.sessions import Opened, Purpose
 
 _SPENT = (
@@ -162,6 +164,9 @@ async def _show(
         status=status,
         fault=fault,
         sessions=await store.sessions.count(viewer.account_id),
+        pause=await store.pauses.read(viewer.account_id),
+        spans=SPANS,
+        longest_note=LONGEST_NOTE,
         has_password=(await store.users.of(viewer.account_id)).password is not None,
     )
 

@@ -11,7 +11,7 @@ from litestar import Response, Router, get
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
 
-from api.dashboard import holder, keys, overview, system
+from api.dashboard import holder, keys, lanes, overview, pauses, system
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import bulk, composer, entry, listing
@@ -23,13 +23,14 @@ from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, Stor
 
 _log = structlog.get_logger()
 
-_PAGES = (holder, overview, listing, composer, bulk, entry, keys, system)
+_PAGES = (holder, overview, listing, composer, bulk, entry, lanes, pauses, keys, system)
 _TITLES = {
     400: "That is not valid",
     402: "No credits left",
     403: "Refused",
     404: "Not found",
     409: "Too late",
+    412: "Changed meanwhile",
     413: "Too much",
 }
 _OTHER = "Not possible"

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from api import proxies
 from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
+from api.dashboard.banner import Paused, paused_of
 from api.dashboard.zones import UTC, Zone, zone_named
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
@@ -30,11 +31,13 @@ class NotSignedIn(PostdateError):
 
 
 class Viewer(NamedTuple):
-    """A signed-in account holder. `heard` is what the page is to say, this once."""
+    """A signed-in account holder. `heard` is what the page is to say, this once; `paused` what is
+    paused, for a whole page."""
 
     session: Session
     account: Account
     heard: str = ""
+    paused: Paused | None = None
 
     @property
     def account_id(self) -> str:
@@ -53,6 +56,8 @@ async def signed_in(request: HttpRequest) -> Viewer:
     # A page or a panel shows the flash message; a live update does not.
     if session.said and request.method == "GET" and not asks_for_news(request):
         viewer = viewer._replace(heard=await store.sessions.hear(session))
+    if not (asks_for_news(request) or is_for_panel(request)):
+        viewer = viewer._replace(paused=await paused_of(store, viewer.account_id))
     request.state.viewer = viewer  # for `render.page`
     return viewer
 

@@ -44,11 +44,16 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
     signed_in.go("/keys")
     key = make_key(page, name)
     with Customer(postdate_up.base_url, key) as customer:
-        customer.schedule(receiver.url + _NASTY, due_in_s=3600)
+        lane = "l" * 64
+        customer.schedule(receiver.url + _NASTY, due_in_s=3600, lane=lane, reference="r" * 128)
+        signed_in.go(f"/lanes/{lane}")
+        page.get_by_label("Note").last.fill("n" * 200)
+        page.get_by_role("button", name="Pause", exact=True).click()
+        page.get_by_text("what is due waits.").first.wait_for()  # and every page says so
         body = b"<html>" + b"y" * 3000
         failed = customer.schedule(receiver.answer("/fails", status=500, body=body))
         customer.outcome(failed)
-    for path in (*PAGES, f"/requests/{failed}"):
+    for path in (*PAGES, f"/requests/{failed}", f"/lanes/{lane}"):
         signed_in.go(path)
         for width in (320, 380, 1440):
             page.set_viewport_size({"width": width, "height": 900})
@@ -88,6 +93,10 @@ def test_no_page_keeps_anybody_out_in_light_or_dark(
     failed = customer.schedule(receiver.answer("/fails", status=500))
     customer.outcome(failed)
     customer.outcome(customer.schedule(f"{receiver.url}/well"))
+    customer.schedule(f"{receiver.url}/laned", 3600, lane="invoices")
+    watched.go("/lanes/invoices")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_text("what is due waits.").first.wait_for()
     for path in (*PAGES, "/none", f"/requests/{waiting}", f"/requests/{failed}"):
         watched.go(path)
         if page.locator("#contact").count() and page.locator("[data-live]").count():

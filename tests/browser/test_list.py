@@ -16,9 +16,7 @@ _IN_SIGHT = """() => {
 
 def test_a_row_far_down_opens_its_panel_in_sight(signed_in: Watched, customer: Customer) -> None:
     page = signed_in.page
-    customer.schedule_batch(
-        [{"targetUrl": f"https://example.com/{i}", "delay": f"{3600 + i}s"} for i in range(45)]
-    )
+    _fill(customer, 45)
     signed_in.go("/requests?status=scheduled")
     for width, height in ((1440, 900), (1700, 600), (1100, 800), (380, 800)):
         page.set_viewport_size({"width": width, "height": height})
@@ -37,6 +35,13 @@ def _point_away(page: Page) -> None:
     page.mouse.move(1, 1)
 
 
+def _fill(customer: Customer, count: int) -> None:
+    """So many that wait, for a list that can be scrolled."""
+    customer.schedule_batch(
+        [{"targetUrl": f"https://example.com/{i}", "delay": f"{3600 + i}s"} for i in range(count)]
+    )
+
+
 def _soonest(customer: Customer, path: str, due_in_s: int) -> str:
     """Waits nearer to now than those before it, so that it comes in among them."""
     return customer.schedule(f"https://example.com/{path}", due_in_s)
@@ -45,6 +50,7 @@ def _soonest(customer: Customer, path: str, due_in_s: int) -> str:
 def test_rows_stand_still_under_the_pointer(signed_in: Watched, customer: Customer) -> None:
     """And go on changing in their places; the figures above them as well."""
     page = signed_in.page
+    _fill(customer, 20)
     waiting = len(customer.log(status="scheduled"))
     aimed = _soonest(customer, "aimed", 900)
     signed_in.go("/requests?status=scheduled")

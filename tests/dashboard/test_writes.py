@@ -8,10 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from api.dashboard.routes import dashboard_router
+from scheduler.lane_settings import Pause
 from scheduler.models import Account
-from scheduler.store import keys
+from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 from tests.plain import redis_of
@@ -31,9 +33,16 @@ OPERATORS = "/system"
 EVEN_SUSPENDED = ["/account/password", "/sign-out", "/zone"]
 # With these each one does something. A new page needs its own here.
 FIELDS = {
+    "/account/pause": {"for": "1h"},
     "/account/password": {"password": PASSWORD, "again": PASSWORD},
+    "/account/resume": {},
     "/keys": {"name": "new"},
     "/keys/{key_id}/deactivate": {},
+    "/lanes/{lane}": {"rate": "9", "per": "1s"},
+    "/lanes/{lane}/calm": {},
+    "/lanes/{lane}/clear": {},
+    "/lanes/{lane}/pause": {"for": "1h"},
+    "/lanes/{lane}/resume": {},
     "/link/{secret}": {},
     "/requests/bulk": {"action": "cancel", "id": "{schedule_id}", "confirmed": "1"},
     "/requests/new": {"url": "https://example.com/", "method": "GET", "delay": "1h", "once": "x"},
@@ -85,10 +94,25 @@ async def holder(dashboard: Dashboard) -> Holder:
         "account": account.account_id,
         "ended": await hers.execute(),
         "key_id": key.key_id,
+        "lane": "hers",
         "schedule_id": await hers.schedule(),
         "secret": await store.sessions.make_link(account.account_id, Purpose.SIGN_IN),
     }
+    await stop(store, account.account_id, names["lane"])
     return Holder(dashboard, account, names)
+
+
+async def stop(store: Store, account_id: str, lane: str) -> None:
+    """Pauses the account, and a lane of it, which a target has calmed as well."""
+
+    def paused(settings: Any) -> Any:
+        return replace(settings, pause=Pause("first key"))
+
+    await store.lanes.change(account_id, lane, paused)
+    await store.pauses.change(account_id, paused)
+    client: Any = redis_of(store)
+    until_ms = store.clock.now_ms() + 3_600_000
+    await client.hset(keys.account(account_id) + keys.LANE + lane, "calm", until_ms)
 
 
 @pytest.fixture
@@ -158,7 +182,8 @@ async def test_it_changes_nothing_of_another_account(
     own = keys.account(bob.account_id)
     before, csrf = await holder.stored(but=own), await his.csrf()
     answer = await holder.send(his, path, csrf=csrf)
-    if "{" in path or path.startswith(OPERATORS):
+    # A lane of hers is another one than his of the same name.
+    if ("{" in path and "{lane}" not in path) or path.startswith(OPERATORS):
         assert answer.status_code == 404
     after = await holder.stored(but=own)
     session = keys.SESSION.encode()

@@ -39,16 +39,20 @@ _LABELS = {
     "triggerAt": "Time",
     "timeout": "Timeout",
     "reference": "Reference",
+    "lane": "Lane",
     "onExisting": "If one waits with it",
 }
 
 
 @get("/requests/new")
 async def compose(request: HttpRequest) -> Raw:
-    """Filled in with the echo target; or with what another schedule asks for (`like`)."""
+    """Filled in with the echo target; or with what another schedule asks for (`like`); in a
+    `lane`."""
     viewer = await signed_in(request)
     like = request.query_params.get("like", "")
     given = await _like(request, viewer, like) if like else _first(request)
+    if lane := request.query_params.get("lane", ""):
+        given["lane"] = lane
     return await _show(request, viewer, given, {})
 
 
@@ -108,6 +112,8 @@ def _payload(request: HttpRequest, form: Form) -> bytes:
         fields["timeout"] = f"{timeout}s" if timeout.isdecimal() else timeout
     if reference := form.get("reference", "").strip():
         fields["reference"] = reference
+    if lane := form.get("lane", "").strip():
+        fields["lane"] = lane
     if form.get("onExisting"):
         fields["onExisting"] = form["onExisting"]
     headers = _headers(form.get("headers", ""))
@@ -157,6 +163,7 @@ async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[
         "delay": _DELAYS[0],
         "timeout": str(asked.timeout_s),
         "reference": asked.reference or "",
+        "lane": asked.lane or "",
         "headers": "\n".join(lines),
         "body": "" if binary else readable(asked) or "",
     }

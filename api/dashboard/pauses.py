@@ -1,0 +1,116 @@
+"""Pauses a lane or the whole account, and ends a pause, with one press from any page."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from litestar import post
+from litestar.params import FromPath
+from msgspec.structs import replace
+
+from api.dashboard.answer import Raw
+from api.dashboard.csrf import Form, written
+from api.dashboard.session import ROOT, our_page, redirect_saying
+from api.findings import invalid
+from api.rules import lane_filter
+from api.service import HttpRequest, service_of
+from api.settings_fields import OF_ACCOUNT
+from scheduler.durations import parse_duration
+from scheduler.errors import FieldError
+from scheduler.lane_settings import AccountSettings, LaneSettings, Pause
+
+# For how long, in words; '' has no end.
+SPANS = {"": "until it is resumed", "15m": "15 min", "1h": "1 h", "4h": "4 h", "1d": "1 day"}
+# In the place of an API key's name.
+_BY = "dashboard"
+
+
+class _Asked(NamedTuple):
+    """`note` is None where the form has no such field, '' where it is empty."""
+
+    until_ms: int | None
+    note: str | None
+
+    def pause(self, before: Pause | None) -> Pause:
+        return replace(before or Pause(_BY), until_ms=self.until_ms)
+
+    def noted(self, before: str | None) -> str | None:
+        return before if self.note is None else self.note or None
+
+
+@post("/lanes/{lane:str}/pause")
+async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
+    """Pauses it; one that is paused gets another end of its pause. Raises TooManyLanes."""
+    viewer, form = await written(request)
+    name, asked = named(lane), _asked(request, form)
+
+    def changed(before: LaneSettings) -> LaneSettings:
+        note, pause = asked.noted(before.note), asked.pause(before.pause)
+        return replace(before, pause=pause, note=note, is_set=True)
+
+    await service_of(request).store.lanes.change(viewer.account_id, name, changed)
+    words = f"Lane {name} is paused: what runs ends, and what is due waits."
+    return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/lanes/{name}"))
+
+
+@post("/lanes/{lane:str}/resume")
+async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
+    """What it held back goes out in its order, at the lane's rate."""
+    viewer, form = await written(request)
+    name, lanes = named(lane), service_of(request).store.lanes
+    await lanes.change(viewer.account_id, name, lambda before: replace(before, pause=None))
+    words = f"Lane {name} is resumed."
+    return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/lanes/{name}"))
+
+
+@post("/account/pause")
+async def pause_account(request: HttpRequest) -> Raw:
+    """Nothing of the account starts; its pages say so."""
+    viewer, form = await written(request)
+    asked = _asked(request, form)
+
+    def changed(before: AccountSettings) -> AccountSettings:
+        return replace(before, pause=asked.pause(before.pause), note=asked.noted(before.note))
+
+    await service_of(request).store.pauses.change(viewer.account_id, changed)
+    words = "The account is paused: what runs ends, and what is due waits."
+    return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/account"))
+
+
+@post("/account/resume")
+async def resume_account(request: HttpRequest) -> Raw:
+    viewer, form = await written(request)
+    pauses = service_of(request).store.pauses
+    await pauses.change(viewer.account_id, lambda before: replace(before, pause=None))
+    words = "The account is resumed; lanes that are paused stay so."
+    return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/account"))
+
+
+def named(lane: str) -> str:
+    """Raises InvalidRequest."""
+    try:
+        return lane_filter(lane)
+    except ValueError as error:
+        raise invalid([FieldError("lane", str(error))]) from None
+
+
+def _asked(request: HttpRequest, form: Form) -> _Asked:
+    """For how long (`for`), and a note. Raises InvalidRequest."""
+    service, span = service_of(request), form.get("for", "").strip()
+    now_ms = service.store.clock.now_ms()
+    if span not in SPANS:
+        raise invalid([FieldError("for", "There is no such length of a pause.")])
+    note = form.get("note")
+    try:
+        rule = OF_ACCOUNT["note"].rule
+        note = note if note is None else rule(note.strip(), service.rules, now_ms) or ""
+    except ValueError as error:
+        raise invalid([FieldError("note", str(error))]) from None
+    return _Asked(now_ms + parse_duration(span) if span else None, note)
+
+
+def _back(form: Form, otherwise: str) -> str:
+    return our_page(form.get("back", "")) or otherwise
+
+
+HANDLERS = [pause_lane, resume_lane, pause_account, resume_account]

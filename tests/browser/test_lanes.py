@@ -1,0 +1,54 @@
+"""Lanes in a real browser: paused and resumed with a press, with and without scripts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import Watched, sign_in
+from tests.browser.test_dashboard import store_away
+from tests.servers import Customer, PostdateProcess
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_lane_is_paused_and_resumed_with_one_press(
+    browser: Browser, postdate_up: PostdateProcess, customer: Customer, scripts: bool
+) -> None:
+    lane = "with" if scripts else "without"
+    customer.schedule("https://example.com/waits", 3600, lane=lane)
+    context = browser.new_context(java_script_enabled=scripts)
+    sign_in(context, postdate_up)
+    page = context.new_page()
+    page.goto(f"{postdate_up.base_url}/dashboard")
+    page.get_by_role("link", name="Lanes", exact=True).click()
+    page.get_by_role("button", name=f"Pause {lane}").click()
+    banner = page.locator(".stopped")
+    expect(banner).to_contain_text(f"Lane {lane} is paused until it is resumed.")
+    expect(page).to_have_url(re.compile("/lanes$"))
+    banner.get_by_role("button", name="Resume").click()
+    expect(banner).to_have_count(0)
+    expect(page).to_have_url(re.compile("/lanes$"))
+    context.close()
+
+
+def test_a_save_that_failed_is_told_until_it_is_made(signed_in: Watched) -> None:
+    """And a second tab does not overwrite the first one's unseen."""
+    page = signed_in.page
+    signed_in.go("/lanes/invoices")
+    other = page.context.new_page()
+    other.goto(page.url)
+    page.get_by_label("Parallelism").fill("3")
+    page.route("**/dashboard/lanes/**", store_away)
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#alarm")).to_contain_text("The store does not answer right now.")
+    page.unroute("**/dashboard/lanes/**")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status").first).to_contain_text("Saved: 3 at a time.")
+    other.get_by_label("Parallelism").fill("7")
+    other.get_by_role("button", name="Save").click()
+    expect(other.get_by_role("alert").first).to_contain_text("somebody changed this lane meanwhile")
+    expect(other.get_by_label("Parallelism")).to_have_value("7")
+    other.get_by_role("button", name="Save").click()
+    expect(other.get_by_role("status").first).to_contain_text("Saved: 7 at a time.")

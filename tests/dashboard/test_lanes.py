@@ -1,0 +1,183 @@
+"""Lanes: how they stand, their settings, pauses, and the banner that says what is paused."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.errors import StoreUnavailable, TooManyLanes
+from scheduler.lane_settings import LONGEST_NOTE, LaneSettings, Pause
+from scheduler.store import keys
+from tests.dashboard.conftest import Browser, Dashboard, tiles_of
+from tests.plain import redis_of
+
+LIMITS = {"rate": "100", "per": "1m", "burst": "5", "parallelism": "3", "note": "theirs"}
+LANE_PAGES = ("", "/requests", "/requests/new", "/lanes", "/lanes/other", "/keys", "/account")
+
+
+async def settings_of(browser: Browser, lane: str = "invoices") -> LaneSettings:
+    return (await browser.store.lanes.read(browser.account_id, lane)).settings
+
+
+async def set_with(browser: Browser, page: str, **fields: str) -> httpx.Response:
+    """The form of a page that was loaded, with other values in it."""
+    [etag] = re.findall(r'name="etag" value="([^"]*)"', page)
+    return await browser.write("/lanes/invoices", etag=etag, **LIMITS | fields)
+
+
+async def test_a_lane_shows_what_waits_and_runs_and_when_it_is_empty(browser: Browser) -> None:
+    assert "No lane is set" in await browser.text("/lanes")
+    assert (await set_with(browser, await browser.text("/lanes/invoices"))).status_code == 303
+    for due_in_ms in (-5000, 3_600_000, 3_600_000):
+        await browser.schedule(due_in_ms, lane="invoices")
+    row = html.unescape(await browser.text("/lanes"))
+    assert "100 per 1 min, 5 at once; 3 at a time" in row
+    assert 'href="/dashboard/requests?status=scheduled&lane=invoices"' in row
+    tiles = tiles_of(await browser.text("/lanes/invoices"))
+    assert (tiles["waiting"], tiles["due"], tiles["running"]) == ("3", "1", "0")
+    assert (tiles["state"], tiles["empty"]) == ("open", "in 59 min")
+
+
+async def test_a_name_leads_to_its_lane(browser: Browser) -> None:
+    there = await browser.get("/lanes", lane=" a.b:c ")
+    assert there.headers["location"] == "/dashboard/lanes/a.b:c"
+    bad = await browser.get("/lanes", lane="a b")
+    assert (bad.status_code, "begins with a letter or digit" in bad.text) == (400, True)
+    assert (await browser.get("/lanes/a%20b")).status_code == 400
+
+
+async def test_settings_are_judged_as_the_api_does_and_kept_as_typed(browser: Browser) -> None:
+    page = await browser.text("/lanes/invoices")
+    bad = (
+        ({"rate": "many"}, "<b>Rate</b>: It must be"),
+        ({"rate": "100001"}, "<b>Rate</b>: It must be from 1 to 100,000."),
+        ({"per": ""}, "<b>Rate</b>: It needs per."),
+        ({"per": "2d"}, "<b>Per</b>: It must be from 1s to 1d."),
+        ({"burst": "101"}, "<b>Burst</b>: It may be at most the rate, 100."),
+        ({"parallelism": "0"}, "<b>Parallelism</b>: It must be from 1 to 10,000."),
+        ({"note": "x" * (LONGEST_NOTE + 1)}, "<b>Note</b>: It may have at most"),
+    )
+    for fields, words in bad:
+        refused = await set_with(browser, page, **fields)
+        assert (refused.status_code, words in refused.text) == (400, True), refused.text
+        assert f'value="{next(iter(fields.values()))}"' in refused.text
+    assert await settings_of(browser) == (await settings_of(browser, "another"))
+
+
+async def test_of_two_tabs_the_second_sees_what_the_first_has_set(browser: Browser) -> None:
+    one, other = [await browser.text("/lanes/invoices") for _ in range(2)]
+    assert (await set_with(browser, one, rate="50")).status_code == 303
+    met = await set_with(browser, other, rate="70")
+    assert met.status_code == 412
+    assert "somebody changed this lane meanwhile" in met.text
+    assert "50 per 1 min" in met.text
+    assert 'value="70"' in met.text
+    assert (await settings_of(browser)).rate == 50
+    again = await set_with(browser, met.text, rate="70")
+    assert again.status_code == 303
+    assert (await settings_of(browser)).rate == 70
+
+
+async def test_a_pause_is_one_press_and_shows_on_every_page_while_it_lasts(
+    dashboard: Dashboard, browser: Browser
+) -> None:
+    await set_with(browser, await browser.text("/lanes/invoices"))
+    paused = await browser.write("/lanes/invoices/pause", back="/dashboard/lanes")
+    assert paused.headers["location"] == "/dashboard/lanes"
+    assert await settings_of(browser) == LaneSettings(
+        *(100, 60_000, 5, 3, "theirs"),
+        Pause("dashboard", None, (await settings_of(browser)).pause.since_ms),  # type: ignore[union-attr]
+        is_set=True,
+        etag=(await settings_of(browser)).etag,
+    )
+    bob = await dashboard.signed_in(await dashboard.account("bob"))
+    for path in LANE_PAGES:
+        assert 'Lane <a href="/dashboard/lanes/invoices">' in await browser.text(path), path
+        assert "paused" not in await bob.text(path) or path in ("/lanes", "/account")
+    for name in ("a", "b", "c"):
+        await browser.write(f"/lanes/{name}/pause", **{"for": "1h", "note": "until they mend it"})
+    text = await browser.text("/keys")
+    assert "4 lanes are <b>paused</b>" in text
+    assert '<a href="/dashboard/lanes">1 more</a>' in text
+    lane = await settings_of(browser, "a")
+    assert lane.note == "until they mend it"
+    assert lane.pause is not None
+    assert lane.pause.until_ms is not None
+    for name in ("a", "b", "c", "invoices"):
+        await browser.write(f"/lanes/{name}/resume")
+    assert "stopped" not in await browser.text("/keys")
+
+
+async def test_the_account_is_paused_and_resumed_from_any_page(browser: Browser) -> None:
+    await browser.write("/account/pause", **{"for": "4h", "note": "we move"})
+    text = await browser.text("/credits")
+    assert "<b>This account is paused</b> until" in text
+    assert "<bdi>we move</bdi>" in text
+    resumed = await browser.write("/account/resume", back="/dashboard/credits")
+    assert resumed.headers["location"] == "/dashboard/credits"
+    assert "This account is paused" not in await browser.text("/credits")
+
+
+async def test_a_pause_of_another_length_is_refused(browser: Browser) -> None:
+    for path in ("/lanes/invoices/pause", "/account/pause"):
+        for fields in ({"for": "9000d"}, {"note": "x" * (LONGEST_NOTE + 1)}):
+            refused = await browser.write(path, **fields)
+            assert refused.status_code == 400, (path, fields)
+    assert (await browser.store.lanes.paused(browser.account_id, 9)).number == 0
+
+
+async def test_clearing_a_lane_says_how_many_go_on(browser: Browser) -> None:
+    await browser.write("/lanes/invoices/pause")
+    for _ in range(2):
+        await browser.schedule(lane="invoices")
+    cleared = await browser.write("/lanes/invoices/clear")
+    text = await browser.text_after(cleared)
+    assert "2 that wait in it go on unlimited" in text
+    assert "stopped" not in text
+
+
+async def test_a_calm_lane_can_go_on(browser: Browser) -> None:
+    client: Any = redis_of(browser.store)
+    until_ms = browser.store.clock.now_ms() + 3_600_000
+    key = keys.account(browser.account_id) + keys.LANE + "invoices"
+    await client.hset(key, "calm", until_ms)
+    text = await browser.text("/lanes/invoices")
+    assert tiles_of(text)["state"] == "calm"
+    assert "Retry-After" in text
+    await browser.write("/lanes/invoices/calm")
+    assert tiles_of(await browser.text("/lanes/invoices"))["state"] == "open"
+
+
+@pytest.mark.parametrize("error", [TooManyLanes(), StoreUnavailable("away")])
+async def test_a_refusal_says_so_and_keeps_what_was_typed(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    page = await browser.text("/lanes/invoices")
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(browser.store.lanes, "put", refuse)
+    refused = await set_with(browser, page)
+    status, words = (
+        (409, "10,000 lanes already")
+        if isinstance(error, TooManyLanes)
+        else (503, "The store does not answer right now")
+    )
+    assert (refused.status_code, words in refused.text) == (status, True)
+    assert ('value="1m"' in refused.text) == (status == 409)
+
+
+async def test_a_request_is_composed_in_a_lane(browser: Browser) -> None:
+    assert 'value="invoices"' in await browser.text("/requests/new", lane="invoices")
+    given = {"url": "https://example.com/x", "delay": "1h", "once": "1"}
+    made = await browser.write("/requests/new", lane="invoices", **given)
+    waiting = made.headers["location"].rpartition("/")[2]
+    assert (await browser.kept(waiting)).request.lane == "invoices"
+    assert 'value="invoices"' in await browser.text("/requests/new", like=waiting)
+    refused = await browser.write("/requests/new", lane="a b", **given | {"once": "2"})
+    assert (refused.status_code, "<b>Lane</b>: " in refused.text) == (400, True)
