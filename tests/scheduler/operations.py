@@ -40,6 +40,8 @@ _ONTO = [
     Upsert(Request(FAR_MS + 1, "PUT", URL, reference=name), keep=False)
     for name in ("waiting", "waiting", "new")
 ]
+_LANED = [replace(_OTHER, lane=name) for name in ("a", "b", "b")]
+_ONTO_LANED = [each._replace(request=replace(each.request, lane="b")) for each in _ONTO]
 _NEW = Idempotency("a third", "of a third")
 
 
@@ -262,6 +264,16 @@ TOGETHER = [
         "lifecycle/create",
         lambda h, p: h.store.schedules.create_all(p.account_id, _ONTO),
     ),
+    op(
+        "create in lanes",
+        "lifecycle/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST, *_LANED]),
+    ),
+    op(
+        "create onto what waits, in lanes",
+        "lifecycle/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, _ONTO_LANED),
+    ),
     op("create by an API key", "lifecycle/create", create_by_key),
     Operation("replay", ["lifecycle/create"], replay),
     op("admit", "accounts/admit", lambda h, p: h.store.api_keys.admit(p.api_key)),
@@ -288,6 +300,11 @@ OF_SCHEDULES = [
         "change between attempts",
         "lifecycle/change",
         lambda h, p: h.store.schedules.change(p.account_id, p.retried, lambda _: _OTHER),
+    ),
+    op(
+        "change to another lane",
+        "lifecycle/change",
+        lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _LANED[1]),
     ),
     op("cancel", "lifecycle/end", lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting)),
     op("stop", "lifecycle/end", lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
@@ -397,4 +414,15 @@ OPERATIONS = [
     *OF_ACCOUNTS,
     *OF_HOLDERS,
     *OF_OPERATORS,
+]
+# Those that do something else where schedules have a lane.
+OF_LANES = [
+    each
+    for each in OPERATIONS
+    if each.name
+    in {
+        *("claim", "ack", "retry", "extend", "release", "change between attempts", "stop"),
+        *("create onto what waits, in lanes", "change to another lane", "cancel many"),
+        *("delete account", "pause and resume"),
+    }
 ]

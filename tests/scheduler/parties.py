@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler import ids
+from scheduler.lane_settings import LaneSettings
 from scheduler.models import Answer, Idempotency, Invocation, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Opened, Purpose
@@ -63,8 +64,9 @@ class Party(NamedTuple):
         }
 
 
-async def party(store: Store, name: str) -> Party:
-    """Makes one. Nothing else may be due."""
+async def party(store: Store, name: str, lane: str | None = None) -> Party:
+    """Makes one, with all but what has ended in that lane, which has limits then. Nothing else may
+    be due."""
     email = f"{name}@example.com"
     account = await store.accounts.create(name, credits=CREDITS, plan=Plan.FREE, email=email)
     account_id = account.account_id
@@ -72,9 +74,12 @@ async def party(store: Store, name: str) -> Party:
     api_key, value = await store.api_keys.create(account_id, "a key")
     await store.api_keys.admit(value)
     await store.signing.rotate(account_id, 60_000)
+    if lane is not None:
+        limits = LaneSettings(rate=100_000, per_ms=1000, burst=100_000, parallelism=1000)
+        await store.lanes.put(account_id, lane, limits)
+    ours = [Request(1 + n, "POST", URL, reference="ours", lane=lane) for n in range(6)]
     first, second, retried, completed, dead, older = [
-        await store.schedules.create(account_id, Request(1 + n, "POST", URL, reference="ours"))
-        for n in range(6)
+        await store.schedules.create(account_id, each) for each in ours
     ]
     claimed = {each.schedule_id: each for each in await _claim(store)}
     ended = [Ack(claimed[completed], COMPLETED, 0), Ack(claimed[older], SAID, 0)]
@@ -82,7 +87,7 @@ async def party(store: Store, name: str) -> Party:
     again = Ack(claimed[second], SAID, 0, 1)
     await store.ends.ack(0, [again, Ack(claimed[retried], SAID, 0, FAR_MS)])
     [claimed[second]] = await _claim(store)
-    wanted = Request(FAR_MS, "POST", URL, reference="waiting")
+    wanted = Request(FAR_MS, "POST", URL, reference="waiting", lane=lane)
     waiting = await store.schedules.create(account_id, wanted)
     await store.canceller.cancel(
         account_id, await store.schedules.create(account_id, Request(FAR_MS, "POST", URL))
@@ -109,13 +114,13 @@ async def party(store: Store, name: str) -> Party:
     )
 
 
-async def parties(store: Store, names: Sequence[str]) -> list[Party]:
+async def parties(store: Store, names: Sequence[str], lane: str | None = None) -> list[Party]:
     """Makes several. Each has something due in the end, and settles what it weighs at its next
     create."""
-    made = [await party(store, name) for name in names]
+    made = [await party(store, name, lane) for name in names]
     found = []
     for each in made:
-        due = await store.schedules.create(each.account_id, Request(1, "POST", URL))
+        due = await store.schedules.create(each.account_id, Request(1, "POST", URL, lane=lane))
         await redis_of(store).hincrby(each.base + keys.ACCOUNT, "settled", -1)
         await redis_of(store).delete(each.base + keys.RATE)  # which is gone in a moment anyway
         found.append(each._replace(due=due))
