@@ -117,6 +117,7 @@ end
 -- Claims from a stretch of a lane. Returns how many it claimed, and whether more may follow.
 local function take_stretch(lane, most)
   local queue, found, is_lost = lane.queue, stretch_of(lane, most)
+  lane.was_lost = is_lost
   if #found == 0 then
     return 0, false
   end
@@ -186,7 +187,7 @@ local function take_lane(lane, most)
   local taken = 0
   for _ = 1, 8 do
     local free = free_places(lane)
-    if taken > 0 and free < 1 then
+    if taken > 0 and free < 1 and not lane.was_lost then
       return taken, false
     end
     local count, more = take_stretch(lane, math.min(most - taken, math.max(1, free)))
