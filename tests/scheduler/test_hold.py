@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Delivery, Status
 from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
@@ -109,3 +111,30 @@ async def test_a_restore_gives_back_what_was_held_in_lanes(scene: Scene) -> None
     assert await scene.store.check() == []
     again = {each.schedule_id: each.attempt for each in await scene.claim()}
     assert again == dict.fromkeys(made, 2)
+
+
+async def test_a_restore_ends_what_was_due_in_lanes_that_hold_it_back(scene: Scene) -> None:
+    """Paused, limited and in a paused account; what was due later waits there as before."""
+    by_ms = await scene.clock.now_ms()
+    lanes, pause = scene.store.lanes, Pause("operator")
+    await lanes.put(scene.account_id, "limited", LaneSettings(rate=1, per_ms=1000, parallelism=1))
+    await lanes.change(scene.account_id, "paused", lambda before: replace(before, pause=pause))
+    await scene.store.pauses.change(scene.account_id, lambda before: replace(before, pause=pause))
+    ended = [
+        await scene.create_at(by_ms - n, lane=lane)
+        for lane in ("limited", "paused", None)
+        for n in range(3)
+    ]
+    left = [await scene.create_at(by_ms + 1, lane=lane) for lane in ("limited", "paused")]
+    await scene.store.hold.begin()
+    await scene.store.restore.expire(by_ms, lambda count: None)
+    await scene.store.hold.end()
+    assert {await scene.status(each) for each in ended} == {Status.FAILED}
+    assert await scene.store.check() == []
+    await scene.clock.pass_ms(2)
+    assert await scene.claim() == []
+    await scene.store.pauses.change(scene.account_id, lambda before: replace(before, pause=None))
+    assert ids_of(await scene.claim()) == left[:1]
+    assert (await lanes.read(scene.account_id, "paused")).waiting == 1
+    await lanes.change(scene.account_id, "paused", lambda before: replace(before, pause=None))
+    assert ids_of(await scene.claim()) == left[1:]

@@ -186,7 +186,8 @@ class Claims:
         server's clock), though the account be suspended or its shard on hold."""
         asked_s = elapsed_s()
         shard, account = keys.parts(account_id)
-        arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
+        # Two turns: of what has no lane, and of its lanes.
+        arguments = (lease_ms, most, _MOST_BYTES, 2, by_ms, 2**53, account)
         reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
         self._clock.observe(reply[0])
         return self._batch(ClaimOrder(shard, most), asked_s, lease_ms, reply)
