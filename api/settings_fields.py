@@ -25,7 +25,7 @@ from scheduler.settings import DAY_MS
 from scheduler.texts import visible
 
 _ONLY_PATCH = "PUT leaves it as it is: change it with PATCH."
-_ETAG = re.compile(r'\s*(?:(\*)|(?:W/)?"([\x21\x23-\x7e]*)")\s*')
+_ETAG = re.compile(r'\s*(?:(\*)|(W/)?"([\x21\x23-\x7e]*)")\s*')
 _BAD_ETAG = 'It must be * or a list of entity tags, each as in ETag: "…".'
 
 
@@ -229,5 +229,5 @@ def etags_of(lines: Iterable[bytes]) -> list[str]:
         if match is None:
             raise ValueError(_BAD_ETAG)
         is_any = is_any or match[1] is not None
-        tags.append("" if "W/" in each else match[2] or "")
+        tags.append("" if match[2] else match[3] or "")
     return [] if is_any else tags
