@@ -402,6 +402,7 @@ LOG_ENTRY = Shape(
         "latenessMs": (int | None, "lateness_ms"),
         "phases": (PHASES.type | None, lambda entry: PHASES.of(entry.phases)),
         "responseBody": (str | None, "answer.text"),
+        "lane": (str | None, "lane"),
         "reference": (str | None, "reference"),
     },
     "latenessMs is from due to the first byte sent, null if none was. phases are kept of the "

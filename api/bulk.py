@@ -28,6 +28,7 @@ from api.limits import MAX_ITEMS
 from api.payload import AS_IT_WAS
 from api.query import (
     CURSOR,
+    LANE,
     PERIOD,
     REFERENCE,
     Parameter,
@@ -56,6 +57,7 @@ _ID: Decode[str] = msgspec.json.Decoder(str).decode
 _STATUS = Parameter("status", str, {"type": "string"}, "")
 _FILTERS = (
     url_of(MAX_URL_CHARACTERS, "Only those of this very URL."),
+    LANE,
     REFERENCE,
     *PERIOD,
     limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
@@ -157,10 +159,11 @@ def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Find
     judge_period(values, findings)
     findings.refuse_if_any()
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
-    reference = values["reference"]
-    walk = Walk(path, url, reference)
+    lane, reference = values["lane"], values["reference"]
+    walk = Walk(path, url, lane, reference)
     cursor = walk.taken_back(values["cursor"])
-    selection = Selection(url, values["from"], values["to"], limit, cursor, reference=reference)
+    named = {"lane": lane, "reference": reference}
+    selection = Selection(url, values["from"], values["to"], limit, cursor, **named)
     return BulkQuery(None, selection, walk)
 
 

@@ -10,9 +10,10 @@ from urllib.parse import parse_qsl
 
 from api.field import Schema
 from api.findings import Findings, invalid
-from api.rules import reference_filter, timestamp, url_filter
+from api.rules import lane_filter, reference_filter, timestamp, url_filter
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.ids import is_schedule_id
+from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.models import LogStatus, Status
 from scheduler.references import FILTER_PATTERN
 
@@ -136,6 +137,12 @@ def reference_of(description: str) -> Parameter:
     return Parameter("reference", reference_filter, schema, description)
 
 
+def lane_of(description: str) -> Parameter:
+    schema: Schema = {"type": "string", "pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE}
+    return Parameter("lane", lane_filter, schema, description)
+
+
+LANE = lane_of("Only those of this lane.")
 REFERENCE = reference_of(
     "Only those of this reference or, with `*` at its end, of all that begin so. Waiting schedules "
     "and dead letters come by reference, then by id; `from` and `to` only filter then."
@@ -200,6 +207,7 @@ OF_SCHEDULES = (
         "`failed` alone means failed ones that were not replayed.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
+    LANE,
     REFERENCE,
     *PERIOD,
     one_of(
@@ -231,6 +239,7 @@ OF_LOGS = (
         "last with `responseBody`, while they are kept.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only what went to, or waits for, this very URL."),
+    lane_of("Only what goes, or went, out in this lane."),
     reference_of("Only what has this reference or, with `*` at its end, one that begins so."),
     *PERIOD,
     one_of(

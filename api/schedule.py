@@ -133,17 +133,18 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_SCHEDULES)
     query, account_id = call.query, call.account_id
     statuses = query["status"] or (Status.SCHEDULED,)
-    url, reference = query["targetUrl"], query["reference"]
+    url, lane, reference = query["targetUrl"], query["lane"], query["reference"]
     by_reference = reference is not None and statuses == (Status.FAILED,)
     ascends = by_reference or statuses == (Status.SCHEDULED,)
     order = query["order"] or ("asc" if ascends else "desc")
-    walk = Walk("/schedule", order, ",".join(statuses), url, reference)
+    walk = Walk("/schedule", order, ",".join(statuses), url, lane, reference)
     selected = Selection(
         url,
         query["from"],
         query["to"],
         query["limit"] or DEFAULT_LIMIT,
         walk.taken_back(query["cursor"]),
+        lane=lane,
         reference=reference,
     )
     down, store = order == "desc", call.store

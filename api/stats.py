@@ -38,8 +38,8 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"
-    way = (",".join(asked.statuses), query["targetUrl"], query["scheduleId"], query["reference"])
-    walk = Walk("/stats/logs", order, *way)
+    names = ("targetUrl", "scheduleId", "lane", "reference")
+    walk = Walk("/stats/logs", order, ",".join(asked.statuses), *map(query.get, names))
     asked = asked._replace(cursor=walk.taken_back(query["cursor"]))
     page = await call.store.logs.page(call.account_id, asked)
     entries = [LOG_ENTRY.of(entry) for entry in page.entries]
@@ -82,6 +82,7 @@ def log_query(query: Mapping[str, Any]) -> LogQuery:
         descending=(query["order"] or ("asc" if query["scheduleId"] else "desc")) == "desc",
         cursor=query["cursor"],
         schedule_id=query["scheduleId"],
+        lane=query["lane"],
         reference=query["reference"],
     )
 

@@ -284,6 +284,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     phases: Phases | None = None
     answer: Answer | None = None
     before_ms: int | None = None
+    lane: str | None = None
     reference: str | None = None
 
 

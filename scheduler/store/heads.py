@@ -81,6 +81,11 @@ def lane_of(stored: bytes) -> str | None:
     return read_lane(heads_of(stored).lane).lane if stored[:1] == b"#" else None
 
 
+def is_in_lane(stored: bytes, lane: str) -> bool:
+    """Whether a stored request, which is not opened, has this lane."""
+    return stored.startswith(bytes((LANED, len(lane))) + lane.encode("ascii"))
+
+
 def read_lane(head: bytes) -> LaneHead:
     """What a lane's head says. Raises ValueError."""
     lane, once = head[2:-7].decode("ascii"), head[-7:-6]

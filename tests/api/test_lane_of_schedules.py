@@ -87,3 +87,41 @@ async def test_a_cancelled_one_keeps_it(api: Api) -> None:
     schedule_id = await api.create_id(lane="one", targetBody={"a": 1})
     await api.client.delete(f"/schedule/{schedule_id}")
     assert (await api.read(schedule_id))["lane"] == "one"
+
+
+async def test_lists_the_log_and_cancels_go_by_lane(api: Api) -> None:
+    made = [await api.create_id(lane=lane) for lane in ("a", None, "b", "a")]
+    assert [each["scheduleId"] for each in await api.listed(lane="a", limit=1)] == made[::3]
+    logged = (await api.client.get("/stats/logs", params={"lane": "b"})).json()["logs"]
+    assert [(each["scheduleId"], each["lane"]) for each in logged] == [(made[2], "b")]
+    body = {"status": "scheduled", "lane": "a"}
+    cancelled = (await api.client.post("/schedule/cancel", json=body)).json()["schedules"]
+    assert [each["scheduleId"] for each in cancelled] == made[::3]
+    assert [each["scheduleId"] for each in await api.listed()] == made[1:3]
+
+
+async def test_dead_letters_are_found_and_replayed_by_lane(api: Api) -> None:
+    made = [await api.create_id(lane=lane, triggerAt=past()) for lane in ("a", "b")]
+    await api.execute(FAILED)
+    found = await api.listed(status="failed", lane="b", limit=1)
+    assert [each["scheduleId"] for each in found] == made[1:]
+    body = {"status": "failed", "lane": "b"}
+    replayed = (await api.client.post("/schedule/replay", json=body)).json()["schedules"]
+    assert [each["replayOf"] for each in replayed] == made[1:]
+    assert [each["lane"] for each in await api.listed(status="failed")] == ["a"]
+
+
+@pytest.mark.parametrize("path", ["/schedule", "/stats/logs"])
+async def test_a_bad_lane_in_a_filter_is_refused_and_a_cursor_goes_with_its_lane(
+    api: Api, path: str
+) -> None:
+    answer = await api.client.get(path, params={"lane": "a*"})
+    details = [{"field": "lane", "message": NO_LANE}]
+    assert (answer.status_code, answer.json()["details"]) == (400, details)
+    for _ in range(2):
+        await api.create_id(lane="a")
+    answer = await api.client.get(path, params={"lane": "a", "limit": 1})
+    cursor = answer.json()["nextCursor"]
+    for other in ({}, {"lane": "b"}):
+        answer = await api.client.get(path, params={"cursor": cursor, **other})
+        assert answer.status_code == 400

@@ -35,7 +35,7 @@ BAD_SELECTIONS: list[tuple[Any, list[str]]] = [
     ({"status": "failed", "from": FAR, "to": "2026-01-01T00:00:00Z"}, ["from"]),
     ({"status": "failed", "targetUrl": f"https://a.example/?token={MASK}"}, ["targetUrl"]),
     ({"status": "failed", "cursor": "x"}, ["cursor"]),
-    ({"status": "failed", "lane": "x"}, ["lane"]),
+    ({"status": "failed", "lane": "-"}, ["lane"]),
 ]
 
 

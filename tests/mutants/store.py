@@ -421,7 +421,18 @@ STORE = r"""
 + places
 @ scheduler/store/log/logs.py tests/scheduler/test_logs.py -k 'reference and not redis'
 # a reference finds the log of every other
-- if self.reference is not None and not matches(self.reference, reference):
+- if self.reference is not None and not matches(self.reference, one.reference):
++ if False:
+@ scheduler/store/log/logs.py tests/scheduler/test_lane_lists.py -k 'not redis'
+# a lane finds the log of every other
+- self.lane not in (None, one.lane)
++ False
+@ scheduler/store/queries/listing.py tests/scheduler/test_lane_lists.py -k 'not redis'
+# a list lacks what waits in lanes
+- waiting = (keys.WAITING, keys.LANED) if lane is None
++ waiting = (keys.WAITING,) if lane is None
+# a list of a lane has what workers hold of others
+- if self.lane is not None and request.lane != self.lane:
 + if False:
 @ scheduler/store/lifecycle/refer.inc.lua tests/scheduler/test_references.py
 # a reference weighs nothing

@@ -85,6 +85,7 @@ def entry_of(schedule: Schedule) -> Entry:
         lateness_ms=schedule.lateness_ms,
         attempt=schedule.attempts,
         executing=schedule.executing,
+        lane=request.lane,
         reference=request.reference,
         schedule=schedule,
     )

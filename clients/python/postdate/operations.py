@@ -100,6 +100,7 @@ class Operations(LaneOperations):
         *,
         status: StatusFilter | Sequence[StatusFilter] | None = None,
         url: str | None = None,
+        lane: str | None = None,
         reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
@@ -114,7 +115,7 @@ class Operations(LaneOperations):
         query = {
             "status": _listed(status),
             "order": order,
-            **_filters(url, from_, to, reference),
+            **_filters(url, from_, to, lane, reference),
         }
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
@@ -144,6 +145,7 @@ class Operations(LaneOperations):
         schedule_ids: Iterable[str] | None = None,
         *,
         url: str | None = None,
+        lane: str | None = None,
         reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
@@ -154,7 +156,9 @@ class Operations(LaneOperations):
         Returns for each id given, in order, what `cancel` would have returned, or the error that it
         would have raised, with its `schedule_id`.
         """
-        return await self._each(_CANCEL, schedule_ids, _filters(url, from_, to, reference), limit)
+        return await self._each(
+            _CANCEL, schedule_ids, _filters(url, from_, to, lane, reference), limit
+        )
 
     @operation
     async def replay(
@@ -184,6 +188,7 @@ class Operations(LaneOperations):
         schedule_ids: Iterable[str] | None = None,
         *,
         url: str | None = None,
+        lane: str | None = None,
         reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
@@ -196,7 +201,7 @@ class Operations(LaneOperations):
         Returns for each id given, in order, a Replayed, or the error with its `schedule_id`. The
         same `idempotency_key` within 24 hours returns the same.
         """
-        key, filters = _key_of(idempotency_key), _filters(url, from_, to, reference)
+        key, filters = _key_of(idempotency_key), _filters(url, from_, to, lane, reference)
         return await self._each(_REPLAY, schedule_ids, filters, limit, key)
 
     @listing
@@ -206,6 +211,7 @@ class Operations(LaneOperations):
         schedule_id: str | None = None,
         status: LogFilter | Sequence[LogFilter] | None = None,
         url: str | None = None,
+        lane: str | None = None,
         reference: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
@@ -213,9 +219,13 @@ class Operations(LaneOperations):
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[LogEntry, None]:
         """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
-        schedule, the oldest first; of one status or several, "executed" being completed and failed.
-        At most `limit` entries, page by page."""
-        query = {"status": _listed(status), "order": order, **_filters(url, from_, to, reference)}
+        schedule, the oldest first; of one status or several, "executed" being completed and failed;
+        of a `lane`. At most `limit` entries, page by page."""
+        query = {
+            "status": _listed(status),
+            "order": order,
+            **_filters(url, from_, to, lane, reference),
+        }
         query["scheduleId"] = schedule_id
         return self._pages("/stats/logs", query, "logs", read_entry, limit)
 
@@ -277,10 +287,12 @@ def _filters(
     url: str | None,
     from_: datetime | str | None,
     to: datetime | str | None,
+    lane: str | None = None,
     reference: str | None = None,
 ) -> dict[str, str | None]:
     return {
         "targetUrl": url,
+        "lane": lane,
         "reference": reference,
         "from": None if from_ is None else moment_text("from_", from_),
         "to": None if to is None else moment_text("to", to),

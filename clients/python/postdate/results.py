@@ -197,6 +197,7 @@ class LogEntry:
     lateness_ms: int | None = None
     phases: Phases | None = None
     response_body: str | None = None
+    lane: str | None = None
     reference: str | None = None
 
 

@@ -26,7 +26,13 @@ from scheduler.models import (
 from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.heads import reference_member
-from scheduler.store.log.entries import entry, pack_chunk, place_name, url_places
+from scheduler.store.log.entries import (
+    entry,
+    lane_place_name,
+    pack_chunk,
+    place_name,
+    url_places,
+)
 from scheduler.store.queries.reading import Stored
 from scheduler.store.retention import Retention
 from scheduler.store.secrecy import Secrecy
@@ -266,14 +272,15 @@ def _head(
     made: Sequence[tuple[str, Request]],
     runs: Sequence[Argument],
 ) -> list[Argument]:
-    """What each group begins with. The index notes each status, and each bucket of URLs and
-    references, once. `made`: the schedules' ids and requests. `runs`: of `_runs`."""
+    """What each group begins with. The index notes each status, and each bucket of URLs,
+    references and lanes, once. `made`: the schedules' ids and requests. `runs`: of `_runs`."""
     places: list[Argument] = []
     for status in statuses:
         places += (status.value, b"")
     named = {request.url for _, request in made}
     referred = [(ids.local(each), name) for each, r in made if (name := r.reference) is not None]
     named.update(place_name(reference) for _, reference in referred)
+    named.update(lane_place_name(str(lane)) for lane in runs[::3])
     for pair in url_places(named).items():
         places += pair
     account = keys.parts(account_id).local

@@ -45,6 +45,7 @@ class StoredEntry(msgspec.Struct, array_like=True):
     phases: Phases | None = None
     before_ms: int | None = None
     reference: str | None = None
+    lane: str | None = None
 
 
 _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
@@ -61,24 +62,32 @@ def entry(
 ) -> tuple[Any, ...]:
     """The log's entry of an attempt, which follows on the entry of `before_ms`; of a cancellation,
     without an outcome. A first attempt that ends the schedule is the usual one, and has less."""
-    url = logged_url(request.url)
+    url, reference, lane = logged_url(request.url), request.reference, request.lane
+    unnamed = reference is None and lane is None
     what = (ids.local(schedule_id), request.trigger_at_ms, url, request.method)
     if outcome is None:
         cancelled = (*what, NUMBERS[Status.CANCELLED])
-        if request.reference is None:
+        if unnamed:
             return cancelled
-        return (*cancelled, 0, 0, "", None, 1, None, None, None, request.reference)
+        return (*cancelled, 0, 0, "", None, 1, None, None, None, *_named(reference, lane))
     status, code = NUMBERS[outcome.status], outcome.status_code
     retrying = next_attempt_at_ms is not None
     if retrying:
         status = NUMBERS[LogStatus.RETRYING]
     result = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    usual, reference = not retrying and attempt == 1 and before_ms is None, request.reference
-    if usual and reference is None:
+    usual = not retrying and attempt == 1 and before_ms is None
+    if usual and unnamed:
         return what + result
     phases = None if usual else outcome.phases
     more = (attempt, next_attempt_at_ms, phases, before_ms)
-    return (*what, *result, *more) if reference is None else (*what, *result, *more, reference)
+    return (*what, *result, *more, *_named(reference, lane))
+
+
+def _named(reference: str | None, lane: str | None) -> tuple[str | None, ...]:
+    """The end of an entry, which has nothing of a schedule with neither."""
+    if lane is not None:
+        return reference, lane
+    return () if reference is None else (reference,)
 
 
 def pack_chunk(entries: Sequence[tuple[Any, ...]]) -> bytes:
@@ -185,6 +194,7 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         next_attempt_at_ms=stored.next_attempt_at_ms,
         phases=stored.phases,
         before_ms=stored.before_ms,
+        lane=stored.lane,
         reference=stored.reference,
     )
 
@@ -202,6 +212,7 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         attempt=schedule.attempts,
         next_attempt_at_ms=schedule.retry.due_at_ms if schedule.retry else None,
         executing=schedule.executing,
+        lane=schedule.request.lane,
         reference=schedule.request.reference,
     )
 
@@ -209,6 +220,11 @@ def unended_entry(schedule: Schedule) -> LogEntry:
 def place_name(reference: str) -> str:
     """What stands for a reference among the URLs of the index: no URL begins so."""
     return f"\0{reference}"
+
+
+def lane_place_name(lane: str) -> str:
+    """The same of a lane."""
+    return f"\1{lane}"
 
 
 def url_place(url: str) -> tuple[str, bytes]:

@@ -15,7 +15,7 @@ from scheduler.store.queries.listing import (
     Unended,
     kept_since,
 )
-from scheduler.store.queries.timeline import Found, Span, encode_cursor, lowered, merge, span
+from scheduler.store.queries.timeline import Found, Span, encode_cursor, merge, span
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
@@ -69,7 +69,7 @@ class Kept:
         groups = [(each & {*statuses}, kept_ms) for each, kept_ms in self._groups]
         groups = [group for group in groups if group[0]]
         waits = Status.SCHEDULED in statuses
-        what = (selected.limit + 1, selected.wants, scan, lowered(selected.url or ""))
+        what = (selected.limit + 1, selected.wants, scan, selected.sieve)
         bounds = (len(groups) + waits, _BUDGET if selected.searches else _UNCOUNTED)
         # Waiting schedules come first: one that ends in between is seen twice, not never.
         found = None
@@ -108,12 +108,15 @@ class _EndedOf(ListOf):
         self._account_id = account_id
         self._statuses = statuses
         self._logged = LogQuery(
-            [LogStatus(each) for each in statuses], selected.url, reference=selected.reference
+            [LogStatus(each) for each in statuses],
+            selected.url,
+            lane=selected.lane,
+            reference=selected.reference,
         ).ended()
         self._log, self._scan = log, scan
 
     async def _members(
-        self, base: str, stretch: Span, most: int
+        self, base: str, stretch: Span, most: int, lane: str | None
     ) -> tuple[Found[Member], bool, Sequence[str]]:
         found = await self._log.read(self._account_id, stretch, most, self._logged, self._scan)
         entries, reached = found

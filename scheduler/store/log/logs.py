@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.errors import NotFound
-from scheduler.models import LogEntry, LogStatus, Schedule
+from scheduler.models import LogEntry, LogStatus, Request, Schedule
 from scheduler.references import matches
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
@@ -15,18 +15,19 @@ from scheduler.store.log.attempts import Attempts
 from scheduler.store.log.ended import Ended, Wanted
 from scheduler.store.log.entries import (
     StoredEntry,
+    lane_place_name,
     logged_url,
     place_name,
     unended_entry,
     url_place,
 )
-from scheduler.store.queries.listing import Unended
+from scheduler.store.queries.listing import Sieve, Unended
 from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import NUMBERS
+from scheduler.store.stored import NUMBERS, kept_part
 
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
 # A moment has the entries of one ack, or of thousands after the clock was set back.
@@ -38,8 +39,8 @@ _AHEAD_MS = DAY_MS
 class LogQuery(NamedTuple):
     """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. No
     `statuses`: all. `url_part` ignores letter case. `answer` is a status code, or a whole error
-    message. `schedule_id`: only the entries of this one. `reference`: only those of it or, with `*`
-    behind it, of all that begin so."""
+    message. `schedule_id`: only the entries of this one, `lane`: of this. `reference`: only those
+    of it or, with `*` behind it, of all that begin so."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -51,6 +52,7 @@ class LogQuery(NamedTuple):
     url_part: str = ""
     answer: str = ""
     schedule_id: str | None = None
+    lane: str | None = None
     reference: str | None = None
 
     @property
@@ -61,22 +63,26 @@ class LogQuery(NamedTuple):
     @property
     def is_search(self) -> bool:
         """Whether entries are looked through for those that it names."""
-        given = (self.url, self.schedule_id, self.reference) != (None, None, None)
-        return bool(given or self.url_part or self.answer)
+        named = (self.url, self.schedule_id, self.lane, self.reference)
+        return bool(any(each is not None for each in named) or self.url_part or self.answer)
 
     @property
     def part(self) -> bytes:
         """A text that each wanted entry contains, in small letters."""
         beginning = self.reference and self.reference.removesuffix("*")
-        return lowered(self.url_part or self.url or beginning or "")
+        return lowered(self.url_part or self.url or beginning or self.lane or "")
 
-    def wants(self, url: str, reference: str | None) -> bool:
-        """Whether a schedule of this URL and reference that has not ended is meant."""
-        if self.url not in (None, url):
+    @property
+    def sieve(self) -> Sieve:
+        return Sieve(kept_part(self.part), self.lane)
+
+    def wants(self, one: Request | StoredEntry | LogEntry) -> bool:
+        """Whether a schedule with this request, or such an entry, is meant by what it names."""
+        if self.url not in (None, one.url) or self.lane not in (None, one.lane):
             return False
-        if self.reference is not None and not matches(self.reference, reference):
+        if self.reference is not None and not matches(self.reference, one.reference):
             return False
-        return not self.url_part or lowered(self.url_part) in lowered(url)
+        return not self.url_part or lowered(self.url_part) in lowered(one.url)
 
     def is_answer_of(self, entry: StoredEntry | LogEntry) -> bool:
         return self.answer in ("", entry.error_message, str(entry.status_code))
@@ -86,10 +92,19 @@ class LogQuery(NamedTuple):
         if entry.status not in (self.statuses or LogStatus) or not self.is_answer_of(entry):
             return False
         waits = entry.status is LogStatus.SCHEDULED
-        return (self if waits else self._in_log()).wants(entry.url, entry.reference)
+        return (self if waits else self._in_log()).wants(entry)
 
     def _in_log(self) -> LogQuery:
         return self._replace(url=self.url and logged_url(self.url))
+
+    @property
+    def _indexed_by(self) -> str | None:
+        """What the index of URLs is asked for; None: it does not help."""
+        if self.url is not None:
+            return self.url
+        if self.reference and not self.reference.endswith("*"):
+            return place_name(self.reference)
+        return None if self.lane is None else lane_place_name(self.lane)
 
     def ended(self) -> Wanted:
         statuses = frozenset(NUMBERS[each] for each in self.statuses or LogStatus)
@@ -99,7 +114,7 @@ class LogQuery(NamedTuple):
         def wanted(entry: StoredEntry) -> bool:
             if url is not None and entry.url != url:  # of most in a chunk
                 return False
-            meant = of_url.wants(entry.url, entry.reference)
+            meant = of_url.wants(entry)
             if entry.status not in statuses or not meant:
                 return False
             return self.is_answer_of(entry)
@@ -107,10 +122,7 @@ class LogQuery(NamedTuple):
         indexed = _ENDED.intersection(self.statuses)
         indexes = [] if indexed in (frozenset(), _ENDED) else [[keys.INDEX + s for s in indexed]]
         digest = b""
-        indexed_by = self.url
-        if self.url is None and self.reference and not self.reference.endswith("*"):
-            indexed_by = place_name(self.reference)
-        if indexed_by is not None:
+        if (indexed_by := self._indexed_by) is not None:
             bucket, digest = url_place(indexed_by)
             indexes.append([keys.INDEX + bucket])
         return Wanted(wanted, indexes, digest, of_url.part)
@@ -190,14 +202,14 @@ class Logs:
         self, account_id: str, query: LogQuery, stretch: Span, scan: Scan
     ) -> Found[LogEntry]:
         def wanted(schedule: Schedule) -> bool:
-            return query.wants(schedule.request.url, schedule.request.reference)
+            return query.wants(schedule.request)
 
         found = None
         if query.reference is not None:
             found = await self._unended.few(account_id, query.reference, stretch, wanted, scan)
         if found is None:
             most = query.limit + 1
-            found = await self._unended.read(account_id, stretch, most, wanted, scan, query.part)
+            found = await self._unended.read(account_id, stretch, most, wanted, scan, query.sieve)
         entries = [(place, unended_entry(schedule)) for place, schedule in found.entries]
         return Found(entries, found.reached)
 

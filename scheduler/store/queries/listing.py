@@ -11,6 +11,7 @@ from scheduler import ids
 from scheduler.models import Schedule, Status
 from scheduler.references import matches
 from scheduler.store import keys
+from scheduler.store.heads import is_in_lane
 from scheduler.store.queries.members import read_members
 from scheduler.store.queries.reading import CHUNK, Stored, read_rows, stored_or_damaged
 from scheduler.store.queries.referred import (
@@ -45,10 +46,25 @@ _MOST_US = 70_000
 _FIELDS_UNTRIED = FIELDS[:2]
 
 
+class Sieve(NamedTuple):
+    """What is known of wanted schedules before their requests are opened: a part of the URL, by
+    `kept_part` (b"": none), and the lane (None: any)."""
+
+    part: bytes = b""
+    lane: str | None = None
+
+    def lets_through(self, packed: bytes) -> bool:
+        """Whether a stored request may be of one; a sealed one may have any part."""
+        if self.lane is not None and not is_in_lane(packed, self.lane):
+            return False
+        return not self.part or is_sealed(packed) or self.part in packed.lower()
+
+
 class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
     `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker holds if `held`; those
-    of a reference or, with `*` behind it, of all that begin so (None: any)."""
+    of a lane (None: of any and of none); those of a reference or, with `*` behind it, of all that
+    begin so (None: any)."""
 
     url: str | None = None
     from_ms: int | None = None
@@ -56,16 +72,23 @@ class Selection(NamedTuple):
     limit: int = 50
     cursor: str | None = None
     held: bool = True
+    lane: str | None = None
     reference: str | None = None
 
     @property
     def searches(self) -> bool:
         """Whether schedules are looked through for those that it names."""
-        return (self.url, self.reference) != (None, None)
+        return (self.url, self.lane, self.reference) != (None, None, None)
+
+    @property
+    def sieve(self) -> Sieve:
+        return Sieve(kept_part(lowered(self.url or "")), self.lane)
 
     def wants(self, schedule: Schedule) -> bool:
         request = schedule.request
         if self.reference is not None and not matches(self.reference, request.reference):
+            return False
+        if self.lane is not None and request.lane != self.lane:
             return False
         of_url = self.url is None or request.url == self.url
         return of_url and (self.held or not schedule.executing)
@@ -104,10 +127,10 @@ class ListOf:
         return stretch
 
     async def _members(
-        self, base: str, stretch: Span, most: int
+        self, base: str, stretch: Span, most: int, lane: str | None
     ) -> tuple[Found[Member], bool, Sequence[str]]:
         """The next ones, at most so many; whether the requests of all such schedules together are
-        light; and the fields that they can have."""
+        light; and the fields that they can have. Others than those of the lane may be left out."""
         raise NotImplementedError
 
     async def page(
@@ -117,9 +140,9 @@ class ListOf:
         stretch = self._kept(
             span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
         )
-        limit, part = selected.limit, lowered(selected.url or "")
+        limit, sieve = selected.limit, selected.sieve
         async with self._scans.of(account_id, searches=selected.searches) as scan:
-            found = await self.read(account_id, stretch, limit + 1, selected.wants, scan, part)
+            found = await self.read(account_id, stretch, limit + 1, selected.wants, scan, sieve)
         page = merge([found], limit, stretch)
         return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
 
@@ -130,14 +153,14 @@ class ListOf:
         limit: int,
         wanted: Callable[[Schedule], bool],
         scan: Scan,
-        part: bytes = b"",
+        sieve: Sieve,
         share: int = 1,
         budget: int = _BUDGET,
     ) -> Found[Schedule]:
         """At least `limit` wanted ones, if the budget reaches so far, which so many lists share.
         Adds to the scan. Read-only.
 
-        Those that cannot have `part` of a URL, in small letters, in theirs may be left out unread.
+        Those that the sieve does not let through are left out unopened.
         """
         found: list[tuple[Place, Schedule]] = []
         reached: Place | None = stretch.after
@@ -151,7 +174,7 @@ class ListOf:
             and scan.us < until_us
         ):
             rest = stretch._replace(after=reached)
-            chunk, chunk_bytes = await self._chunk(account_id, rest, most, scan, kept_part(part))
+            chunk, chunk_bytes = await self._chunk(account_id, rest, most, scan, sieve)
             found += [each for each in chunk.entries if wanted(each[1])]
             looked_at, read_bytes = looked_at + most, read_bytes + chunk_bytes
             left = limit - len(found)
@@ -160,18 +183,18 @@ class ListOf:
         return Found(found, reached)
 
     async def _chunk(
-        self, account_id: str, stretch: Span, most: int, scan: Scan, part: bytes
+        self, account_id: str, stretch: Span, most: int, scan: Scan, sieve: Sieve
     ) -> tuple[Found[Schedule], int]:
         """The next ones, and how many bytes of requests and answers were read. Left out are those
-        that are damaged, and those that cannot have `part` in their URL."""
+        that are damaged, and those that the sieve does not let through."""
         base = keys.account(account_id)
-        (places, reached), light, fields_ = await self._members(base, stretch, most)
+        (places, reached), light, fields_ = await self._members(base, stretch, most, sieve.lane)
         names = [ids.local(schedule_id) for _, (schedule_id, _) in places]
         rows = await read_rows(self._server, base, names, light=light, fields=fields_)
         found: list[tuple[Place, Schedule]] = []
         unpacked = 0
         for (place, (schedule_id, held)), fields in zip(places, rows, strict=False):
-            if fields.packed and _may_have(fields.packed, part):
+            if fields.packed and sieve.lets_through(fields.packed):
                 unpacked += 1
                 fields = fields._replace(held=held)
                 each = stored_or_damaged(schedule_id, fields, self._server.secrecy)
@@ -206,7 +229,8 @@ class ByReference(ListOf):
     ) -> SchedulePage:
         if selected.reference is None:
             return await super().page(account_id, selected, descending=descending)
-        searches = (selected.url, selected.from_ms, selected.to_ms) != (None, None, None)
+        further = (selected.url, selected.lane, selected.from_ms, selected.to_ms)
+        searches = any(each is not None for each in further)
         async with self._scans.of(account_id, searches=searches) as scan:
             return await self._referred(account_id, self._of_kept(selected), scan, down=descending)
 
@@ -280,7 +304,7 @@ class Failed(ByReference):
         return self._clock.now_ms() - self._kept_ms
 
     async def _members(
-        self, base: str, stretch: Span, most: int
+        self, base: str, stretch: Span, most: int, lane: str | None
     ) -> tuple[Found[Member], bool, Sequence[str]]:
         [failed], kind = await read_members(self._server, base, (keys.FAILED,), stretch, most)
         found = [(place, (ids.schedule_id(place.tie), False)) for place, _ in failed.found]
@@ -323,26 +347,26 @@ class Unended(ByReference):
         return Found(sorted(found, key=itemgetter(0), reverse=stretch.down), None)
 
     async def _members(
-        self, base: str, stretch: Span, most: int
+        self, base: str, stretch: Span, most: int, lane: str | None
     ) -> tuple[Found[Member], bool, Sequence[str]]:
-        """Of both sets, merged up to where both were read."""
-        names = (keys.WAITING, keys.HELD)
-        (waiting, held), kind = await read_members(self._server, base, names, stretch, most)
-        # In `waiting`, one that a worker holds stands at its lease's end, which is no whole
-        # millisecond: it is shown where it stands in `held`.
-        places = {place: False for place, score in waiting.found if score == place.ms}
+        """Of some sets, merged up to where all were read. What workers hold is not by lane."""
+        waiting = (keys.WAITING, keys.LANED) if lane is None else (keys.LANE_WAITING + lane,)
+        names = (*waiting, keys.HELD)
+        (*found, held), kind = await read_members(self._server, base, names, stretch, most)
+        # In the sets of those that wait, one that a worker holds stands at its lease's end, which
+        # is no whole millisecond: it is shown where it stands in `held`.
+        members = [member for each in found for member in each.found]
+        places = {place: False for place, score in members if score == place.ms}
         places |= dict.fromkeys((place for place, _ in held.found), True)
-        stop = stretch.nearest((waiting.reached, held.reached))
+        stop = stretch.nearest(each.reached for each in (*found, held))
         shown = [each for each in places.items() if stop is None or not stretch.past(each[0], stop)]
         shown.sort(reverse=stretch.down)
         if len(shown) > most:
             stop = shown[most - 1][0]
         # Each value that is read costs: only those that were tried before have more than these.
         fields = FIELDS if kind.tried else _FIELDS_UNTRIED
-        found = [(place, (ids.schedule_id(place.tie), held)) for place, held in shown[:most]]
-        return Found(found, stop), kind.unended_light, fields
-
-
-def _may_have(packed: bytes, part: bytes) -> bool:
-    """Whether a stored request may have `part`, from `kept_part`; a sealed one may."""
-    return not part or is_sealed(packed) or part in packed.lower()
+        return (
+            Found([(at, (ids.schedule_id(at.tie), held)) for at, held in shown[:most]], stop),
+            kind.unended_light,
+            fields,
+        )

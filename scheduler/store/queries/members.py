@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from scheduler.errors import Unreadable, anew
@@ -41,30 +41,32 @@ async def read_members(
     """The next ones of a stretch in some sets of an account, at most so many of each, all at one
     moment; and what its schedules are like then. Read-only."""
     searches = [_Search(base + name, span, most) for name in names]
+    counted = list(dict.fromkeys((*names, keys.WAITING, keys.LANED)))
     for _ in range(_MOST_LOOKS):
         commands = [command for each in searches for command in each.commands()]
+        count = len(commands)
+        commands += [("ZCARD", base + name) for name in counted]
         commands += [
             ("HGET", base + keys.ACCOUNT, "bytes"),
-            ("ZCARD", base + keys.WAITING),
             ("HVALS", base + keys.EXPIRING),
             ("HLEN", base + keys.TRIED),
         ]
-        *replies, weight, waiting, ended, tried = await server.reads(
-            commands, at_once=base, damaged=True
-        )
-        if damage := next((each for each in replies if isinstance(each, Unreadable)), None):
+        *replies, weight, ended, tried = await server.reads(commands, at_once=base, damaged=True)
+        looked, sizes = replies[:count], dict(zip(counted, replies[count:], strict=True))
+        if damage := next((each for each in looked if isinstance(each, Unreadable)), None):
             raise anew(damage)
-        found = [each.judge(*replies[3 * n : 3 * n + 3]) for n, each in enumerate(searches)]
+        left = iter(looked)
+        found = [each.judge(left, sizes[name]) for name, each in zip(names, searches, strict=True)]
         sure = [each for each in found if each is not None]
         if len(sure) == len(found):
-            return sure, _kind(weight, waiting, ended, tried)
+            return sure, _kind(weight, sizes[keys.WAITING], sizes[keys.LANED], ended, tried)
     return [Members([], span.after) for _ in searches], Kind(False, False, True)
 
 
-def _kind(weight: Any, waiting: Any, ended: Any, tried: Any) -> Kind:
+def _kind(weight: Any, waiting: Any, laned: Any, ended: Any, tried: Any) -> Kind:
     """By replies, of which each may be damaged."""
     try:
-        bytes_ = int(weight or 0) - _BESIDE_BYTES * waiting
+        bytes_ = int(weight or 0) - _BESIDE_BYTES * (waiting + laned)
         unended = bytes_ - sum(map(int, ended))
         return Kind(bytes_ < _LIGHT_BYTES, 0 <= unended < _LIGHT_BYTES, tried > 0)
     except (TypeError, ValueError):
@@ -84,7 +86,7 @@ class _Search:
         self._low = self._high = 0
 
     def commands(self) -> list[Sequence[Argument]]:
-        """A page of the set; the rank of the place, and how many there are."""
+        """A page of the set; and the rank of the place, if that can be a member."""
         after, down = self._span.after, self._span.down
         tie = after.tie if after.kind == WAITING else ""
         order: list[Argument] = ["REV"] if down else []
@@ -93,16 +95,15 @@ class _Search:
         page: list[Argument] = [first, last, "BYSCORE", *order, "LIMIT", 0, self._most]
         if self._rank is not None:
             page = [self._rank, self._rank + self._most - 1, *order]
-        return [
-            ("ZRANGE", self._key, *page, "WITHSCORES"),
-            ("ZREVRANK" if down else "ZRANK", self._key, tie),
-            ("ZCARD", self._key),
-        ]
+        found: list[Sequence[Argument]] = [("ZRANGE", self._key, *page, "WITHSCORES")]
+        return [*found, ("ZREVRANK" if down else "ZRANK", self._key, tie)] if tie else found
 
-    def judge(self, page: list[bytes], rank: int | None, size: int) -> Members | None:
-        """The members after the place; None, with the next place set, if this page lacks them."""
+    def judge(self, replies: Iterator[Any], size: int) -> Members | None:
+        """The members after the place, by the next replies, and by how many there are; None, with
+        the next place set, if this page lacks them."""
+        page, after = next(replies), self._span.after
         members = list(map(_member, page[::2], page[1::2]))
-        after = self._span.after
+        rank = next(replies) if after.kind == WAITING and after.tie else None
         behind = [each for each in members if self._span.past(each[0], after)]
         full = len(members) == self._most
         reaches_back = not self._rank or len(behind) < len(members)
