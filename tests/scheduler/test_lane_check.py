@@ -78,6 +78,7 @@ def renamed(scene: Scene) -> Awaitable[object]:
 
 
 PAUSED = {"paused": 1, "paused_until": 2**42}
+ENDS = {"paused": 1, "until": 2**42}
 
 
 @pytest.mark.usefixtures("checks_at_once")
@@ -88,7 +89,13 @@ PAUSED = {"paused": 1, "paused_until": 2**42}
         (gone(keys.LANE_HEADS), f"lane {LANE} has schedules, but no claim will look at it", 1),
         (lane_head(FAR_MS), f"lane {LANE} may start something before a claim looks at it", 1),
         (lane_head(-math.inf), f"lane {LANE} is not paused, but no claim will look at it", 1),
-        (fields(keys.LANE + LANE, paused=1), f"lane {LANE} is paused, but claims look at it", 1),
+        (fields(keys.LANE + LANE, paused=1), f"lane {LANE} is paused, but claims look at it", 2),
+        (
+            fields(keys.LANE + LANE, **ENDS),
+            "is paused, but not among the account's paused lanes",
+            1,
+        ),
+        (added(keys.LANES_PAUSED, LANE), "is not paused, but among the account's paused lanes", 1),
         (fields(keys.LANE + LANE, tat="x"), f"lane {LANE} cannot be read", 1),
         (head("%s/", None), "lanes wait, but no worker will look for them (no head)", 1),
         (head("%s/", FAR_MS), "the head is later than the first of its lanes", 1),
@@ -151,6 +158,9 @@ async def test_a_lane_is_looked_at_no_later_than_its_limits_let_it_start(
     now_ms = await fake_scene.clock.now_ms()
     await fake_scene.redis.hset(fake_scene.base + keys.LANE + LANE, mapping=limits(now_ms))
     for late_ms, told in ((0, 0), (3, 1)):
+        if "until" in limits(now_ms):
+            paused = {LANE: limits(now_ms)["until"]}
+            await fake_scene.redis.zadd(fake_scene.base + keys.LANES_PAUSED, paused)
         at = {LANE: now_ms + latest_ms + late_ms}
         await fake_scene.redis.zadd(fake_scene.base + keys.LANE_HEADS, at)
         assert len(await fake_scene.store.check()) == told, late_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -60,12 +61,14 @@ def _fault_of(head: bytes | None, due_ms: float, now_ms: float, stopped: str, wh
 
 
 class _Look(NamedTuple):
-    """At a lane: its fields, whether it is listed, its head; and with their scores the first that
-    waits, the first lease that ends, and the one that has to end for a place to be free."""
+    """At a lane: its fields, whether it is listed, until when it is listed as paused, its head; and
+    with their scores the first that waits, the first lease that ends, and the one that has to end
+    for a place to be free."""
 
     now_ms: float
     fields: dict[str, float]
     listed: bool
+    paused_until_ms: float | None
     head_ms: float | None
     waiting: list[bytes]
     running: list[bytes]
@@ -76,7 +79,12 @@ class _Look(NamedTuple):
         calm = self.fields.get("calm", 0.0) > self.now_ms
         if not self.listed and (busy or calm or "set" in self.fields):
             yield f"is in use, but not among the account's lanes: {HEALS}"
-        paused = "paused" in self.fields and "until" not in self.fields
+        until_ms = self.fields.get("until", math.inf) if "paused" in self.fields else 0.0
+        paused = until_ms == math.inf
+        if until_ms > self.now_ms and self.paused_until_ms != until_ms:
+            yield f"is paused, but not among the account's paused lanes: {HEALS}"
+        elif until_ms <= self.now_ms < (self.paused_until_ms or 0.0):
+            yield f"is not paused, but among the account's paused lanes: {HEALS}"
         if not busy:
             return
         if self.head_ms is None:
@@ -112,11 +120,12 @@ async def faults_of_lane(server: Server, base: str, lane: str) -> list[str]:
     )
     most = int(await server.read("HGET", key, "parallelism") or 0)
     place = ("ZRANGE", running, -most, -most, "WITHSCORES")
-    time, values, listed, head_ms, *rows = await server.reads(
+    time, values, listed, paused_ms, head_ms, *rows = await server.reads(
         [
             ("TIME",),
             ("HMGET", key, *_FIELDS),
             ("ZSCORE", base + keys.LANES, lane),
+            ("ZSCORE", base + keys.LANES_PAUSED, lane),
             ("ZSCORE", base + keys.LANE_HEADS, lane),
             ("ZRANGE", waiting, 0, 0, "WITHSCORES"),
             ("ZRANGE", running, 0, 0, "WITHSCORES"),
@@ -126,7 +135,8 @@ async def faults_of_lane(server: Server, base: str, lane: str) -> list[str]:
     )
     named = zip(_FIELDS, values, strict=True)
     fields = {name: float(value) for name, value in named if value is not None}
-    head = None if head_ms is None else float(head_ms)
+    until, head = (None if each is None else float(each) for each in (paused_ms, head_ms))
     first, lease, freed = rows if most else (*rows, [])
-    look = _Look(time_us(time) / 1000, fields, listed is not None, head, first, lease, freed)
+    now_ms = time_us(time) / 1000
+    look = _Look(now_ms, fields, listed is not None, until, head, first, lease, freed)
     return list(look.faults())
