@@ -135,6 +135,11 @@ _OWN_ERRORS = {
         "the account has as many lanes as it may have.",
         bodies.ConflictBody,
     ),
+    ("createSchedules", 409): _Error(
+        "TooManyLanes",
+        "The account would have more lanes than it may have; nothing was stored.",
+        bodies.ConflictBody,
+    ),
     **{
         (name, 409): _Error(
             "SettingsConflict",

@@ -76,7 +76,7 @@ OPERATIONS = {
         once=True,
         existing=bodies.ExistingBody,
     ),
-    "createSchedules": Operation(bodies.BatchBody, body="BatchRequest", once=True),
+    "createSchedules": Operation(bodies.BatchBody, errors=(409,), body="BatchRequest", once=True),
     "listSchedules": Operation(bodies.SchedulesBody, query=OF_SCHEDULES),
     "getSchedule": Operation(bodies.SCHEDULE.type),
     "changeSchedule": Operation(bodies.SCHEDULE.type, errors=(409,), body="ChangeRequest"),

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from scheduler.lanes import MOST_LANES
 from scheduler.models import Outcome, Status
-from tests.api.conftest import Api, past
+from scheduler.store import keys
+from tests.api.conftest import Api, past, payload
+from tests.plain import redis_of
 
 NO_LANE = (
     "It must have 1 to 64 letters, digits, dots, underscores, colons and hyphens, and begin with a"
@@ -125,3 +128,31 @@ async def test_a_bad_lane_in_a_filter_is_refused_and_a_cursor_goes_with_its_lane
     for other in ({}, {"lane": "b"}):
         answer = await api.client.get(path, params={"cursor": cursor, **other})
         assert answer.status_code == 400
+
+
+async def test_a_lane_too_many_is_a_409_on_every_way_in(api: Api) -> None:
+    """And what stays in the lanes that there are goes through."""
+    waits = await api.create_id(lane="one", reference="ours")
+    failed = await api.create_id(triggerAt=past())
+    await api.execute(FAILED)
+    lanes = keys.account(api.account_id) + keys.LANES
+    await redis_of(api.store).zadd(lanes, {f"{n}": 0 for n in range(MOST_LANES - 1)})
+    before = (await api.client.get("/stats/remaining-credits")).json()
+    item, post = payload(lane="new"), api.client.post
+    replaced = item | {"reference": "ours", "onExisting": "replace"}
+    for answer in (
+        await post("/schedule", json=item),
+        await post("/schedule", json=item, headers={"Idempotency-Key": "a"}),
+        await post("/schedule", json=replaced),
+        await post("/schedule/batch", json={"schedules": [payload(lane="one"), item]}),
+        await api.client.patch(f"/schedule/{waits}", json={"lane": "new"}),
+        await post(f"/schedule/{failed}/replay", json={"lane": "new"}),
+    ):
+        assert (answer.status_code, answer.json()["reason"]) == (409, "too_many_lanes")
+    answer = await post("/schedule/batch", json={"schedules": [payload(lane="1"), replaced]})
+    stored, refused = answer.json()["schedules"]
+    assert (refused["code"], refused["reason"]) == (409, "too_many_lanes")
+    assert (await api.read(stored["scheduleId"]))["lane"] == "1"
+    left = (await api.client.get("/stats/remaining-credits")).json()["creditsRemaining"]
+    assert left == before["creditsRemaining"] - 1
+    assert (await api.read(waits))["lane"] == "one"
