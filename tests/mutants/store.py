@@ -506,8 +506,8 @@ STORE = r"""
 - return replace(limits, pause=before.pause, is_set=True)
 + return replace(limits, is_set=True)
 # If-Match refuses a repeat of what it did
-- if after == before and not is_calmed:
-+ if not if_match and after == before and not is_calmed:
+- is_so = after == before and not is_calmed
++ is_so = False
 # any number of lists of lanes a second
 - scan.us += sum(_USED_US + _LANE_US if _is_used(row) else _LANE_US for row in rows)
 @ scheduler/store/settings.inc.lua tests/scheduler/test_pauses.py

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.lane_settings import LaneSettings
 from scheduler.models import Delivery, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -21,6 +22,7 @@ from tests.scheduler.scene import CREDITS, Holdings, Scene, ids_of, settled
 from tests.servers import DEADLINE_S, ValkeyProcess, free_port, until, until_async
 
 SYNC_AT_ONCE = {"repl-diskless-sync-delay": 0}
+LIMITS = LaneSettings(rate=1, per_ms=1000)
 Lag = Callable[[], AbstractContextManager[None]]
 _TIMEOUT = "scheduler.store.server.server._REPLICAS_TIMEOUT_MS"
 
@@ -92,6 +94,7 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
     account = await plain.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
     scene = Scene(plain, ServerClock(plain), account.account_id)
     waiting = await scene.create(60_000)
+    await plain.lanes.put(account.account_id, "a", LIMITS)
     before, [names] = await scene.holdings(), [await redis_of(plain).keys("*")]
     store = await Store.open(Settings(redis_url=valkey.url, shards=2, wait_replicas=1))
     alone = Scene(store, scene.clock, account.account_id)
@@ -100,9 +103,14 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
         lambda: store.canceller.cancel(account.account_id, waiting),
         lambda: store.accounts.grant(account.account_id, 1),
         lambda: store.api_keys.create(account.account_id, "x"),
+        lambda: store.lanes.put(account.account_id, "a", LIMITS),  # as it is already
+        lambda: store.lanes.clear(account.account_id, "a"),
+        lambda: store.pauses.change(account.account_id, lambda before: before),
     ):
         assert type(await settled(call)) is StoreUnavailable
     assert await scene.holdings() == before
+    assert (await store.lanes.read(account.account_id, "a")).settings.rate == LIMITS.rate
+    assert (await store.pauses.read(account.account_id)).pause is None
     assert sorted(await redis_of(plain).keys("*")) == sorted(names)
     await store.aclose()
     await plain.aclose()

@@ -12,7 +12,7 @@ from scheduler.errors import KeepsChanging, NotFound, PreconditionFailed, Unread
 from scheduler.lane_settings import AccountSettings
 from scheduler.store import keys
 from scheduler.store.pauses import pause_of, pause_values
-from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server import Script, Server
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
 
 _PAUSE = Script("accounts/pause")
@@ -26,7 +26,11 @@ class Pauses:
 
     async def read(self, account_id: str) -> AccountSettings:
         """Raises NotFound, Unreadable. Read-only."""
-        return (await self._run(account_id))[1]
+        shard, account = keys.parts(account_id)
+        reply = await self._server.repeated(
+            lambda: self._server.run(_PAUSE, keys.shard(shard), (account,))
+        )
+        return _verdict_of(reply, account_id)[1]
 
     async def change(
         self, account_id: str, changed: Change, if_match: Sequence[str] = ()
@@ -43,24 +47,27 @@ class Pauses:
         for _ in range(MOST_CHANGES_MET):
             assert before.etag is not None
             after = changed(before)
-            if replace(after, etag=before.etag) == before:
+            is_so = replace(after, etag=before.etag) == before
+            if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return before
-            if if_match and before.etag not in if_match:
+            if if_match and not is_so and before.etag not in if_match:
                 raise PreconditionFailed
             values = (after.note or "", *pause_values(after.pause))
-            verdict, before = await self._run(account_id, operation, before.etag, *values)
+            shard, account = keys.parts(account_id)
+            arguments = (account, operation, before.etag, *values)
+            reply = await self._server.write_until_answered(_PAUSE, keys.shard(shard), arguments)
+            verdict, before = _verdict_of(reply, account_id)
             if verdict != Verdict.CHANGED:
                 return before
         raise KeepsChanging
 
-    async def _run(self, account_id: str, *arguments: Argument) -> tuple[int, AccountSettings]:
-        shard, account = keys.parts(account_id)
-        verdict, digest, values = await self._server.write_until_answered(
-            _PAUSE, keys.shard(shard), (account, *arguments)
-        )
-        if verdict == Verdict.UNKNOWN:
-            raise NotFound(f"There is no account {account_id}.")
-        return verdict, _settings_of(digest, *values)
+
+def _verdict_of(reply: list[Any], account_id: str) -> tuple[int, AccountSettings]:
+    """The script's verdict, and the settings then. Raises NotFound, Unreadable."""
+    verdict, digest, values = reply
+    if verdict == Verdict.UNKNOWN:
+        raise NotFound(f"There is no account {account_id}.")
+    return verdict, _settings_of(digest, *values)
 
 
 def _settings_of(digest: bytes, note: bytes, *pause: Any) -> AccountSettings:

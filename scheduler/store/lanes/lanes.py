@@ -133,12 +133,13 @@ class Lanes:
             assert before.etag is not None
             after = replace(changed(before), etag=before.etag)
             is_calmed = ends_calm and lane_before.calm_until_ms is not None
-            if after == before and not is_calmed:
+            is_so = after == before and not is_calmed
+            if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return lane_before
+            if if_match and not is_so and before.etag not in if_match:
+                raise PreconditionFailed
             if after != before:
                 after = replace(after, is_set=True)
-            if if_match and before.etag not in if_match:
-                raise PreconditionFailed
             values = _values_of(after)
             arguments = (account, lane, operation, before.etag, int(is_calmed), *values)
             verdict = await self._server.write_until_answered(_SET, keys.shard(shard), arguments)
