@@ -13,6 +13,7 @@ from api.dashboard.csrf import Form, written
 from api.dashboard.formats import duration, number
 from api.dashboard.pauses import SPANS, named
 from api.dashboard.render import page
+from api.dashboard.requests.filters import Filter
 from api.dashboard.session import ROOT, Viewer, asks_for_news, redirect_saying, signed_in
 from api.dashboard.shared import shared_by
 from api.errors import status_of
@@ -23,6 +24,7 @@ from scheduler.durations import format_duration
 from scheduler.errors import InvalidRequest, PreconditionFailed, TooManyLanes
 from scheduler.lane_settings import LONGEST_NOTE, LaneSettings
 from scheduler.lanes import is_lane
+from scheduler.models import LogStatus
 from scheduler.store.lanes.lanes import LanePage
 
 ADDRESS = f"{ROOT}/lanes"
@@ -138,7 +140,7 @@ def limits(settings: LaneSettings) -> str:
 
 def waiting_in(lane: str) -> str:
     """The address of the list of what waits in it."""
-    return f"{ROOT}/requests?status=scheduled&lane={lane}"
+    return Filter(status=LogStatus.SCHEDULED, lane=lane).address()
 
 
 def _label(field: str) -> str:

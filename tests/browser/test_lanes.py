@@ -17,7 +17,7 @@ def test_a_lane_is_paused_and_resumed_with_one_press(
     browser: Browser, postdate_up: PostdateProcess, customer: Customer, scripts: bool
 ) -> None:
     lane = "with" if scripts else "without"
-    customer.schedule("https://example.com/waits", 3600, lane=lane)
+    waiting = customer.schedule("https://example.com/waits", 3600, lane=lane)
     context = browser.new_context(java_script_enabled=scripts)
     sign_in(context, postdate_up)
     page = context.new_page()
@@ -27,9 +27,11 @@ def test_a_lane_is_paused_and_resumed_with_one_press(
     banner = page.locator(".stopped")
     expect(banner).to_contain_text(f"Lane {lane} is paused until it is resumed.")
     expect(page).to_have_url(re.compile("/lanes$"))
+    page.get_by_role("link", name=f"1 that wait in {lane}").click()
+    expect(page.locator(f"#r-{waiting}")).to_contain_text(lane)
     banner.get_by_role("button", name="Resume").click()
     expect(banner).to_have_count(0)
-    expect(page).to_have_url(re.compile("/lanes$"))
+    expect(page).to_have_url(re.compile(f"lane={lane}$"))
     context.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from scheduler.errors import StoreUnavailable, TooManyLanes
 from scheduler.lane_settings import LONGEST_NOTE, LaneSettings, Pause
 from scheduler.store import keys
-from tests.dashboard.conftest import Browser, Dashboard, tiles_of
+from tests.dashboard.conftest import Browser, Dashboard, rows, tiles_of
 from tests.plain import redis_of
 
 LIMITS = {"rate": "100", "per": "1m", "burst": "5", "parallelism": "3", "note": "theirs"}
@@ -172,12 +172,33 @@ async def test_a_refusal_says_so_and_keeps_what_was_typed(
     assert ('value="1m"' in refused.text) == (status == 409)
 
 
-async def test_a_request_is_composed_in_a_lane(browser: Browser) -> None:
+async def test_a_request_in_a_lane_is_composed_found_and_shown(browser: Browser) -> None:
     assert 'value="invoices"' in await browser.text("/requests/new", lane="invoices")
     given = {"url": "https://example.com/x", "delay": "1h", "once": "1"}
     made = await browser.write("/requests/new", lane="invoices", **given)
     waiting = made.headers["location"].rpartition("/")[2]
+    await browser.schedule()
     assert (await browser.kept(waiting)).request.lane == "invoices"
+    assert rows(await browser.text("/requests", lane="invoices")) == [waiting]
+    text = await browser.text(f"/requests/{waiting}")
+    assert '<dt>Lane</dt><dd class="id"><a href="/dashboard/lanes/invoices">' in text
+    assert 'title="Lane">invoices</span>' in text
     assert 'value="invoices"' in await browser.text("/requests/new", like=waiting)
     refused = await browser.write("/requests/new", lane="a b", **given | {"once": "2"})
     assert (refused.status_code, "<b>Lane</b>: " in refused.text) == (400, True)
+    asked = await browser.write(
+        "/requests/bulk", action="cancel", scope="matching", lane="invoices"
+    )
+    assert re.findall(r'name="id" value="([^"]*)"', asked.text) == [waiting]
+    assert (await browser.get("/requests", lane="a b")).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/lanes/invoices/pause", "/account/pause"])
+async def test_what_a_pause_holds_back_is_not_shown_as_overdue(browser: Browser, path: str) -> None:
+    await browser.write(path)
+    held = await browser.schedule(-60_000, lane="invoices" if "lanes" in path else None)
+    for page in ("/requests", ""):
+        text = await browser.text(page)
+        assert held in text
+        assert '<span class="status failed">overdue' not in text
+        assert '<span class="status scheduled">due' in text

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.session import ROOT
 from api.dashboard.zones import Zone, zone_named
+from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
 from scheduler.references import is_filter
 from scheduler.store.log.logs import LogQuery
@@ -22,13 +23,14 @@ _STATUSES = frozenset(LogStatus)
 
 
 class Filter(NamedTuple):
-    """`q` is a part of the URL; `reference` a whole one, or how some begin, with `*`; `answer` a
-    whole status code or error message; `when` names a window, else `from_ms` and `to_ms` may bound
-    the list. `back`: the page before the cursor."""
+    """`q` is a part of the URL; `reference` a whole one, or how some begin, with `*`; `lane` and
+    `answer` a whole lane's name, and a whole status code or error message; `when` names a window,
+    else `from_ms` and `to_ms` may bound the list. `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
     reference: str = ""
+    lane: str = ""
     answer: str = ""
     when: str = ""
     from_ms: int | None = None
@@ -38,7 +40,7 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        return bool(self.q or self.reference or self.answer)
+        return bool(self.q or self.reference or self.lane or self.answer)
 
     @property
     def is_any(self) -> bool:
@@ -54,6 +56,7 @@ class Filter(NamedTuple):
             "status": self.status.value if self.status else "",
             "q": self.q,
             "reference": self.reference,
+            "lane": self.lane,
             "answer": self.answer,
             "when": self.when,
             "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
@@ -95,6 +98,7 @@ class Filter(NamedTuple):
             cursor=self.cursor,
             url_part=self.q,
             reference=self.reference or None,
+            lane=self.lane or None,
             answer=self.answer,
         )
 
@@ -113,11 +117,15 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     if reference and not is_filter(reference):
         faults["reference"] = "No reference has a space, or more than 128 characters."
         reference = ""
+    lane = texts.get("lane", "")
+    if lane and not is_lane(lane):
+        lane, faults["lane"] = "", "No lane has such a name."
     from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
     return Filter(
         status=LogStatus(status) if status else None,
         q=texts.get("q", ""),
         reference=reference,
+        lane=lane,
         answer=texts.get("answer", ""),
         when=when,
         from_ms=from_ms,
