@@ -13,10 +13,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
-from scheduler.models import Answer, Outcome, Plan, Status
+from scheduler.models import Answer, Delivery, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.heads import head_of
+from scheduler.store.heads import head_of, heads_of
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Resealed
@@ -348,3 +348,22 @@ async def test_it_walks_through_every_node_of_a_cluster(cluster: ValkeyCluster) 
     after = await Store.open(at(NEW))
     assert await after.check() == []
     await after.aclose()
+
+
+async def test_a_lane_stays_in_clear_before_its_request(stores: Stores) -> None:
+    """A claim reads it."""
+    before = await stores.open(OLD)
+    account_id = await account_of(before)
+    request = msgspec.structs.replace(DUE, lane="mail", delivery=Delivery.AT_MOST_ONCE)
+    schedule_id = await before.schedules.create(account_id, request)
+    name = keys.schedule(account_id, schedule_id)
+    old = heads_of(await redis_of(before).hget(name, "r"))
+    store = await stores.open(NEW, OLD)
+    assert (await store.resealer.reseal()).requests == 1
+    new = heads_of(await redis_of(store).hget(name, "r"))
+    assert new[:2] == old[:2]
+    assert new.request != old.request
+    after = await stores.open(NEW)
+    [invocation] = await claim(after)
+    assert (invocation.lane, invocation.request) == ("mail", request)
+    assert await after.check() == []
