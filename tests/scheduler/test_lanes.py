@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from scheduler.models import Request, Upsert
 from scheduler.store import keys
 from scheduler.store.verdict import Verdict
-from tests.scheduler.scene import FAILED, LEASE_MS, Scene
+from tests.scheduler.scene import FAILED, LEASE_MS, URL, Scene
 
 
 async def set_lane(scene: Scene, lane: str = "a", **fields: int) -> None:
@@ -84,3 +87,14 @@ async def test_a_change_moves_a_schedule_from_a_lane_to_another_or_to_none(scene
         assert places["a"].get("waiting", 0) == (lane is None)
     await scene.change(made, trigger_at_ms=1)
     assert (await scene.claim_one()).lane == "b"
+
+
+async def test_a_replacement_in_another_lane_leaves_the_turn_of_the_first(scene: Scene) -> None:
+    one = Request(await scene.clock.now_ms() + 60_000, "POST", URL, reference="r", lane="a")
+    await scene.store.schedules.create_all(scene.account_id, [one])
+    due = await scene.create(lane="a")
+    moved = Upsert(replace(one, lane="b"), keep=False)
+    await scene.store.schedules.create_all(scene.account_id, [moved])
+    assert (await stands(scene, "a"))["lane_waiting"] == 1
+    assert (await stands(scene, "b"))["lane_waiting"] == 1
+    assert (await scene.claim_one()).schedule_id == due

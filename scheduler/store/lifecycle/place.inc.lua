@@ -53,8 +53,12 @@ local function check_queue(queue)
   end
 end
 
--- New schedules wait, or waiting ones move. due: flat, when due (ms) and schedule; earliest (ms).
+-- New schedules wait, or waiting ones move. due: flat, when due (ms) and schedule, maybe none;
+-- earliest (ms).
 local function wait(queue, due, earliest)
+  if #due == 0 then
+    return
+  end
   each_thousand('ZADD', queue.waiting, due)
   if queue.lane then
     of_lanes().wait(queue, due, earliest)
