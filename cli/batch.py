@@ -31,11 +31,21 @@ _TOO_LARGE = 413
 
 
 class BatchLine(NamedTuple):
-    """A line of the file, numbered from 1; one with a `fault` is not sent."""
+    """A line of the file, numbered from 1; one with a `fault` is not sent. `lane` is for one that
+    names none."""
 
     number: int
     text: bytes
     fault: str | None
+    lane: str | None = None
+
+    @property
+    def item(self) -> bytes:
+        """As it is sent: with the lane before its own fields, which stay as they are written."""
+        text = self.text.strip()
+        if self.lane is None or "lane" in (fields := json.loads(text)):
+            return text
+        return b'{"lane": %b%b%b' % (json.dumps(self.lane).encode(), b", " * bool(fields), text[1:])
 
 
 class Report:
@@ -101,8 +111,11 @@ class Report:
     metavar="KEY",
     help="Repeating the same file with it within a day stores nothing twice.",
 )
+@click.option("--lane", metavar="NAME", help="The lane of lines that name none.")
 @remote_command(retry_for_s=_RETRY_FOR_S)
-def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) -> None:
+def batch_command(
+    remote: Remote, file: IO[bytes], idempotency_key: str | None, lane: str | None
+) -> None:
     """Store every line of FILE, a schedule in JSON.
 
     Each is as the API takes it; - reads standard input. It sends a thousand at a time and waits
@@ -117,7 +130,7 @@ def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) 
         raise click.UsageError(f"--idempotency-key has at most {_LONGEST_KEY} characters here.")
     with _progress(file, shown=not remote.as_json) as bar:
         report = Report(remote, bar)
-        for chunk in chunks(file):
+        for chunk in chunks(file, lane):
             _store(remote, chunk, key, report)
             bar.update(sum(len(line.text) for line in chunk))
             if report.credits_ended:
@@ -129,7 +142,7 @@ def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) 
         sys.exit(1)
 
 
-def chunks(lines: IO[bytes]) -> Iterator[list[BatchLine]]:
+def chunks(lines: IO[bytes], lane: str | None = None) -> Iterator[list[BatchLine]]:
     """The lines of each call. A file is always cut alike, so that its repeat repeats each call."""
     chunk: list[BatchLine] = []
     chunk_bytes = 0
@@ -139,7 +152,7 @@ def chunks(lines: IO[bytes]) -> Iterator[list[BatchLine]]:
         if len(chunk) == _MOST_AT_ONCE or (chunk and chunk_bytes + len(text) > _MOST_BYTES):
             yield chunk
             chunk, chunk_bytes = [], 0
-        chunk.append(BatchLine(number, text, _fault(text)))
+        chunk.append(BatchLine(number, text, _fault(text), lane))
         chunk_bytes += len(text)
     if chunk:
         yield chunk
@@ -180,7 +193,7 @@ def _sent(client: Postdate, lines: list[BatchLine], key: str) -> list[Created | 
     if not lines:
         return []
     try:
-        items = [line.text.strip() for line in lines]
+        items = [line.item for line in lines]
         return [*client.schedule_batch(items, idempotency_key=f"{key}-{lines[0].number}")]
     except InvalidRequest as error:
         if error.status_code != _TOO_LARGE:

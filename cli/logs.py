@@ -14,6 +14,7 @@ import click
 from cli.parameters import (
     duration,
     from_option,
+    lane_option,
     reference_option,
     target_option,
     to_option,
@@ -42,6 +43,7 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
 )
 @target_option()
 @reference_option()
+@lane_option()
 @from_option()
 @to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
@@ -54,6 +56,7 @@ def logs_command(
     statuses: list[LogFilter] | None,
     target: str | None,
     reference: str | None,
+    lane: str | None,
     limit: int,
     from_: str | None,
     to: str | None,
@@ -68,9 +71,10 @@ def logs_command(
     if follow:
         if schedule_id or from_ or to or order or "scheduled" in (statuses or ()):
             raise click.UsageError(
-                "--follow goes with --status (of what ended), --target, --reference, --limit."
+                "--follow goes with --status (of what ended), --target, --reference, --lane,"
+                " --limit."
             )
-        tail = Tail(remote.client, statuses or _ENDED, target, reference)
+        tail = Tail(remote.client, statuses or _ENDED, target, reference, lane)
         _follow(remote, tail, limit)
         return
     found = remote.client.logs(
@@ -78,6 +82,7 @@ def logs_command(
         status=statuses,
         url=target,
         reference=reference,
+        lane=lane,
         from_=from_,
         to=to,
         limit=limit,
@@ -117,9 +122,11 @@ class Tail:
         statuses: Sequence[LogFilter],
         url: str | None = None,
         reference: str | None = None,
+        lane: str | None = None,
     ) -> None:
         self._client = client
-        self._statuses, self._url, self._reference = statuses, url, reference
+        self._statuses = statuses
+        self._filters = {"url": url, "reference": reference, "lane": lane}
         self._newest = ("", 0, "")
         self._first = True
 
@@ -129,9 +136,7 @@ class Tail:
         Raises PostdateError; the next look then finds what this one would have.
         """
         most = limit if self._first else None
-        entries = self._client.logs(
-            status=self._statuses, url=self._url, reference=self._reference, limit=most
-        )
+        entries = self._client.logs(status=self._statuses, limit=most, **self._filters)
         new = list(takewhile(lambda entry: _name(entry) != self._newest, entries))
         self._first = False
         self._newest = _name(new[0]) if new else self._newest
@@ -178,6 +183,7 @@ def _line(entry: LogEntry) -> str:
         f"{entry.target_method} {entry.target_url}",
         entry.schedule_id,
         *([] if entry.reference is None else [entry.reference]),
+        *([] if entry.lane is None else [f"in {entry.lane}"]),
         entry.error_message,
     ]
     if entry.next_attempt_at is not None:

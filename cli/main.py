@@ -18,6 +18,7 @@ COMMANDS = {
     "change": "cli.schedules:change_command",
     "cancel": "cli.many:cancel_command",
     "replay": "cli.many:replay_command",
+    "lane": "cli.lanes:lane_group",
     "logs": "cli.logs:logs_command",
     "stats": "cli.logs:stats_command",
     "signing": "cli.logs:signing_group",

@@ -21,6 +21,7 @@ def _filter_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--yes", is_flag=True, help="Do not ask before all that match."),
         click.option("--limit", type=click.IntRange(min=1), help="Of these, the first so many."),
+        parameters.lane_option(),
         parameters.reference_option(),
         parameters.target_option(),
     ):
@@ -39,6 +40,7 @@ def cancel_command(
     schedule_ids: tuple[str, ...],
     target: str | None,
     reference: str | None,
+    lane: str | None,
     from_: str | None,
     to: str | None,
     limit: int | None,
@@ -52,12 +54,13 @@ def cancel_command(
     \b
     postdate cancel sch_01m7td70g0fw3s9s2m2v2v2v2v
     postdate cancel --reference 'order-17-*'
+    postdate cancel --lane customer-17
     postdate cancel --target https://example.com/hook --from 2026-12-24
     """
-    chosen = {"url": target, "reference": reference, "from_": from_, "to": to}
-    matching = target is not None or reference is not None
+    chosen = {"url": target, "reference": reference, "lane": lane, "from_": from_, "to": to}
+    matching = any(each is not None for each in (target, reference, lane))
     if matching == bool(schedule_ids) or (not matching and (from_ or to or limit)):
-        raise click.UsageError("Give ids, or --target, --reference, --from, --to, --limit.")
+        raise click.UsageError("Give ids, or --target, --reference, --lane, --from, --to, --limit.")
     if len(schedule_ids) == 1:
         cancelled = remote.client.cancel(schedule_ids[0])
         text = f"{cancelled.schedule_id}  {cancelled.message}"
@@ -86,6 +89,7 @@ def replay_command(
     since: timedelta | None,
     target: str | None,
     reference: str | None,
+    lane: str | None,
     limit: int | None,
     yes: bool,
     idempotency_key: str | None,
@@ -99,11 +103,13 @@ def replay_command(
     postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v
     postdate replay --failed --since 1h
     """
-    matching = failed or target is not None or reference is not None
+    matching = failed or any(each is not None for each in (target, reference, lane))
     if matching == bool(schedule_ids) or (not matching and (since or limit)):
-        raise click.UsageError("Give ids, or --failed, --target, --reference, --since, --limit.")
+        raise click.UsageError(
+            "Give ids, or --failed, --target, --reference, --lane, --since, --limit."
+        )
     from_ = None if since is None else datetime.now(UTC) - since
-    chosen: dict[str, Any] = {"url": target, "reference": reference, "from_": from_}
+    chosen: dict[str, Any] = {"url": target, "reference": reference, "lane": lane, "from_": from_}
     question = "Replay {} that failed, for a credit each?"
     done: Sequence[Any] = ()
     if schedule_ids or yes or _is_confirmed(remote, "failed", question, limit, chosen):

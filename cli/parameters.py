@@ -96,6 +96,11 @@ def reference_option() -> Callable[[F], F]:
     )
 
 
+def lane_option() -> Callable[[F], F]:
+    """--lane, a filter."""
+    return click.option("--lane", metavar="NAME", help="Only those in this lane.")
+
+
 def header(text: str) -> tuple[str, str]:
     """`Name: value`, as curl has it."""
     name, colon, value = text.partition(":")

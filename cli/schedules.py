@@ -90,10 +90,15 @@ _OPTIONS = (
         metavar="TEXT",
         help="An id of your own, such as order-17, to find it by.",
     ),
+    click.option(
+        "--lane",
+        metavar="NAME",
+        help="Whose rate, parallelism and pause hold for it: postdate lane --help.",
+    ),
 )
 # What may be given up.
 _CLEARED = ["body", "text", "data", "method", "headers", "delivery", "expires-at"]
-_CLEARED += ["retries", "retry-delays", "timeout", "reference"]
+_CLEARED += ["retries", "retry-delays", "timeout", "reference", "lane"]
 
 
 def _request_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -217,6 +222,7 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 )
 @parameters.target_option()
 @parameters.reference_option()
+@parameters.lane_option()
 @parameters.from_option()
 @parameters.to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
@@ -227,6 +233,7 @@ def list_command(
     statuses: list[StatusFilter] | None,
     target: str | None,
     reference: str | None,
+    lane: str | None,
     from_: str | None,
     to: str | None,
     limit: int,
@@ -246,6 +253,7 @@ def list_command(
             status=statuses,
             url=target,
             reference=reference,
+            lane=lane,
             from_=from_,
             to=to,
             limit=limit + 1,
@@ -308,6 +316,8 @@ def _line(schedule: Schedule) -> str:
     ]
     if schedule.reference is not None:
         parts.append(schedule.reference)
+    if schedule.lane is not None:
+        parts.append(f"in {schedule.lane}")
     if schedule.status != "scheduled":
         parts[0] = when(schedule.executed_at or schedule.trigger_at)
         parts += [schedule.status, schedule.error_message or ""]
