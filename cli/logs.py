@@ -126,7 +126,7 @@ class Tail:
     ) -> None:
         self._client = client
         self._statuses = statuses
-        self._filters = {"url": url, "reference": reference, "lane": lane}
+        self._filters: dict[str, Any] = {"url": url, "reference": reference, "lane": lane}
         self._newest = ("", 0, "")
         self._first = True
 
