@@ -48,7 +48,8 @@ WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
 ACCOUNT = (
-    "account"  # HASH: name, plan, ledger; `suspended` since (ms); `also` a name besides its own
+    "account"  # HASH: name, plan, ledger; `suspended` since (ms); `also` a name besides its own;
+    # `paused` since (ms), `paused_until`, `paused_by` whom; `note`
 )
 LEAVING = "leaving"  # HASH: what `account` was, from the beginning of its deletion to the end of it
 KEYS = "keys"  # ZSET: key id -> created (ms)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
 from tests.api.conftest import Api, bad_fields
 from tests.api.errors import error_of
@@ -182,6 +183,15 @@ async def test_a_calm_that_a_target_asked_for_is_ended(api: Api) -> None:
     assert before["calmUntil"] is not None
     answer = await api.client.patch("/lanes/a", json={"calmUntil": None})
     assert answer.json() == {"lane": "a", **UNSET}
+
+
+async def test_a_lane_too_many_is_a_409(api: Api) -> None:
+    many = {f"lane-{n}": 0 for n in range(MOST_LANES)}
+    await redis_of(api.store).zadd(keys.account(api.account_id) + keys.LANES, many)
+    answer = await api.client.put("/lanes/another", json=LIMITS)
+    assert answer.status_code == 409
+    assert error_of(answer)["reason"] == "too_many_lanes"
+    assert (await api.client.put("/lanes/lane-7", json=LIMITS)).status_code == 200
 
 
 async def test_lanes_come_page_by_page(api: Api) -> None:

@@ -51,10 +51,18 @@ _ANSWER = [
     b"1;a=b\r\nx\r\n",
     b"abc", b"A: b\r\n", b" folded\r\n", b"\0", b"\xff", b":", b" ", b"\t", b"1\r\nx\r\n",
 ]  # fmt: skip
+_SETTINGS = [
+    b'{"rate":10,"per":"1s"', b'{"rate":1,"per":86400,"burst":1}', b'"rate":', b'"per":',
+    b'"burst":',
+    b'"parallelism":', b'"note":', b'"paused":true', b'"calmUntil":null', b'"1d"', b'"1h30m"', b"{",
+    b"}", b",", b":", b"1", b"100000", b"100001", b"0", b"-1", b"1.5", b"1e5", b"1e999", b"null",
+    b"true", b'"x"', b'"\\u0000"', b'"\\ud800"', b"\xff", b" ", b'"a":1', b"[",
+]  # fmt: skip
 _GRAMMARS = {
     "payload": _JSON,
     "batch": [*_JSON, b'{"schedules":[', b"]}"],
     "query": _QUERY,
+    "settings": _SETTINGS,
     "answer": _ANSWER,
 }
 

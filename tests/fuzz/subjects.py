@@ -13,9 +13,11 @@ from api.items import Items
 from api.payload import parse_create
 from api.query import OF_LOGS, read_query
 from api.rules import Rules
+from api.settings_fields import misfits, parse_put
 from api.stats import log_query
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
+from scheduler.lane_settings import LaneSettings
 from scheduler.models import Request, Upsert
 from scheduler.store.queries.timeline import span
 from scheduler.targets import Origin, parse_target
@@ -73,6 +75,19 @@ def query(data: bytes) -> None:
         _assert_refused(refusal)
 
 
+def settings(data: bytes) -> None:
+    """What is set of a lane is refused with a sentence, or goes together and has a pace."""
+    try:
+        given = parse_put(data, _RULES, NOW_MS)
+    except InvalidRequest as refusal:
+        _assert_refused(refusal)
+        return
+    if not misfits(given, given):
+        pace = LaneSettings(given.get("rate"), given.get("per")).pace
+        assert (pace is None) == (given.get("rate") is None)
+        assert pace is None or (10 <= pace[0] <= 86_400e6 and 20_000 <= pace[1] <= 1_000_000)
+
+
 def answer(data: bytes) -> None:
     """An exchange ends once, whatever the target says, in pieces of whatever size, and never by a
     fault of ours."""
@@ -111,5 +126,5 @@ def _assert_one_request(request: Request) -> None:
 
 
 SUBJECTS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (payload, batch, query, answer)
+    each.__name__: each for each in (payload, batch, query, settings, answer)
 }
