@@ -30,7 +30,8 @@ PERSISTENCE = {
 
 
 class ShardState(NamedTuple):
-    """`next_look_ms`, `backlog_since_ms`: by the server's clock; None if there is nothing."""
+    """`next_look_ms`, `backlog_since_ms`: by the server's clock; None if there is nothing. Of
+    `busy_accounts` one with schedules both in lanes and outside them counts twice."""
 
     number: int
     accounts: int
