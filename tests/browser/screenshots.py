@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from typing import Any
 
+import httpx
 from playwright.sync_api import Page
 
 from benchmarks.history import Past, fill
@@ -55,6 +57,40 @@ async def prepare(store: Store) -> None:
     await store.api_keys.create(account.account_id, "nightly reports")
 
 
+def fill_lanes(customer: Customer, receiver: Receiver) -> None:
+    """A lane in each state."""
+    limits = {
+        "carts": {"rate": 600, "per": "1m", "burst": 20},
+        "invoices": {"rate": 100, "per": "1h", "note": "their contract says so"},
+        "partner:eu": {"rate": 5, "per": "1s", "parallelism": 3},
+        "reports": {"parallelism": 2},
+        "trials": {"rate": 10, "per": "1s"},
+    }
+    for lane, settings in limits.items():
+        _set_lane(customer, "PUT", lane, **settings)
+    _set_lane(customer, "PATCH", "trials", paused=True, note="until the mail server is mended")
+    asks = receiver.answer("/busy", status=503, headers=(("Retry-After", "900"),))
+    items = [{"targetUrl": asks, "lane": "partner:eu", "delay": "0s"}]
+    held = receiver.answer("/slow", held=True)
+    items += [{"targetUrl": held, "lane": "reports", "delay": "0s"}] * 40
+    for lane, count, delay in (
+        ("carts", 2300, "10m"),
+        ("invoices", 90, "0s"),
+        ("trials", 340, "0s"),
+    ):
+        url = f"{receiver.url}/{lane}"
+        items += [{"targetUrl": url, "lane": lane, "delay": delay}] * count
+    for begin in range(0, len(items), 1000):
+        customer.schedule_batch(items[begin : begin + 1000])
+    receiver.wait_for(2, "/slow")
+    receiver.wait_for(1, "/busy")
+
+
+def _set_lane(customer: Customer, method: str, lane: str, **settings: Any) -> None:
+    url = f"{customer.base_url}/lanes/{lane}"
+    httpx.request(method, url, headers=customer.headers, json=settings).raise_for_status()
+
+
 def look(page: Page, base_url: str, name: str) -> None:
     page.locator("#charts svg").first.wait_for()
     _take(page, f"overview-{name}", 1400)
@@ -71,6 +107,7 @@ def look(page: Page, base_url: str, name: str) -> None:
 
 def _take(page: Page, name: str, most_pixels: int = 820) -> None:
     """From the top, as far down as there is something, or enough of it."""
+    page.evaluate("scrollTo(0, 0)")  # where a panel that is fixed stands
     page.wait_for_timeout(150)
     height = min(page.evaluate("document.documentElement.scrollHeight"), most_pixels)
     clip = {"x": 0, "y": 0, "width": page.evaluate("window.innerWidth"), "height": height}
@@ -91,6 +128,7 @@ def main() -> None:
             broken = receiver.answer("/broken", status=503)
             customer.outcome(customer.schedule(broken, targetBody={"hello": "future"}))
         with chromium() as browser:
+            pages = dict[str, Page]()
             for name in ("light", "dark", "narrow"):
                 page = browser.new_page(
                     color_scheme="dark" if name == "dark" else "light",
@@ -98,6 +136,13 @@ def main() -> None:
                 )
                 follow(page, fresh_link(up))
                 look(page, up.base_url, name)
+                pages[name] = page
+            # Last: what is paused shows on every page.
+            with Customer(up.base_url, up.api_key) as customer:
+                fill_lanes(customer, receiver)
+            for name, page in pages.items():
+                page.goto(f"{up.base_url}/dashboard/lanes")
+                _take(page, f"lanes-{name}")
 
 
 if __name__ == "__main__":
