@@ -266,6 +266,25 @@ STORE = r"""
 @ scheduler/store/lifecycle/realign.lua tests/scheduler/test_clock_back.py
 # after the clock was set back nothing starts before the end of a pause that has passed
 - redis.call('ZADD', resumed, now_ms, account)
+@ scheduler/store/lifecycle/realign_lanes.lua tests/scheduler/test_clock_back.py
+# after the clock was set back a lane stands still until the time that it had
+- pcall(relook, queue)
+@ scheduler/store/lifecycle/clock_back.lua tests/scheduler/test_clock_back.py
+# what is brought forward in a lane waits beside it
+- name = lane and name .. '/' .. lane or name
++ name = ARGV[1]
+@ scheduler/store/lifecycle/claim_lanes.inc.lua tests/scheduler/test_clock_back.py
+# after the clock was set back a takeover in a lane waits until its schedule is due again
+- local due_ms = since and math.min(tonumber(since), now) or score
++ local due_ms = tonumber(since or score)
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_hold.py
+# a restore ends nothing that is in lanes
+- _MOST_BYTES, 2, by_ms,
++ _MOST_BYTES, 1, by_ms,
+@ scheduler/store/operators/turns.py tests/scheduler/test_lane_check.py
+# a list of paused lanes that lies is sound
+- if until_ms > self.now_ms and self.paused_until_ms != until_ms:
++ if False:
 @ scheduler/store/operators/unlease.lua tests/scheduler/test_hold.py
 # what a lost worker held in a lane waits beside it after a restore
 - name = lane and account .. '/' .. lane or account
