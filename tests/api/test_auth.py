@@ -18,7 +18,9 @@ from tests.apps import app_of
 CALLS = """POST /schedule, GET /schedule?limit=0, POST /schedule/batch, GET /schedule/nothing,
 PATCH /schedule/nothing, DELETE /schedule/nothing, POST /schedule/nothing/replay,
 POST /schedule/replay, POST /schedule/cancel, GET /stats?from=nothing, GET /stats/logs?limit=0,
-GET /stats/remaining-credits?unknown=1, GET /signing?unknown=1, POST /signing/rotate"""
+GET /stats/remaining-credits?unknown=1, GET /signing?unknown=1, POST /signing/rotate,
+GET /lanes?limit=0, GET /lanes/-, PUT /lanes/-, PATCH /lanes/-, DELETE /lanes/-,
+GET /account?unknown=1, PATCH /account"""
 ENDPOINTS = [tuple(each.split()) for each in CALLS.split(",")]
 UNKNOWN = "x" * 43
 TWO_KEYS = "More than one API key: give one, as x-api-key or as Authorization: Bearer"
@@ -28,8 +30,8 @@ PUBLIC = ("/healthz", "/readyz", "/schema", "/dashboard")
 
 def test_every_route_is_either_public_or_in_the_table(api: Api) -> None:
     table = {
-        (method, path.split("?")[0].replace("/nothing", "/{schedule_id:str}"))
-        for method, path in ENDPOINTS
+        (method, path.replace("/nothing", "/{schedule_id:str}").replace("/-", "/{lane:str}"))
+        for method, path in ((each, target.split("?")[0]) for each, target in ENDPOINTS)
     }
     served = {
         (method, route.path)
