@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
+from tests.chaos import lanes
 from tests.chaos.evidence import Call, Case
 from tests.chaos.shared import SEVERAL_WAIT, Looked, shared
 
@@ -25,6 +26,7 @@ _MAY_BE_TOLD = {
     "replay many": {200, 503},
     "rotate": {201, 409, 503},
     "signing": {200, 503},
+    "lane": {200, 503},
     "read": {200, 503},
 }
 # Averages are sums of whole milliseconds, divided: they differ by rounding alone.
@@ -39,7 +41,7 @@ def answers(case: Case) -> Looked:
         [
             f"{call.name}: {call.answered.error if call.answered else ''}"
             for call in told
-            if call.status not in _MAY_BE_TOLD[call.invoked.call] | _of_shared(call)
+            if call.status not in _MAY_BE_TOLD[call.invoked.call] | _besides(call)
         ]
         + [
             f"{call.name}: {code} for {each}"
@@ -135,6 +137,10 @@ BOOKS: tuple[tuple[str, Book], ...] = (
     ("the ledger balances", ledger),
     ("statistics agree with the log", statistics),
     ("the list agrees with the log", lists),
+    ("a lane's rate: no second has more", lanes.rates),
+    ("a lane's parallelism: no more at once", lanes.parallel),
+    ("paused: nothing starts", lanes.pauses),
+    ("a lane's order: by due time", lanes.order),
     ("onExisting: one waits, the last stands", shared),
     ("nothing that nobody asked for", strangers),
 )
@@ -153,7 +159,11 @@ def _answered_wrongly(call: Call) -> list[str]:
     ]
 
 
-def _of_shared(call: Call) -> set[int]:
-    """What a create may be told besides because it has onExisting."""
+def _besides(call: Call) -> set[int]:
+    """What a create may be told besides because it has onExisting, and a pause that came too late
+    for its end."""
+    limits, answered = call.invoked.limits, call.answered
+    if limits is not None and limits.paused_until_ms is not None and answered is not None:
+        return {400} if answered.wall_ms >= limits.paused_until_ms else set()
     shares = call.invoked.call == "create" and call.invoked.asked[0].on_existing
     return {200, SEVERAL_WAIT} if shares else set()

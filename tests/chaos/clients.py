@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from tests.chaos.history import Answered, Asked, Invoked, Kind, Recorder, Result, now_ms
+from tests.chaos.keeper import LANES, Keeper
 
 _PATIENCE_S = 12.0
 _PAUSE_S = (0.0, 0.08)
@@ -31,6 +32,7 @@ _CALLS: dict[Kind, float] = {
     "replay": 4,
     "replay many": 3,
     "rotate": 0.3,
+    "lane": 6,
 }
 # Those that may end with an answer that is retried, most of all.
 _RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5}
@@ -43,6 +45,10 @@ _FAR_OF_SHARED = 0.4
 _LONGEST_WAIT_MS = (500, 4000)
 _TIMEOUT_S = (1, 2)
 _REMEMBERED = 60
+_IN_LANES = 0.2
+# In a lane none resets its connection, as the second sending is no start, and none is silent: that
+# would keep a lane of parallelism 1 for longer than it can catch up with.
+_IN_A_LANE = {"ok": 64, "slow": 14, "fail": 8, "busy": 6, "flaky": 8}
 
 
 class Customer(msgspec.Struct, frozen=True):
@@ -58,9 +64,17 @@ class Client:
     when one does not answer."""
 
     def __init__(
-        self, name: str, customer: Customer, apis: list[str], seed: int, recorder: Recorder
+        self,
+        name: str,
+        customer: Customer,
+        apis: list[str],
+        seed: int,
+        recorder: Recorder,
+        *,
+        keeps_lanes: bool = False,
     ) -> None:
         self.name = name
+        self._keeper = Keeper(Random(f"{seed}:{name}:lanes")) if keeps_lanes else None
         self._customer = customer
         self._apis = apis
         self._random = Random(f"{seed}:{name}")
@@ -75,6 +89,8 @@ class Client:
         end_s = asyncio.get_running_loop().time() + seconds
         async with self._connected() as self._http:
             await self._call("signing", "GET", "/signing")
+            for each in self._keeper.begin() if self._keeper else ():
+                await self._repeated("lane", **each)
             while asyncio.get_running_loop().time() < end_s:
                 await self._something()
                 await asyncio.sleep(self._random.uniform(*_PAUSE_S))
@@ -86,6 +102,9 @@ class Client:
 
     async def _something(self) -> None:
         [kind] = self._random.choices(list(_CALLS), list(_CALLS.values()))
+        if kind == "lane" and self._keeper:
+            await self._repeated(kind, **self._keeper.change())
+            return
         if kind in ("create", "batch") or not self._known:
             await self._create(batch=kind == "batch")
             return
@@ -177,6 +196,7 @@ class Client:
         payload = self._payload(wanted)
         del payload["delivery"]
         payload.setdefault("timeout", None)
+        payload.setdefault("lane", None)
         await self._call(
             "change",
             "PATCH",
@@ -190,7 +210,9 @@ class Client:
         """A new schedule, by the seed. Few are an hour ahead, to be cancelled, changed, or left."""
         random = self._random
         self._made += 1
-        [behaviour] = random.choices(list(_BEHAVIOURS), list(_BEHAVIOURS.values()))
+        lane = random.choice(LANES) if random.random() < _IN_LANES else None
+        among = _BEHAVIOURS if lane is None else _IN_A_LANE
+        [behaviour] = random.choices(list(among), list(among.values()))
         far = random.random() < _FAR
         trigger_at_ms = _now_ms() + (_FAR_MS if far else random.randint(*_AHEAD_MS))
         if expires is None:
@@ -209,6 +231,7 @@ class Client:
             delays_ms=random.choice(_DELAYS_MS) if retried else (),
             timeout_s=random.randint(*_TIMEOUT_S) if limited else None,
             reference=f"order-{tag}" if random.random() < 0.5 else None,
+            lane=lane,
         )
 
     def _shares(self, asked: Asked) -> Asked:
@@ -248,6 +271,8 @@ class Client:
             payload["onExisting"] = asked.on_existing
         if asked.max_wait_ms is not None:
             payload["maxWait"] = f"{asked.max_wait_ms}ms"
+        if asked.lane is not None:
+            payload["lane"] = asked.lane
         return payload
 
     def _remember(self, asked: list[Asked], answered: Answered) -> None:

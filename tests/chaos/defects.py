@@ -68,6 +68,22 @@ _DEFECTS = r"""
 # one claim in ten ignores a hold
 - redis.call('EXISTS', prefix .. K.HOLD) == 1 then
 + redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then
+@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's rate: no second has more" --faults stop
+# starts in a lane are not spaced
+- lane.tat = math.max(start, lane.tat) + lane.interval
++ lane.tat = math.max(start, lane.tat)
+@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults stop
+# a schedule of a lane takes no place
+- lane.places = lane.places - 1
++ lane.places = lane.places - 0
+@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop
+# the latest of a lane comes first
+- lane.queue.lane_waiting, '-inf', due_by, 'BYSCORE', 'LIMIT',
++ lane.queue.lane_waiting, due_by, '-inf', 'BYSCORE', 'REV', 'LIMIT',
+@ scheduler/store/lifecycle/lane.inc.lua "paused: nothing starts" --faults stop
+# a lane's pause is noted, and does not hold
+- lane.shut = math.max(lane.shut, ends)
++ lane.shut = math.max(lane.shut, 0)
 @ worker/signatures.py "signed with what is good" --seconds 30
 # requests are signed with the oldest secret alone
 - )

@@ -23,7 +23,7 @@ from tests.chaos.history import (
 # From a worker's last look to the first byte at the target, on a busy machine.
 SLACK_MS = 2000
 # Actions of an operator, which may cost accounts time only.
-HARMLESS = frozenset({"stop", "hold", "on hold"})
+HARMLESS = frozenset({"stop", "hold", "on hold", "pause"})
 SLOWEST_TARGET_MS = 2500
 # A flaky target has failed so often before it answers.
 FLAKY_ATTEMPTS = 2
@@ -138,6 +138,11 @@ class Story(msgspec.Struct):
         version = version_of(self.entry.target_url) if self.entry else None
         return None if version is None else self.at(version)
 
+    @property
+    def lane(self) -> str | None:
+        """The one that it has at the end, or was first wanted in."""
+        return (self.final or self.asked).lane
+
     def at(self, version: int) -> Asked | None:
         """What this version wanted; None if no client ever wanted that."""
         wanted = [self.asked, *(call.invoked.asked[0] for call in self.changes)]
@@ -185,12 +190,13 @@ class Case(msgspec.Struct):
                 deadline_ms = max(deadline_ms, outage.healed_ms + allowed_ms)
         return deadline_ms
 
-    def cost_a_lease(self, since_ms: float, until_ms: float) -> bool:
+    def cost_a_lease(self, since_ms: float, until_ms: float, lane: str | None = None) -> bool:
         """Whether a worker that had a request at the first moment may have lost it to whoever had
         it at the second one: by a fault in between, no longer ago than a lease lasts. While the
-        service is on hold, or a worker ends, what was lost before may have to wait."""
+        service is on hold, the account paused, or a worker ends, what was lost before may have to
+        wait; in a `lane`, for any time."""
         lease_ms = self.run.lease_ms + SLACK_MS
-        latest_ms = until_ms - lease_ms
+        latest_ms = since_ms if lane else until_ms - lease_ms
         waits = [outage for outage in self.outages if outage.what in HARMLESS]
         for wait in sorted(waits, key=lambda outage: outage.healed_ms, reverse=True):
             if wait.began_ms <= until_ms and wait.healed_ms >= latest_ms:

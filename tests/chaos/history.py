@@ -23,7 +23,7 @@ HISTORY, ARRIVALS, FINAL = "history.jsonl", "arrivals.jsonl", "final.json"
 Result = Literal["ok", "fail", "unknown"]
 Kind = Literal[
     "create", "batch", "change", "cancel", "cancel many", "replay", "replay many", "read",
-    "rotate", "signing",
+    "rotate", "signing", "lane",
 ]  # fmt: skip
 
 
@@ -58,10 +58,23 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     reference: str | None = None
     on_existing: Literal["keep", "replace"] | None = None
     max_wait_ms: int | None = None
+    lane: str | None = None
 
     @property
     def path(self) -> str:
         return f"/{self.behaviour}?tag={self.tag}&v={self.version}"
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call's limits of a lane, as a whole, in each second; `lane` is empty for the account, which
+    has pauses only. `paused_until_ms`: it begins a pause; `resumed`: it ends one."""
+
+    lane: str
+    rate: int | None = None
+    burst: int = 1
+    parallelism: int | None = None
+    paused_until_ms: int | None = None
+    resumed: bool = False
 
 
 class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_defaults=True):
@@ -78,6 +91,7 @@ class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_
     schedule_id: str = ""
     schedule_ids: list[str] = []
     key: str = ""
+    limits: Limits | None = None
 
 
 class Secret(msgspec.Struct, frozen=True, rename="camel"):

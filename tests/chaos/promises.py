@@ -197,7 +197,8 @@ def is_logged_as_it_stands(_: Case, story: Story) -> Breaches:
     pairs: list[tuple[str, str | None]] = [("status", entry.status)]
     pairs += [("targetUrl", entry.target_url)]
     pairs += [("triggerAt", entry.scheduled_at), ("executedAt", entry.executed_at)]
-    pairs += [("reference", story.final.reference)] if story.final else []
+    if story.final:
+        pairs += [("reference", story.final.reference), ("lane", story.final.lane)]
     if entry.status in ("completed", "failed"):
         pairs += [("errorMessage", entry.error_message)]
     return [
@@ -208,8 +209,9 @@ def is_logged_as_it_stands(_: Case, story: Story) -> Breaches:
 
 
 def is_fired_in_time(case: Case, story: Story) -> Breaches:
-    """First fired when it is due, or a lease and a margin after the last fault since then."""
-    if not story.arrivals or story.entry is None:
+    """First fired when it is due, or a lease and a margin after the last fault since then. In a
+    lane it has to wait for others."""
+    if not story.arrivals or story.entry is None or story.lane is not None:
         return None
     changes = [*story.changes, *(story.creates if story.asked.on_existing else ())]
     late_changes = [c for c in changes if c.result == "unknown"]
@@ -223,7 +225,7 @@ def is_fired_in_time(case: Case, story: Story) -> Breaches:
 
 def is_fired_again_in_time(case: Case, story: Story) -> Breaches:
     """A request whose worker was lost is sent again within a lease and a margin."""
-    if len(story.arrivals) < 2:
+    if len(story.arrivals) < 2 or story.lane is not None:
         return None
     found: list[str] = []
     for before, after in zip(story.arrivals, story.arrivals[1:], strict=False):
@@ -318,7 +320,7 @@ def _was_unreported(case: Case, story: Story, same: list[int], at_ms: float) -> 
     before = story.arrivals[first - 1 : first + 1]
     if more or first == 0 or not may_be_resent(story, *before):
         return False
-    return case.cost_a_lease(before[1].at_ms, at_ms)
+    return case.cost_a_lease(before[1].at_ms, at_ms, story.lane)
 
 
 def _told(entry: Entry) -> str:

@@ -29,13 +29,13 @@ def has_a_cause(case: Case, story: Story) -> list[str] | None:
     if not story.arrivals:
         return None
     found, resent, first = [], False, story.arrivals[0]
-    if first.attempt > 1 and not case.cost_a_lease(0, first.at_ms):
+    if first.attempt > 1 and not case.cost_a_lease(0, first.at_ms, story.lane):
         found.append(f"attempt {first.attempt} arrived first, and no worker had lost one before")
     for before, after in pairwise(story.arrivals):
         is_retry = _is_retry(story, before, after)
         resent = not is_retry and not resent and may_be_resent(story, before, after)
         explained = (is_retry or resent) and after.attempt == before.attempt + 1
-        if not explained and not case.cost_a_lease(before.at_ms, after.at_ms):
+        if not explained and not case.cost_a_lease(before.at_ms, after.at_ms, story.lane):
             found.append(
                 f"attempt {after.attempt} arrived {after.at_ms - before.at_ms:.0f} ms after attempt"
                 f" {before.attempt}, and no worker had lost it"
@@ -50,7 +50,7 @@ def was_lost(case: Case, story: Story) -> list[str] | None:
         return None
     since_ms = max(to_ms(entry.scheduled_at), to_ms(entry.created_at), _again_ms(story))
     since_ms = max(since_ms, *(arrival.at_ms for arrival in story.arrivals), 0)
-    if case.cost_a_lease(since_ms, to_ms(entry.executed_at)):
+    if case.cost_a_lease(since_ms, to_ms(entry.executed_at), story.lane):
         return []
     return ["it was given up, and no worker had lost it"]
 

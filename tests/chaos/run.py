@@ -108,7 +108,14 @@ async def _call(
     options: Options, customers: list[Customer], apis: list[str], recorder: Recorder
 ) -> None:
     clients = [
-        Client(f"c{n}", customers[n % len(customers)], apis, options.seed, recorder)
+        Client(
+            f"c{n}",
+            customers[n % len(customers)],
+            apis,
+            options.seed,
+            recorder,
+            keeps_lanes=n < _ACCOUNTS,
+        )
         for n in range(_CLIENTS)
     ]
     await asyncio.gather(*(client.run(options.seconds) for client in clients))

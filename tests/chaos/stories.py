@@ -34,7 +34,8 @@ def cases(events: Iterable[Event], arrivals: Iterable[Arrival], final: Final) ->
         _add_replays(stories, own, account)
         _add_calls(stories, own, account)
         strangers = _add_entries(stories, account)
-        case = Case(run, name, own, outages, account, stories, strangers, final.read_at_ms)
+        away = sorted([*outages, *_pauses(own)], key=lambda each: each.began_ms)
+        case = Case(run, name, own, away, account, stories, strangers, final.read_at_ms)
         case.secrets = _secrets(own, account)
         made.append(case)
     _add_arrivals(made, arrived)
@@ -46,6 +47,18 @@ def _outages(events: list[Event]) -> list[Outage]:
     ends = {fault.number: fault.wall_ms for fault in faults if fault.phase == "end"}
     begun = sorted((f for f in faults if f.phase == "begin"), key=lambda fault: fault.wall_ms)
     return [Outage(f.what, f.target, f.wall_ms, ends.get(f.number, float("inf"))) for f in begun]
+
+
+def _pauses(calls: list[Call]) -> list[Outage]:
+    """When the account may have been paused."""
+    return [
+        Outage("pause", "account", call.invoked.wall_ms, limits.paused_until_ms)
+        for call in calls
+        if (limits := call.invoked.limits) is not None
+        and limits.paused_until_ms is not None
+        and not limits.lane
+        and call.result != "fail"
+    ]
 
 
 def _calls(events: list[Event]) -> list[Call]:

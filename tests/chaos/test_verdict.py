@@ -24,14 +24,15 @@ from tests.chaos.history import (
     Final,
     Invoked,
     Kind,
+    Limits,
     Result,
     Run,
 )
+from tests.chaos.planted_lanes import PLANTED_IN_LANES, START_MS, sound_lanes
 from tests.chaos.promises import EXPIRED, PROMISES
 from tests.chaos.repeats import LOST
 from tests.chaos.verdict import Verdict, judge, table
 
-START_MS = 1_800_000_000_000
 DUE_MS = START_MS + 1000
 END_MS = START_MS + 100_000
 LEASE_MS, MARGIN_MS = 3000, 5000
@@ -93,12 +94,14 @@ class History:
         *,
         schedule_id: str = "",
         key: str = "",
+        limits: Limits | None = None,
         **answered: Any,
     ) -> None:
         """A call and its end, which has the fields of `answered`."""
         op = len(self.events)
         at_ms = START_MS + op
         about: dict[str, Any] = {"asked": asked, "schedule_id": schedule_id, "key": key}
+        about["limits"] = limits
         self.events.append(Invoked(op, "c0", NAME, kind, at_ms, **about))
         made = kind in ("create", "batch") and result == "ok"
         ids = [400 if each.bad else sch(each.tag) for each in asked] if made else []
@@ -116,6 +119,8 @@ class History:
     ) -> None:
         """What the log has of it."""
         self.log[asked.tag] = entry_of(asked, status, code, message, **at)
+        if asked.lane:
+            self.bodies[sch(asked.tag)] = {**body_of(self.log[asked.tag]), "lane": asked.lane}
 
     def fire(self, asked: Asked, *ended: Any, **at: Any) -> None:
         """It is created, arrives once, and ends so."""
@@ -248,6 +253,7 @@ def sound() -> History:
     it.share(FIRST, LAST, KEEPS)
     it.share(BOUNDED)
     it.call("create", [wanted("among several", **PAGE)], "fail", status=409)
+    sound_lanes(it)
     it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
     return it
 
@@ -330,6 +336,7 @@ def unknown_to_get(it: History) -> None:
 
 
 PLANTED: dict[str, list[Plant]] = {
+    **PLANTED_IN_LANES,
     "acknowledged: it is there": [
         lambda it: it.log.pop("plain"),
         lambda it: it.bodies.update(sch_plain=None),

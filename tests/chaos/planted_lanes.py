@@ -1,0 +1,67 @@
+"""Lanes in a sound history, and breaches of their promises, for `test_verdict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.chaos.history import Asked, Limits
+
+START_MS = 1_800_000_000_000
+# Of schedules in lanes: long after the faults and the hold of the history.
+LANES_MS = START_MS + 60_000
+_PAUSED_UNTIL_MS = START_MS + 18_000
+_SLOW_MS = 2500  # the slowest target
+
+
+def _in(lane: str, tag: str, after_ms: int = 0, behaviour: str = "ok") -> Asked:
+    return Asked(tag, behaviour, LANES_MS + after_ms, lane=lane)
+
+
+def sound_lanes(it: Any) -> None:
+    """`it` is a History. Each lane keeps its limits."""
+    it.call("lane", [], limits=Limits("rated", rate=4, burst=1))
+    it.call("lane", [], limits=Limits("single", parallelism=1))
+    it.call("lane", [], limits=Limits("both", rate=4, paused_until_ms=_PAUSED_UNTIL_MS))
+    for number in range(6):
+        it.fire(_in("rated", f"rated-{number}", 250 * number), at_ms=LANES_MS + 2000)
+    for number in range(3):
+        each = _in("single", f"single-{number}", _SLOW_MS * number, "slow")
+        it.fire(each, at_ms=LANES_MS + 3 * _SLOW_MS)
+
+
+def too_many_in_a_second(it: Any) -> None:
+    for number in range(4):
+        it.fire(_in("rated", f"more-{number}", 100 * number), at_ms=LANES_MS + 2000)
+
+
+def after_a_change_too_many(it: Any) -> None:
+    it.call("lane", [], limits=Limits("rated", rate=1, burst=1))
+
+
+def two_at_once(it: Any) -> None:
+    it.fire(_in("single", "second", 1, "slow"), at_ms=LANES_MS + _SLOW_MS)
+
+
+def one_starts_in_a_pause(it: Any) -> None:
+    it.fire(Asked("paused", "ok", _PAUSED_UNTIL_MS - 5000, lane="both"), at_ms=LANES_MS)
+
+
+def one_starts_while_all_is_paused(it: Any) -> None:
+    it.call("lane", [], limits=Limits("", paused_until_ms=_PAUSED_UNTIL_MS))
+    it.fire(Asked("paused", "ok", _PAUSED_UNTIL_MS - 5000), at_ms=_PAUSED_UNTIL_MS)
+
+
+def one_is_overtaken(it: Any) -> None:
+    late = _in("rated", "late", -1000)
+    it.call("create", [late])
+    it.arrive(late, at_ms=LANES_MS + 3500)
+    it.store(late, at_ms=LANES_MS + 3600)
+
+
+PLANTED_IN_LANES: dict[str, list[Callable[[Any], object]]] = {
+    "a lane's rate: no second has more": [too_many_in_a_second, after_a_change_too_many],
+    "a lane's parallelism: no more at once": [two_at_once],
+    "paused: nothing starts": [one_starts_in_a_pause, one_starts_while_all_is_paused],
+    "a lane's order: by due time": [one_is_overtaken],
+}
