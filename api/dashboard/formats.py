@@ -19,6 +19,21 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
 
+# How the messages of an attempt without an answer begin.
+_NO_ANSWERS = (
+    ("Timeout", "timeout"),
+    ("Connection attempt timed out", "timeout"),
+    ("Connection refused", "refused"),
+    ("Could not resolve", "no host"),
+    ("Host not found", "no host"),
+    ("Destination not allowed", "not allowed"),
+    ("Connection reset", "reset"),
+    ("Connection closed", "closed"),
+    ("TLS", "TLS"),
+    ("Worker lost", "lost"),
+    ("Expired", "expired"),
+)
+
 
 class Typed(str):
     """A text that a field has, and hands on unchanged."""
@@ -156,6 +171,12 @@ def dot(value: str) -> str:
     ).format(escape(value))
 
 
+def no_answer(error_message: str) -> str:
+    """Why there was none, in a word or two, for a narrow column."""
+    found = (words for begins, words in _NO_ANSWERS if error_message.startswith(begins))
+    return next(found, "none" if error_message else _NOTHING)
+
+
 def _in_zone(render: Callable[..., str]) -> Any:
     """A filter that shows times as the page's viewer wants them."""
 
@@ -168,7 +189,7 @@ def _in_zone(render: Callable[..., str]) -> Any:
 
 _TIMES = (moment, exact, brief, clock)
 _SPANS = (lateness, late, ago, duration, until, soon)
-_OTHERS = (number, signed, share, size, url, status, dot)
+_OTHERS = (number, signed, share, size, url, status, dot, no_answer)
 # By the name that templates have for each.
 FILTERS: dict[str, Any] = {
     "as_typed": Typed,

@@ -56,6 +56,18 @@ async def test_many_are_cancelled_in_one_confirmed_step(browser: Browser) -> Non
     assert await listed(browser, status="scheduled") == [waiting[2]]
 
 
+async def test_the_bar_offers_what_can_be_done_to_what_is_listed(browser: Browser) -> None:
+    await browser.schedule()
+    await browser.execute(503)
+    for status, actions in (
+        ("", ["cancel", "again", "move"]),
+        ("scheduled", ["cancel", "move"]),
+        ("failed", ["again"]),
+    ):
+        text = await browser.text("/requests", status=status)
+        assert re.findall(r'name="action" value="(\w+)"', text) == actions
+
+
 async def test_all_that_match_a_bad_filter_are_not_all(browser: Browser) -> None:
     await browser.schedule()
     for name, bad in (("reference", "a b"), ("status", "lost"), ("from", "yesterday")):

@@ -27,6 +27,7 @@ from scheduler.models import Phases
 from scheduler.store.accounts.accounts import Movements
 from scheduler.store.operators.system import server_warnings
 from scheduler.times import format_iso8601, parse_iso8601
+from worker.outcome import Failure
 
 NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
 
@@ -41,6 +42,11 @@ NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
         (formats.until(1_065_900, 1_000_000), "in 1 min 5 s"),
         (formats.soon(1_065_900, 1_000_000), "in 1 min"),
         (formats.soon(995_000, 1_000_000), "5 s ago"),
+        (formats.no_answer("Timeout after 30 seconds"), "timeout"),
+        (formats.no_answer(Failure.UNRESOLVED), "no host"),
+        (formats.no_answer(Failure.REFUSED), "refused"),
+        (formats.no_answer(Failure.INTERNAL), "none"),
+        (formats.no_answer(""), "–"),  # noqa: RUF001
         (formats.share(99_999, 100_000), "99.9 %"),
         (
             formats.url("https://a.example/<x>?token=abc"),

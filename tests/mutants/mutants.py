@@ -65,6 +65,13 @@ _WRITES = (
     ("a repetition", "requests/entry.py", "viewer, form", "    store ="),
     ("a sign-out", "holder.py", "viewer, form", "    sessions ="),
     ("a rotation", "keys.py", "viewer, form", "    try:"),
+    ("a lane's settings", "lanes.py", "viewer, form", "    service, name ="),
+    ("the end of a calm", "lanes.py", "viewer, _", "    name, lanes ="),
+    ("a cleared lane", "lanes.py", "viewer, _", "    name = named"),
+    ("a lane's pause", "pauses.py", "viewer, form", "    name, asked ="),
+    ("the end of a lane's pause", "pauses.py", "viewer, form", "    name, lanes ="),
+    ("the account's pause", "pauses.py", "viewer, form", "    asked ="),
+    ("the end of the account's pause", "pauses.py", "viewer, form", "    pauses ="),
     ("a grant", "system.py", "viewer, form", "    judged_operator"),
     ("a choice of a zone", "holder.py", "_, form", "    zone ="),
 )
