@@ -13,6 +13,7 @@ from scheduler.store.accounts.pauses import Pauses
 from scheduler.store.accounts.sessions import Sessions, Users
 from scheduler.store.accounts.signing import Signing
 from scheduler.store.lanes.lanes import Lanes
+from scheduler.store.lifecycle.callbacks import Callbacks
 from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.lifecycle.claim import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
@@ -64,6 +65,7 @@ class Store:
         self.unended = Unended(server, scans)
         self.schedules = Schedules(server, self.clock, kept, self.failed, rates)
         self.ends = Ends(server, self.clock, kept)
+        self.callbacks = Callbacks(server, self.clock, kept)
         self.canceller = Canceller(server, self.ends, self.unended)
         self.claims = Claims(server, self.clock)
         self.clock_back = ClockBack(server, self.clock)

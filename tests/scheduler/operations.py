@@ -4,6 +4,7 @@ out for some accounts."""
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.claim import _REALIGN_LANES
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.lifecycle.end_rows import Ack
@@ -31,6 +33,8 @@ from tests.scheduler.scene import COMPLETED, URL
 PAUSED, RESUMED = [
     lambda before, pause=pause: replace(before, pause=pause) for pause in (Pause("a key"), None)
 ]
+# The callbacks that each party holds, where an operation is about some.
+CALLS: dict[str, list[Invocation]] = {}
 # What came of an operation for an account of which something is damaged.
 DAMAGED = "damaged"
 NEW_ACCOUNT = "acc_00_22222222"
@@ -180,6 +184,54 @@ async def claim(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     return [DAMAGED if is_broken else ids for is_broken, ids in zip(broken, found, strict=True)]
 
 
+async def set_callback(hall: Hall, party: Party) -> None:
+    """The account's default."""
+    default = {"url": URL, "on": "executed"}
+    await redis_of(hall.store).hset(party.base + keys.CALLBACK, mapping=default)
+
+
+async def call_back(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    """All that each party holds has ended, and its callbacks are held instead."""
+    for party in parties:
+        await set_callback(hall, party)
+        await ack(hall.store, party.held)
+    claimed = (await hall.store.claims.claim(0, lease_ms=LEASE_MS, most=128)).invocations
+    for party in parties:
+        CALLS[party.account_id] = [
+            each for each in claimed if each.account_id == party.account_id and each.is_callback
+        ]
+        assert len(CALLS[party.account_id]) == 2
+    return []
+
+
+async def await_callbacks(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    await call_back(hall, parties)
+    await hall.store.claims.release(0, held_calls(parties))
+    return []
+
+
+def calls(script: str, call: Callable[[Store, list[Invocation]], Awaitable[object]]) -> Act:
+    """As `settle`, of the callbacks that all parties hold."""
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+        settled = settle(script, lambda store, _: call(store, held_calls(parties)))
+        return await settled(hall, parties)
+
+    return act
+
+
+def held_calls(parties: Sequence[Party]) -> list[Invocation]:
+    """As they were claimed."""
+    return [copy.copy(each) for party in parties for each in CALLS[party.account_id]]
+
+
+def answer(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    """Every other one is tried again."""
+    dues = [None if n % 2 else FAR_MS for n in range(len(held))]
+    acks = [CallbackAck(each, SAID, due_ms) for each, due_ms in zip(held, dues, strict=True)]
+    return store.callbacks.ack(0, acks)
+
+
 async def census(hall: Hall) -> bool:
     figures = await hall.store.census.look()
     return bool(figures.due and figures.counted)
@@ -282,6 +334,31 @@ TOGETHER = [
     Operation("retry", ["lifecycle/end"], settle("lifecycle/end", retry)),
     Operation("extend", ["lifecycle/lease"], settle("lifecycle/lease", extend)),
     Operation("release", ["lifecycle/lease"], settle("lifecycle/lease", release)),
+    Operation(
+        "ack with callbacks",
+        ["lifecycle/end"],
+        settle("lifecycle/end", ack),
+        prepare=each(set_callback),
+    ),
+    Operation("claim callbacks", ["lifecycle/claim"], claim, prepare=await_callbacks),
+    Operation(
+        "answers to callbacks",
+        ["lifecycle/callback"],
+        calls("lifecycle/callback", answer),
+        prepare=call_back,
+    ),
+    Operation(
+        "extend callbacks",
+        ["lifecycle/lease"],
+        calls("lifecycle/lease", extend),
+        prepare=call_back,
+    ),
+    Operation(
+        "release callbacks",
+        ["lifecycle/lease"],
+        calls("lifecycle/lease", release),
+        prepare=call_back,
+    ),
     Operation(
         "realign",
         ["lifecycle/realign"],

@@ -8,10 +8,12 @@
 --@include accounts/session
 --@include lifecycle/place
 --@include lifecycle/control
+--@include lifecycle/callbacks
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 local leaving = base .. K.LEAVING
 if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
   check_account(prefix, ARGV[1])
+  check_callbacks(callbacks_of(prefix, ARGV[1]))
   local unended = redis.call('ZCARD', base .. K.WAITING) + redis.call('ZCARD', base .. K.LANED)
   local sessions = read_sessions(prefix, ARGV[1], '')
 
@@ -21,6 +23,7 @@ if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
   stop_account(prefix, ARGV[1])
   time_pause(prefix, ARGV[1], nil)
   clear_account(prefix, ARGV[1])
+  clear_callbacks(prefix, ARGV[1])
 end
 if redis.call('EXISTS', leaving) == 0 then
   return {}

@@ -5,13 +5,16 @@
 --@include now
 --@include lifecycle/place
 --@include lifecycle/control
+--@include lifecycle/callbacks
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 check_heads(prefix)
 redis.call('ZCARD', prefix .. K.ACCOUNTS)
 redis.call('ZCARD', prefix .. K.RESUMED)
+redis.call('ZCARD', prefix .. K.CALLBACK_HEADS)
 redis.pcall('ZREM', prefix .. K.PARKED, ARGV[1])
 redis.call('UNLINK', base .. K.LEAVING)
 clear_account(prefix, ARGV[1])
+clear_callbacks(prefix, ARGV[1])
 for _, name in ipairs({ARGV[1], ARGV[1] .. '/', '!' .. ARGV[1]}) do
   look_again(prefix, name, nil)
 end

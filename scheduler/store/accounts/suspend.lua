@@ -8,18 +8,23 @@
 --@include now
 --@include lifecycle/place
 --@include lifecycle/control
+--@include lifecycle/callbacks
 local base = KEYS[1] .. ARGV[1] .. ':'
 local account = base .. K.ACCOUNT
 if redis.call('EXISTS', account) == 0 then
   return 0
 end
 check_account(KEYS[1], ARGV[1])
+check_callbacks(callbacks_of(KEYS[1], ARGV[1]))
 
 if ARGV[2] ~= '0' then
   redis.call('HSETNX', account, 'suspended', now_ms)
   stop_account(KEYS[1], ARGV[1])
-elseif redis.call('HDEL', account, 'suspended') == 1
-  and redis.call('HEXISTS', account, 'paused') == 0 then
-  start_account(KEYS[1], ARGV[1])
+  stop_callbacks(KEYS[1], ARGV[1])
+elseif redis.call('HDEL', account, 'suspended') == 1 then
+  start_callbacks(KEYS[1], ARGV[1])
+  if redis.call('HEXISTS', account, 'paused') == 0 then
+    start_account(KEYS[1], ARGV[1])
+  end
 end
 return 1

@@ -20,7 +20,8 @@
 --          attempt, the attempt before ('': it is not retried), … of those beyond their first
 --          attempt}, and, where they may not start as soon as they are due: {from when on each may
 --          (us)}, how much later the lane's rate allows (us; 0: no rate), 1 if its parallelism is
---          limited}, accounts with damaged data, of which not all was claimed}
+--          limited; or, for <account>#: {that, {schedule, packed request, outcome, its callback's
+--          state, … of those whose callback is due}, the account's URL ('': none)}}, accounts with damaged data, of which not all was claimed}
 --@include now
 --@include lifecycle/place
 local prefix = KEYS[1]
@@ -63,6 +64,10 @@ if is_unusual and redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
     redis.call('ZCARD', base .. K.FAILED)
     redis.call('ZCARD', base .. K.REFERENCES)
     redis.call('ZCARD', base .. K.FAILED_REFERENCES)
+    redis.call('HLEN', base .. K.CALLBACK)
+    redis.call('ZCARD', base .. K.CALLBACKS)
+    redis.call('ZCARD', base .. K.CALLING)
+    redis.call('ZCARD', prefix .. K.CALLBACK_HEADS)
   end
   is_parked = function(account)
     local look_at_ms = redis.pcall('ZSCORE', prefix .. K.PARKED, account)
@@ -198,13 +203,17 @@ end
 
 -- Those at -inf are suspended or paused, and stay there: nothing moves a head to a later moment but
 -- this. A name that ends with a slash means an account's lanes, and one that begins with an
--- exclamation mark that the account's pause ends.
+-- exclamation mark that the account's pause ends. K.CALLBACK_TURN is the turn of all callbacks.
 local due_heads = only and {only, only .. '/'} or redis.call('ZRANGE', heads, '(-inf', due_by,
   'BYSCORE', 'LIMIT', 0, most_accounts + 3 * count_passed_over)
 local names, account_of, damaged = {}, {}, {} -- account_of: of names that mean lanes
+local meets_callbacks = false
 for _, name in ipairs(due_heads) do
-  local account = name
-  if string.byte(name) == 33 then
+  local account, sign = name, string.byte(name)
+  if sign == 35 then
+    -- With little room they take turns with all else.
+    meets_callbacks, account = room >= 10 or #names == 0, nil
+  elseif sign == 33 then
 --@include lifecycle/control
     account = string.sub(name, 2)
     local at = redis.call('ZSCORE', heads, name)
@@ -224,6 +233,10 @@ for _, name in ipairs(due_heads) do
       account_of[name] = account
     end
   end
+end
+
+if meets_callbacks then
+--@include lifecycle/claim_callbacks
 end
 
 local take_lanes, settle_lanes, shares
@@ -283,11 +296,25 @@ for account, at in pairs(resumed) do
   end
 end
 
+-- Whether a head is not only of accounts that are passed over.
+local function is_ours(name)
+  if name ~= K.CALLBACK_TURN then
+    return not passed_over[(string.gsub(name, '[!/]', ''))]
+  end
+  for _, account in ipairs(redis.call('ZRANGE', prefix .. K.CALLBACK_HEADS, '(-inf', due_by,
+    'BYSCORE', 'LIMIT', 0, count_passed_over + 1)) do
+    if not passed_over[account] then
+      return true
+    end
+  end
+  return false
+end
+
 local next_look = -1
 local coming = redis.call('ZRANGE', heads, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,
   3 * count_passed_over + 1, 'WITHSCORES')
 for i = #coming - 1, 1, -2 do
-  if count_passed_over == 0 or not passed_over[(string.gsub(coming[i], '[!/]', ''))] then
+  if count_passed_over == 0 or is_ours(coming[i]) then
     next_look = coming[i + 1]
   end
 end

@@ -221,7 +221,8 @@ class Claims:
         what another worker holds by now stays with it."""
         arguments: list[Argument] = ["", ""]
         for each in invocations:
-            arguments += (*_held(each), each.attempt - 1 or "", each.due_at_ms)
+            used = "" if each.is_callback else each.attempt - 1 or ""
+            arguments += (*_held(each), used, each.due_at_ms)
         now_us, _ = await self._server.run(_LEASE, keys.shard(shard), arguments)
         self._clock.observe(now_us)
 
@@ -321,7 +322,8 @@ class Claims:
         arguments: list[Argument] = [lease_ms, ends_us]
         for each in invocations:
             # The store does not know of an attempt that was repeated at once.
-            arguments += (*_held(each), each.attempt if each.attempt > 1 else "", "")
+            used = each.attempt if each.attempt > 1 else ""
+            arguments += (*_held(each), "" if each.is_callback else used, "")
             # Until the reply is here, an ack or release names both: either token may hold.
             each.token = f"{each.token}:{ends_us}"
         try:
@@ -355,6 +357,8 @@ def _held(invocation: Invocation) -> tuple[str, str, str]:
     queue = keys.parts(invocation.account_id).local
     if invocation.lane is not None:
         queue = f"{queue}/{invocation.lane}"
+    elif invocation.is_callback:
+        queue = f"{queue}#"
     return queue, ids.local(invocation.schedule_id), invocation.token
 
 

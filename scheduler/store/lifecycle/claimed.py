@@ -1,4 +1,5 @@
-"""What a claim's reply says of the schedules of one account, or of one of its lanes."""
+"""What a claim's reply says of the schedules of one account, of one of its lanes, or of its
+callbacks."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import Invocation, Request
+from scheduler.store.lifecycle.reports import Lease, report_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.stored import open_request, unpack_attempt
 
@@ -37,6 +39,9 @@ def invocations_of(
     the claim's."""
     queue, rows, later, *slots = part
     account, _, lane = queue.decode().partition("/")
+    if account.endswith("#"):
+        lease = Lease(shard, ids.account_id(shard, account[:-1]), token, until_s)
+        return _reports(lease, rows, later, secrecy, unread)
     account_id = ids.account_id(shard, account)
     attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}
     found = []
@@ -57,6 +62,24 @@ def invocations_of(
         if slots:
             _set_slot(invocation, lane, now_us, place // 2, *slots)
         found.append(invocation)
+    return found
+
+
+def _reports(
+    lease: Lease, rows: list[bytes], url: bytes, secrecy: Secrecy, unread: list[UnreadClaim]
+) -> list[Invocation]:
+    """The invocations that report ends; `url` is the account's, as it is stored (b"": none)."""
+    found = []
+    for place in range(0, len(rows), 4):
+        schedule_id, row = "sch_" + rows[place].decode(), rows[place + 1 : place + 4]
+        try:
+            own = secrecy.open(url).decode()
+            found.append(report_of(lease, schedule_id, row, own, secrecy))
+        except Unreadable as error:
+            shard, account_id, token, until_s = lease
+            unknown = (schedule_id, token, 1, until_s, _UNKNOWN, 0, len(row[0]))
+            invocation = Invocation(shard, account_id, *unknown, is_callback=True)
+            unread.append(UnreadClaim(invocation, str(error), error.key_id))
     return found
 
 

@@ -13,7 +13,9 @@
 -- ARGV[8…] for each group: account, kind, number of rows, chunk of log entries, a list (what the
 --          index notes, and the digests of it), parts by kind, rows. A list begins with its length.
 --          Where `+` follows the kind, another list comes before the parts by kind: the members of
---          `references` of schedules that end. A `/` follows where all of them have a lane: then a
+--          `references` of schedules that end. A `!` follows where some rows of `f` or `s` say
+--          whether their end is reported, then a list: place, `1` (it is), `0` (not) or `a` (it is,
+--          if the account has a default); the other rows leave it to that. A `/` follows where all of them have a lane: then a
 --          list of lane, number of rows, and until when the lane is to be calm (ms; '': not); and
 --          so on for the rows that follow
 --          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
@@ -41,6 +43,8 @@ local prefix = KEYS[1]
 local kept_ms, ttl_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local seconds_ms, failed_kept_ms = ARGV[4], tonumber(ARGV[5])
 local failed_ms, most_failed = tonumber(ARGV[6]), tonumber(ARGV[7])
+-- Of rows whose ends are reported; made when one is first met.
+local read_callbacks, keep_called, call_back
 local WIDTHS = {f = 3, s = 4, c = 5, r = 6}
 
 -- The verdict on a row. Nothing is read of a schedule that was fired and is at its score: that
@@ -135,6 +139,13 @@ local function read_executions(plan, group, hours)
   if redis.call('HLEN', group.queue.tried) > 0 then
     plan.used = redis.call('HMGET', group.queue.tried, unpack(group.schedules))
   end
+  local default = redis.call('HGET', base .. K.CALLBACK, 'on')
+  if default or group.wishes then
+    if not read_callbacks then
+--@include lifecycle/call_back
+    end
+    group.called = read_callbacks(group, default)
+  end
   if group.completed > 0 then
     note_expiring(hours, weight_of(group.completed_bytes, group.completed), now_ms + kept_ms)
   end
@@ -145,6 +156,9 @@ local function read_executions(plan, group, hours)
     if #plan.referred > 0 or #plan.trimmed[3] > 0 then
       redis.call('ZCARD', base .. K.FAILED_REFERENCES)
     end
+  end
+  if group.called then
+    keep_called(group, hours)
   end
   plan.rollups = read_rollups(base, at, {R.COMPLETED, group.completed, R.FAILED, group.failed,
     R.RESPONSE_TIME, group.response_ms}, group.spread)
@@ -181,16 +195,21 @@ end
 -- Writes each schedule's outcome. These first writes are their own check: where one fails it undoes
 -- those before it, and returns its place.
 local function end_fired(group, ended_at)
+  local called = group.called or {}
   for i, schedule in ipairs(group.schedules) do
     local name, outcome = group.key .. schedule, group.outcomes[i]
     if type(redis.pcall('HSET', name, 'o', ended_at .. outcome)) ~= 'number' then
       for n = 1, i - 1 do
-        redis.call('HDEL', group.key .. group.schedules[n], 'o')
+        redis.call('HDEL', group.key .. group.schedules[n], 'o', 'c')
         redis.call('PERSIST', group.key .. group.schedules[n])
       end
       return i
     end
-    redis.call('PEXPIREAT', name, now_ms + (has_failed(outcome) and failed_kept_ms or kept_ms))
+    if called[i] then
+      redis.call('HSET', name, 'c', 'p' .. ended_at)
+    else
+      redis.call('PEXPIREAT', name, now_ms + (has_failed(outcome) and failed_kept_ms or kept_ms))
+    end
   end
   return nil
 end
@@ -241,6 +260,9 @@ local function record_executions(plan, group)
     end
   end
   count(plan.rollups, ttl_ms, seconds_ms)
+  if group.called then
+    call_back(group)
+  end
 end
 
 -- Returns a verdict for each row, and whether all were recorded.
@@ -331,6 +353,9 @@ while i <= #ARGV do
     group.kind = string.sub(kind, 1, 1)
     if string.byte(kind, 2) == 43 then
       group.members, i = list(i)
+    end
+    if string.find(kind, '!', 2, true) then
+      group.wishes, i = list(i)
     end
     if string.byte(kind, -1) == 47 then
       group.lanes, i = list(i)

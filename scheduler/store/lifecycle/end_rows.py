@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler import ids
+from scheduler.callbacks import Callback
 from scheduler.errors import StoreError, anew
 from scheduler.models import (
     COMPLETED,
@@ -177,6 +178,7 @@ def _executed_group(
     entries = []
     rows: list[Argument] = []
     said: list[Argument] = []
+    wishes: list[Argument] = []
     completed = response_ms = completed_bytes = failed_bytes = 0
     buckets: list[str] = []
     for place, ack in enumerate(acks, 1):
@@ -197,6 +199,8 @@ def _executed_group(
         else:
             failed_bytes += invocation.size_bytes
             said += _said(place, ack, secrecy)
+        if invocation.request.callback is not None:
+            wishes += place, _wish(invocation.request.callback, outcome)
         response_ms += outcome.response_time_ms
         buckets += buckets_of(outcome.response_time_ms, lateness_ms)
     failed, spread = len(acks) - completed, Counter(buckets)
@@ -204,7 +208,7 @@ def _executed_group(
     statuses = [status for status, count in counts if count]
     ended = [(ack.invocation.schedule_id, ack.invocation.request) for ack in acks]
     account_id, kind = acks[0].invocation.account_id, _STOPPED if sha1s else _FIRED
-    head = _head(kind, account_id, entries, statuses, ended, _runs_of(acks))
+    head = _head(kind, account_id, entries, statuses, ended, _runs_of(acks), wishes)
     head += (completed, failed, response_ms, completed_bytes, failed_bytes, 2 * len(spread))
     head += (part for pair in spread.items() for part in pair)
     if failed:
@@ -271,9 +275,11 @@ def _head(
     statuses: Iterable[LogStatus | Status],
     made: Sequence[tuple[str, Request]],
     runs: Sequence[Argument],
+    wishes: Sequence[Argument] = (),
 ) -> list[Argument]:
     """What each group begins with. The index notes each status, and each bucket of URLs,
-    references and lanes, once. `made`: the schedules' ids and requests. `runs`: of `_runs`."""
+    references and lanes, once. `made`: the schedules' ids and requests. `runs`: of `_runs`.
+    `wishes`: places of rows, and whether their end is reported."""
     places: list[Argument] = []
     for status in statuses:
         places += (status.value, b"")
@@ -286,11 +292,15 @@ def _head(
     account = keys.parts(account_id).local
     head = [account, kind, len(entries), pack_chunk(entries), len(places), *places]
     if referred and kind != _RETRIED:
-        head[1] = kind + "+"
+        kind += "+"
         head += (len(referred), *(reference_member(name, each) for each, name in referred))
+    if wishes:
+        kind += "!"
+        head += (len(wishes), *wishes)
     if runs:
-        head[1] = f"{kind}/" if head[1] == kind else f"{kind}+/"
+        kind += "/"
         head += (len(runs), *runs)
+    head[1] = kind
     return head
 
 
@@ -309,6 +319,13 @@ def _runs(rows: Iterable[tuple[str | None, int | None]]) -> list[Argument]:
         if lane is not None:
             runs += (lane, len(calms), max(calms) or "")
     return runs
+
+
+def _wish(callback: Callback, outcome: Outcome) -> str:
+    """Whether an end is reported: "1", it is; "0", it is not; "a", if the account has a default."""
+    if not callback.reports(failed=outcome.status is not COMPLETED):
+        return "0"
+    return "a" if callback.url is None else "1"
 
 
 def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:

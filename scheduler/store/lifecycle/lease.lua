@@ -5,7 +5,7 @@
 -- ARGV[1]  lease (ms)
 -- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock, and
 --          no whole millisecond, at which only waiting ones stand; '' to give back
--- ARGV[3…] for each schedule: account or <account>/<lane>, schedule, token, attempts used
+-- ARGV[3…] for each schedule: account, <account>/<lane> or <account># (its callback), schedule, token, attempts used
 --          ('': none), when it is due (ms; '' to prolong)
 -- Returns  {now (us), a verdict for each}: DONE, ENDED: not held by this token any more, DAMAGED: a
 --          key of its account. No verdicts: the new token is more than half a lease (and a second)
@@ -13,6 +13,7 @@
 --@include now
 --@include lifecycle/place
 --@include lifecycle/token
+--@include lifecycle/callbacks
 local prefix, lease_ms = KEYS[1], tonumber(ARGV[1])
 local lease_end = ARGV[2] ~= '' and ARGV[2] / 1000
 if lease_end and math.abs(lease_end - now_ms - lease_ms) > math.max(lease_ms / 2, 1000) then
@@ -25,8 +26,9 @@ local function held_among(queue, rows)
   for n, i in ipairs(rows) do
     schedules[n] = ARGV[i + 1]
   end
-  check_queue(queue)
-  local scores = redis.call('ZMSCORE', queue.waiting, unpack(schedules))
+  local check = queue.pending and check_callbacks or check_queue
+  check(queue)
+  local scores = redis.call('ZMSCORE', queue.pending or queue.waiting, unpack(schedules))
   for n, i in ipairs(rows) do
     -- One that waits again stands at a whole millisecond, which no token names.
     if names(ARGV[i + 2], scores[n]) then
@@ -49,7 +51,12 @@ local function settle(queue, held)
       tried[#tried + 1], tried[#tried + 2] = schedule, ARGV[i + 3]
     end
   end
-  if lease_end then
+  if queue.pending and lease_end then
+    hold_callbacks(queue, due)
+    relook_at_callbacks(queue)
+  elseif queue.pending then
+    await_callbacks(queue, schedules, due)
+  elseif lease_end then
     prolong(queue, due, tried, lease_end)
   else
     put_back(queue, schedules, due, tried, fresh, earliest)
@@ -63,7 +70,8 @@ for i = 3, #ARGV, 5 do
   table.insert(queues[ARGV[i]], i)
 end
 for name, rows in pairs(queues) do
-  local queue = queue_of(prefix, name)
+  local queue = string.byte(name, -1) == 35 and callbacks_of(prefix, string.sub(name, 1, -2))
+    or queue_of(prefix, name)
   local sound, held = pcall(held_among, queue, rows)
   for _, i in ipairs(rows) do
     verdicts[(i + 2) / 5] = sound and V.ENDED or V.DAMAGED

@@ -1,0 +1,78 @@
+-- Where ended schedules stand whose callback is pending: `callbacks`, and, of those that a worker
+-- holds, `calling`. Claims look at an account's when `callback_heads` says, and at that when it is
+-- the turn of CALLBACK_TURN among `heads`. Their queue is named `<account>#`. Only this file writes
+-- any of that but `heads`. Needs `place`.
+
+local function callbacks_of(prefix, account)
+  local base = prefix .. account .. ':'
+  return {prefix = prefix, account = account, base = base, pending = base .. K.CALLBACKS,
+    calling = base .. K.CALLING, turns = prefix .. K.CALLBACK_HEADS}
+end
+
+-- Raises if a key is damaged; for use before the first write.
+local function check_callbacks(queue)
+  check_heads(queue.prefix)
+  redis.call('ZCARD', queue.pending)
+  redis.call('ZCARD', queue.calling)
+  redis.call('ZCARD', queue.turns)
+end
+
+-- Claims look at an account's callbacks no later than `at` (ms), unless it is suspended.
+local function look_at_callbacks(queue, at)
+  redis.call('ZADD', queue.turns, 'LT', math.max(at, now_ms), queue.account)
+  look_at(queue.prefix, K.CALLBACK_TURN, at)
+end
+
+-- They have one place more, or other moments.
+local function relook_at_callbacks(queue)
+  local first = redis.call('ZRANGE', queue.pending, 0, 0, 'WITHSCORES')[2]
+  if first then
+    look_at_callbacks(queue, tonumber(first))
+  end
+end
+
+-- Callbacks wait, which no worker holds any more. due: flat, when due (ms) and schedule.
+local function await_callbacks(queue, schedules, due)
+  each_thousand('ZREM', queue.calling, schedules)
+  each_thousand('ZADD', queue.pending, due)
+  relook_at_callbacks(queue)
+end
+
+-- A worker has callbacks until its lease ends. ends: flat, lease's end (ms) and schedule.
+local function hold_callbacks(queue, ends)
+  each_thousand('ZADD', queue.pending, ends)
+  each_thousand('ZADD', queue.calling, ends)
+end
+
+-- Callbacks that have ended stand nowhere.
+local function take_out_callbacks(queue, schedules)
+  each_thousand('ZREM', queue.pending, schedules)
+  each_thousand('ZREM', queue.calling, schedules)
+  relook_at_callbacks(queue)
+end
+
+-- Claims look at an account's callbacks at `at` (ms) and not before; nil: none is pending.
+local function turn_callbacks(prefix, account, at)
+  if at then
+    redis.call('ZADD', prefix .. K.CALLBACK_HEADS, string.format('%.3f', at), account)
+  else
+    redis.call('ZREM', prefix .. K.CALLBACK_HEADS, account)
+  end
+end
+
+-- An account's callbacks start again, or stop.
+local function start_callbacks(prefix, account)
+  redis.call('ZREM', prefix .. K.CALLBACK_HEADS, account)
+  relook_at_callbacks(callbacks_of(prefix, account))
+end
+
+local function stop_callbacks(prefix, account)
+  redis.call('ZADD', prefix .. K.CALLBACK_HEADS, '-inf', account)
+end
+
+-- No callback of an account is pending any more, and it has no default.
+local function clear_callbacks(prefix, account)
+  local base = prefix .. account .. ':'
+  redis.call('UNLINK', base .. K.CALLBACKS, base .. K.CALLING, base .. K.CALLBACK)
+  turn_callbacks(prefix, account, nil)
+end

@@ -1,0 +1,75 @@
+"""The invocation that reports how a schedule ended: its callback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler import ids
+from scheduler.errors import Unreadable
+from scheduler.models import Invocation, Outcome, Request, Retry, Schedule, Status
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.stored import Fields, schedule
+from scheduler.times import format_iso8601
+
+_RETRIES = 5
+_encode = msgspec.json.Encoder().encode
+
+
+class Lease(NamedTuple):
+    """What all that a claim returns of an account has in common, as in `Invocation`."""
+
+    shard: int
+    account_id: str
+    token: str
+    lease_until_s: float
+
+
+def report_of(
+    lease: Lease, schedule_id: str, row: Sequence[bytes], url: str, secrecy: Secrecy
+) -> Invocation:
+    """By what the claim replied of the schedule: request, outcome, and its callback's state. `url`
+    is the account's ("": none). Raises Unreadable."""
+    packed, outcome, callback = row
+    ended = schedule(schedule_id, Fields(packed, outcome, callback=callback), secrecy)
+    state, wish = ended.callback, ended.request.callback
+    url = (wish.url if wish else None) or url
+    if state is None or state.next_attempt_at_ms is None or not url:
+        raise Unreadable("It has no callback that is due, or no URL for it")
+    due_ms, retry = state.next_attempt_at_ms, None
+    if state.attempted_at_ms is not None:
+        last = Outcome(
+            Status.FAILED, state.status_code, state.response_time_ms, state.error_message
+        )
+        retry = Retry(state.retry, due_ms, state.attempts, last, state.attempted_at_ms)
+    body, reference = report(ended), ended.request.reference
+    request = Request(due_ms, "POST", url, body=body, retries=_RETRIES, reference=reference)
+    shard, account_id, token, until_s = lease
+    what = (shard, account_id, schedule_id, token, state.attempts + 1, until_s, request, due_ms)
+    return Invocation(*what, len(body), retry, is_callback=True)
+
+
+def report(ended: Schedule) -> bytes:
+    """What a callback says of an ended schedule, in JSON: the same at each attempt."""
+    request, outcome = ended.request, ended.outcome
+    if outcome is None or ended.ended_at_ms is None:
+        raise Unreadable("It has no outcome")
+    ended_at = format_iso8601(ended.ended_at_ms)
+    named = {"lane": request.lane, "reference": request.reference}
+    data = {
+        "scheduleId": ended.schedule_id,
+        "invocationId": ids.invocation_id(ended.schedule_id),
+        **{name: value for name, value in named.items() if value is not None},
+        "targetUrl": request.url,
+        "targetMethod": request.method,
+        "triggerAt": format_iso8601(request.trigger_at_ms),
+        "executedAt": ended_at,
+        "status": ended.status,
+        "statusCode": outcome.status_code,
+        "responseTimeMs": outcome.response_time_ms,
+        "errorMessage": outcome.error_message,
+        "attempts": ended.attempts,
+    }
+    return _encode({"type": f"schedule.{ended.status}", "timestamp": ended_at, "data": data})

@@ -1,0 +1,314 @@
+"""What becomes of a callback, from the end that sets it on. A table of who has one, and the rest of
+its life: claims, attempts, leases, and how long the schedule is kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
+from scheduler.models import Invocation, Outcome, Status
+from scheduler.store import keys
+from scheduler.store.lifecycle.callbacks import CallbackAck
+from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.verdict import Verdict
+from tests.scheduler.operations import PAUSED
+from tests.scheduler.scene import COMPLETED, FAILED, LEASE_MS, URL, Scene
+
+HERE = "https://example.com/ended"
+DEFAULT = "https://example.com/of-the-account"
+OWN = Callback(HERE)
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+
+
+async def set_default(scene: Scene, on: str = "executed") -> None:
+    await scene.redis.hset(scene.base + keys.CALLBACK, mapping={"url": DEFAULT, "on": on})
+
+
+async def pending(scene: Scene) -> set[str]:
+    names = await scene.redis.zrange(scene.base + keys.CALLBACKS, 0, -1)
+    return {"sch_" + name.decode() for name in names}
+
+
+async def ttl_ms(scene: Scene, schedule_id: str) -> int:
+    return await scene.redis.pttl(scene.key(schedule_id))  # type: ignore[no-any-return]
+
+
+async def expiring(scene: Scene) -> int:
+    found = await scene.redis.hvals(scene.base + keys.EXPIRING)
+    return sum(int(each) for each in found)
+
+
+async def answer(
+    scene: Scene, call: Invocation, outcome: Outcome = COMPLETED, wait_ms: int | None = None
+) -> Verdict:
+    due_ms = None if wait_ms is None else await scene.clock.now_ms() + wait_ms
+    [verdict] = await scene.store.callbacks.ack(scene.shard, [CallbackAck(call, outcome, due_ms)])
+    return verdict
+
+
+async def called(scene: Scene, outcome: Outcome = COMPLETED, **fields: Any) -> Invocation:
+    """The callback of a schedule that has ended so, as a worker holds it."""
+    await scene.run(outcome, **({"callback": OWN} | fields))
+    return await scene.claim_one()
+
+
+WISHES = [
+    # what the schedule says, the account's default, which of two ends are reported
+    (None, None, []),
+    (None, "executed", [COMPLETED, FAILED]),
+    (None, "failed", [FAILED]),
+    (OWN, None, [COMPLETED, FAILED]),
+    (OWN, "failed", [COMPLETED, FAILED]),
+    (Callback(HERE, CallbackOn.FAILED), "executed", [FAILED]),
+    (Callback(None), None, []),
+    (Callback(None), "failed", [COMPLETED, FAILED]),
+    (Callback(None, CallbackOn.FAILED), "executed", [FAILED]),
+    (Callback(""), "executed", []),
+]
+
+
+@pytest.mark.parametrize(("wish", "default", "reported"), WISHES)
+@pytest.mark.parametrize("lane", [None, "a"])
+async def test_the_end_sets_the_callback(
+    scene: Scene, wish: Callback | None, default: str | None, reported: list[Outcome], lane: str
+) -> None:
+    """In the step that records the outcome, among others that have none."""
+    if default:
+        await set_default(scene, default)
+    outcomes = {}
+    for outcome in (COMPLETED, FAILED):
+        made = await scene.create(callback=wish, lane=lane, reference="b")
+        outcomes[made] = outcome
+    plain = await scene.create(callback=Callback(""), lane=lane)
+    held = {each.schedule_id: each for each in await scene.claim()}
+    acks = [Ack(held[plain], COMPLETED, 0)]
+    acks += [Ack(held[made], outcome, 0) for made, outcome in outcomes.items()]
+    assert await scene.store.ends.ack(scene.shard, acks) == [Verdict.DONE] * 3
+    expected = {made for made, outcome in outcomes.items() if outcome in reported}
+    assert await pending(scene) == expected
+    for made in held:
+        state = (await scene.get(made)).callback
+        assert (state is not None) == (made in expected)
+        assert (await ttl_ms(scene, made) == -1) == (made in expected)
+    assert await scene.store.ends.ack(scene.shard, acks) == [Verdict.ENDED] * 3
+    for call in await scene.claim():
+        assert call.request.url == (HERE if wish and wish.url else DEFAULT)
+        assert await answer(scene, call) == Verdict.DONE
+    assert await pending(scene) == set()
+
+
+async def test_a_cancellation_is_never_reported(scene: Scene) -> None:
+    await set_default(scene)
+    for wish in (None, OWN):
+        await scene.cancel(await scene.create(60_000, callback=wish))
+    assert await pending(scene) == set()
+    assert await scene.redis.exists(keys.shard(scene.shard) + keys.CALLBACK_HEADS) == 0
+
+
+async def test_one_that_its_owner_stopped_is_reported_as_failed(scene: Scene) -> None:
+    invocation = await scene.held(callback=Callback(HERE, CallbackOn.FAILED), retries=1)
+    assert await scene.retry([invocation], 60_000) == [Verdict.DONE]
+    assert await pending(scene) == set()
+    await scene.cancel(invocation.schedule_id)
+    [call] = await scene.claim()
+    assert json.loads(call.request.body or b"")["type"] == "schedule.failed"
+
+
+async def test_the_report(scene: Scene) -> None:
+    call = await called(scene, FAILED, lane="a", reference="b")
+    ended = await scene.get(call.schedule_id)
+    assert (call.is_callback, call.attempt, call.lane, call.retry) == (True, 1, None, None)
+    assert (call.request.method, call.request.url, call.request.retries) == ("POST", HERE, 5)
+    report = json.loads(call.request.body or b"")
+    at = report["timestamp"]
+    assert report == {
+        "type": "schedule.failed",
+        "timestamp": at,
+        "data": {
+            "scheduleId": call.schedule_id,
+            "invocationId": "inv_" + call.schedule_id[4:],
+            "lane": "a",
+            "reference": "b",
+            "targetUrl": URL,
+            "targetMethod": "POST",
+            "triggerAt": report["data"]["triggerAt"],
+            "executedAt": at,
+            "status": "failed",
+            "statusCode": 503,
+            "responseTimeMs": 30,
+            "errorMessage": "Service Unavailable",
+            "attempts": 1,
+        },
+    }
+    assert ended.ended_at_ms == call.due_at_ms
+
+
+@pytest.mark.parametrize(("outcome", "kept_ms"), [(COMPLETED, DAY_MS), (FAILED, 7 * DAY_MS)])
+async def test_a_schedule_is_kept_from_the_end_of_its_callback_on(
+    scene: Scene, outcome: Outcome, kept_ms: int
+) -> None:
+    weight = 0
+    for reference in (None, "b"):
+        call = await called(scene, outcome, reference=reference, lane="a")
+        assert await ttl_ms(scene, call.schedule_id) == -1
+        assert await expiring(scene) == weight
+        before = await scene.store.accounts.stored_bytes(scene.account_id)
+        assert await answer(scene, call, FAILED, 1) == Verdict.DONE
+        assert await ttl_ms(scene, call.schedule_id) == -1
+        await scene.clock.pass_ms(60)
+        again = await scene.claim_one()
+        assert again.schedule_id == call.schedule_id
+        assert await answer(scene, again) == Verdict.DONE
+        assert kept_ms - 5000 < await ttl_ms(scene, call.schedule_id) <= kept_ms
+        assert await scene.store.accounts.stored_bytes(scene.account_id) == before
+        weight = await expiring(scene)
+        assert weight == before
+
+
+async def test_attempts_of_a_callback(scene: Scene) -> None:
+    call = await called(scene)
+    assert await answer(scene, call, FAILED, 100) == Verdict.DONE
+    state = (await scene.get(call.schedule_id)).callback
+    assert state is not None
+    assert state.next_attempt_at_ms is not None
+    assert (state.status, state.attempts, state.status_code) == (CallbackStatus.PENDING, 1, 503)
+    assert await answer(scene, call, FAILED, 100) in (Verdict.ENDED, Verdict.HELD)
+    assert await scene.claim() == []
+    await scene.clock.pass_ms(110)
+    again = await scene.claim_one()
+    assert (again.attempt, again.retry and again.retry.number) == (2, 1)
+    assert again.due_at_ms == state.next_attempt_at_ms
+    assert again.request.body == call.request.body
+    assert await answer(scene, call) == Verdict.HELD
+    assert await answer(scene, again, FAILED) == Verdict.DONE
+    assert await answer(scene, again, FAILED) == Verdict.ENDED
+    state = (await scene.get(call.schedule_id)).callback
+    assert state is not None
+    assert (state.status, state.attempts, state.next_attempt_at_ms) == ("failed", 2, None)
+    assert await scene.claim() == []
+
+
+async def test_the_lease_of_a_callback(scene: Scene) -> None:
+    """It is prolonged, given back, and taken over when it has ended."""
+    call = await called(scene)
+    assert await scene.claim() == []
+    assert await scene.extend(LEASE_MS, [call]) == []
+    await scene.release([call])
+    again = await scene.claim_one()
+    assert (again.schedule_id, again.attempt) == (call.schedule_id, 1)
+    await scene.release([again])
+    lost = await scene.claim_one(lease_ms=5)
+    await scene.clock.pass_ms(10)
+    other = await scene.claim_one()
+    assert (other.schedule_id, other.attempt) == (call.schedule_id, 1)
+    assert await scene.extend(LEASE_MS, [lost]) == [lost]
+    assert await answer(scene, lost) == Verdict.HELD
+    assert await answer(scene, other) == Verdict.DONE
+    for name in (keys.CALLBACKS, keys.CALLING):
+        assert await scene.redis.exists(scene.base + name) == 0
+    shard = keys.shard(scene.shard)
+    await scene.redis.zadd(shard + keys.CALLBACK_HEADS, {scene.account_id[7:]: 1})
+    await scene.redis.zadd(shard + keys.HEADS, {keys.CALLBACK_TURN: 1, scene.account_id[7:]: 1})
+    assert await scene.claim() == []
+    assert await scene.redis.exists(shard + keys.CALLBACK_HEADS, shard + keys.HEADS) == 0
+
+
+async def ended(scene: Scene, count: int, **fields: Any) -> None:
+    """So many ended schedules with a callback."""
+    await scene.store.accounts.grant(scene.account_id, count)
+    for _ in range(count):
+        await scene.create(callback=OWN, **fields)
+    done = 0
+    while done < count:
+        held = [each for each in await scene.claim() if not each.is_callback]
+        await scene.ack(held)
+        done += len(held)
+
+
+async def test_a_tenth_of_a_claim_and_64_that_run(scene: Scene) -> None:
+    await ended(scene, 70)
+    calls: list[Invocation] = []
+    calls += [each for each in await scene.claim() if each.is_callback]
+    await scene.release(calls)
+    plain = await scene.create_many(100, 1)
+    found = await scene.claim(most=100)
+    assert [each.is_callback for each in found].count(True) == 10
+    assert len(found) == 100
+    await scene.release(found)
+    calls, looks = [], 0
+    while looks < 20:
+        looks, batch = looks + 1, await scene.batch(most=120)
+        calls += [each for each in batch.invocations if each.is_callback]
+        await scene.ack([each for each in batch.invocations if not each.is_callback])
+    assert len(calls) == 64
+    assert plain
+    look = (await scene.look()).next_look_ms
+    assert look is not None
+    assert look > await scene.clock.now_ms() + 1000
+    await answer(scene, calls[0])
+    assert len(await scene.claim()) == 1
+
+
+async def test_a_claim_of_one_serves_both(scene: Scene) -> None:
+    await ended(scene, 3)
+    await scene.create_many(3, 1)
+    kinds = [[each.is_callback for each in await scene.claim(most=1)] for _ in range(6)]
+    assert sorted(kinds) == [[False]] * 3 + [[True]] * 3
+
+
+async def test_a_suspension_stops_callbacks_and_a_pause_does_not(scene: Scene) -> None:
+    await ended(scene, 1)
+    await scene.store.changes.suspend(scene.account_id)
+    assert await scene.claim() == []
+    await scene.store.changes.resume(scene.account_id)
+    call = await scene.claim_one()
+    await scene.store.pauses.change(scene.account_id, PAUSED)
+    await scene.release([call])
+    call = await scene.claim_one()
+    await scene.store.changes.suspend(scene.account_id)
+    assert await answer(scene, call, FAILED, 1) == Verdict.DONE
+    await scene.clock.pass_ms(5)
+    assert await scene.claim() == []
+    await scene.store.changes.resume(scene.account_id)
+    assert (await scene.claim_one()).is_callback
+
+
+async def test_accounts_that_are_passed_over_keep_their_callbacks(scene: Scene) -> None:
+    await ended(scene, 1)
+    batch = await scene.batch(pass_over=[scene.account_id])
+    assert (batch.invocations, batch.next_look_ms) == ([], None)
+    assert len(await scene.claim()) == 1
+
+
+async def test_a_deletion_drops_callbacks(scene: Scene) -> None:
+    await ended(scene, 2)
+    await set_default(scene)
+    [*_, call] = await scene.claim()
+    await scene.store.changes.delete(scene.account_id)
+    assert await answer(scene, call) in (Verdict.ENDED, Verdict.HELD)
+    assert await scene.claim() == []
+    shard = keys.shard(scene.shard)
+    assert await scene.redis.keys(scene.base + "*") == []
+    assert await scene.redis.exists(shard + keys.CALLBACK_HEADS) == 0
+
+
+async def test_a_replay_does_not_shorten_the_life_of_a_pending_callback(scene: Scene) -> None:
+    made = await scene.run(FAILED, callback=OWN)
+    await scene.store.schedules.replay(
+        scene.account_id, made, lambda old: replace(old.request, replay_of=made)
+    )
+    assert await ttl_ms(scene, made) == -1
+    [call] = [each for each in await scene.claim() if each.is_callback]
+    assert await answer(scene, call) == Verdict.DONE
+    assert DAY_MS - 5000 < await ttl_ms(scene, made) <= DAY_MS
+
+
+async def test_a_status_of_a_cancelled_one_has_no_callback(scene: Scene) -> None:
+    made = await scene.create(60_000, callback=OWN)
+    await scene.cancel(made)
+    found = await scene.get(made)
+    assert (found.status, found.callback) == (Status.CANCELLED, None)
