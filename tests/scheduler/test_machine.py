@@ -38,6 +38,8 @@ ACCOUNTS, CREDITS = 2, 6
 accounts = st.integers(0, ACCOUNTS - 1)
 leases = st.sampled_from([5, 50, 1000])
 references = st.sampled_from([None, None, "a", "b"])
+LANES = ("x", "y")
+lanes = st.sampled_from([None, None, *LANES])
 losses = st.sampled_from(["nothing", "nothing", REPLY, COMMAND])
 # How often a claim looks past what it leaves to others.
 LOOKS = 8
@@ -58,6 +60,7 @@ class Modelled(msgspec.Struct):
     ended_ms: int = 0
     stopped: bool = False
     reference: str | None = None
+    lane: str | None = None
 
     def is_held_by(self, invocation: Invocation) -> bool:
         tokens = map(int, invocation.token.split(":"))
@@ -108,15 +111,18 @@ class StoreMachine(RuleBasedStateMachine):
         account=accounts,
         due_in_ms=st.integers(-100, 100),
         reference=references,
+        lane=lanes,
     )
-    def create(self, account: int, due_in_ms: int, reference: str | None) -> Any:
-        create = partial(self.scenes[account].create, due_in_ms, reference=reference)
+    def create(self, account: int, due_in_ms: int, reference: str | None, lane: str | None) -> Any:
+        create = partial(self.scenes[account].create, due_in_ms, reference=reference, lane=lane)
         result = self.run(settled(create))
         if self.credits[account] == 0:
             assert isinstance(result, InsufficientCredits)
             return multiple()
         due_ms = self.clock.ms + due_in_ms
-        self.model[result] = Modelled(account, due_ms, due_ms * 1000, reference=reference)
+        self.model[result] = Modelled(
+            account, due_ms, due_ms * 1000, reference=reference, lane=lane
+        )
         self.credits[account] -= 1
         self.spent[account] += 1
         return result
@@ -127,16 +133,25 @@ class StoreMachine(RuleBasedStateMachine):
         due_in_ms=st.integers(-100, 100),
         reference=st.sampled_from(["a", "b"]),
         keep=st.booleans(),
+        lane=lanes,
         lost=losses,
     )
-    def upsert(self, account: int, due_in_ms: int, reference: str, keep: bool, lost: str) -> Any:
+    def upsert(
+        self,
+        account: int,
+        due_in_ms: int,
+        reference: str,
+        keep: bool,
+        lane: str | None,
+        lost: str,
+    ) -> Any:
         due_ms, scene = self.clock.ms + due_in_ms, self.scenes[account]
         meant = [
             (name, each)
             for name, each in self.open()
             if (each.account, each.reference, each.held) == (account, reference, False)
         ]
-        wanted = Upsert(Request(due_ms, "POST", URL, reference=reference), keep)
+        wanted = Upsert(Request(due_ms, "POST", URL, reference=reference, lane=lane), keep)
         with losing(self.store, lost):
             create = self.store.schedules.create_all(scene.account_id, [wanted])
             [placed] = self.run(create).placed
@@ -148,12 +163,13 @@ class StoreMachine(RuleBasedStateMachine):
                 if modelled.recorded:
                     modelled.recorded[-1] = (0, *modelled.recorded[-1][1:])
                 modelled.due_at_ms, modelled.visible_at_us = due_ms, due_ms * 1000
+                modelled.lane = lane
             assert placed == (Verdict.EXISTING, name, modelled.visible_at_us // 1000)
         elif self.credits[account] == 0:
             assert placed.verdict == Verdict.UNPAID
         else:
             assert (placed.verdict, placed.due_ms) == (Verdict.DONE, due_ms)
-            new = Modelled(account, due_ms, due_ms * 1000, reference=reference)
+            new = Modelled(account, due_ms, due_ms * 1000, reference=reference, lane=lane)
             self.model[placed.schedule_id] = new
             self.credits[account] -= 1
             self.spent[account] += 1
@@ -190,7 +206,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert each.attempt == modelled.attempts
             assert each.token == str(self.clock.us + lease_ms * 1000)
             modelled.held, modelled.visible_at_us = True, int(each.token)
-            assert each.due_at_ms == modelled.due_at_ms
+            assert (each.due_at_ms, each.lane) == (modelled.due_at_ms, modelled.lane)
             before = each.retry and (each.retry.number, each.retry.attempts)
             assert before == (modelled.recorded[-1][:2] if modelled.recorded else None)
         return multiple(*claimed)
@@ -286,8 +302,10 @@ class StoreMachine(RuleBasedStateMachine):
             expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
         assert codes == expected
 
-    @rule(schedule_id=schedules, due_in_ms=st.integers(-50, 100), reference=references)
-    def change(self, schedule_id: str, due_in_ms: int, reference: str | None) -> None:
+    @rule(schedule_id=schedules, due_in_ms=st.integers(-50, 100), reference=references, lane=lanes)
+    def change(
+        self, schedule_id: str, due_in_ms: int, reference: str | None, lane: str | None
+    ) -> None:
         """A new triggerAt moves the next attempt, whichever it is; any other change does not."""
         modelled, due_ms = self.model[schedule_id], self.clock.ms + due_in_ms
         account_id = self.scenes[modelled.account].account_id
@@ -295,7 +313,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         def changed(request: Request) -> Request:
             changes = {"trigger_at_ms": due_ms, "method": "PUT", "reference": reference}
-            return msgspec.structs.replace(request, **changes)
+            return msgspec.structs.replace(request, lane=lane, **changes)
 
         result = self.run(
             settled(lambda: self.store.schedules.change(account_id, schedule_id, changed))
@@ -303,7 +321,7 @@ class StoreMachine(RuleBasedStateMachine):
         if modelled.status is not Status.SCHEDULED or modelled.held:
             assert isinstance(result, Conflict)
             return
-        modelled.reference = reference
+        modelled.reference, modelled.lane = reference, lane
         if due_ms != before.request.trigger_at_ms:
             modelled.due_at_ms, modelled.visible_at_us = due_ms, due_ms * 1000
         assert result == self.run(self.store.schedules.get(account_id, schedule_id))
@@ -367,8 +385,15 @@ class StoreMachine(RuleBasedStateMachine):
         for number, scene in enumerate(self.scenes):
             mine = {n[4:]: m for n, m in self.model.items() if m.account == number}
             open_ = {n: m for n, m in mine.items() if m.status is Status.SCHEDULED}
-            waiting, held, ledger, referred = self.run(self.read(scene))
-            assert waiting == {n: m.visible_at_us / 1000 for n, m in open_.items()}
+            places, held, ledger, referred = self.run(self.read(scene))
+            at = {n: m.visible_at_us / 1000 for n, m in open_.items()}
+            assert places["waiting"] == {n: at[n] for n, m in open_.items() if m.lane is None}
+            assert places["laned"] == {n: at[n] for n, m in open_.items() if m.lane is not None}
+            for lane in LANES:
+                laned = {n: m for n, m in open_.items() if m.lane == lane}
+                for name, is_held in (("lane_waiting:", False), ("lane_running:", True)):
+                    wanted = {n: at[n] for n, m in laned.items() if m.held == is_held}
+                    assert places[name + lane] == wanted
             assert held == {n: m.due_at_ms for n, m in open_.items() if m.held}
             assert ledger == [self.credits[number], self.spent[number]]
             named = [f"{m.reference}\0{n}" for n, m in open_.items() if m.reference is not None]
@@ -376,15 +401,20 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def read(
         self, scene: Scene
-    ) -> tuple[dict[str, float], dict[str, float], list[int], list[str]]:
+    ) -> tuple[dict[str, dict[str, float]], dict[str, float], list[int], list[str]]:
         client = redis_of(self.store)
-        waiting = await client.zrange(scene.base + "waiting", 0, -1, withscores=True)
-        held = await client.zrange(scene.base + "held", 0, -1, withscores=True)
+
+        async def scores(name: str) -> dict[str, float]:
+            found = await client.zrange(scene.base + name, 0, -1, withscores=True)
+            return {member.decode(): score for member, score in found}
+
+        of_lanes = [name + lane for name in ("lane_waiting:", "lane_running:") for lane in LANES]
+        places = {name: await scores(name) for name in ("waiting", "laned", *of_lanes)}
         ledger = await client.hmget(scene.base + "account", "credits", "spent")
         referred = await client.zrange(scene.base + "references", 0, -1)
         return (
-            {name.decode(): score for name, score in waiting},
-            {name.decode(): score for name, score in held},
+            places,
+            await scores("held"),
             [int(value) for value in ledger],
             [member.decode() for member in referred],
         )

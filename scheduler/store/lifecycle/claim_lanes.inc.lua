@@ -78,9 +78,9 @@ end
 -- that are held only to be ended. Returns them with their scores, flat, and whether they are lost.
 local function stretch_of(lane, most)
   if not lane.is_asked then
-    lane.is_asked = true
     local lost = redis.call('ZRANGE', lane.queue.running, '-inf', asked_at, 'BYSCORE', 'LIMIT', 0,
       most, 'WITHSCORES')
+    lane.is_asked = #lost < 2 * most -- those that are taken leave this range
     if #lost > 0 then
       redis.call('ZCARD', lane.queue.lane_waiting)
       return lost, true
