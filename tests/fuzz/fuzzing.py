@@ -29,13 +29,13 @@ _JSON = [
     b'"P1DT2H"', b"{", b"}", b"[", b"]", b",", b":", b'""', b'"\\u0000"', b'"\\ud800"', b'"\\n"',
     b'"timeout":"5s"', b'"timeout":', b'"retries":3', b'"reference":"order-1"', b'"reference":',
     b'"onExisting":"keep"', b'"onExisting":"replace"', b'"onExisting":', b'"maxWait":"1m"',
-    b'"maxWait":',
+    b'"maxWait":', b'"lane":"a:1"', b'"lane":',
     b"null", b"true", b"1e999", b"-0", b"99999999999999999999", b'"a"', b'{"a":1}', b"\xff",
     b'"\xe2\x80\xae"', b'"Host"', b'"content-length"', b" ", b'"xn--a"', b'"%00%ff"', b"\\",
 ]  # fmt: skip
 _QUERY = [
     b"status=failed", b"status=failed,completed", b",", b"reference=order-1", b"reference=order-*",
-    b"scheduleId=sch_01jd3m0000e0080000000000a0", b"scheduleId=",
+    b"scheduleId=sch_01jd3m0000e0080000000000a0", b"scheduleId=", b"lane=a:1", b"lane=",
     b"targetUrl=http://a/", b"from=2026-11-20T08:00:00Z", b"to=now", b"limit=10",
     b"limit=1e3", b"order=asc", b"cursor=", b"cursor=k88AAAGh_rNOEwC5", b"&", b"=", b"%", b"%00",
     b"%ff", b"+", b";", b"a", b"\xff", b"%2", b"-1", b"from=9999-12-31T23:59:59Z", b"#", b"limit=",

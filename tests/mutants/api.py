@@ -73,6 +73,12 @@ API = r"""
 # an item may have any reference
 - if item.reference is not None:
 + if False:
+# an item may have any lane
+- rules.lane(item.lane, self._rules, self._now_ms)
++ pass
+# an item in a lane is delivered at least once
+- item.reference, item.lane, self._delivery)
++ item.reference, item.lane)
 # of a host that was judged before, a mask is not looked for
 -  or "%" in url:
 + :
