@@ -19,7 +19,7 @@ from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, 
 from api.errors import status_of
 from api.request_ids import request_id_of
 from api.service import HttpRequest, service_of
-from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, StoreFull
+from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, StoreFull, TooManyLanes
 
 _log = structlog.get_logger()
 
@@ -80,7 +80,9 @@ def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
         return 503, "A moment, please", text
     status = status_of(error)
     if status < 500:
-        return status, _TITLES.get(status, _OTHER), f"{str(error).rstrip('.')}."
+        is_full = isinstance(error, TooManyLanes)
+        title = _TITLES[413] if is_full else _TITLES.get(status, _OTHER)
+        return status, title, f"{str(error).rstrip('.')}."
     # As text: a log that shows the variables of every frame would show cookies.
     trace = "".join(traceback.format_exception(error))
     path = _without_secret(request.scope["path"])

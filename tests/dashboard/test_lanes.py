@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.errors import StoreUnavailable, TooManyLanes
 from scheduler.lane_settings import LONGEST_NOTE, LaneSettings, Pause
+from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
 from tests.dashboard.conftest import Browser, Dashboard, rows, tiles_of
 from tests.plain import redis_of
@@ -170,6 +171,18 @@ async def test_a_refusal_says_so_and_keeps_what_was_typed(
     )
     assert (refused.status_code, words in refused.text) == (status, True)
     assert ('value="1m"' in refused.text) == (status == 409)
+
+
+async def test_a_lane_too_many_is_refused_by_its_name(browser: Browser) -> None:
+    many = {f"lane-{n:05}": 0 for n in range(MOST_LANES)}
+    client: Any = redis_of(browser.store)
+    await client.zadd(keys.account(browser.account_id) + keys.LANES, many)
+    given = {"url": "https://example.com/x", "delay": "1h", "once": "1", "lane": "one-more"}
+    composed = await browser.write("/requests/new", **given)
+    assert (composed.status_code, "<b>Lane</b>: " in composed.text) == (409, True)
+    paused = await browser.write("/lanes/one-more/pause")
+    assert (paused.status_code, "10,000 lanes already" in paused.text) == (409, True)
+    assert "Too late" not in paused.text
 
 
 async def test_a_request_in_a_lane_is_composed_found_and_shown(browser: Browser) -> None:

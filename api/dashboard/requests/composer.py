@@ -19,7 +19,7 @@ from api.masks import MASK, masked, masked_url
 from api.payload import parse_create
 from api.reading import read_body
 from api.service import HttpRequest, service_of
-from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest
+from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest, TooManyLanes
 from scheduler.http import METHODS
 from scheduler.models import BodyKind
 from scheduler.store.lifecycle.results import CreateResult, refusal_of
@@ -73,7 +73,8 @@ async def schedule_it(request: HttpRequest) -> Raw:
         created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
         schedule_id, said = _made(created, form)
     except Conflict as refusal:
-        return await _show(request, viewer, dict(form), {"Reference": f"{refusal}."}, status=409)
+        field = "Lane" if isinstance(refusal, TooManyLanes) else "Reference"
+        return await _show(request, viewer, dict(form), {field: f"{refusal}."}, status=409)
     except InsufficientCredits as refusal:
         account = msgspec.structs.replace(viewer.account, credits=0)
         request.state.viewer = viewer._replace(account=account)
