@@ -99,6 +99,7 @@ async def test_what_can_only_end_takes_no_place_and_is_found_after_a_lost_worker
     assert ids_of(found) == [once, expired]
     assert [each.taken_over for each in found] == [True, False]
     assert (found[1].slot_us, found[1].slack_us) == ((now_ms + 10_001) * 1000, 0)
+    assert (await scene.store.lanes.read(scene.account_id, "a")).running == 0
     assert await scene.claim() == []
     if is_lost:  # they wait their turn again, by the end of that lease
         await scene.cancel(later)
