@@ -14,7 +14,7 @@ from scheduler.models import Delivery, Request
 from scheduler.store.heads import REFERENCE_BYTES, Heads, head_of, heads_of, lane_head, lane_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import scripts
-from scheduler.store.stored import is_sealed, open_request, pack_request, seal_request
+from scheduler.store.stored import LANE_BYTES, is_sealed, open_request, pack_request, seal_request
 from tests.plain import redis_of
 from tests.scheduler.scene import Scene
 
@@ -65,6 +65,7 @@ async def test_scripts_read_the_same(scene: Scene) -> None:
         once = int(lane is not None and request.delivery is Delivery.AT_MOST_ONCE)
         expires = str(request.expires_at_ms or 0) if lane else "0"
         weight = REFERENCE_BYTES + len(name) + 27 if name else 0
+        weight += LANE_BYTES if lane else 0
         assert found == [
             lane and lane.encode(),
             once,
