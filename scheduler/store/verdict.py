@@ -7,7 +7,9 @@ from enum import IntEnum
 from scheduler.errors import (
     Conflict,
     Damaged,
+    FieldError,
     InsufficientCredits,
+    InvalidRequest,
     PostdateError,
     QuotaExceeded,
     Reason,
@@ -61,6 +63,7 @@ SENTENCES = {
     Verdict.NO_ROOM: str(QuotaExceeded()),
     Verdict.DAMAGED: "The stored schedule is damaged and cannot be read",
     Verdict.TOO_MANY_LANES: str(TooManyLanes()),
+    Verdict.PENDING: "Its callback is pending already",
     Verdict.CANCELLED: "Its body was not kept when it was cancelled",
 }
 _CONFLICTS = {
@@ -68,6 +71,7 @@ _CONFLICTS = {
     Verdict.CHANGED: Reason.KEEPS_CHANGING,
     Verdict.NOT_ENDED: Reason.NOT_ENDED,
     Verdict.REPLAYED: Reason.ALREADY_REPLAYED,
+    Verdict.PENDING: Reason.NOT_ENDED,
 }
 
 
@@ -86,6 +90,11 @@ def refusal(schedule_id: str, verdict: Verdict, ended: Status = Status.CANCELLED
             return QuotaExceeded()
         case Verdict.TOO_MANY_LANES:
             return TooManyLanes()
+        case Verdict.PENDING:
+            return Conflict(SENTENCES[verdict], ended, _CONFLICTS[verdict])
+        case Verdict.NO_CALLBACK_URL:
+            message = "missing: neither the schedule nor the account has one"
+            return InvalidRequest([FieldError("callbackUrl", message)])
         case Verdict.DAMAGED:
             return Damaged(schedule_id)
     return Conflict(SENTENCES[verdict], Status.SCHEDULED, _CONFLICTS[verdict])

@@ -390,6 +390,11 @@ OF_SCHEDULES = [
         "lifecycle/end",
         lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead]),
     ),
+    op(
+        "send a callback again",
+        "lifecycle/resend",
+        lambda h, p: h.store.callbacks.resend(p.account_id, p.dead, URL, "an operation"),
+    ),
     op("quota", "accounts/stored", lambda h, p: h.store.accounts.stored_bytes(p.account_id)),
 ]
 OF_ACCOUNTS = [

@@ -10,15 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
+from scheduler.errors import Conflict, InvalidRequest, UnknownSchedule
 from scheduler.models import Invocation, Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.verdict import Verdict
 from tests.scheduler.operations import PAUSED
-from tests.scheduler.scene import COMPLETED, FAILED, LEASE_MS, URL, Scene
+from tests.scheduler.scene import COMPLETED, FAILED, LEASE_MS, URL, Scene, new_id
 
 HERE = "https://example.com/ended"
+NEW = "https://example.com/elsewhere?" + 700 * "x"
 DEFAULT = "https://example.com/of-the-account"
 OWN = Callback(HERE)
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
@@ -312,3 +314,61 @@ async def test_a_status_of_a_cancelled_one_has_no_callback(scene: Scene) -> None
     await scene.cancel(made)
     found = await scene.get(made)
     assert (found.status, found.callback) == (Status.CANCELLED, None)
+
+
+RESENT = [
+    # what the schedule says, whether the account has a default, the URL given, where it goes
+    (OWN, False, None, HERE),
+    (OWN, True, NEW, NEW),
+    (Callback(HERE, CallbackOn.FAILED), False, None, HERE),
+    (None, True, None, DEFAULT),
+    (None, False, NEW, NEW),
+    (None, False, None, None),
+    (Callback(""), True, None, None),
+    (Callback(""), True, NEW, NEW),
+]
+
+
+@pytest.mark.parametrize(("wish", "default", "url", "goes_to"), RESENT)
+async def test_a_callback_is_sent_again(
+    scene: Scene, wish: Callback | None, default: bool, url: str | None, goes_to: str | None
+) -> None:
+    made = await scene.run(FAILED, callback=wish, reference="b")
+    for call in await scene.claim():
+        assert await answer(scene, call, FAILED) == Verdict.DONE
+    if default:
+        await set_default(scene)
+    ttl, resend = await ttl_ms(scene, made), scene.store.callbacks.resend
+    if goes_to is None:
+        with pytest.raises(InvalidRequest, match="callbackUrl: missing"):
+            await resend(scene.account_id, made, url)
+        assert ttl - 5000 < await ttl_ms(scene, made) <= ttl
+        return
+    for _ in range(2):  # a repeat changes nothing
+        again = await resend(scene.account_id, made, url, "an operation")
+        assert again.callback is not None
+        assert (again.callback.status, again.callback.attempts) == ("pending", 0)
+        assert again == await scene.get(made)
+        assert await ttl_ms(scene, made) == -1
+        assert await expiring(scene) == 0
+    with pytest.raises(Conflict, match="pending already"):
+        await resend(scene.account_id, made, url)
+    call = await scene.claim_one()
+    assert (call.request.url, call.attempt, call.retry) == (goes_to, 1, None)
+    assert await answer(scene, call) == Verdict.DONE
+    state = (await scene.get(made)).callback
+    assert state is not None
+    assert state.status is CallbackStatus.DELIVERED
+    assert 7 * DAY_MS - 5000 < await ttl_ms(scene, made) <= 7 * DAY_MS
+    assert await expiring(scene) == await scene.store.accounts.stored_bytes(scene.account_id)
+
+
+async def test_only_what_was_executed_is_sent_again(scene: Scene) -> None:
+    waiting, cancelled = [await scene.create(60_000, callback=OWN) for _ in range(2)]
+    await scene.cancel(cancelled)
+    resend = scene.store.callbacks.resend
+    for schedule_id, words in ((waiting, "not ended yet"), (cancelled, "cancelled already")):
+        with pytest.raises(Conflict, match=words):
+            await resend(scene.account_id, schedule_id)
+    with pytest.raises(UnknownSchedule):
+        await resend(scene.account_id, new_id())

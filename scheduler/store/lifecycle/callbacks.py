@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from scheduler import ids
-from scheduler.callbacks import CallbackState, CallbackStatus
-from scheduler.models import COMPLETED, Invocation, Outcome
-from scheduler.store import keys
-from scheduler.store.callback_state import pack_callback
+from scheduler.callbacks import Callback, CallbackState, CallbackStatus
+from scheduler.models import COMPLETED, Invocation, Outcome, Request, Schedule
+from scheduler.store import keys, stored
+from scheduler.store.callback_state import open_callback, pack_callback
 from scheduler.store.heads import letter_member
+from scheduler.store.queries.reading import read_one, whole
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.verdict import VERDICTS, Verdict
+from scheduler.store.verdict import MOST_CHANGES_MET, VERDICTS, Verdict, refusal
 
 _CALLBACK = Script("lifecycle/callback")
+_RESEND = Script("lifecycle/resend")
 
 
 class CallbackAck(NamedTuple):
@@ -32,6 +36,7 @@ class Callbacks:
         self._server = server
         self._clock = clock
         self._kept = (retention.schedule_ms, retention.failed_kept_ms)
+        self._quotas = retention.quotas
 
     async def ack(self, shard: int, acks: Sequence[CallbackAck]) -> list[Verdict]:
         """Records outcomes of one shard. Safe to repeat. A verdict for each: DONE, ENDED (before),
@@ -48,6 +53,51 @@ class Callbacks:
         now_us, verdicts = await self._server.run(_CALLBACK, keys.shard(shard), arguments)
         self._clock.observe(now_us)
         return [VERDICTS[each] for each in verdicts]
+
+    async def resend(
+        self,
+        account_id: str,
+        schedule_id: str,
+        url: str | None = None,
+        operation: str | None = None,
+    ) -> Schedule:
+        """Makes the callback of an ended schedule pending again, from its first attempt on, also if
+        it had none; to a new `url` from now on, if one is given. Safe to repeat after a lost reply;
+        with the name of an `operation`, once for all calls of that name within an hour.
+
+        Raises NotFound, Conflict if it has not ended, was cancelled, or its callback is pending,
+        InvalidRequest if nothing names a URL, QuotaExceeded, Damaged; then nothing was changed.
+        """
+        operation = operation or ids.new_operation()
+        shard, account = keys.parts(account_id)
+        for _ in range(MOST_CHANGES_MET):
+            with whole(schedule_id):
+                found = await read_one(self._server, account_id, schedule_id)
+                ended = stored.schedule(schedule_id, found, self._server.secrecy)
+            request, packed = ended.request, b""
+            if url is not None:
+                request = replace(
+                    request, callback=replace(request.callback or Callback(), url=url)
+                )
+                packed = stored.seal_request(request, self._server.secrecy)
+            local, before = ids.local(schedule_id), stored.sha1_of(found.packed)
+            letter = letter_member(request.reference, local)
+            arguments = (account, local, operation, before, packed, _where(request), letter)
+            verdict, state = await self._server.write_until_answered(
+                _RESEND, keys.shard(shard), (*arguments, *self._quotas)
+            )
+            if verdict != Verdict.CHANGED:
+                break
+        if verdict != Verdict.DONE:
+            raise refusal(schedule_id, Verdict(verdict), ended.status)
+        return replace(ended, request=request, callback=open_callback(state))
+
+
+def _where(request: Request) -> str:
+    """Where its end is reported: "1", where it says; "a", where the account does; "0", nowhere."""
+    if request.callback is None or request.callback.url is None:
+        return "a"
+    return "1" if request.callback.url else "0"
 
 
 def _state_after(ack: CallbackAck) -> CallbackState:

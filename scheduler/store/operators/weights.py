@@ -11,6 +11,7 @@ from scheduler.store.heads import LANE_BYTES, REFERENCE_BYTES
 from scheduler.store.server import Script, Server, pairs
 
 _HOUR_MS = 3_600_000
+_KEPT = -1  # a key without an end
 _WEIGH = Script("operators/weigh")
 
 
@@ -61,11 +62,13 @@ class Weights:
 
     def refer_letter(self, account_id: str, schedule: str, head: bytes) -> None:
         """Adds the reference of a failed one that was added last: it counts until the schedule is
-        forgotten, also after it was trimmed or replayed."""
+        forgotten, also after it was trimmed or replayed, and while its callback is pending."""
         forgotten_ms = self._forgotten.get(schedule, -1)
+        weight = REFERENCE_BYTES + len(head) - 2 + 1 + len(schedule)
         if forgotten_ms >= 0:
-            weight = REFERENCE_BYTES + len(head) - 2 + 1 + len(schedule)
             self._ended[account_id][forgotten_ms // _HOUR_MS] += weight
+        elif forgotten_ms == _KEPT:
+            self._unended[account_id] += weight
 
     async def faults(self, account_id: str) -> list[str]:
         if await self._counted(account_id) != self.before[account_id]:
