@@ -32,7 +32,7 @@ _CALLS: dict[Kind, float] = {
     "replay": 4,
     "replay many": 3,
     "rotate": 0.3,
-    "lane": 6,
+    "lane": 14,
 }
 # Those that may end with an answer that is retried, most of all.
 _RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5}
@@ -45,7 +45,7 @@ _FAR_OF_SHARED = 0.4
 _LONGEST_WAIT_MS = (500, 4000)
 _TIMEOUT_S = (1, 2)
 _REMEMBERED = 60
-_IN_LANES = 0.2
+_IN_LANES = 0.3
 # In a lane none resets its connection, as the second sending is no start, and none is silent: that
 # would keep a lane of parallelism 1 for longer than it can catch up with.
 _IN_A_LANE = {"ok": 64, "slow": 14, "fail": 8, "busy": 6, "flaky": 8}

@@ -72,15 +72,15 @@ _DEFECTS = r"""
 # starts in a lane are not spaced
 - lane.tat = math.max(start, lane.tat) + lane.interval
 + lane.tat = math.max(start, lane.tat)
-@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults stop
+@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults stop --seconds 45
 # a schedule of a lane takes no place
 - lane.places = lane.places - 1
 + lane.places = lane.places - 0
-@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop
+@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
 # the latest of a lane comes first
 - lane.queue.lane_waiting, '-inf', due_by, 'BYSCORE', 'LIMIT',
 + lane.queue.lane_waiting, due_by, '-inf', 'BYSCORE', 'REV', 'LIMIT',
-@ scheduler/store/lifecycle/lane.inc.lua "paused: nothing starts" --faults stop
+@ scheduler/store/lifecycle/lane.inc.lua "paused: nothing starts" --faults stop --seconds 45
 # a lane's pause is noted, and does not hold
 - lane.shut = math.max(lane.shut, ends)
 + lane.shut = math.max(lane.shut, 0)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.chaos.history import Limits, now_ms
 
 _RATED, _SINGLE, _BOTH = LANES = ("rated", "single", "both")
-_RATES, _BURSTS = (4, 8), (1, 3)
+_RATES, _BURSTS = (2, 4), (1, 2)
 _PARALLEL = (1, 2)
 # Every pause ends by itself, so that none outlasts the run.
 _PAUSED_MS = (1500, 5000)
