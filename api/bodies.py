@@ -10,13 +10,13 @@ from msgspec import UNSET, UnsetType
 
 from api.fields import SHOWN, moment
 from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
-from api.masks import masked_url
 from api.request_ids import PATTERN as REQUEST_ID
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
 from scheduler.lane_settings import LaneState
 from scheduler.lanes import LANE_PATTERN
+from scheduler.masks import masked_url
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
 from scheduler.store.idempotency import Placed
 from scheduler.store.lifecycle.cancel import Cancellations

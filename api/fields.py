@@ -16,11 +16,11 @@ import msgspec
 from api import rules
 from api.field import DURATION, DURATIONS, OBJECT, WHOLE, Field, Schema
 from api.headers import MAX_HEADERS, read_headers
-from api.masks import masked, masked_url
 from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
+from scheduler.masks import masked, masked_url
 from scheduler.models import LONGEST_TIMEOUT_S, BodyKind, Delivery, Request
 from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
 from scheduler.retries import (

@@ -10,9 +10,9 @@ import msgspec
 
 from api import json_text
 from api.findings import invalid, shown
-from api.masks import MASK
 from scheduler.errors import FieldError
 from scheduler.http import TOKEN, TOKEN_PATTERN, VALUE, is_reserved
+from scheduler.masks import MASK
 
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 16 * 1024

@@ -12,9 +12,9 @@ from api.fields import FIELDS, ON_EXISTING, REQUIRED, SPELLINGS, misfits, reques
 from api.findings import Findings
 from api.headers import header_field
 from api.json_text import Object, Part
-from api.masks import is_secret
 from api.rules import Rules, duration, timestamp
 from scheduler.errors import InvalidRequest
+from scheduler.masks import is_secret
 from scheduler.models import Request, Schedule, Upsert
 from scheduler.targets import Origin, parse_target
 

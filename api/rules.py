@@ -7,11 +7,11 @@ import binascii
 
 import msgspec
 
-from api.masks import has_mask
 from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
 from scheduler.http import METHODS
 from scheduler.lanes import LONGEST_LANE, is_lane
+from scheduler.masks import has_mask
 from scheduler.models import LONGEST_TIMEOUT_S, Delivery
 from scheduler.references import LONGEST_REFERENCE, is_filter, is_reference
 from scheduler.retries import (

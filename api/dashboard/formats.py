@@ -11,7 +11,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from api.dashboard.zones import Zone
-from api.masks import masked_url
+from scheduler.masks import masked_url
 from scheduler.texts import visible
 from scheduler.times import format_iso8601
 

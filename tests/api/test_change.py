@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.masks import MASK
+from scheduler.masks import MASK
 from scheduler.models import Delivery, Outcome, Status
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
 from tests.api.errors import error_of

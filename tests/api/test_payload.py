@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from api.fields import FIELDS
 from api.findings import details_of
 from api.headers import _known_to_be_fine
-from api.masks import MASK
 from api.payload import _fine_at_once, _with_every_finding, parse_change, parse_request
 from api.rules import Rules
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
+from scheduler.masks import MASK
 from scheduler.models import Delivery, Request
 from scheduler.targets import _remembered
 from scheduler.times import format_iso8601

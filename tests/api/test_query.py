@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 import pytest
 
-from api.masks import MASK
 from api.query import OF_LOGS, PERIOD, read_query
 from api.stats import log_query, period
 from scheduler.errors import FieldError, InvalidRequest
+from scheduler.masks import MASK
 from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
 from scheduler.times import parse_iso8601

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.masks import MASK
+from scheduler.masks import MASK
 from scheduler.models import Outcome, Phases, Request, Status
 from tests.api.conftest import URL, Api, bad_fields, past
 from tests.api.errors import error_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from api.bulk import parse_selection
-from api.masks import MASK
 from scheduler.errors import InvalidRequest
+from scheduler.masks import MASK
 from scheduler.models import Status
 from scheduler.store.queries.listing import Selection
 from scheduler.times import parse_iso8601

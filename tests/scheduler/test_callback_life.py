@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
 from scheduler.errors import Conflict, InvalidRequest, UnknownSchedule
+from scheduler.masks import masked_url
 from scheduler.models import Invocation, Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.callbacks import CallbackAck
@@ -121,8 +122,9 @@ async def test_one_that_its_owner_stopped_is_reported_as_failed(scene: Scene) ->
 
 
 async def test_the_report(scene: Scene) -> None:
-    call = await called(scene, FAILED, lane="a", reference="b")
+    call = await called(scene, FAILED, lane="a", reference="b", url=URL + "?token=hush")
     ended = await scene.get(call.schedule_id)
+    assert b"hush" not in (call.request.body or b"")
     assert (call.is_callback, call.attempt, call.lane, call.retry) == (True, 1, None, None)
     assert (call.request.method, call.request.url, call.request.retries) == ("POST", HERE, 5)
     report = json.loads(call.request.body or b"")
@@ -135,7 +137,7 @@ async def test_the_report(scene: Scene) -> None:
             "invocationId": "inv_" + call.schedule_id[4:],
             "lane": "a",
             "reference": "b",
-            "targetUrl": URL,
+            "targetUrl": masked_url(URL + "?token=hush"),
             "targetMethod": "POST",
             "triggerAt": report["data"]["triggerAt"],
             "executedAt": at,
@@ -372,3 +374,13 @@ async def test_only_what_was_executed_is_sent_again(scene: Scene) -> None:
             await resend(scene.account_id, schedule_id)
     with pytest.raises(UnknownSchedule):
         await resend(scene.account_id, new_id())
+
+
+async def test_a_turn_in_the_future_comes_back_to_the_servers_clock(scene: Scene) -> None:
+    await ended(scene, 1)
+    shard, far_ms = keys.shard(scene.shard), await scene.clock.now_ms() + HOUR_MS
+    await scene.redis.zadd(shard + keys.CALLBACK_HEADS, {scene.account_id[7:]: far_ms})
+    await scene.redis.zadd(shard + keys.HEADS, {keys.CALLBACK_TURN: far_ms})
+    assert await scene.claim() == []
+    await scene.store.claims.realign(scene.shard)
+    assert (await scene.claim_one()).is_callback

@@ -27,7 +27,7 @@ from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of, everything
 from tests.scheduler.letters import replay
-from tests.scheduler.scene import Scene
+from tests.scheduler.scene import URL, Scene
 
 pytestmark = pytest.mark.usefixtures("_no_pauses")
 OLD_ID, NEW_ID = (Secrecy([key]).key_ids[0] for key in (OLD, NEW))
@@ -40,11 +40,23 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PAUSE_S", 0.01)
 
 
+async def set_callback(store: Store, account_id: str) -> None:
+    """Where its callbacks go. None is wanted."""
+    url = store.server.secrecy.seal(URL.encode())
+    await redis_of(store).hset(keys.account(account_id) + keys.CALLBACK, "url", url)
+
+
+async def callback_url(store: Store, account_id: str) -> str:
+    url = await redis_of(store).hget(keys.account(account_id) + keys.CALLBACK, "url")
+    return store.server.secrecy.open(url).decode()
+
+
 async def furnished(store: Store) -> str:
     """An account with schedules that wait, completed, failed, were cancelled, and one that is held;
     and with two secrets."""
     account_id = await account_of(store)
     await store.signing.rotate(account_id, 60_000)
+    await set_callback(store, account_id)
     for outcome in (COMPLETED, FAILED):
         await store.schedules.create(account_id, DUE)
         await ack(store, await claim(store), outcome)
@@ -94,11 +106,12 @@ async def test_an_old_key_can_be_dropped(stores: Stores) -> None:
     secrets = await before.signing.secrets(account_id)
     store = await stores.open(NEW, OLD)
     done = await store.resealer.reseal()
-    assert (done.requests, done.secrets, done.held, done.unreadable) == (5, 2, 0, [])
+    assert (done.requests, done.secrets, done.held, done.unreadable) == (5, 3, 0, [])
     assert (done.forgotten, done.kept) == ([OLD_ID], {})
     assert await store.check() == []
     after = await stores.open(NEW)
     assert await after.signing.secrets(account_id) == secrets
+    assert await callback_url(after, account_id) == URL
     await ack(after, held)
     page = await after.unended.page(account_id, Selection())
     assert [each.request for each in page.schedules] == [REQUEST]
@@ -147,7 +160,7 @@ async def test_what_lay_in_clear_weighs_more_and_what_is_held_is_waited_for(stor
     assert await store.check() == []
     await ack(store, held)
     done = await sealing
-    assert (done.requests, done.secrets, done.held) == (5, 2, 0)
+    assert (done.requests, done.secrets, done.held) == (5, 3, 0)
     for hidden in (b"hush", b"DE12", b"whsec_"):
         assert hidden not in await everything(store)
     assert await store.check() == []

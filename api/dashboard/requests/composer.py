@@ -15,12 +15,12 @@ from api.dashboard.requests.filters import ADDRESS, Filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import readable
 from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in
-from api.masks import MASK, masked, masked_url
 from api.payload import parse_create
 from api.reading import read_body
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest, TooManyLanes
 from scheduler.http import METHODS
+from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import BodyKind
 from scheduler.store.lifecycle.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict

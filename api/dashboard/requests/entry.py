@@ -20,11 +20,11 @@ from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import curl_of, readable
 from api.dashboard.session import Viewer, asks_for_news, redirect_saying, signed_in, zone_of
 from api.errors import status_of
-from api.masks import masked, masked_url
 from api.payload import AS_IT_WAS, Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
+from scheduler.masks import masked, masked_url
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import Store
 from scheduler.targets import split_url

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import msgspec
 
-from api.masks import MASK, masked, masked_url
+from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import BodyKind, Request
 from scheduler.targets import parse_target
 from scheduler.texts import visible

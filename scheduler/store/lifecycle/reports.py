@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import Unreadable
+from scheduler.masks import masked_url
 from scheduler.models import Invocation, Outcome, Request, Retry, Schedule, Status
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.stored import Fields, schedule
@@ -52,7 +53,8 @@ def report_of(
 
 
 def report(ended: Schedule) -> bytes:
-    """What a callback says of an ended schedule, in JSON: the same at each attempt."""
+    """What a callback says of an ended schedule, in JSON: the same at each attempt. Secrets in the
+    target's URL are masked, as in the answers of the API."""
     request, outcome = ended.request, ended.outcome
     if outcome is None or ended.ended_at_ms is None:
         raise Unreadable("It has no outcome")
@@ -62,7 +64,7 @@ def report(ended: Schedule) -> bytes:
         "scheduleId": ended.schedule_id,
         "invocationId": ids.invocation_id(ended.schedule_id),
         **{name: value for name, value in named.items() if value is not None},
-        "targetUrl": request.url,
+        "targetUrl": masked_url(request.url),
         "targetMethod": request.method,
         "triggerAt": format_iso8601(request.trigger_at_ms),
         "executedAt": ended_at,

@@ -229,6 +229,10 @@ class Resealer:
                 what = f"the signing secret {text(parts[0])} of {account_id}"
                 if sealed := self._sealed(walk, what, stored):
                     rows += (entry, b" ".join((*parts, sealed)))
+            url = await self._server.read("HGET", base + keys.CALLBACK, "url")
+            what = f"the URL for callbacks of {account_id}"
+            if url and (sealed := self._sealed(walk, what, url)):
+                rows += (url, sealed)
             if rows:
                 walk.done.secrets += await self._server.write_until_answered(
                     _RESEAL_SECRETS, base, rows

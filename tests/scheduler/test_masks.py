@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.masks import MASK, is_secret, masked_url
+from scheduler.masks import MASK, is_secret, masked_url
 
 SECRETS = """Authorization Proxy-Authorisation X-Auth X-Auth-Token Cookie X-Api-Key X-Password
 X-Passphrase x-passwd X-Pwd X-Signature X-Hub-Signature-256 X-JWT X-Session-Id X-Credentials
