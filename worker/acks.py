@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from itertools import islice
-from typing import cast
+from typing import Protocol, cast
 
 import structlog
 
 from scheduler.elapsed import until_tick_s
 from scheduler.errors import StoreError, StoreRefused
-from scheduler.store import Store
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end_rows import Ack, Ends
 from scheduler.store.verdict import DONE, ENDED, Verdict
 from worker.claimer import TICK_S
 from worker.holdings import Holdings, subject
@@ -34,6 +33,15 @@ _STUMBLES = 5
 _log = structlog.get_logger(__name__)
 
 
+class Recorder(Protocol):
+    """What records outcomes of some kind, as `Ends` does those of schedules; with more than one
+    shard in a call, it has `ack_each` too."""
+
+    most_shards: int
+
+    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[Verdict]: ...
+
+
 class Acks:
     """One queue per shard; an invocation is held until its ack was answered.
 
@@ -43,14 +51,14 @@ class Acks:
 
     def __init__(
         self,
-        store: Store,
+        recorder: Recorder,
         holdings: Holdings,
         touch: Touch,
         *,
         acked: Callable[[], None],
         place_free: Callable[[int], None],
     ) -> None:
-        self._store = store
+        self._recorder = recorder
         self._holdings = holdings
         self._touch = touch
         self._acked = acked
@@ -113,7 +121,7 @@ class Acks:
             if weight > _MOST_BYTES or self._holdings.asking[shard].locked():
                 self._send_soon([shard])
                 continue
-            if weight > room or len(group) == self._store.ends.most_shards:
+            if weight > room or len(group) == self._recorder.most_shards:
                 self._send_soon(group)
                 group, room = [], _MOST_BYTES
             group.append(shard)
@@ -134,7 +142,7 @@ class Acks:
             async with AsyncExitStack() as asking:
                 for shard in shards:
                     await asking.enter_async_context(self._holdings.asking[shard])
-                found = await self._store.ends.ack_each(acks)
+                found = await cast("Ends", self._recorder).ack_each(acks)
         except Exception:
             _log.exception("acks failed; they are repeated", shards=shards)
             found = [StoreRefused("unforeseen")] * len(acks)
@@ -179,7 +187,7 @@ class Acks:
         while True:
             try:
                 async with self._holdings.asking[shard]:
-                    verdicts = await self._store.ends.ack(shard, batch)
+                    verdicts = await self._recorder.ack(shard, batch)
             except StoreRefused as error:
                 await self._refused(shard, batch, error)
                 return

@@ -303,7 +303,8 @@ class Firer:
             self._put_off(fire)
             return
         try:
-            data = render(fire.target, request, invocation.schedule_id, invocation.attempt, signed)
+            what = (invocation.schedule_id, invocation.attempt, signed, invocation.is_callback)
+            data = render(fire.target, request, *what)
         except ValueError:
             self._let_go(fire)
             self.end(fire, failed(Failure.BAD_REQUEST))

@@ -38,10 +38,11 @@ class WorkerSource:
             yield from _fires(worker)
             yield from _claims(worker)
             yield from _lanes(worker)
+            yield _callbacks(worker)
 
 
 def _fires(worker: Worker) -> Iterator[Metric]:
-    tally = worker.tally
+    tally = worker.endings.tally
     attempts: dict[tuple[str, ...], float] = {("completed",): 0}
     for code, counted in tally.durations_ms.items():
         if code != NO_ANSWER:
@@ -130,4 +131,13 @@ def _lanes(worker: Worker) -> Iterator[Metric]:
         "Schedules that came too late for the slot that the rate of their lane gave them, and went"
         " back for another one.",
         starts.missed,
+    )
+
+
+def _callbacks(worker: Worker) -> Metric:
+    return counter(
+        "postdate_callbacks",
+        "Attempts of callbacks that ended, by what came of them.",
+        {(result,): count for result, count in worker.endings.callbacks.items()},
+        ("result",),
     )

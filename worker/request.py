@@ -19,10 +19,18 @@ _OWN = (
     b"Postdate-Attempt: %d\r\n"
     b"Postdate-Trigger-At: %b\r\n%b\r\n"
 )
+# A callback is no call of the invocation, and has its own id. Neither id may be taken for the other
+# by a receiver that drops repeats.
+_OWN_OF_CALLBACK = b"Postdate-Schedule-Id: %b\r\nPostdate-Attempt: %d\r\n%b\r\n"
 
 
 def render(
-    target: Target, request: Request, schedule_id: str, attempt: int, signed: bytes = b""
+    target: Target,
+    request: Request,
+    schedule_id: str,
+    attempt: int,
+    signed: bytes = b"",
+    is_callback: bool = False,  # a keyword costs each fire
 ) -> bytes:
     """The HTTP/1.1 request, whole, head and body. `signed` are the lines of its signature.
 
@@ -35,11 +43,14 @@ def render(
     shared = _shared(method, target.host_header, headers, kind)
     start = f"{method} {target.path}".encode("ascii") + shared
     schedule = schedule_id.encode("ascii")
-    moment = _moment(request.trigger_at_ms)
     reference = b""
     if request.reference is not None:
         reference = _line("Postdate-Reference", request.reference)
-    own = _OWN % (schedule, schedule[4:], attempt, moment, reference)
+    if is_callback:
+        own = _OWN_OF_CALLBACK % (schedule, attempt, reference)
+    else:
+        moment = _moment(request.trigger_at_ms)
+        own = _OWN % (schedule, schedule[4:], attempt, moment, reference)
     # Its connection is for this one request; a target that knows closes it first.
     close = b"Connection: close\r\n" if request.delivery is AT_MOST_ONCE else b""
     if body is None:

@@ -110,7 +110,8 @@ class Signatures:
         signer = self._signers.get(invocation.account_id)
         if signer is None or signer.asked_s < elapsed_s() - GOOD_FOR_S:
             return None
-        message_id = b"inv_" + invocation.schedule_id[4:].encode("ascii")
+        kind = b"cbk_" if invocation.is_callback else b"inv_"
+        message_id = kind + invocation.schedule_id[4:].encode("ascii")
         lines = signer.header_lines(message_id, self._clock.now_ms(), invocation.request.body)
         if lines is None:
             del self._signers[invocation.account_id]

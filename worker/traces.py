@@ -100,7 +100,13 @@ class Traces:
 def _attributes(invocation: Invocation) -> dict[str, Any]:
     """Path and query stay out: customers put secrets there."""
     origin = parse_target(invocation.request.url).origin
-    return {
+    # A callback's span is told from the invocation's by what it lacks: the invocation.
+    made = (
+        {}
+        if invocation.is_callback
+        else {"postdate.invocation_id": invocation_id(invocation.schedule_id)}
+    )
+    return made | {
         "http.request.method": invocation.request.method,
         "server.address": origin.host,
         "server.port": origin.port,

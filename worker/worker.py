@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
@@ -20,13 +19,12 @@ from scheduler.models import Invocation, Outcome, Stage
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Batch, UnreadClaim
-from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import STORE_ID
 from scheduler.store.operators.reseal import KEYS_READ_EVERY_S
 from scheduler.store.server.failures import Unreachable
 from scheduler.version import version
-from worker.acks import Acks
 from worker.claimer import Claimer
+from worker.endings import Endings
 from worker.fire import NOT_SENT
 from worker.firer import Firer
 from worker.handshakes import map_large_blocks
@@ -35,11 +33,10 @@ from worker.lane_starts import LaneStarts, crowding
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
-from worker.outcome import calm_until_ms, next_attempt_at_ms, unsent_outcome
+from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
-from worker.tally import Tally
 from worker.timer_wheel import TimerWheel
 from worker.unreadable import Unreadables
 from worker.upkeep import Backoff, ended, keep_up
@@ -52,7 +49,6 @@ _DRAIN_EXTRA_S = 5.0
 # How long claims wait for the acks that were held up while the store was away.
 _ACKS_FIRST_S = 2.0
 _RECOVER_EVERY_S = 0.1
-_ACKING = Stage.ACKING  # an enum's member takes a tenth of a microsecond to look up
 _log = structlog.get_logger(__name__)
 
 
@@ -120,7 +116,7 @@ class Worker:
         self.slots = fires_at_once(settings.concurrency)
         self.holdings = Holdings(self.slots, settings.held_bytes)
         self._signatures = Signatures(store, self.holdings, touch)
-        self._traces, sign = traces, self._signatures.header_lines
+        sign = self._signatures.header_lines
         self.firer = Firer(
             settings,
             sign=traces.traced(sign) if traces else sign,
@@ -146,10 +142,11 @@ class Worker:
             looked=self._wheel.refresh,
             crowding=lambda: crowding(self._wheel.slotted() + self._batch.rated()),
         )
-        self._acks = Acks(
+        self.endings = Endings(
             store,
             self.holdings,
             touch,
+            traces,
             acked=self.claimer.note_free,
             place_free=self.claimer.claim_soon,
         )
@@ -161,8 +158,6 @@ class Worker:
             released=self.claimer.claim_soon,
             in_background=self._in_background,
         )
-        self._fired = 0
-        self.tally = Tally()
         self._draining = False
         self._background: set[asyncio.Task[None]] = set()
         self._to_confirm: dict[int, list[Invocation]] = {}
@@ -243,9 +238,9 @@ class Worker:
     def _fire(self, invocation: Invocation) -> None:
         unsent = self._unsent(invocation)
         if unsent is not None:
-            self._ended(invocation, unsent, NOT_SENT)
+            self.endings.note(invocation, unsent, NOT_SENT)
         elif invocation.lane is None or self.lane_starts.may_start(invocation):
-            self.firer.fire(invocation, self._ended)
+            self.firer.fire(invocation, self.endings.note)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
@@ -259,32 +254,6 @@ class Worker:
         if unsent is not None:
             invocation.attempt -= 1  # the one that is not made
         return unsent
-
-    def _ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
-        invocation.stage = _ACKING
-        self._fired += 1
-        late_ms = None
-        if sent_at_s != NOT_SENT:
-            is_due = invocation.slot_us is None
-            from_us = invocation.due_at_ms * 1000 if is_due else invocation.starts_at_us
-            late_us = self.store.clock.at_us(sent_at_s) - from_us
-            late_ms = max(0, late_us // 1000)
-        self.tally.note(invocation, outcome, late_ms)
-        if self._traces is not None:
-            self._traces.ended(invocation, outcome, late_ms)
-        again_ms = None
-        if invocation.request.retries:
-            again_ms = next_attempt_at_ms(
-                invocation,
-                outcome,
-                sent=sent_at_s != NOT_SENT,
-                now_ms=self.store.clock.now_ms(),
-                chance=random.random(),  # noqa: S311  # no secret
-            )
-        calm_ms = None
-        if outcome.retry_after and invocation.lane is not None:
-            calm_ms = calm_until_ms(outcome, self.store.clock.now_ms())
-        self._acks.add(Ack(invocation, outcome, late_ms, again_ms, calm_ms))
 
     def _unsure(self, invocation: Invocation) -> None:
         """Nothing of it was sent. Its lease may have ended, or its secret may be another by now,
@@ -332,7 +301,7 @@ class Worker:
         except StoreError as error:  # it reads and does not write: not yet
             self.touch.remind(error)
             return
-        await self._acks.settle(shard, _ACKS_FIRST_S)
+        await self.endings.settle(shard, _ACKS_FIRST_S)
         self.touch.regain(shard)
         self.claimer.wake()
 
@@ -375,7 +344,7 @@ class Worker:
         task.add_done_callback(self._background.discard)
 
     def _says(self) -> dict[str, Any]:
-        fires_per_s, mean_s = self._settings.fires_per_worker, self.tally.recent_mean_s()
+        fires_per_s, mean_s = self._settings.fires_per_worker, self.endings.tally.recent_mean_s()
         if mean_s:  # slots bound it where targets are slow
             fires_per_s = min(fires_per_s, round(self.slots / mean_s))
         return {
@@ -384,7 +353,7 @@ class Worker:
             STORE_ID: self.store.shards.store_id,
             "inFlight": len(self.holdings),
             "concurrency": self.slots,
-            "fired": self._fired,
+            "fired": self.endings.fired,
             "firesPerS": fires_per_s,
-            "worstLatenessMs": self.tally.worst_lateness_ms(),
+            "worstLatenessMs": self.endings.tally.worst_lateness_ms(),
         }

@@ -21,11 +21,11 @@ WORKER = r"""
 - if weight > _MOST_BYTES or self._holdings.asking[shard].locked():
 + if weight > _MOST_BYTES:
 # outcomes of any number of shards share a call
-- if weight > room or len(group) == self._store.ends.most_shards:
+- if weight > room or len(group) == self._recorder.most_shards:
 + if weight > room:
 # any number of outcomes share a call
-- if weight > room or len(group) == self._store.ends.most_shards:
-+ if len(group) == self._store.ends.most_shards:
+- if weight > room or len(group) == self._recorder.most_shards:
++ if len(group) == self._recorder.most_shards:
 # an ack that the store did not take does not lose touch
 - self._touch.lose([shard], error)
 + pass
@@ -76,7 +76,7 @@ WORKER = r"""
 - await self._leases.extend(shard)
 + pass
 # no ack before claiming again
-- await self._acks.settle(shard, _ACKS_FIRST_S)
+- await self.endings.settle(shard, _ACKS_FIRST_S)
 @ worker/worker.py tests/worker/test_worker.py
 # what another has by now is fired
 - gone = set(lost)
@@ -401,12 +401,35 @@ WORKER = r"""
 # what has no place in its lane is sent by a clock that is behind
 - now_ms = max(now_ms, invocation.slot_us // 1000)
 + pass
+@ worker/endings.py tests/worker/test_lane_starts.py
 # lateness in a lane counts from when it was due
 - invocation.due_at_ms * 1000 if is_due else invocation.starts_at_us
 + invocation.due_at_ms * 1000
 # no lane is calmed
-- calm_ms = calm_until_ms(outcome, self.store.clock.now_ms())
+- calm_ms = calm_until_ms(outcome, self._clock.now_ms())
 + pass
+@ worker/endings.py tests/worker/test_callbacks.py
+# an outcome of a callback is recorded as its schedule's
+- self._callbacks.add(Ack(invocation, outcome, None, again_ms))
++ self._schedules.add(Ack(invocation, outcome, None, again_ms))
+# a callback that failed is not retried
+- self._callbacks.add(Ack(invocation, outcome, None, again_ms))
++ self._callbacks.add(Ack(invocation, outcome, None))
+# callbacks count as fires
+- if invocation.is_callback:
++ self.tally.note(invocation, outcome, 0)
++         if invocation.is_callback:
+# a shard that is back is claimed from before its callbacks are recorded
+- for acks in (self._schedules, self._callbacks):
++ for acks in (self._schedules,):
+@ worker/signatures.py tests/worker/test_callbacks.py
+# a callback has the id of its invocation
+- b"cbk_" if invocation.is_callback else b"inv_"
++ b"inv_"
+@ worker/request.py tests/worker/test_callbacks.py
+# a callback names the invocation in its head
+- if is_callback:
++ if False:
 @ worker/outcome.py tests/worker/test_lane_starts.py
 # a target calms a lane for a day
 - min(_asked_ms(outcome, now_ms), LONGEST_CALM_MS)

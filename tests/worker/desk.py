@@ -15,6 +15,7 @@ from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.claim import Batch, ClaimOrder, Look, UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import Process
@@ -96,6 +97,7 @@ class ScriptedClaims:
         self.released: list[Invocation] = []
         self.batches: list[list[Ack]] = []
         self.acked: list[Ack] = []
+        self.called_back: list[CallbackAck] = []
         self.looking: Callable[[], None] = lambda: None
         self.make = Invocations()
         self._turn_ms = dict.fromkeys(due, 0.0)
@@ -170,6 +172,12 @@ class ScriptedClaims:
         taken = [ack.invocation in self.taken for ack in acks]
         return [self.verdict if each else Verdict.DONE for each in taken]
 
+    async def ack_callbacks(self, shard: int, acks: Sequence[CallbackAck]) -> list[Verdict]:
+        await self._enter("ack", shard)
+        self.called_back += acks
+        taken = [ack.invocation in self.taken for ack in acks]
+        return [self.verdict if each else Verdict.DONE for each in taken]
+
     async def ack_each(self, acks: Sequence[Ack]) -> list[Verdict | StoreError]:
         found: list[Verdict | StoreError] = []
         shards = dict.fromkeys(ack.invocation.shard for ack in acks)
@@ -220,6 +228,7 @@ class ScriptedStore:
         self.clock = StoreClock()
         self.clock.observe(1_795_161_600_000_000)
         self.claims = self.ends = ScriptedClaims(self.clock, due)
+        self.callbacks = SimpleNamespace(ack=self.claims.ack_callbacks)
         self.signing = ScriptedSigning(self.claims)
         self.server = SimpleNamespace(routed=False)
         self.shards = self

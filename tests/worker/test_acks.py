@@ -35,7 +35,7 @@ class Scene:
         self.acked = 0
         self.freed: list[int] = []
         self.acks = Acks(
-            store.as_store,
+            store.ends,
             self.holdings,
             self.touch,
             acked=self._note,

@@ -43,7 +43,7 @@ async def test_lateness_counts_from_the_slot(scene: Scene) -> None:
         await scene.stop()
     assert ack.lateness_ms is not None
     assert ack.lateness_ms < HOUR_US // 1000, "it was due in 1970"
-    assert scene.worker.tally.worst_lateness_ms() == ack.lateness_ms
+    assert scene.worker.endings.tally.worst_lateness_ms() == ack.lateness_ms
     assert (scene.worker.lane_starts.started, scene.worker.lane_starts.missed) == (1, 0)
 
 

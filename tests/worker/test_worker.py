@@ -160,14 +160,14 @@ async def test_after_the_stores_start_no_ended_lease_is_taken_over_for_a_while(
 
 
 async def _record(worker: Worker, held: Invocation) -> None:
-    worker._acks.add(Ack(held, COMPLETED, 0, None))
+    worker.endings._schedules.add(Ack(held, COMPLETED, 0, None))
     await worker.holdings.emptied()
 
 
 async def _record_together(worker: Worker, held: Invocation) -> None:
     elsewhere = Invocations().one(1)
     worker.holdings.add([elsewhere])
-    worker._acks.add(Ack(elsewhere, COMPLETED, 0, None))
+    worker.endings._schedules.add(Ack(elsewhere, COMPLETED, 0, None))
     await _record(worker, held)
 
 
