@@ -583,4 +583,78 @@ STORE = r"""
 # a resumption ends a pause
 - if redis.call('HEXISTS', account, 'paused') == 0 then
 + if true then
+@ scheduler/store/lifecycle/end.lua tests/scheduler/test_callback_life.py -k valkey
+# a callback is not set in the step that ends its schedule
+- call_back(group)
+-   end
++ end
+# a schedule may be forgotten before its callback has ended
+- if called[i] then
+-       redis.call('HSET', name, 'c', 'p' .. ended_at)
+-     else
++ do
++       redis.call('HSET', name, 'c', 'p' .. ended_at)
+# what waits for its callback is not weighed until it is forgotten
+- keep_called(group, hours)
+@ scheduler/store/lifecycle/call_back.inc.lua tests/scheduler/test_callback_life.py -k valkey
+# a default for failures reports every end
+- (default == 'executed' or has_failed(outcome))
++ true
+# a schedule that has an account's URL and no default is called back
+- or default and (wish == 'a'
++ or wish == 'a' or default and (false
+# the reference of a dead letter weighs twice
+- (said[i] or 0) + (members[schedule] or 0)
++ (said[i] or 0)
+@ scheduler/store/lifecycle/end_rows.py tests/scheduler/test_callback_life.py -k valkey
+# an end is reported that is not to be
+- return "0"
++ return "1"
+@ scheduler/store/lifecycle/callback.lua tests/scheduler/test_callback_life.py -k valkey
+# a schedule is kept for ever once its callback has ended
+- redis.call('PEXPIREAT', key, whole(forgotten_ms))
+# a dead letter is forgotten as early as others
+- (is_letter and failed_kept_ms or kept_ms)
++ kept_ms
+# the attempt of a lost lease is recorded
+- if not there then
++ if not stored[2] then
+@ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_callback_life.py -k valkey
+# callbacks of an account run without end
+- each_thousand('ZADD', queue.calling, ends)
+# a suspended account is called back
+- redis.call('ZADD', prefix .. K.CALLBACK_HEADS, '-inf', account)
+@ scheduler/store/lifecycle/claim_callbacks.inc.lua tests/scheduler/test_callback_life.py -k valkey
+# callbacks take the whole claim
+- math.floor(room / 10)), {}
++ room), {}
+# a claim takes what another worker holds
+- and not (calling[i] and tonumber(due[2 * i]) > asked_at)
+# a full account is looked at again and again
+- if first and first <= now and free_calls(queue) < 1 then
++ if false then
+@ scheduler/store/lifecycle/claim.lua tests/scheduler/test_callback_life.py -k valkey
+# a small claim serves callbacks only
+- room >= 10 or #names == 0
++ true
+# a worker looks again and again for the callbacks of an account that it passes over
+- if count_passed_over == 0 or is_ours(coming[i]) then
++ if true then
+@ scheduler/store/lifecycle/resend.lua tests/scheduler/test_callback_life.py -k valkey
+# a pending callback is sent beside itself
+- elseif stored[3] and string.sub(stored[3], 1, 1) == 'p' then
++ elseif false then
+# a cancellation is reported
+- elseif string.byte(stored[2], 8) == S.CANCELLED then
++ elseif false then
+# what is sent again is forgotten meanwhile
+- redis.call('PERSIST', key)
+@ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_callback_machine.py
+# a callback that was given back keeps its place until the lease ends
+- each_thousand('ZREM', queue.calling, schedules)
+-   each_thousand('ZADD', queue.pending, due)
++ each_thousand('ZADD', queue.pending, due)
+@ scheduler/store/lifecycle/resend.lua tests/scheduler/test_callback_life.py -k valkey
+# a repeat is told that what it asks for is pending
+- note_done(base, ARGV[3], 3600000)
 """
