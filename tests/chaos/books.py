@@ -140,6 +140,7 @@ BOOKS: tuple[tuple[str, Book], ...] = (
     ("a lane's rate: no second has more", lanes.rates),
     ("a lane's parallelism: no more at once", lanes.parallel),
     ("paused: nothing starts", lanes.pauses),
+    ("calm: nothing starts in the lane", lanes.calms),
     ("a lane's order: by due time", lanes.order),
     ("onExisting: one waits, the last stands", shared),
     ("nothing that nobody asked for", strangers),

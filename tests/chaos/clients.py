@@ -35,7 +35,7 @@ _CALLS: dict[Kind, float] = {
     "lane": 14,
 }
 # Those that may end with an answer that is retried, most of all.
-_RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5}
+_RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5, "calming": 0.7}
 _DELAYS_MS = ((1000,), (1000, 2000))
 _KEEP_FOR = ("0s", "4s", "30s", "30s")
 _MANY = 6
@@ -48,7 +48,7 @@ _REMEMBERED = 60
 _IN_LANES = 0.3
 # In a lane none resets its connection, as the second sending is no start, and none is silent: that
 # would keep a lane of parallelism 1 for longer than it can catch up with.
-_IN_A_LANE = {"ok": 64, "slow": 14, "fail": 8, "busy": 6, "flaky": 8}
+_IN_A_LANE = {"ok": 61, "slow": 14, "fail": 8, "busy": 6, "flaky": 8, "calming": 3}
 
 
 class Customer(msgspec.Struct, frozen=True):

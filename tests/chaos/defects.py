@@ -84,6 +84,10 @@ _DEFECTS = r"""
 # a lane's pause is noted, and does not hold
 - lane.shut = math.max(lane.shut, ends)
 + lane.shut = math.max(lane.shut, 0)
+@ scheduler/store/lifecycle/lane.inc.lua "calm: nothing starts in the lane" --faults stop --seconds 45
+# a calm is noted, and does not hold
+- lane.shut = lane.calm
++ lane.shut = 0
 @ worker/signatures.py "signed with what is good" --seconds 30
 # requests are signed with the oldest secret alone
 - )

@@ -27,6 +27,9 @@ HARMLESS = frozenset({"stop", "hold", "on hold", "pause"})
 SLOWEST_TARGET_MS = 2500
 # A flaky target has failed so often before it answers.
 FLAKY_ATTEMPTS = 2
+# The first answer of a calming target asks for so long: while claimed ones may still come, and a
+# second more.
+CALM_MS = 2000
 
 
 class Outcome(NamedTuple):
@@ -41,6 +44,7 @@ _OUTCOMES = {
     "ok": Outcome("completed", 200, frozenset({""})),
     "slow": Outcome("completed", 200, frozenset({""})),
     "fail": Outcome("failed", 500, frozenset({"Internal Server Error"})),
+    "calming": Outcome("failed", 429, frozenset({"Too Many Requests"})),
     "busy": Outcome("failed", 503, frozenset({"Service Unavailable"})),
     "reset": Outcome(
         "failed", 0, frozenset({"Connection reset", "Connection closed before an answer"})
@@ -212,6 +216,8 @@ def outcome_of(behaviour: str, attempt: int) -> Outcome:
     """What this attempt comes to."""
     if behaviour == "flaky":
         behaviour = "busy" if attempt <= FLAKY_ATTEMPTS else "ok"
+    if behaviour == "calming" and attempt > 1:
+        behaviour = "ok"
     return _OUTCOMES[behaviour]
 
 

@@ -1,5 +1,5 @@
-"""What must hold of an account's lanes: their rate, their parallelism, their pauses, the order in
-them. That nothing is dropped in them is each schedule's own promise. Pure.
+"""What must hold of an account's lanes: their rate, their parallelism, their pauses and calms, the
+order in them. That nothing is dropped in them is each schedule's own promise. Pure.
 
 After a thaw a worker may still send what it handed over before: such arrivals are not counted, nor
 any while a fault may have cost a lease. The store of sentinels may forget moments at a failover."""
@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from benchmarks.windows import most_at_once
-from tests.chaos.evidence import SLACK_MS, SLOWEST_TARGET_MS, Call, Case, Story, woke_up
+from tests.chaos.evidence import (
+    CALM_MS,
+    SLACK_MS,
+    SLOWEST_TARGET_MS,
+    Call,
+    Case,
+    Story,
+    woke_up,
+)
 from tests.chaos.history import Arrival, Limits, to_ms
 from tests.chaos.keeper import LANES
 from tests.chaos.shared import Looked
@@ -81,6 +89,25 @@ def pauses(case: Case) -> Looked:
                     f"{start.story.tag} arrived {into_ms:.0f} ms into a pause of {name}"
                 )
     return Looked(len(spans), breaches)
+
+
+def calms(case: Case) -> Looked:
+    """From the answer that asks for it until the calm ends, nothing starts in a lane but what was
+    claimed before."""
+    breaches, looked = [], 0
+    for lane in LANES:
+        starts = _starts(case, lane)
+        asking = [each for each in starts if _asks_for_calm(each)]
+        looked += len(asking)
+        for asked in asking:
+            since_ms, until_ms = asked.at_ms + _CLAIMED_MS, asked.at_ms + CALM_MS - _JITTER_MS
+            meanwhile = [each for each in starts if since_ms < each.at_ms < until_ms]
+            breaches += [
+                f"{lane}: {each.story.tag} arrived {each.at_ms - asked.at_ms:.0f} ms into a calm"
+                for each in meanwhile
+                if not _is_disturbed(case, each) and not _forgets(case, asked.at_ms, each.at_ms)
+            ]
+    return Looked(looked, breaches)
 
 
 def order(case: Case) -> Looked:
@@ -194,6 +221,11 @@ def _is_resent(start: Start) -> bool:
     """Whether it is the second sending of what the target reset."""
     wanted = start.story.wanted_by(start.arrival)
     return wanted is not None and wanted.behaviour == "reset"
+
+
+def _asks_for_calm(start: Start) -> bool:
+    wanted = start.story.wanted_by(start.arrival)
+    return wanted is not None and wanted.behaviour == "calming" and start.arrival.attempt == 1
 
 
 def _is_plain(story: Story) -> bool:

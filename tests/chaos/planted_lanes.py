@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import structs
+
+from tests.chaos.evidence import CALM_MS
 from tests.chaos.history import Asked, Limits
 
 START_MS = 1_800_000_000_000
@@ -25,6 +28,10 @@ def sound_lanes(it: Any) -> None:
     it.call("lane", [], limits=Limits("both", rate=4, paused_until_ms=_PAUSED_UNTIL_MS))
     for number in range(6):
         it.fire(_in("rated", f"rated-{number}", 250 * number), at_ms=LANES_MS + 2000)
+    calming = _in("both", "calming", behaviour="calming")
+    it.fire(calming, "failed", 429, "Too Many Requests", at_ms=LANES_MS + 10)
+    it.fire(_in("both", "after", 10), at_ms=LANES_MS + CALM_MS)
+    it.arrivals[-1] = structs.replace(it.arrivals[-1], at_ms=LANES_MS + CALM_MS + 5)
     for number in range(3):
         each = _in("single", f"single-{number}", _SLOW_MS * number, "slow")
         it.fire(each, at_ms=LANES_MS + 3 * _SLOW_MS)
@@ -52,6 +59,10 @@ def one_starts_while_all_is_paused(it: Any) -> None:
     it.fire(Asked("paused", "ok", _PAUSED_UNTIL_MS - 5000), at_ms=_PAUSED_UNTIL_MS)
 
 
+def one_starts_in_a_calm(it: Any) -> None:
+    it.fire(_in("both", "hurried", CALM_MS - 500), at_ms=LANES_MS + CALM_MS)
+
+
 def one_is_overtaken(it: Any) -> None:
     late = _in("rated", "late", -1000)
     it.call("create", [late])
@@ -63,5 +74,6 @@ PLANTED_IN_LANES: dict[str, list[Callable[[Any], object]]] = {
     "a lane's rate: no second has more": [too_many_in_a_second, after_a_change_too_many],
     "a lane's parallelism: no more at once": [two_at_once],
     "paused: nothing starts": [one_starts_in_a_pause, one_starts_while_all_is_paused],
+    "calm: nothing starts in the lane": [one_starts_in_a_calm],
     "a lane's order: by due time": [one_is_overtaken],
 }

@@ -8,7 +8,7 @@ import hmac
 from base64 import b64decode, b64encode
 from itertools import pairwise
 
-from tests.chaos.evidence import SLACK_MS, Case, Story, outcome_of, woke_up
+from tests.chaos.evidence import CALM_MS, SLACK_MS, Case, Story, outcome_of, woke_up
 from tests.chaos.history import Arrival, Entry, Secret, to_ms
 
 LOST = "Worker lost; the request may have been sent"
@@ -179,7 +179,7 @@ def _is_left_over(story: Story, entry: Entry) -> bool:
     if entry.status != "failed" or not unbounded or entry.error_message == LOST:
         return False
     told = [call for call in story.cancels if call.result == "unknown"]
-    is_retried = entry.status_code >= 500 or story.final.delivery == "at-least-once"
+    is_retried = entry.status_code in (429, 500, 503) or story.final.delivery == "at-least-once"
     return is_retried and not told
 
 
@@ -190,6 +190,8 @@ def _waits(case: Case, story: Story, entry: Entry, delay_ms: float) -> list[str]
     if not arrived:
         return [f"{name} is made again, and never arrived"]
     found, wanted = [], story.wanted_by(arrived[0])
+    if wanted and wanted.behaviour == "calming":
+        delay_ms = max(delay_ms, CALM_MS)
     if wanted and entry.status_code != outcome_of(wanted.behaviour, entry.attempt).code:
         found.append(f"{name} is logged with {entry.status_code}, which the target did not answer")
     harmed = case.cost_a_lease(arrived[0].at_ms, ended_ms)

@@ -8,13 +8,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.chaos.evidence import FLAKY_ATTEMPTS, SLOWEST_TARGET_MS
+from tests.chaos.evidence import CALM_MS, FLAKY_ATTEMPTS, SLOWEST_TARGET_MS
 from tests.chaos.history import Arrival
 from tests.receiver import Answer, Received, Receiver
 
 _ANSWERS = {
     "/fail": Answer(status=500),
     "/busy": Answer(status=503),
+    "/calming": Answer(status=429, headers=(("Retry-After", str(CALM_MS // 1000)),)),
     "/reset": Answer(reset=True),
     "/never": Answer(never=True),
 }
@@ -40,6 +41,8 @@ class ChaosTarget(Receiver):
             return Answer(delay_s=zlib.crc32(received.path.encode()) % SLOWEST_TARGET_MS / 1000)
         if path == "/flaky" and _attempt(received) <= FLAKY_ATTEMPTS:
             return _ANSWERS["/busy"]
+        if path == "/calming" and _attempt(received) > 1:
+            return Answer()
         return _ANSWERS.get(path, Answer())
 
 
