@@ -10,6 +10,7 @@ from litestar.params import FromPath
 from api import proxies
 from api.dashboard import passwords
 from api.dashboard.answer import Raw, redirect
+from api.dashboard.banner import readable
 from api.dashboard.csrf import judge_origin, read_form, written
 from api.dashboard.pauses import SPANS
 from api.dashboard.render import page, sentence
@@ -164,7 +165,7 @@ async def _show(
         status=status,
         fault=fault,
         sessions=await store.sessions.count(viewer.account_id),
-        pause=await store.pauses.read(viewer.account_id),
+        pause=await readable(store.pauses.read(viewer.account_id), viewer.account_id),
         spans=SPANS,
         longest_note=LONGEST_NOTE,
         has_password=(await store.users.of(viewer.account_id)).password is not None,

@@ -21,7 +21,7 @@ from api.findings import invalid
 from api.service import HttpRequest, service_of
 from api.settings_fields import misfits, parse_put
 from scheduler.durations import format_duration
-from scheduler.errors import InvalidRequest, PreconditionFailed, TooManyLanes
+from scheduler.errors import InvalidRequest, KeepsChanging, PreconditionFailed, TooManyLanes
 from scheduler.lane_settings import LONGEST_NOTE, LaneSettings
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
@@ -101,8 +101,12 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
         return await _show(request, viewer, name, form, faults, status=400)
     except PreconditionFailed as refusal:
         return await _show(request, viewer, name, form, status=status_of(refusal))
-    except TooManyLanes as refusal:
-        faults = {"Lane": f"{str(refusal).rstrip('.')}."}
+    except (TooManyLanes, KeepsChanging) as refusal:
+        faults = {
+            "Lane"
+            if isinstance(refusal, TooManyLanes)
+            else "Not saved": f"{str(refusal).rstrip('.')}."
+        }
         return await _show(request, viewer, name, form, faults, status=status_of(refusal))
     words = f"Saved: {limits(settings)}."
     return await redirect_saying(request, viewer, words, f"{ADDRESS}/{name}")

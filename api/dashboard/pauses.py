@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from litestar import post
+from litestar import get, post
 from litestar.params import FromPath
 from msgspec.structs import replace
 
-from api.dashboard.answer import Raw
+from api.dashboard.answer import Raw, html
+from api.dashboard.banner import paused_of
 from api.dashboard.csrf import Form, written
-from api.dashboard.session import ROOT, our_page, redirect_saying
+from api.dashboard.render import page
+from api.dashboard.session import (
+    ROOT,
+    NotSignedIn,
+    asked_for,
+    our_page,
+    redirect_saying,
+    signed_in,
+)
 from api.findings import invalid
 from api.rules import lane_filter
 from api.service import HttpRequest, service_of
@@ -36,6 +45,17 @@ class _Asked(NamedTuple):
 
     def noted(self, before: str | None) -> str | None:
         return before if self.note is None else self.note or None
+
+
+@get("/banner")
+async def banner(request: HttpRequest) -> Raw:
+    """The banner of a page that is open for long: pauses end by themselves."""
+    try:
+        viewer = await signed_in(request)
+    except NotSignedIn:  # the next press says so; until then nothing that was typed is lost
+        return html("", 204)
+    paused = await paused_of(service_of(request).store, viewer.account_id)
+    return page(request, "paused.html", paused=paused, back=asked_for(request))
 
 
 @post("/lanes/{lane:str}/pause")
@@ -113,4 +133,4 @@ def _back(form: Form, otherwise: str) -> str:
     return our_page(form.get("back", "")) or otherwise
 
 
-HANDLERS = [pause_lane, resume_lane, pause_account, resume_account]
+HANDLERS = [banner, pause_lane, resume_lane, pause_account, resume_account]

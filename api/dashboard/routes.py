@@ -19,7 +19,15 @@ from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, 
 from api.errors import status_of
 from api.request_ids import request_id_of
 from api.service import HttpRequest, service_of
-from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, StoreFull, TooManyLanes
+from scheduler.errors import (
+    Damaged,
+    KeepsChanging,
+    NotFound,
+    OutcomeUnknown,
+    StoreError,
+    StoreFull,
+    TooManyLanes,
+)
 
 _log = structlog.get_logger()
 
@@ -32,8 +40,11 @@ _TITLES = {
     409: "Too late",
     412: "Changed meanwhile",
     413: "Too much",
+    429: "Too many searches",
 }
 _OTHER = "Not possible"
+# Whose status says less than they do.
+_TITLES_OF: dict[type[Exception], str] = {TooManyLanes: _TITLES[413], KeepsChanging: _TITLES[412]}
 
 
 @get("/{rest:path}")
@@ -80,8 +91,7 @@ def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
         return 503, "A moment, please", text
     status = status_of(error)
     if status < 500:
-        is_full = isinstance(error, TooManyLanes)
-        title = _TITLES[413] if is_full else _TITLES.get(status, _OTHER)
+        title = _TITLES_OF.get(type(error)) or _TITLES.get(status, _OTHER)
         return status, title, f"{str(error).rstrip('.')}."
     # As text: a log that shows the variables of every frame would show cookies.
     trace = "".join(traceback.format_exception(error))

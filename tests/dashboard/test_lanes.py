@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler.errors import StoreUnavailable, TooManyLanes
+from scheduler.errors import KeepsChanging, StoreUnavailable, TooManyLanes, TooManyScans
 from scheduler.lane_settings import LONGEST_NOTE, LaneSettings, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
-from tests.dashboard.conftest import Browser, Dashboard, rows, tiles_of
+from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, rows, tiles_of
 from tests.plain import redis_of
 
 LIMITS = {"rate": "100", "per": "1m", "burst": "5", "parallelism": "3", "note": "theirs"}
@@ -153,9 +153,16 @@ async def test_a_calm_lane_can_go_on(browser: Browser) -> None:
     assert tiles_of(await browser.text("/lanes/invoices"))["state"] == "open"
 
 
-@pytest.mark.parametrize("error", [TooManyLanes(), StoreUnavailable("away")])
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (TooManyLanes(), 409, "<b>Lane</b>: The account has 10,000 lanes already"),
+        (KeepsChanging(), 409, "<b>Not saved</b>: Other calls keep changing these settings"),
+        (StoreUnavailable("away"), 503, "The store does not answer right now"),
+    ],
+)
 async def test_a_refusal_says_so_and_keeps_what_was_typed(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch, error: Exception
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, words: str
 ) -> None:
     page = await browser.text("/lanes/invoices")
 
@@ -164,13 +171,10 @@ async def test_a_refusal_says_so_and_keeps_what_was_typed(
 
     monkeypatch.setattr(browser.store.lanes, "put", refuse)
     refused = await set_with(browser, page)
-    status, words = (
-        (409, "10,000 lanes already")
-        if isinstance(error, TooManyLanes)
-        else (503, "The store does not answer right now")
-    )
     assert (refused.status_code, words in refused.text) == (status, True)
     assert ('value="1m"' in refused.text) == (status == 409)
+    monkeypatch.setattr(browser.store.lanes, "change", refuse)
+    assert "Too late" not in (await browser.write("/lanes/invoices/pause")).text
 
 
 async def test_a_lane_too_many_is_refused_by_its_name(browser: Browser) -> None:
@@ -215,3 +219,44 @@ async def test_what_a_pause_holds_back_is_not_shown_as_overdue(browser: Browser,
         assert held in text
         assert '<span class="status failed">overdue' not in text
         assert '<span class="status scheduled">due' in text
+
+
+async def test_a_damaged_pause_takes_no_page_away(browser: Browser) -> None:
+    client: Any = redis_of(browser.store)
+    account = keys.account(browser.account_id)
+    await browser.write("/lanes/invoices/pause")
+    await client.hset(account + keys.ACCOUNT, "paused", "?")
+    for path in LANE_PAGES:
+        page = await browser.get(path)
+        assert (page.status_code, "whether more is paused" in page.text) == (200, True), path
+    assert "It is damaged and cannot be read." in await browser.text("/account")
+    await client.set(account + keys.LANES_PAUSED, "?")
+    assert "whether anything is paused" in await browser.text("/keys")
+
+
+async def test_the_banner_of_an_open_page_goes_with_its_pause(
+    dashboard: Dashboard, browser: Browser
+) -> None:
+    headers = {"hx-request": "true", "hx-current-url": f"{ORIGIN}/dashboard/requests?q=a"}
+    assert 'hx-get="/dashboard/banner"' in await browser.text("/requests/new")
+    await browser.write("/lanes/invoices/pause")
+    banner = (await browser.client.get("/dashboard/banner", headers=headers)).text
+    assert "<html" not in banner
+    assert 'name="back" value="/dashboard/requests?q=a"' in banner
+    await browser.write("/lanes/invoices/resume")
+    assert (await browser.text("/banner")).strip() == ""
+    stranger = await dashboard.browser().client.get("/dashboard/banner", headers=headers)
+    assert (stranger.status_code, "hx-redirect" in stranger.headers) == (204, False)
+
+
+async def test_searches_that_are_used_up_are_named_so(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise TooManyScans(3000)
+
+    monkeypatch.setattr(browser.store.lanes, "page", refuse)
+    refused = await browser.get("/lanes")
+    assert refused.status_code == 429
+    assert "Too many searches" in refused.text
+    assert "Too much was searched; try again in 3 s." in refused.text

@@ -4,6 +4,8 @@
 
 (() => {
   const TICK_MS = 2000;
+  // What seldom changes asks at so many ticks, and when the viewer is back.
+  const SLOW_TICKS = 10;
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -43,18 +45,25 @@
   // Without words there is contact.
   function contact(words = "") {
     if (Boolean(trouble) !== Boolean(words)) {
-      announce(words ? `${words}. The page may be old.` : "In contact again.");
+      announce(words ? `${words.split(":")[0]}. The page may be old.` : "In contact again.");
     }
     trouble = words;
     heard = trouble ? heard : performance.now();
     tell();
   }
 
+  // Its answers say nothing of the rest of the page, and one that fails is asked for again.
+  const isSlow = (element) => Boolean(element?.matches?.('[hx-trigger~="slow"]'));
   const isLive = (element) => Boolean(element?.matches?.("[data-live]"));
+
+  let ticks = 0;
 
   function tick() {
     if (document.hidden) {
       return;
+    }
+    if (++ticks % SLOW_TICKS === 0) {
+      $$('[hx-trigger~="slow"]').forEach((each) => htmx.trigger(each, "slow"));
     }
     $$('[hx-trigger~="live"]').forEach((each) => htmx.trigger(each, "live"));
     tell();
@@ -64,6 +73,7 @@
   setInterval(tell, 1000);
   document.addEventListener("visibilitychange", () => {
     looked = performance.now();
+    ticks = -1;
     tick();
   });
 
@@ -102,6 +112,9 @@
   }
 
   function failed(element, words, request) {
+    if (isSlow(element)) {
+      return;
+    }
     if (isLive(element)) {
       contact(words.startsWith("The store") ? "Store lost" : "Lost contact");
     } else {
@@ -117,7 +130,9 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { xhr, elt, requestConfig } = event.detail;
     const element = requestConfig?.elt || elt;
-    if (xhr.status >= 500) {
+    if (isSlow(element)) {
+      event.detail.shouldSwap = xhr.status === 200;
+    } else if (xhr.status >= 500) {
       event.detail.shouldSwap = false;
       const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
       const words = $("[data-sentence]", page)?.textContent.trim();
@@ -125,7 +140,7 @@
     } else if (isLive(element)) {
       if (xhr.status >= 400) {
         event.detail.shouldSwap = false;
-        contact("Lost contact");
+        contact(xhr.status === 429 ? "Searches used up: as of" : "Lost contact");
       } else {
         contact();
       }
