@@ -64,7 +64,7 @@ async def test_each_end_leaves_nothing_behind(scene: Scene) -> None:
     later = await scene.create(60_000, lane="c")
     done = await scene.cancel_all([later, second, third])
     assert [each.refusal for each in done.each] == [None] * 3
-    assert await stands(scene, "b") == {"lanes": 3}
+    assert await stands(scene, "b") == {}
     released = await scene.held(lane="a")
     await scene.release([released])
     again = await scene.claim_one()
@@ -74,6 +74,21 @@ async def test_each_end_leaves_nothing_behind(scene: Scene) -> None:
     assert await scene.claim() == []
     assert await stands(scene) == {}
     assert await scene.redis.zrange(keys.shard(scene.shard) + keys.HEADS, 0, -1) == []
+
+
+async def test_a_lane_that_its_last_schedule_leaves_is_none_of_the_account(scene: Scene) -> None:
+    """At once: it was to be looked at in an hour, and others may need its room until then."""
+    hour_ms = 3_600_000
+    ended = [await scene.create(lane="a"), await scene.create(lane="b")]
+    one = Request(await scene.clock.now_ms() + hour_ms, "POST", URL, reference="r", lane="e")
+    await scene.store.schedules.create_all(scene.account_id, [one])
+    assert await scene.ack(await scene.claim()) == [Verdict.DONE] * len(ended)
+    await scene.cancel(await scene.create(hour_ms, lane="c"))
+    await scene.change(await scene.create(hour_ms, lane="d"), lane="z")
+    moved = Upsert(replace(one, lane=None), keep=False)
+    await scene.store.schedules.create_all(scene.account_id, [moved])
+    for key in (keys.LANES, keys.LANE_HEADS):
+        assert await scene.redis.zrange(scene.base + key, 0, -1) == [b"z"]
 
 
 async def test_a_change_moves_a_schedule_from_a_lane_to_another_or_to_none(scene: Scene) -> None:

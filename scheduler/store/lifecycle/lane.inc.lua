@@ -175,8 +175,11 @@ lanes.relook = function(queue)
   end
 end
 
-lanes.relook_if_bounded = function(queue)
-  if redis.call('HEXISTS', queue.state, 'parallelism') == 1 then
+-- After schedules left their places: another may start, or the lane is empty and counts no longer
+-- among its account's.
+lanes.relook_left = function(queue)
+  if redis.call('HEXISTS', queue.state, 'parallelism') == 1
+    or redis.call('EXISTS', queue.lane_waiting, queue.running) == 0 then
     lanes.relook(queue)
   end
 end

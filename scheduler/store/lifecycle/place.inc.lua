@@ -96,15 +96,19 @@ local function put_back(queue, schedules, due, tried, fresh, earliest)
   end
   wait(queue, due, earliest)
   if queue.lane then
-    of_lanes().relook_if_bounded(queue)
+    of_lanes().relook_left(queue)
   end
 end
 
 -- Waiting schedules go to another queue.
 local function leave(queue, schedules)
+  if #schedules == 0 then
+    return
+  end
   each_thousand('ZREM', queue.waiting, schedules)
   if queue.lane then
     of_lanes().leave(queue, schedules)
+    of_lanes().relook_left(queue)
   end
 end
 
@@ -115,6 +119,6 @@ local function take_out(queue, schedules)
   each_thousand('HDEL', queue.tried, schedules)
   if queue.lane then
     of_lanes().leave(queue, schedules)
-    of_lanes().relook_if_bounded(queue)
+    of_lanes().relook_left(queue)
   end
 end
