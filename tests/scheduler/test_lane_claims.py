@@ -17,7 +17,7 @@ from scheduler.store.verdict import Verdict
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import FAILED, LEASE_MS, URL, Scene, ids_of
 
-SECOND_MS, HOUR_MS = 1000, 3_600_000
+SECOND_MS, HOUR_MS, DAY_MS = 1000, 3_600_000, 86_400_000
 
 
 async def limit(scene: Scene, lane: str = "a", **limits: int) -> None:
@@ -131,6 +131,42 @@ async def test_a_lane_goes_out_in_order_of_due_time_whatever_came_first(
     assert slots[0] == resumed_us, "lateness counts from the end of the pause"
     apart = {late - early for early, late in zip(slots[burst - 1 :], slots[burst:], strict=False)}
     assert all(90_000 <= each <= 110_000 for each in apart)
+
+
+@pytest.mark.parametrize(
+    ("rate", "per_ms", "waits_ms"),
+    [
+        (1000, DAY_MS, 86_400),  # not the day that the first start took by the rate before
+        (1000, SECOND_MS, 1),
+        (2, DAY_MS, DAY_MS // 2),
+        (1, 7_200_000, 7_200_000),
+    ],
+)
+async def test_another_rate_holds_from_the_next_claim_on(
+    fake_scene: Scene, fake_clock: FakeClock, rate: int, per_ms: int, waits_ms: int
+) -> None:
+    scene, daily = fake_scene, {"rate": 1, "per_ms": DAY_MS}
+
+    async def assert_waits(wait_ms: int, within_ms: int = 2) -> None:
+        assert await scene.claim() == []
+        look_ms = await scene.redis.zscore(scene.base + keys.LANE_HEADS, "a")
+        assert look_ms == pytest.approx(fake_clock.ms + wait_ms, rel=0, abs=within_ms)
+
+    await limit(scene, **daily)
+    for _ in range(3):
+        await scene.create(lane="a")
+    await scene.ack([await scene.claim_one()])
+    await limit(scene, rate=rate, per_ms=per_ms)
+    await assert_waits(waits_ms)
+    for limits in (daily, {"rate": 100, "per_ms": DAY_MS, "burst": 5}, daily):
+        await limit(scene, **limits)
+    await assert_waits(DAY_MS, 90_000)  # the store keeps whole microseconds
+    fake_clock.ms += DAY_MS + 2 * SECOND_MS
+    await limit(scene, rate=1000, per_ms=SECOND_MS)
+    await scene.ack([await scene.claim_one(most=1)])
+    await limit(scene)
+    await limit(scene, **daily)
+    assert len(await scene.claim()) == 1, "a lane without a rate pays for nothing"
 
 
 async def test_a_calm_lane_starts_nothing_and_the_latest_moment_holds(

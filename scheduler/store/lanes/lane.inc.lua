@@ -3,4 +3,4 @@
 --@include settings
 local FIELDS = {'set', 'rate', 'per', 'burst', 'interval', 'slack', 'parallelism', 'note', 'paused',
   'until', 'by'}
-local FIRST_LIMIT, LAST_LIMIT, PAUSED, LAST = 2, 7, 9, 11
+local FIRST_LIMIT, LAST_LIMIT, INTERVAL, PAUSED, LAST = 2, 7, 5, 9, 11

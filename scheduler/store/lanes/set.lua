@@ -26,6 +26,7 @@ check_queue(queue)
 redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
 local calm_until = number(redis.call('HGET', key, 'calm'))
 local ends_calm = ARGV[5] == '1' and calm_until > now_ms
+local tat = tonumber(redis.call('HGET', key, 'tat') or '') or 0
 local after = {unpack(ARGV, 6)}
 local starts_anew = ends_calm or (before[PAUSED] ~= '' and after[PAUSED] == '')
 for i = FIRST_LIMIT, LAST_LIMIT do
@@ -39,6 +40,12 @@ if not enlist(queue) then
   return V.TOO_MANY_LANES
 end
 write_settings(key, FIELDS, after)
+if before[INTERVAL] ~= after[INTERVAL] and tat > now_us then
+  -- As many starts are not paid for yet as before, but each costs what the new rate says.
+  local owed = (tat - now_us) / (tonumber(before[INTERVAL]) or math.huge)
+  local more = owed * (tonumber(after[INTERVAL]) or 0)
+  redis.call('HSET', key, 'tat', string.format('%.0f', now_us + more))
+end
 if ends_calm then
   redis.call('HDEL', key, 'calm')
 end
