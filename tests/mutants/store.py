@@ -565,8 +565,17 @@ STORE = r"""
 +     if lane ~= found[1] then break end
 @ scheduler/store/lifecycle/lane.inc.lua tests/scheduler/test_lane_claims.py
 # an end in a full lane gives no place back before its lease ends
-- if redis.call('HEXISTS', queue.state, 'parallelism') == 1 then
+- if redis.call('HEXISTS', queue.state, 'parallelism') == 1
++ if false
+@ scheduler/store/lifecycle/lane.inc.lua tests/scheduler/test_lanes.py
+# a lane that its last schedule leaves counts among its account's until its turn comes
+- or redis.call('EXISTS', queue.lane_waiting, queue.running) == 0 then
++ or false then
+@ scheduler/store/lanes/set.lua tests/scheduler/test_lane_claims.py
+# a raised rate waits for the start that the rate before allows next
+- if before[INTERVAL] ~= after[INTERVAL] and tat > now_us then
 + if false then
+@ scheduler/store/lifecycle/lane.inc.lua tests/scheduler/test_lane_claims.py
 # a calm ends with the next one
 - if before < until_ms or before > now_ms + MOST_CALM_MS then
 + if true then
