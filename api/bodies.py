@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from api.fields import SHOWN, moment
 from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
 from api.request_ids import PATTERN as REQUEST_ID
+from scheduler.callbacks import CallbackOn, CallbackState, CallbackStatus
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
@@ -159,6 +160,26 @@ PHASES = Shape(
     "a request that completed within a second over a kept connection, firstByteMs is the whole "
     "response time, and lastByteMs is null.",
 )
+
+
+def _of_an_attempt(name: str) -> Callable[[CallbackState], Any]:
+    """What is null before the first attempt."""
+    return lambda state: getattr(state, name) if state.attempts else None
+
+
+CALLBACK = Shape(
+    "CallbackBody",
+    {
+        "status": (CallbackStatus, "status"),
+        "attempts": (int, "attempts"),
+        "statusCode": (int | None, _of_an_attempt("status_code")),
+        "errorMessage": (str | None, _of_an_attempt("error_message")),
+        "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
+    },
+    "How far the report of an end has come: delivered, once its URL has answered with a 2xx; "
+    "failed after the last attempt. statusCode, 0 without an answer, and errorMessage are those of "
+    "the last attempt, null before the first. nextAttemptAt is null unless it is pending.",
+)
 SCHEDULE = Shape(
     "ScheduleBody",
     {
@@ -187,6 +208,7 @@ SCHEDULE = Shape(
         ),
         "attempts": (int, "attempts"),
         "nextAttemptAt": (Moment | None, "retry.due_at_ms"),
+        "callback": (CALLBACK.type | None, lambda schedule: CALLBACK.of(schedule.callback)),
         "replayOf": (ScheduleId | None, "request.replay_of"),
         "replayedAs": (ScheduleId | None, "replayed_as"),
         "replayable": (bool, lambda schedule: reason_against(schedule) is None),
@@ -198,7 +220,9 @@ SCHEDULE = Shape(
     "replayedAs its own last replay. responseBody is the beginning of the target's answer, if it "
     "failed with a body; bytes that are not UTF-8 are replaced. phases is null if nothing was "
     "tried. notReplayableReason says why replayable is false: it has not ended, or was cancelled "
-    "and its body was not kept.",
+    "and its body was not kept. callbackUrl and callbackOn are its own; where both are null, the "
+    "account's hold, unless it is to have no callback. callback is null until the end, and if that "
+    "is not reported.",
 )
 
 
@@ -358,9 +382,15 @@ ACCOUNT = Shape(
         "pausedUntil": (Moment | None, "pause.until_ms"),
         "pausedBy": (str | None, "pause.by"),
         "note": (str | None, "note"),
+        "callbackUrl": (
+            str | None,
+            lambda account: masked_url(each.url) if (each := account.callback) else None,
+        ),
+        "callbackOn": (CallbackOn | None, "callback.on"),
     },
     "Whether the account is paused: until when, null for without an end, and by the name of which "
-    "API key.",
+    "API key. callbackUrl and callbackOn are for schedules that name no callbackUrl; null for "
+    "none. What looks like a secret in the query of the URL is masked.",
 )
 
 

@@ -44,7 +44,7 @@ _log = structlog.get_logger()
 
 _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
-_WITHOUT_KEY = {"/schedule/cancel"}
+_WITHOUT_KEY = ("/schedule/cancel", "/callback")
 _CHALLENGE = {"www-authenticate": 'Bearer realm="Postdate", ApiKey realm="Postdate"'}
 RETRY = {"retry-after": "1"}
 
@@ -118,7 +118,7 @@ def _answer_to(error: Exception, scope: HTTPScope) -> JsonResponse:
         case RateLimited() | TooManyScans():
             headers = {"retry-after": str(error.wait_s)}
         case OutcomeUnknown() if _may_have_changed(scope):
-            keyed = scope["method"] == "POST" and scope["path"] not in _WITHOUT_KEY
+            keyed = scope["method"] == "POST" and not scope["path"].endswith(_WITHOUT_KEY)
             body = replace(body, error=_REPEAT_CREATE if keyed else _REPEAT)
         case Unreadable(key_id=""):
             status, headers = 500, {}

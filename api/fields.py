@@ -17,6 +17,7 @@ from api import rules
 from api.field import DURATION, DURATIONS, OBJECT, WHOLE, Field, Schema
 from api.headers import MAX_HEADERS, read_headers
 from scheduler import durations
+from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
@@ -47,14 +48,21 @@ def _durations(delays_ms: tuple[int, ...] | None) -> list[str] | None:
     return None if delays_ms is None else list(map(durations.format_duration, delays_ms))
 
 
+def _callback_on(callback: Callback | None) -> CallbackOn | None:
+    return None if callback is None or callback.url == NO_URL else callback.on
+
+
 _USUAL_DELAYS = ", ".join(map(durations.format_duration, USUAL_DELAYS_MS))
 
 # Choices have names in the document: generators make one type of each.
 CHOICES: dict[str, Schema] = {
     "TargetMethod": {"type": "string", "enum": sorted(METHODS)},
     "Delivery": {"type": "string", "enum": [*Delivery]},
+    "CallbackOn": {"type": "string", "enum": [*CallbackOn]},
 }
-_TARGET_METHOD, _DELIVERY = ({"$ref": f"#/components/schemas/{name}"} for name in CHOICES)
+_TARGET_METHOD, _DELIVERY, _CALLBACK_ON = (
+    {"$ref": f"#/components/schemas/{name}"} for name in CHOICES
+)
 
 _TABLE = (
     Field(
@@ -236,6 +244,32 @@ _TABLE = (
         shown={"type": "string"},
     ),
     Field(
+        name="callbackUrl",
+        of="callback_url",
+        rule=rules.target_url,
+        default=NO_URL,
+        more={"format": "uri", "maxLength": MAX_URL_CHARACTERS},
+        description="Where a request reports how the schedule ended, once it has: a URL as "
+        "`targetUrl` is. The account's, if it has one and this is left out; null for none at all. "
+        "Costs no credit.",
+        examples=["https://example.com/webhooks/ended"],
+        show=lambda url: masked_url(url) if url else None,
+        holds=lambda request: request.callback and request.callback.url,
+        shown={"type": ["string", "null"]},
+    ),
+    Field(
+        name="callbackOn",
+        of="callback_on",
+        rule=rules.callback_on,
+        more={"anyOf": [_CALLBACK_ON, {"type": "null"}]},
+        description="Which ends are reported: `executed` (the default), those of all that "
+        "completed or failed; or `failed`. A cancellation is not reported. Without `callbackUrl` "
+        "it is for the account's.",
+        show=_callback_on,
+        holds=lambda request: request.callback,
+        shown={"anyOf": [_CALLBACK_ON, {"type": "null"}]},
+    ),
+    Field(
         name="lane",
         of="lane",
         rule=rules.lane,
@@ -297,14 +331,22 @@ REQUIRED = tuple(names for names in SPELLINGS if FIELDS[names[0]].required)
 
 def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
     """Faults of valid fields together: `values` by their names in a `Request`; `given` are new."""
+    found = _misfits_of_callback(values) if "callback_on" in values else []
     due_ms, expires_ms = values.get("trigger_at_ms"), values.get("expires_at_ms")
     if due_ms is None or expires_ms is None or expires_ms > due_ms:
-        return []
+        return found
     if "expires_at_ms" in given:
-        return [FieldError("expiresAt", "It must be after triggerAt.")]
+        return [*found, FieldError("expiresAt", "It must be after triggerAt.")]
     if "trigger_at_ms" in given:
-        return [FieldError("triggerAt", "It must be before expiresAt.")]
-    return []
+        return [*found, FieldError("triggerAt", "It must be before expiresAt.")]
+    return found
+
+
+def _misfits_of_callback(values: dict[str, Any]) -> list[FieldError]:
+    url = values.get("callback_url", getattr(values.get("callback"), "url", None))
+    if url != NO_URL or values["callback_on"] is None:
+        return []
+    return [FieldError("callbackOn", "It needs a callbackUrl: there is to be no callback.")]
 
 
 def request_of(values: dict[str, Any]) -> Request:
@@ -314,4 +356,17 @@ def request_of(values: dict[str, Any]) -> Request:
         values["method_given"] = False
     if values.get("body") is None:
         values["body_kind"] = BodyKind.JSON
+    if "callback_url" in values or "callback_on" in values:
+        values["callback"] = _callback_of(values)
     return Request(**values)
+
+
+def _callback_of(values: dict[str, Any]) -> Callback | None:
+    """Takes its fields out of the values: those that are given, beside those of a callback that is
+    there already."""
+    before: Callback | None = values.get("callback")
+    url = values.pop("callback_url", before and before.url)
+    on = values.pop("callback_on", before and before.on)
+    if url == NO_URL:
+        return Callback(NO_URL)
+    return None if url is None and on is None else Callback(url, on or CallbackOn.EXECUTED)

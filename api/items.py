@@ -40,6 +40,9 @@ class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     retries: msgspec.Raw = _NULL
     retry_delays: msgspec.Raw = _NULL
     timeout: msgspec.Raw = _NULL
+    # Null differs from a field that is left out.
+    callback_url: msgspec.Raw | UnsetType = UNSET
+    callback_on: msgspec.Raw | UnsetType = UNSET
 
 
 _decode = msgspec.json.Decoder(_Item).decode
@@ -55,7 +58,7 @@ class Items:
         self._time: tuple[_Text, _Text | int] | None = None
         self._due_ms = 0
         self._headers, self._packed_headers = _NULL, msgspec.Raw(_encode({}))
-        self._rest: tuple[msgspec.Raw, ...] | None = None
+        self._rest: tuple[msgspec.Raw | UnsetType, ...] | None = None
         # The packed fields after the body, for an item with a method and for one without.
         self._tails: tuple[tuple[object, ...], ...] = ()
         self._delivery = Delivery.AT_LEAST_ONCE
@@ -65,7 +68,8 @@ class Items:
         rest = None
         try:
             item = _decode(text)
-            rest = item.delivery, item.retries, item.retry_delays, item.timeout
+            callback = item.callback_url, item.callback_on
+            rest = item.delivery, item.retries, item.retry_delays, item.timeout, *callback
             if rest == self._rest:
                 return self._packed(item)
         except (ValueError, RecursionError, InvalidRequest):

@@ -25,8 +25,9 @@ from api.settings_fields import (
     parse_patch,
     parse_put,
 )
+from scheduler.callbacks import CallbackOn
 from scheduler.errors import FieldError
-from scheduler.lane_settings import AccountSettings, Lane, LaneSettings, Pause
+from scheduler.lane_settings import AccountCallback, AccountSettings, Lane, LaneSettings, Pause
 
 _ATTRIBUTES = {
     "rate": "rate",
@@ -105,27 +106,41 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     return JsonResponse(200, ClearedLaneBody(name, waiting, cleared(waiting)))
 
 
-@get("/account", operation_id="getAccount", summary="Read the account's pause")
+@get("/account", operation_id="getAccount", summary="Read the account's settings")
 async def get_account(request: HttpRequest) -> JsonResponse:
-    """Whether the account is paused, by the name of which API key, and its note."""
+    """Whether the account is paused, by the name of which API key, its note, and where the ends of
+    schedules are reported that name no `callbackUrl`."""
     call = await call_of(request)
     return _account_answer(await call.store.pauses.read(call.account_id))
 
 
-@patch("/account", operation_id="changeAccount", summary="Pause or resume the account")
+@patch("/account", operation_id="changeAccount", summary="Pause, resume or change the account")
 async def change_account(request: HttpRequest) -> JsonResponse:
-    """Pauses or resumes all schedules of the account, and sets its note. While it is paused nothing
-    starts: schedules can be created, changed and cancelled, and what is due waits. A pause of a
-    lane is another matter: what waits there starts when neither is on."""
+    """Pauses or resumes all schedules of the account, and sets its note and the callback of
+    schedules that name none. While it is paused nothing starts: schedules can be created, changed
+    and cancelled, and what is due waits; callbacks go on. A pause of a lane is another matter: what
+    waits there starts when neither is on. A `callbackUrl` is for what ends from now on, and for
+    callbacks of the account that wait."""
     call = await call_of(request)
     if_match = _if_match(request)
     given = parse_patch(await _body(request, call), OF_ACCOUNT, call.service.rules, _now_ms(call))
     pausing = await _pausing(call, given)
 
     def changed(before: AccountSettings) -> AccountSettings:
-        return replace(before, pause=pausing(before.pause), note=given.get("note", before.note))
+        callback = _callback_after(before.callback, given)
+        note = given.get("note", before.note)
+        return replace(before, pause=pausing(before.pause), note=note, callback=callback)
 
     return _account_answer(await call.store.pauses.change(call.account_id, changed, if_match))
+
+
+def _callback_after(
+    before: AccountCallback | None, given: dict[str, Any]
+) -> AccountCallback | None:
+    url = given.get("callbackUrl", before and before.url)
+    _refuse_misfits({"callbackUrl": url, "callbackOn": given.get("callbackOn")}, given)
+    on = given.get("callbackOn", before and before.on)
+    return None if url is None else AccountCallback(url, on or CallbackOn.EXECUTED)
 
 
 async def _pausing(call: Call, given: dict[str, Any]) -> Callable[[Pause | None], Pause | None]:

@@ -19,6 +19,7 @@ from scheduler.models import Request, Schedule, Upsert
 from scheduler.targets import Origin, parse_target
 
 _PAYLOAD, _CREATE = Object(FIELDS), Object([*FIELDS, *ON_EXISTING])
+_CALLBACK = Object(["callbackUrl"])
 _NULL = b"null"
 _TYPED = [(f.name, f.kind.typed | msgspec.UnsetType, msgspec.UNSET) for f in FIELDS.values()]
 _decode_typed = msgspec.json.Decoder(
@@ -133,6 +134,14 @@ def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool =
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     return Change(values)
+
+
+def parse_callback(data: bytes, rules: Rules, now_ms: int) -> str | None:
+    """The `callbackUrl` of a body that may have one, or be empty. Raises InvalidRequest."""
+    findings = Findings()
+    values = _judged(_CALLBACK.members(data or b"{}", findings), rules, now_ms, findings)
+    findings.refuse_if_any()
+    return values.get("callback_url") or None
 
 
 def trigger_at_of(data: bytes, created_at_ms: int) -> int:

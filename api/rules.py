@@ -7,6 +7,7 @@ import binascii
 
 import msgspec
 
+from scheduler.callbacks import CallbackOn
 from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
 from scheduler.http import METHODS
@@ -148,6 +149,13 @@ def timeout(span: str | int, rules: Rules, now_ms: int) -> int:
     if rest_ms or not 1 <= seconds <= LONGEST_TIMEOUT_S:
         raise ValueError(f"It must be whole seconds from 1s to {LONGEST_TIMEOUT_S}s.")
     return seconds
+
+
+def callback_on(text: str, rules: Rules, now_ms: int) -> CallbackOn:
+    try:
+        return CallbackOn(text)
+    except ValueError:
+        raise ValueError("It must be executed or failed.") from None
 
 
 def lane(text: str, rules: Rules, now_ms: int) -> str:

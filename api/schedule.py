@@ -12,6 +12,7 @@ from litestar.types import Receive, Scope
 from api.answer import JsonResponse
 from api.auth import authenticate, call_of, count, known_key
 from api.bodies import (
+    CALLBACK,
     SCHEDULE,
     CancelledBody,
     CreatedBody,
@@ -19,7 +20,7 @@ from api.bodies import (
     SchedulesBody,
     existing_body,
 )
-from api.payload import parse_change, parse_create, parse_request, trigger_at_of
+from api.payload import parse_callback, parse_change, parse_create, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
 from api.service import HttpRequest, Service, service_of
@@ -233,6 +234,25 @@ def _replayed(done: Replays) -> JsonResponse:
     return JsonResponse(201, body, REPLAYED if done.repeated else None)
 
 
+@post(
+    "/schedule/{schedule_id:str}/callback",
+    operation_id="resendCallback",
+    summary="Send a callback again",
+    status_code=202,
+)
+async def resend_callback(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
+    """Reports once more how a schedule ended, to its `callbackUrl`, to a new one that the body
+    names, or to the account's; whatever `callbackOn` says, with the same `webhook-id`, and with all
+    retries anew. The answer is a 409 while it has not ended or its callback is pending, and if it
+    was cancelled. A repeat is answered so too, but does nothing twice."""
+    call = await call_of(request)
+    service = call.service
+    data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
+    url = parse_callback(data, service.rules, call.store.clock.now_ms())
+    resent = await call.store.callbacks.resend(call.account_id, schedule_id, url)
+    return JsonResponse(202, CALLBACK.of(resent.callback))
+
+
 HANDLERS = [
     create_schedule,
     list_schedules,
@@ -240,4 +260,5 @@ HANDLERS = [
     change_schedule,
     cancel_schedule,
     replay_schedule,
+    resend_callback,
 ]

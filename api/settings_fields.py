@@ -11,8 +11,9 @@ import msgspec
 from api.field import BOOLEAN, DURATION, TEXT, WHOLE, JsonType, Schema
 from api.findings import Findings
 from api.json_text import Object, read
-from api.rules import Rules, duration, timestamp
+from api.rules import Rules, callback_on, duration, target_url, timestamp
 from scheduler import durations
+from scheduler.callbacks import CallbackOn
 from scheduler.errors import FieldError
 from scheduler.lane_settings import (
     LONGEST_NOTE,
@@ -22,6 +23,7 @@ from scheduler.lane_settings import (
     SHORTEST_PER_MS,
 )
 from scheduler.settings import DAY_MS
+from scheduler.targets import MAX_URL_CHARACTERS
 from scheduler.texts import visible
 
 _ONLY_PATCH = "PUT leaves it as it is: change it with PATCH."
@@ -147,9 +149,25 @@ _CALM = SettingsField(
     {"type": "null"},
     "Only null, which ends what a target asked for with Retry-After.",
 )
+_CALLBACK = (
+    SettingsField(
+        "callbackUrl",
+        TEXT,
+        target_url,
+        {"format": "uri", "maxLength": MAX_URL_CHARACTERS},
+        "Where the ends of schedules are reported that name no `callbackUrl`; null: nowhere.",
+    ),
+    SettingsField(
+        "callbackOn",
+        TEXT,
+        callback_on,
+        {"enum": [*CallbackOn, None]},
+        "Which ends: `executed`, if it is left out, or `failed`.",
+    ),
+)
 OF_PUT = {field.name: field for field in _LIMITS}
 OF_PATCH = OF_PUT | {field.name: field for field in (*_PAUSE, _CALM)}
-OF_ACCOUNT = {field.name: field for field in (*_PAUSE, _NOTE)}
+OF_ACCOUNT = {field.name: field for field in (*_PAUSE, _NOTE, *_CALLBACK)}
 _MEMBERS = {id(table): Object(table) for table in (OF_PATCH, OF_ACCOUNT)}
 
 
@@ -217,6 +235,8 @@ def misfits(values: Mapping[str, Any], given: Iterable[str]) -> list[FieldError]
             found.append(FieldError("rate", f"It may not be below burst, {burst:,}."))
     if values.get("pausedUntil") is not None and not values.get("paused"):
         found.append(FieldError("pausedUntil", "It needs paused to be true."))
+    if values.get("callbackOn") is not None and values.get("callbackUrl") is None:
+        found.append(FieldError("callbackOn", "It needs callbackUrl."))
     return found
 
 

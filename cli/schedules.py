@@ -12,7 +12,7 @@ from cli import parameters
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
-    from postdate import Phases, Schedule, StatusFilter
+    from postdate import Callback, Phases, Schedule, StatusFilter
 
 # Of these, nought says nothing.
 _COUNTS = ("retries", "attempts")
@@ -86,6 +86,16 @@ _OPTIONS = (
         help="How long one attempt may take: whole seconds, 1s to 30s.  [default: 30s]",
     ),
     click.option(
+        "--callback",
+        metavar="URL",
+        help="Where its end is reported; none: nowhere.  [default: as postdate callback show says]",
+    ),
+    click.option(
+        "--callback-on",
+        type=click.Choice(["executed", "failed"]),
+        help="Report each end, or only a failure.  [default: executed]",
+    ),
+    click.option(
         "--reference",
         metavar="TEXT",
         help="An id of your own, such as order-17, to find it by.",
@@ -98,7 +108,7 @@ _OPTIONS = (
 )
 # What may be given up.
 _CLEARED = ["body", "text", "data", "method", "headers", "delivery", "expires-at"]
-_CLEARED += ["retries", "retry-delays", "timeout", "reference", "lane"]
+_CLEARED += ["retries", "retry-delays", "timeout", "callback", "callback-on", "reference", "lane"]
 
 
 def _request_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -192,12 +202,15 @@ def _request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     if sum(options[name] is not None for name in _BODIES) > 1:
         raise click.UsageError("Give one body, with --body, --text, --data or --base64.")
     given = {_argument(name): value for name, value in options.items() if value is not None}
+    if given.get("callback_url") == "none":
+        given["callback_url"] = None
     headers = given.pop("headers")
     return {**given, "headers": dict(headers)} if headers else given
 
 
 def _argument(option: str) -> str:
-    return {"body": "json", "base64": "data"}.get(option, option)
+    names = {"body": "json", "base64": "data", "callback": "callback_url"}
+    return names.get(option, option)
 
 
 @click.command(name="get")
@@ -272,6 +285,7 @@ def details_of(schedule: Schedule) -> str:
     answer = as_api(schedule)
     assert isinstance(answer, dict)
     answer["phases"] = schedule.phases and phases_text(schedule.phases)
+    answer["callback"] = schedule.callback and callback_text(schedule.callback)
     del answer["replayable"]
     if schedule.status == "scheduled":
         del answer["notReplayableReason"]
@@ -295,6 +309,18 @@ def phases_text(phases: Phases) -> str:
     }
     lengths = [f"{name} {ms:,} ms" for name, ms in parts.items() if ms is not None]
     return ", ".join(["connection reused"] * phases.connection_reused + lengths)
+
+
+def callback_text(callback: Callback) -> str:
+    """`pending, 1 attempt: 503 Service Unavailable, next at 2026-…`."""
+    attempts = "1 attempt" if callback.attempts == 1 else f"{callback.attempts} attempts"
+    text = f"{callback.status}, {attempts}"
+    if callback.attempts:
+        said = f"{callback.status_code or ''} {callback.error_message}"
+        text += f": {said.strip()}"
+    if callback.next_attempt_at is not None:
+        text += f", next at {when(callback.next_attempt_at)}"
+    return text
 
 
 def _shown(name: str, value: object) -> str:

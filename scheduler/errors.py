@@ -21,6 +21,7 @@ class Reason(StrEnum):
     ALREADY_REPLAYED = "already_replayed"
     ALREADY_STARTED = "already_started"
     BODY_NOT_KEPT = "body_not_kept"
+    CALLBACK_PENDING = "callback_pending"
     DAMAGED = "damaged"
     DESTINATION_NOT_ALLOWED = "destination_not_allowed"
     DRAINING = "draining"

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from scheduler.callbacks import CallbackOn
 from scheduler.settings import DAY_MS
 from scheduler.times import are_moments
 
@@ -37,11 +38,18 @@ class Pause(msgspec.Struct, frozen=True):
     since_ms: int = 0
 
 
+class AccountCallback(msgspec.Struct, frozen=True):
+    url: str
+    on: CallbackOn = CallbackOn.EXECUTED
+
+
 class AccountSettings(msgspec.Struct, frozen=True):
-    """`etag` is a digest of the rest, as it was read; None for what is to be stored."""
+    """`callback` is for schedules that name none. `etag` is a digest of the rest, as it was read;
+    None for what is to be stored."""
 
     pause: Pause | None = None
     note: str | None = None
+    callback: AccountCallback | None = None
     etag: str | None = None
 
 

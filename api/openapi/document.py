@@ -42,7 +42,7 @@ _HEALTH = "Health"
 _TAGS = {
     "Schedules": "Requests that wait for their time.",
     "Statistics": "Executed requests, their outcomes, and the credits that are left.",
-    "Lanes": "Limits and pauses that schedules share; and the pause of the whole account.",
+    "Lanes": "Limits and pauses that schedules share; and what is set for the whole account.",
     "Signing": "Secrets by which a target verifies that a request is ours.",
     _HEALTH: "For load balancers.",
 }
@@ -149,11 +149,18 @@ _OWN_ERRORS = {
         )
         for name in ("setLane", "changeLane", "changeAccount")
     },
+    ("resendCallback", 409): _Error(
+        "NothingToReport",
+        "It has not ended, its callback is pending already, or it was cancelled; `status` says how "
+        "it stands.",
+        bodies.ConflictBody,
+    ),
     ("rotateSigningSecret", 409): _Error(
         "TooManySecrets",
         "Three secrets are good already, and a shorter `keepFor` would end one of them.",
     ),
 }
+_SUCCESSES = {200: "Done.", 201: "Created.", 202: "It will be sent."}
 _ALL_ERRORS = (*_ERRORS.values(), *_OWN_ERRORS.values())
 
 
@@ -289,7 +296,7 @@ def _success(handler: HTTPRouteHandler, tag: str) -> Schema:
         headers = _once_headers()
     if operation.tagged:
         headers = headers | {"ETag": {"$ref": "#/components/headers/ETag"}}
-    description = "Done." if handler.status_code == 200 else "Created."
+    description = _SUCCESSES[handler.status_code]
     response = _response(description, operation.answer, headers)
     response["content"]["application/json"]["example"] = _ANSWERS[name]
     return response

@@ -89,6 +89,9 @@ OPERATIONS = {
         body_required=False,
         once=True,
     ),
+    "resendCallback": Operation(
+        bodies.CALLBACK.type, errors=(409,), body="CallbackRequest", body_required=False
+    ),
     "replaySchedules": Operation(bodies.ReplaysBody, body="ReplayManyRequest", once=True),
     "getUsage": Operation(bodies.USAGE.type, query=PERIOD),
     "listLogs": Operation(bodies.LogsBody, query=OF_LOGS),
@@ -120,6 +123,10 @@ EXAMPLE: Schema = {
     "targetBody": {"order": "ord_8412", "action": "remind"},
 }
 _ON_EXISTING = {field.name: field.schema for field in ON_EXISTING.values()}
+_RESENT_TO = (
+    "Where it is reported from now on: a URL as `targetUrl` is. If it is left out or null, where "
+    "it was to be, or the account's."
+)
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
 
 
@@ -131,7 +138,8 @@ def _either(*names: str, examples: list[Schema]) -> Schema:
 REQUESTS: dict[str, Schema] = {
     "ScheduleRequest": {
         "type": "object",
-        "description": "A request, and when it is to be performed. Null is as good as absent.",
+        "description": "A request, and when it is to be performed. Null is as good as absent, but "
+        "for `callbackUrl`.",
         "properties": {**_PROPERTIES, **_ON_EXISTING},
         "required": [names[0] for names in REQUIRED if len(names) == 1],
         "additionalProperties": False,
@@ -155,6 +163,12 @@ REQUESTS: dict[str, Schema] = {
         "properties": _PROPERTIES,
         "additionalProperties": False,
         "examples": [{"delay": "10s"}],
+    },
+    "CallbackRequest": {
+        "type": "object",
+        "properties": {"callbackUrl": _PROPERTIES["callbackUrl"] | {"description": _RESENT_TO}},
+        "additionalProperties": False,
+        "examples": [{"callbackUrl": "https://example.com/webhooks/ended"}],
     },
     "ScheduleIds": IDS_SCHEMA,
     "FailedFilter": filter_schema(

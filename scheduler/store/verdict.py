@@ -71,7 +71,7 @@ _CONFLICTS = {
     Verdict.CHANGED: Reason.KEEPS_CHANGING,
     Verdict.NOT_ENDED: Reason.NOT_ENDED,
     Verdict.REPLAYED: Reason.ALREADY_REPLAYED,
-    Verdict.PENDING: Reason.NOT_ENDED,
+    Verdict.PENDING: Reason.CALLBACK_PENDING,
 }
 
 
@@ -93,7 +93,7 @@ def refusal(schedule_id: str, verdict: Verdict, ended: Status = Status.CANCELLED
         case Verdict.PENDING:
             return Conflict(SENTENCES[verdict], ended, _CONFLICTS[verdict])
         case Verdict.NO_CALLBACK_URL:
-            message = "missing: neither the schedule nor the account has one"
+            message = "It is needed: neither the schedule nor the account has one."
             return InvalidRequest([FieldError("callbackUrl", message)])
         case Verdict.DAMAGED:
             return Damaged(schedule_id)

@@ -89,6 +89,7 @@ async def all_sent(served: Api, document: dict[str, Any]) -> dict[str, Any]:
     failed = await fail(served)
     await send("getSchedule", failed)
     await send("listLogs", scheduleId=failed)
+    await send("resendCallback", failed)
     await send("replaySchedule", failed)
     await fail(served)
     await send("replaySchedules")

@@ -53,6 +53,10 @@ OTHERS: list[dict[str, Any]] = [
     *(payload(delay="1h"), {"targetUrl": URL}, payload(targetMethod=None)),
     *(payload(**RETRIED | {"targetBody": body}) for body in (None, {"a": 1})),
     *(payload(**RETRIED | {name: None}) for name in RETRIED),
+    *(payload(callbackUrl=url) for url in (f"{URL}?a", f"{URL}?b", "http://10.0.0.1/", None)),
+    *(payload(callbackUrl=URL, callbackOn=on) for on in ("failed", "executed", None)),
+    *(payload(callbackOn=on) for on in ("failed", "executed", "never", None)),
+    payload(callbackUrl=None, callbackOn="failed"),
     *(
         payload(retries=99),
         payload(timeout=31),
@@ -85,6 +89,7 @@ ODD = [
 # Fields of items that may be packed in one pass; these have a text.
 TEXT_FIELDS = {"targetUrl", "triggerAt", "delay", "targetMethod"}
 FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody", "lane", "reference"} | RETRIED.keys()
+FIELDS |= {"callbackUrl", "callbackOn"}
 
 
 def stored(

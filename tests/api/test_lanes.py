@@ -210,6 +210,7 @@ async def test_lanes_come_page_by_page(api: Api) -> None:
 
 async def test_the_account_is_paused_and_resumed(api: Api) -> None:
     free = {"paused": False, "pausedUntil": None, "pausedBy": None, "note": None}
+    free |= {"callbackUrl": None, "callbackOn": None}
     assert (await api.client.get("/account")).json() == free
     await api.create_id(delay="0s", triggerAt=None)
     paused = await api.client.patch("/account", json={"paused": True, "note": "we move"})

@@ -17,6 +17,7 @@ from api.findings import details_of
 from api.headers import _known_to_be_fine
 from api.payload import _fine_at_once, _with_every_finding, parse_change, parse_request
 from api.rules import Rules
+from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
 from scheduler.masks import MASK
@@ -46,7 +47,7 @@ def bad_fields(data: bytes | dict[str, Any]) -> list[str]:
     with pytest.raises(InvalidRequest) as caught:
         parse(data)
     assert all(
-        detail.message.endswith(".") or detail.field == "targetUrl"
+        detail.message.endswith(".") or detail.field in ("targetUrl", "callbackUrl")
         for detail in caught.value.details
     )
     return [detail.field for detail in caught.value.details]
@@ -76,6 +77,12 @@ TAKEN: list[tuple[dict[str, Any], dict[str, Any]]] = [
         for value in ("", "é ÿ \xa0", "a: b, c; d", "v" * (16 * 1024 - 5))
     ),
     ({"targetHeaders": HEADERS_64}, {"headers": HEADERS_64}),
+    ({"callbackUrl": None}, {"callback": Callback(NO_URL)}),
+    ({"callbackUrl": None, "callbackOn": None}, {"callback": Callback(NO_URL)}),
+    ({"callbackOn": None}, {}),
+    ({"callbackOn": "failed"}, {"callback": Callback(None, CallbackOn.FAILED)}),
+    ({"callbackUrl": URL}, {"callback": Callback(URL)}),
+    ({"callbackUrl": URL, "callbackOn": "failed"}, {"callback": Callback(URL, CallbackOn.FAILED)}),
 ]
 
 
@@ -94,6 +101,8 @@ BAD_VALUES: dict[str, tuple[object, ...]] = {
         *("http://user@example.com/", "http://example.com/a b", "http://example.com:65536/"),
         *("http://example.com/a\r\nHost: b", "http://example.com\\@evil.example/"),
     ),
+    "callbackUrl": (*NO_TEXTS, "", "/hook", "ftp://example.com/", "http://example.com:22/"),
+    "callbackOn": (*NO_TEXTS, "always"),
     "triggerAt": (None, *NO_TEXTS, *NO_TIMES, *FAR),
     # Where it is one, it must be after triggerAt.
     "expiresAt": (*NO_TEXTS, *NO_TIMES, AT, "2026-11-20T08:59:59.999Z", "0001-01-01T00:00:00Z"),
@@ -121,6 +130,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"targetHeaders": {"X-A\nX-B": "1", "X-A": "2"}}, ["targetHeaders.X-A\nX-B"]),
     ({"targetHeaders": {"X-Foo": "a", "x-foo": "b"}}, ["targetHeaders.x-foo"]),
+    ({"callbackUrl": None, "callbackOn": "failed"}, ["callbackOn"]),
     ({"targeturl": URL, "headers": {}}, ["targeturl", "headers"]),
     ({"x" * 5000: 1}, ["x" * 100 + "…"]),
 ]
@@ -176,10 +186,11 @@ def test_no_cache_keeps_a_long_text() -> None:
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:127.0.0.1]", "0177.0.0.1"])
-def test_a_destination_that_is_not_allowed_is_the_whole_sentence(host: str) -> None:
+@pytest.mark.parametrize("field", ["targetUrl", "callbackUrl"])
+def test_a_destination_that_is_not_allowed_is_the_whole_sentence(host: str, field: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^Destination not allowed$") as caught:
-        parse(payload(targetUrl=f"http://{host}/"))
-    assert [detail.field for detail in caught.value.details] == ["targetUrl"]
+        parse(payload(**{field: f"http://{host}/"}))
+    assert [detail.field for detail in caught.value.details] == [field]
 
 
 def test_an_allowed_network_may_be_reached() -> None:
@@ -253,10 +264,11 @@ def test_of_a_large_payload_with_unknown_fields_one_is_named() -> None:
 
 
 @pytest.mark.parametrize("mask", [MASK, quote(MASK), quote(MASK).lower()])
-def test_a_mask_that_is_sent_back_in_a_url_is_refused(mask: str) -> None:
+@pytest.mark.parametrize("field", ["targetUrl", "callbackUrl"])
+def test_a_mask_that_is_sent_back_in_a_url_is_refused(mask: str, field: str) -> None:
     with pytest.raises(InvalidRequest, match="mask") as caught:
-        parse(payload(targetUrl=f"{URL}?a=1&token={mask}"))
-    assert [detail.field for detail in caught.value.details] == ["targetUrl"]
+        parse(payload(**{field: f"{URL}?a=1&token={mask}"}))
+    assert [detail.field for detail in caught.value.details] == [field]
 
 
 def test_of_a_key_given_twice_the_last_counts() -> None:
@@ -279,6 +291,8 @@ _SOME_VALUES: dict[str, list[Any]] = {
     "retries": [0, 3, 3.0, 3.5, 99, None],
     "retryDelays": [["1s"], [], ["1"], [1], None, "1s"],
     "timeout": ["5s", 5, "1500ms", 31, None],
+    "callbackUrl": [URL, "http://10.0.0.1/", None, 1],
+    "callbackOn": ["executed", "failed", "never", None],
     "lane": ["a", "-", None],
     "tragetUrl": [URL],
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hypothesis.configuration import storage_directory
 
+from scheduler.callbacks import Callback
 from scheduler.models import Request
 from scheduler.store import Store
 from scheduler.store.lifecycle.end_rows import Ack
@@ -30,8 +31,9 @@ phases.coverage.enabled = false
 
 
 async def _failed(account_id: str, store: Store) -> str:
-    """A schedule that has failed."""
-    schedule_id = await store.schedules.create(account_id, Request(1, "POST", URL))
+    """A schedule that has failed, and whose callback is pending."""
+    request = Request(1, "POST", URL, callback=Callback(URL))
+    schedule_id = await store.schedules.create(account_id, request)
     shard = int(account_id.split("_")[1])
     claimed = await store.claims.claim(shard, lease_ms=15_000, most=1)
     acks = [Ack(each, BROKEN, 0) for each in claimed.invocations]

@@ -11,6 +11,9 @@ import pytest
 from api.app import create_app
 from postdate import (
     Account,
+    Callback,
+    CallbackOn,
+    CallbackStatus,
     Cancelled,
     ClearedLane,
     Created,
@@ -30,7 +33,7 @@ from postdate import (
     Status,
     TimeRange,
 )
-from postdate.lanes import LaneLimits, LaneOptions, PauseOptions
+from postdate.lanes import AccountOptions, LaneLimits, LaneOptions
 from postdate.new import FIELDS, ChangeOptions, CreateOptions
 from postdate.results import camel
 from scheduler.settings import Settings
@@ -57,6 +60,7 @@ def schemas(document: dict[str, Any]) -> dict[str, Any]:
     ("kind", "name"),
     [
         (Account, "AccountBody"),
+        (Callback, "CallbackBody"),
         (Cancelled, "CancelledBody"),
         (ClearedLane, "ClearedLaneBody"),
         (Created, "CreatedBody"),
@@ -81,6 +85,8 @@ def test_a_result_has_all_that_an_answer_has(
 @pytest.mark.parametrize(
     ("words", "name"),
     [
+        (CallbackOn, "CallbackOn"),
+        (CallbackStatus, "CallbackStatus"),
         (Delivery, "Delivery"),
         (LaneState, "LaneState"),
         (LogStatus, "LogStatus"),
@@ -117,7 +123,7 @@ def test_every_parameter_is_an_argument(document: dict[str, Any], method: str, p
     [
         (LaneLimits, "LaneRequest"),
         (LaneOptions, "LaneChangeRequest"),
-        (PauseOptions, "AccountRequest"),
+        (AccountOptions, "AccountRequest"),
     ],
 )
 def test_every_setting_is_an_option(schemas: dict[str, Any], options: Any, name: str) -> None:

@@ -77,7 +77,7 @@ def test_lanes_are_listed_page_by_page(client: Client, server: Server) -> None:
 def test_the_account_is_paused_and_resumed(client: Client, server: Server) -> None:
     body = {"paused": True, "pausedUntil": None, "pausedBy": "ci", "note": "x"}
     server.plays(answer(200, body, etag='"abc"'))
-    assert client.account() == Account(True, None, "ci", "x", '"abc"')
+    assert client.account() == Account(True, None, "ci", "x", etag='"abc"')
     client.change_account(paused=False, note=None, if_match='"abc"')
     assert server.asked == [("GET", "/account"), ("PATCH", "/account")]
     assert json.loads(server.requests[1].content) == {"paused": False, "note": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from postdate import VerificationFailed, verify
+from postdate import ScheduleEnded, VerificationFailed, verify
 
 SECRET = "whsec_" + b64encode(b"s" * 32).decode()
 OTHER = "whsec_" + b64encode(b"o" * 32).decode()
@@ -19,12 +20,14 @@ NOW_S = 1_795_161_600
 BODY = '{"n":1.50,"ü":"\ud83d\ude00"}'.encode("utf-16", "surrogatepass").decode("utf-16").encode()
 
 
-def signed(body: bytes = BODY, secret: str = SECRET, at_s: int = NOW_S) -> dict[str, str]:
+def signed(
+    body: bytes = BODY, secret: str = SECRET, at_s: int = NOW_S, webhook_id: str = "inv_1"
+) -> dict[str, str]:
     """Headers as the package of the standard makes them."""
     moment = datetime.fromtimestamp(at_s, UTC)
-    signature = Webhook(secret).sign("inv_1", moment, body.decode())
+    signature = Webhook(secret).sign(webhook_id, moment, body.decode())
     return {
-        "webhook-id": "inv_1",
+        "webhook-id": webhook_id,
         "webhook-timestamp": str(at_s),
         "webhook-signature": signature,
     }
@@ -86,3 +89,57 @@ def test_what_is_no_secret_is_the_receivers_own_mistake(secret: Any) -> None:
     with pytest.raises(ValueError, match="looks like whsec_") as caught:
         verify(signed(), BODY, secret, now=NOW_S)
     assert not isinstance(caught.value, VerificationFailed)
+
+
+ENDED_AT = datetime(2026, 11, 23, 12, tzinfo=UTC)
+DATA = {
+    "scheduleId": "sch_1",
+    "invocationId": "inv_1",
+    "targetUrl": "https://example.com/hook",
+    "targetMethod": "POST",
+    "triggerAt": "2026-11-23T12:00:00.000Z",
+    "executedAt": "2026-11-23T12:00:00.000Z",
+    "status": "failed",
+    "statusCode": 503,
+    "responseTimeMs": 41,
+    "errorMessage": "Service Unavailable",
+    "attempts": 6,
+}
+REPORT = {"type": "schedule.failed", "timestamp": "2026-11-23T12:00:00.000Z", "data": DATA}
+
+
+def report(value: Any) -> ScheduleEnded | None:
+    body = json.dumps(value).encode()
+    return verify(signed(body, webhook_id="cbk_1"), body, SECRET, now=NOW_S)
+
+
+def test_a_callback_is_read() -> None:
+    ended = report(REPORT | {"data": DATA | {"lane": "a", "later": 1}, "version": 2})
+    assert ended == ScheduleEnded(
+        "cbk_1",
+        "schedule.failed",
+        ENDED_AT,
+        "sch_1",
+        "inv_1",
+        "https://example.com/hook",
+        "POST",
+        ENDED_AT,
+        ENDED_AT,
+        "failed",
+        503,
+        41,
+        "Service Unavailable",
+        6,
+        lane="a",
+    )
+
+
+def test_a_schedules_own_request_is_not_parsed() -> None:
+    body = json.dumps(REPORT).encode()
+    assert verify(signed(body), body, SECRET, now=NOW_S) is None
+
+
+@pytest.mark.parametrize("value", [[], {}, REPORT | {"data": []}, REPORT | {"data": {"lane": "a"}}])
+def test_what_is_no_report_is_not_believed_to_be_one(value: Any) -> None:
+    with pytest.raises(VerificationFailed, match="no report"):
+        report(value)

@@ -19,7 +19,7 @@ from tests.servers import Deployment, Receiver
 
 _README = (ROOT / "clients/python/README.md").read_text()
 _SHOWN = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
-BLOCKING, COPYING, AWAITING, REPLACING, LIMITING, VERIFYING, BUFFERING = (
+BLOCKING, COPYING, AWAITING, REPLACING, LIMITING, REPORTING, VERIFYING, BUFFERING = (
     each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
 )
 
@@ -81,6 +81,14 @@ def test_a_lane_is_set_paused_and_cleared(capsys: pytest.CaptureFixture[str]) ->
     run(LIMITING, Postdate=Postdate)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["paused 10 1", "partner-b True None", "1"]
+
+
+def test_a_callback_is_named_for_one_and_for_all(
+    customer: Customer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(REPORTING, Postdate=Postdate)
+    assert capsys.readouterr().out == "https://example.com/ended executed None\n"
+    assert customer.get("/account").json()["callbackUrl"] == "https://example.com/failed"
 
 
 def test_what_a_buffer_collects_arrives_and_a_target_believes_it(receiver: Receiver) -> None:

@@ -344,7 +344,7 @@ async def test_a_callback_is_sent_again(
         await set_default(scene)
     ttl, resend = await ttl_ms(scene, made), scene.store.callbacks.resend
     if goes_to is None:
-        with pytest.raises(InvalidRequest, match="callbackUrl: missing"):
+        with pytest.raises(InvalidRequest, match="callbackUrl: It is needed"):
             await resend(scene.account_id, made, url)
         assert ttl - 5000 < await ttl_ms(scene, made) <= ttl
         return

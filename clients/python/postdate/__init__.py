@@ -26,6 +26,9 @@ from postdate.errors import (
 from postdate.new import NewSchedule
 from postdate.results import (
     Account,
+    Callback,
+    CallbackOn,
+    CallbackStatus,
     Cancelled,
     ClearedLane,
     Created,
@@ -44,12 +47,15 @@ from postdate.results import (
     StatusFilter,
     TimeRange,
 )
-from postdate.webhooks import VerificationFailed, verify
+from postdate.webhooks import ScheduleEnded, VerificationFailed, verify
 
 __all__ = [
     "Account",
     "AsyncPostdate",
     "Buffer",
+    "Callback",
+    "CallbackOn",
+    "CallbackStatus",
     "Cancelled",
     "ClearedLane",
     "Conflict",
@@ -74,6 +80,7 @@ __all__ = [
     "Reason",
     "Replayed",
     "Schedule",
+    "ScheduleEnded",
     "SigningSecret",
     "Stats",
     "Status",

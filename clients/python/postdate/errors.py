@@ -16,6 +16,7 @@ Reason: TypeAlias = Literal[
     "already_replayed",
     "already_started",
     "body_not_kept",
+    "callback_pending",
     "damaged",
     "destination_not_allowed",
     "draining",

@@ -1,4 +1,4 @@
-"""Lanes, and the account's own pause: each operation once, for both clients."""
+"""Lanes, and the account's own settings: each operation once, for both clients."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from urllib.parse import quote
 from postdate.calls import Calls, Response, as_json
 from postdate.modes import listing, operation
 from postdate.new import duration_text, moment_text
-from postdate.results import Account, ClearedLane, Lane, read
+from postdate.results import Account, CallbackOn, ClearedLane, Lane, read
 
 
-class PauseOptions(TypedDict, total=False):
-    """Options of `change_account`. Those that are not given stay; None clears one."""
+class AccountOptions(TypedDict, total=False):
+    """Options of `change_account`. Those that are not given stay; None clears one. `callback_url`
+    and `callback_on` are for schedules that name no `callback_url`."""
 
     paused: bool
     paused_until: datetime | str | None
     note: str | None
+    callback_url: str | None
+    callback_on: CallbackOn | None
 
 
 class LaneLimits(TypedDict, total=False):
@@ -42,8 +45,9 @@ class LaneOptions(LaneLimits, total=False):
 
 
 _LIMITS = {name: name for name in LaneLimits.__annotations__}
-_OF_ACCOUNT = {"paused": "paused", "paused_until": "pausedUntil", "note": "note"}
-_OF_LANE = {**_LIMITS, **_OF_ACCOUNT, "calm_until": "calmUntil"}
+_PAUSE = {"paused": "paused", "paused_until": "pausedUntil", "note": "note"}
+_OF_ACCOUNT = {**_PAUSE, "callback_url": "callbackUrl", "callback_on": "callbackOn"}
+_OF_LANE = {**_LIMITS, **_PAUSE, "calm_until": "calmUntil"}
 
 
 class LaneOperations(Calls):
@@ -84,14 +88,15 @@ class LaneOperations(Calls):
 
     @operation
     async def account(self) -> Account:
-        """Whether the account is paused, and its note."""
+        """Whether the account is paused, its note, and its default callback."""
         return _account(await self._call("GET", "/account"))
 
     @operation
     async def change_account(
-        self, *, if_match: str | None = None, **options: Unpack[PauseOptions]
+        self, *, if_match: str | None = None, **options: Unpack[AccountOptions]
     ) -> Account:
-        """Pauses all schedules of the account, or resumes them. Nothing is lost meanwhile."""
+        """Pauses all schedules of the account, or resumes them, and nothing is lost meanwhile; or
+        says where the ends of schedules are reported."""
         body = as_json(_written(options, _OF_ACCOUNT))
         return _account(await self._call("PATCH", "/account", body=body, if_match=if_match))
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypedDict, Unpack
 
-from postdate.results import Delivery
+from postdate.results import CallbackOn, Delivery
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """What `schedule` takes besides the URL."""
+    """What `schedule` takes besides the URL. None is as good as absent, but for `callback_url`:
+    absent, the account's default; None, no callback."""
 
     at: datetime | str | None
     in_: timedelta | float | None
@@ -27,6 +28,8 @@ class ScheduleOptions(TypedDict, total=False):
     retries: int | None
     retry_delays: Sequence[timedelta | float | str] | None
     timeout: timedelta | float | str | None
+    callback_url: str | None
+    callback_on: CallbackOn | None
     lane: str | None
     reference: str | None
 
@@ -58,6 +61,8 @@ FIELDS = {
     "retries": "retries",
     "retry_delays": "retryDelays",
     "timeout": "timeout",
+    "callback_url": "callbackUrl",
+    "callback_on": "callbackOn",
     "lane": "lane",
     "reference": "reference",
     "on_existing": "onExisting",
@@ -78,7 +83,11 @@ class NewSchedule:
     def payload(self) -> dict[str, Any]:
         """By the server's names. Raises ValueError if it does not say when, TypeError for an
         unknown option."""
-        given = {name: value for name, value in self.options.items() if value is not None}
+        given = {
+            name: value
+            for name, value in self.options.items()
+            if value is not None or name == "callback_url"
+        }
         return _fields({"url": self.url, **given}) | when(*_moments(given))
 
 

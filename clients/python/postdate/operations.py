@@ -23,6 +23,7 @@ from postdate.new import (
     moment_text,
 )
 from postdate.results import (
+    Callback,
     Cancelled,
     Created,
     LogEntry,
@@ -61,8 +62,8 @@ class Operations(LaneOperations):
         seconds, by the server's clock). The body is `json` (an object), `text` or `data` (bytes);
         the method is POST with a body, else GET. A failed attempt is repeated up to `retries`
         times, after `retry_delays`. One attempt takes at most `timeout`, whole seconds from 1 to
-        30. `CreateOptions` has all options. The same `idempotency_key` within 24 hours stores
-        nothing twice.
+        30. A request to `callback_url` reports the end: see `ScheduleEnded`. `CreateOptions` has
+        all options. The same `idempotency_key` within 24 hours stores nothing twice.
         """
         key = _key_of(idempotency_key)
         body = as_json(NewSchedule(url, **options).payload())
@@ -181,6 +182,21 @@ class Operations(LaneOperations):
             idempotency_key=_key_of(idempotency_key),
         )
         return answer.read_as(lambda body: read(Replayed, {**body, "replayed": answer.replayed}))
+
+    @operation
+    async def resend_callback(
+        self, schedule_id: str, *, callback_url: str | None = None
+    ) -> Callback:
+        """Reports once more how a schedule ended: to `callback_url`, or where it was to go. Returns
+        how that stands.
+
+        Raises Conflict with the reason "callback_pending" while a report is on its way, also if an
+        earlier attempt of this call has begun it; and if it has not ended, or was cancelled.
+        """
+        body = {} if callback_url is None else {"callbackUrl": callback_url}
+        path = _path(schedule_id) + "/callback"
+        answer = await self._call("POST", path, body=as_json(body))
+        return answer.read_as(partial(read, Callback))
 
     @operation
     async def replay_many(

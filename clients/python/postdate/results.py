@@ -15,6 +15,8 @@ StatusFilter: TypeAlias = Status | Literal["executed"]
 LogFilter: TypeAlias = LogStatus | Literal["executed"]
 LaneState: TypeAlias = Literal["open", "limited", "full", "calm", "paused"]
 Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
+CallbackOn: TypeAlias = Literal["executed", "failed"]
+CallbackStatus: TypeAlias = Literal["pending", "delivered", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,18 @@ class Phases:
 
 
 @dataclass(frozen=True, slots=True)
+class Callback:
+    """How far the report of an end has come. The status code, 0 without an answer, and the message
+    are those of the last attempt, None before the first."""
+
+    status: CallbackStatus
+    attempts: int = 0
+    status_code: int | None = None
+    error_message: str | None = None
+    next_attempt_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule as it stands. Header values that look like secrets are masked.
 
@@ -80,6 +94,8 @@ class Schedule:
     `status_code` is 0 without an answer; `error_message` says why. `response_body` is the beginning
     of a failed answer's body, `response_content_type` its type. `retry_delays` are those that hold.
     `not_replayable_reason` is "not_ended" or "body_not_kept", or None where it is `replayable`.
+    `callback_url` and `callback_on` are its own: where both are None, the account's hold, unless it
+    is to have no callback. `callback` is None before the end, and if that is not reported.
     """
 
     schedule_id: str
@@ -98,6 +114,8 @@ class Schedule:
     retries: int = 0
     retry_delays: Sequence[str] | None = None
     timeout: str = "30s"
+    callback_url: str | None = None
+    callback_on: CallbackOn | None = None
     lane: str | None = None
     reference: str | None = None
     executed_at: datetime | None = None
@@ -113,6 +131,7 @@ class Schedule:
     response_body: str | None = None
     response_content_type: str | None = None
     phases: Phases | None = None
+    callback: Callback | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +174,15 @@ class ClearedLane:
 @dataclass(frozen=True, slots=True)
 class Account:
     """Whether the account is paused: until when, None for without an end, and by the name of which
-    API key. `etag` is for `if_match`."""
+    API key. `callback_url` and `callback_on` are for schedules that name no `callback_url`. `etag`
+    is for `if_match`."""
 
     paused: bool
     paused_until: datetime | None = None
     paused_by: str | None = None
     note: str | None = None
+    callback_url: str | None = None
+    callback_on: CallbackOn | None = None
     etag: str | None = None
 
 
@@ -233,7 +255,9 @@ def read(kind: type[T], answer: Mapping[str, Any]) -> T:
 
 
 def read_schedule(answer: Mapping[str, Any]) -> Schedule:
-    return read(Schedule, _with_phases(answer))
+    callback = answer.get("callback")
+    read_callback = None if callback is None else read(Callback, callback)
+    return read(Schedule, {**_with_phases(answer), "callback": read_callback})
 
 
 def read_entry(answer: Mapping[str, Any]) -> LogEntry:

@@ -1,12 +1,19 @@
-"""For targets: checks signatures of Standard Webhooks (https://www.standardwebhooks.com)."""
+"""For targets: checks signatures of Standard Webhooks (https://www.standardwebhooks.com), and reads
+callbacks."""
 
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from postdate.results import read
 
 _TOLERANCE_S = 300
 _SECONDS = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -16,14 +23,40 @@ class VerificationFailed(ValueError):
     """The request is not surely from somebody who knows the secret; the text says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleEnded:
+    """What a callback says of a schedule that has ended: `status_code` is 0 without an answer, and
+    `error_message` says why. Attempts to send it, and what `resend_callback` sends, have one
+    `webhook_id`, by which the receiver drops repeats."""
+
+    webhook_id: str
+    type: Literal["schedule.completed", "schedule.failed"]
+    timestamp: datetime
+    schedule_id: str
+    invocation_id: str
+    target_url: str
+    target_method: str
+    trigger_at: datetime
+    executed_at: datetime
+    status: Literal["completed", "failed"]
+    status_code: int
+    response_time_ms: int
+    error_message: str
+    attempts: int
+    recurring_id: str | None = None
+    lane: str | None = None
+    reference: str | None = None
+
+
 def verify(
     headers: Mapping[str, str],
     body: bytes,
     secret: str | Iterable[str],
     *,
     now: float | None = None,
-) -> None:
+) -> ScheduleEnded | None:
     """Raises VerificationFailed unless the request was signed with the secret within five minutes.
+    Returns what a callback says; None of a schedule's own request, whose body it does not parse.
 
     `headers` are in any letter case, `body` is the raw bytes, neither parsed nor decoded. `secret`
     is `whsec_…`, or several of them, of which one is enough. `now` is in seconds since the epoch,
@@ -49,6 +82,16 @@ def verify(
     fitting = [hmac.compare_digest(one, other) for one in expected for other in given]
     if not any(fitting):
         raise VerificationFailed("No signature fits")
+    return _report(message_id, body) if message_id.startswith("cbk_") else None
+
+
+def _report(webhook_id: str, body: bytes) -> ScheduleEnded:
+    try:
+        said = json.loads(body)
+        of_all = {name: said[name] for name in ("type", "timestamp")}
+        return read(ScheduleEnded, {**said["data"], **of_all, "webhookId": webhook_id})
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise VerificationFailed("It is signed, but is no report of a schedule's end") from error
 
 
 def _check_moment(timestamp: str, now_s: float) -> None:

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Reads whether an account is paused and its note, or sets both. A suspension is another matter: an
--- account's schedules start when neither is on. Safe to repeat with the same operation for a minute.
+-- Reads whether an account is paused, its note, and the callback of schedules that name none, or sets
+-- them. A suspension is another matter: an account's schedules start when neither is on. Safe to
+-- repeat with the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account; to set them: operation, digest of what the caller read, the values of FIELDS
---          ('': none; of a pause's begin '1')
+--          ('': none; of a pause's begin '1') and of CALLBACK_FIELDS
 -- Returns  {verdict, digest, values}: DONE, CHANGED: they are others, UNKNOWN: no such account
 --@include now
 --@include lifecycle/place
@@ -11,14 +12,22 @@
 --@include operation
 --@include settings
 local FIELDS, PAUSED, UNTIL = {'note', 'paused', 'paused_until', 'paused_by'}, 2, 3
+local CALLBACK_FIELDS = {'on', 'url'}
 local prefix, account, operation = KEYS[1], ARGV[1], ARGV[2]
 local base = prefix .. account .. ':'
 local key = base .. K.ACCOUNT
 if redis.call('EXISTS', key) == 0 then
   return {V.UNKNOWN, '', {}}
 end
-local before, ended = settings_of(key, FIELDS, PAUSED)
-local digest = digest_of(before, #FIELDS)
+local callback_key = base .. K.CALLBACK
+-- The URL stays when the callback is removed: those that wait for an attempt still go there.
+local function settings()
+  local values, ended = settings_of(key, FIELDS, PAUSED)
+  local on, url = unpack(redis.call('HMGET', callback_key, unpack(CALLBACK_FIELDS)))
+  values[#values + 1], values[#values + 2] = on or '', on and url or ''
+  return values, digest_of(values, #values), ended
+end
+local before, digest, ended = settings()
 if not operation or was_done(base, operation) then
   return {V.DONE, digest, before}
 end
@@ -27,7 +36,13 @@ if digest ~= ARGV[3] then
 end
 check_account(prefix, account)
 
-write_settings(key, FIELDS, {unpack(ARGV, 4)})
+write_settings(key, FIELDS, {unpack(ARGV, 4, 3 + #FIELDS)})
+local on, url = ARGV[4 + #FIELDS], ARGV[5 + #FIELDS]
+if on ~= '' then
+  redis.call('HSET', callback_key, 'on', on, 'url', url)
+elseif before[1 + #FIELDS] ~= '' then
+  redis.call('HDEL', callback_key, 'on')
+end
 if ARGV[3 + PAUSED] ~= '' then
   redis.call('HSET', key, 'paused', before[PAUSED] ~= '' and before[PAUSED] or now_ms)
   stop_account(prefix, account)
@@ -36,5 +51,5 @@ elseif ended or before[PAUSED] ~= '' then
   end_pause(prefix, account, ended or now_ms)
 end
 note_done(base, operation, 60000)
-local after = settings_of(key, FIELDS, PAUSED)
-return {V.DONE, digest_of(after, #FIELDS), after}
+local after, digest_after = settings()
+return {V.DONE, digest_after, after}

@@ -1,4 +1,4 @@
-"""An account's own pause of all that it has, and a note beside it."""
+"""An account's own pause of all that it has, its note, and its default callback."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from scheduler import ids
+from scheduler.callbacks import CallbackOn
 from scheduler.errors import KeepsChanging, NotFound, PreconditionFailed, Unreadable
-from scheduler.lane_settings import AccountSettings
+from scheduler.lane_settings import AccountCallback, AccountSettings
 from scheduler.store import keys
 from scheduler.store.pauses import pause_of, pause_values
 from scheduler.store.server import Script, Server
@@ -23,6 +24,7 @@ Change = Callable[[AccountSettings], AccountSettings]
 class Pauses:
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._secrecy = server.secrecy
 
     async def read(self, account_id: str) -> AccountSettings:
         """Raises NotFound, Unreadable. Read-only."""
@@ -30,7 +32,7 @@ class Pauses:
         reply = await self._server.repeated(
             lambda: self._server.run(_PAUSE, keys.shard(shard), (account,))
         )
-        return _verdict_of(reply, account_id)[1]
+        return self._verdict_of(reply, account_id)[1]
 
     async def change(
         self, account_id: str, changed: Change, if_match: Sequence[str] = ()
@@ -52,26 +54,37 @@ class Pauses:
                 return before
             if if_match and not is_so and before.etag not in if_match:
                 raise PreconditionFailed
-            values = (after.note or "", *pause_values(after.pause))
+            values = (after.note or "", *pause_values(after.pause), *self._callback_values(after))
             shard, account = keys.parts(account_id)
             arguments = (account, operation, before.etag, *values)
             reply = await self._server.write_until_answered(_PAUSE, keys.shard(shard), arguments)
-            verdict, before = _verdict_of(reply, account_id)
+            verdict, before = self._verdict_of(reply, account_id)
             if verdict != Verdict.CHANGED:
                 return before
         raise KeepsChanging
 
+    def _callback_values(self, after: AccountSettings) -> tuple[str, bytes]:
+        callback = after.callback
+        if callback is None:
+            return "", b""
+        return callback.on, self._secrecy.seal(callback.url.encode())
 
-def _verdict_of(reply: list[Any], account_id: str) -> tuple[int, AccountSettings]:
-    """The script's verdict, and the settings then. Raises NotFound, Unreadable."""
-    verdict, digest, values = reply
-    if verdict == Verdict.UNKNOWN:
-        raise NotFound(f"There is no account {account_id}.")
-    return verdict, _settings_of(digest, *values)
+    def _verdict_of(self, reply: list[Any], account_id: str) -> tuple[int, AccountSettings]:
+        """The script's verdict, and the settings then. Raises NotFound, Unreadable."""
+        verdict, digest, values = reply
+        if verdict == Verdict.UNKNOWN:
+            raise NotFound(f"There is no account {account_id}.")
+        return verdict, self._settings_of(digest, *values)
 
+    def _settings_of(self, digest: bytes, note: bytes, *rest: Any) -> AccountSettings:
+        *pause, on, url = rest
+        try:
+            callback = self._callback_of(on.decode(), url) if on else None
+            of_all = (pause_of(*pause), note.decode() or None, callback)
+            return AccountSettings(*of_all, digest.decode())
+        except ValueError as error:
+            raise Unreadable("The account's settings are damaged") from error
 
-def _settings_of(digest: bytes, note: bytes, *pause: Any) -> AccountSettings:
-    try:
-        return AccountSettings(pause_of(*pause), note.decode() or None, digest.decode())
-    except ValueError as error:
-        raise Unreadable("The account's pause is damaged") from error
+    def _callback_of(self, on: str, url: bytes) -> AccountCallback:
+        """Raises ValueError, Unreadable."""
+        return AccountCallback(self._secrecy.open(url).decode(), CallbackOn(on))

@@ -40,7 +40,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     for name, value in (("Idempotency-Key", uuid.uuid4().hex), ("If-Match", "*")):
         if case.headers and name in case.headers:
             case.headers[name] = value
-    if case.operation.definition.raw.get("operationId") == "replaySchedule":
+    if case.operation.definition.raw.get("operationId") in ("replaySchedule", "resendCallback"):
         case.path_parameters["scheduleId"] = os.environ["ENDED_SCHEDULE"]
     if case.query:
         _make_a_list(case.query)
@@ -98,6 +98,8 @@ def _make_valid(payload: dict[str, Any]) -> None:
     if "keepFor" in payload:
         payload["keepFor"] = "1h30m"
         return
+    if payload.get("callbackOn") is not None and payload.get("callbackUrl") is None:
+        payload["callbackUrl"] = "https://example.com/ended"
     if _SETTINGS & set(payload):
         _make_limits(payload)
         return
