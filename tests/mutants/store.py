@@ -354,6 +354,28 @@ STORE = r"""
 # expired: a piece is dropped
 - looking = bool(found or batch.unread)
 + looking = False
+@ scheduler/store/operators/called_back.py tests/scheduler/test_callback_check.py
+# an end whose callback is missing is sound
+- return (failed or found.status is Status.COMPLETED) and wish.reports(failed=failed)
++ return False
+# the check wants a callback of each end
+- return (failed or found.status is Status.COMPLETED) and wish.reports(failed=failed)
++ return True
+# a pending callback that no queue has is sound
+- if self.is_pending and self.pending is None:
++ if False:
+# a schedule may be forgotten while its callback is pending
+- elif self.is_pending and self.forgotten_ms >= 0:
++ elif False:
+# a schedule whose callback has ended may be kept for ever
+- elif self.state and not self.is_pending and self.forgotten_ms < 0:
++ elif False:
+# callbacks to which no claim comes are sound
+- if turn is None or float(turn) > max(head_ms, now_ms) + _SLACK_MS:
++ if False:
+# an account of which as many run as may has to be looked at
+- float(freed[1]) if freed else 0.0
++ 0.0
 @ scheduler/store/operators/check.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
 # letters_without: a piece is dropped
 - place += len(found)

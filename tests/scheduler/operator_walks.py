@@ -123,6 +123,12 @@ async def in_the_queue_of_a_lane(scene: Scene, count: int) -> Found:
     return named(await scene.store.check(), "is in the queue of lane mail"), made
 
 
+async def among_the_callbacks(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    await scene.redis.zadd(scene.base + keys.CALLBACKS, {each[4:]: FAR_MS for each in made})
+    return named(await scene.store.check(), "is among its callbacks"), made
+
+
 async def damaged_requests(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     for each in made:

@@ -264,6 +264,7 @@ WALKS = (
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),
     Walk(operators.unlisted_letters, (_LETTERS + "_CHUNK",)),
     Walk(operators.strayed_letters, (_LETTERS + "_CHUNK",)),
+    Walk(operators.among_the_callbacks, ("scheduler.store.operators.called_back._CHUNK",)),
     Walk(operators.in_the_queue_of_a_lane, ("scheduler.store.operators.laned._CHUNK",)),
     Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),
     Walk(operators.damaged_log, (_CHECK + "_CHUNKS",)),

@@ -15,6 +15,12 @@ from scheduler.store import keys, stored
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.heads import heads_of, split_letter
 from scheduler.store.log.entries import chunks_of, unpack_chunk
+from scheduler.store.operators.called_back import (
+    faults_of_turn,
+    lacks_callback,
+    misplaced_callbacks,
+    strangers_among,
+)
 from scheduler.store.operators.damage import (
     noting_damage,
     of_other_kinds,
@@ -23,6 +29,7 @@ from scheduler.store.operators.damage import (
 )
 from scheduler.store.operators.laned import misplaced, strangers_in
 from scheduler.store.operators.letters import faults_by_reference
+from scheduler.store.operators.reserved import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
 from scheduler.store.operators.stands import read_stands
 from scheduler.store.operators.turns import faults_of_heads, faults_of_lane
@@ -37,7 +44,6 @@ _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
 # Of the log.
 _CHUNKS = 50
-_SCAN_COUNT = 500
 
 _CALLED = {
     keys.WAITING: "waiting schedules",
@@ -80,7 +86,7 @@ class _Look:
 
     async def all(self, shards: int) -> list[str]:
         """Each broken invariant once, though several ways lead to it."""
-        self._found += await of_other_kinds(self._server) + await _misled(self._server)
+        self._found += await of_other_kinds(self._server) + await misled(self._server)
         for shard in range(shards):
             for account_id in await self._accounts(shard):
                 await self._account(await self._owner(account_id))
@@ -116,7 +122,7 @@ class _Look:
         with self._noting(account_id, "its fields"):
             about = ("HMGET", base + keys.ACCOUNT, "suspended", "paused")
             stopped = await self._server.read(*about)
-        leaving = await _is_leaving(self._server, account_id)
+        leaving = await is_leaving(self._server, account_id)
         owner = Owner(account_id, base, leaving, any(stopped))
         self._owners[base] = owner
         return owner
@@ -136,6 +142,7 @@ class _Look:
             ("its place among the accounts that are due", self._heads),
             ("its dead letters", self._letters),
             ("its schedules with a lane", self._strangers),
+            ("its callbacks", self._callbacks),
             ("its references", self._references),
             ("its dead letters with a reference", self._named_letters),
             ("its log", self._log),
@@ -180,6 +187,12 @@ class _Look:
     async def _strangers(self, account_id: str) -> None:
         base = keys.account(account_id)
         async for fault in strangers_in(self._server, base, keys.LANED, ""):
+            self._found.append(f"{account_id}: {fault}")
+
+    async def _callbacks(self, account_id: str) -> None:
+        faults = await faults_of_turn(self._server, account_id)
+        self._found += [f"{account_id}: {fault}" for fault in faults]
+        async for fault in strangers_among(self._server, keys.account(account_id)):
             self._found.append(f"{account_id}: {fault}")
 
     async def _letters(self, account_id: str) -> None:
@@ -286,14 +299,19 @@ class _Look:
             for schedule, fields in zip(schedules, rows, strict=False):
                 what = ids.schedule_id(schedule)
                 with noting_damage(self._found, f"{owner.account_id}: {what}"):
-                    if fields.packed is not None:
+                    if fields.packed is not None and lacks_callback(
                         stored.schedule(what, fields, self._server.secrecy)
+                    ):
+                        self._found.append(
+                            f"{owner.account_id}: {what} has ended, and its callback is missing"
+                        )
             self._weigh_heads(owner, zip(schedules, rows, strict=False))
             await self._referred(owner, zip(schedules, rows, strict=False))
-            async for fault in misplaced(
-                self._server, owner.base, zip(schedules, rows, strict=False)
-            ):
-                self._found.append(f"{owner.account_id}: {fault}")
+            for look in (misplaced, misplaced_callbacks):
+                async for fault in look(
+                    self._server, owner.base, zip(schedules, rows, strict=False)
+                ):
+                    self._found.append(f"{owner.account_id}: {fault}")
             schedules = schedules[len(rows) :]
 
     def _weigh_heads(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
@@ -347,42 +365,3 @@ class _Look:
             with suppress(Unreadable):  # `_requests` reports damage
                 faults = faults_of(stand_of(row, now_ms), letters, stopped=owner.stopped)
                 self._found += [f"{about} {fault}" for fault in faults]
-
-
-async def _misled(server: Server) -> list[str]:
-    """A sentence for each reserved name or e-mail address that does not lead to its account."""
-    found: list[str] = []
-    for field, called, prefix in (
-        ("name", "name", keys.NAME),
-        ("email", "e-mail address", keys.EMAIL),
-    ):
-        async for names in server.keys(prefix + "*", _SCAN_COUNT):
-            for key in names:
-                value = text(key[len(prefix) :])
-                with noting_damage(found, f"What the {called} {value!r} leads to"):
-                    fault = await _fault(server, field, value, key)
-                    found += [f"The {called} {value!r} {fault}"] * bool(fault)
-    return found
-
-
-async def _is_leaving(server: Server, account_id: str) -> bool:
-    return bool(await server.read("EXISTS", keys.account(account_id) + keys.LEAVING))
-
-
-async def _fault(server: Server, field: str, value: str, key: bytes) -> str:
-    account_id = (await server.read("GET", key) or b"").decode()
-    if not account_id or await _is_leaving(server, account_id):
-        return ""
-    stored = await server.read("HGET", keys.account(account_id) + keys.ACCOUNT, field)
-    if stored is None:
-        return (
-            f"is reserved for {account_id}, which does not exist; creating the account again"
-            " heals it"
-        )
-    if text(stored) == value:
-        return ""
-    if field == "email":
-        return f"is reserved for {account_id}, which has another"
-    return (
-        f"leads to {account_id}, which is called {text(stored)!r}; renaming it frees the other name"
-    )

@@ -80,8 +80,8 @@ class Weights:
         unended = counted.bytes - counted.expiring.total()
         if unended != self._unended[account_id]:
             yield (
-                f"its unended schedules are counted as {unended} bytes, "
-                f"and weigh {self._unended[account_id]}"
+                "its schedules that have not ended, or whose callback has not, are counted as"
+                f" {unended} bytes, and weigh {self._unended[account_id]}"
             )
         ended = self._ended.get(account_id, Counter())
         # Schedules that expire in the present hour may be gone already.
