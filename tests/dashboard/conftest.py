@@ -12,10 +12,12 @@ from argon2 import PasswordHasher
 from litestar import Litestar
 
 from api.dashboard import passwords
+from scheduler.callbacks import Callback
 from scheduler.models import Account, Outcome, Plan, Request, Schedule, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.apps import app_of
 from tests.servers import ValkeyProcess
@@ -101,6 +103,13 @@ class Browser:
         await self.end(status, **outcome)
         return schedule_id
 
+    async def reported(self) -> str:
+        """One that ended, and whose callback was delivered."""
+        schedule_id = await self.schedule(-1000, callback=Callback("https://example.com/ended"))
+        await self.end(200)
+        await self.end_callback(200)
+        return schedule_id
+
     async def end(
         self,
         status: int,
@@ -116,6 +125,16 @@ class Browser:
         told = Outcome(kind, status, 12, "" if status == 200 else message, **outcome)
         again_ms = None if again_in_ms is None else self.store.clock.now_ms() + again_in_ms
         await self.store.ends.ack(shard, [Ack(batch.invocations[0], told, 0, again_ms)])
+
+    async def end_callback(self, status: int, *, again_in_ms: int | None = None) -> None:
+        """How the attempt at the callback that is due now ended."""
+        shard = int(self.account_id.split("_")[1])
+        [attempt] = (await self.store.claims.claim(shard, lease_ms=15_000, most=10)).invocations
+        assert attempt.is_callback
+        kind = Status.COMPLETED if status == 200 else Status.FAILED
+        said = Outcome(kind, status, 12, "" if status == 200 else "Bad Gateway")
+        again_ms = None if again_in_ms is None else self.store.clock.now_ms() + again_in_ms
+        await self.store.callbacks.ack(shard, [CallbackAck(attempt, said, again_ms)])
 
 
 class Dashboard:

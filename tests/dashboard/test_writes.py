@@ -47,6 +47,7 @@ FIELDS = {
     "/requests/bulk": {"action": "cancel", "id": "{schedule_id}", "confirmed": "1"},
     "/requests/new": {"url": "https://example.com/", "method": "GET", "delay": "1h", "once": "x"},
     "/requests/{schedule_id}/again": {"once": "x"},
+    "/requests/{schedule_id}/callback": {"once": "x"},
     "/requests/{schedule_id}/cancel": {},
     "/requests/{schedule_id}/time": {"at": f"{in_days(70):%Y-%m-%d}T00:00"},
     "/sign-in": {"email": "holder@example.com", "password": PASSWORD},
@@ -70,7 +71,7 @@ class Holder:
     ) -> httpx.Response:
         """The form of a path, with this holder's values."""
         used = dict(self.names)
-        if path.endswith("/again"):
+        if path.endswith(("/again", "/callback")):
             used["schedule_id"] = used["ended"]
         fields = {name: value.format_map(used) for name, value in FIELDS[path].items()}
         return await browser.post(path.format_map(used), headers, **fields, **token)
@@ -92,7 +93,7 @@ async def holder(dashboard: Dashboard) -> Holder:
     key, _ = await store.api_keys.create(account.account_id, "hers")
     names = {
         "account": account.account_id,
-        "ended": await hers.execute(),
+        "ended": await hers.reported(),
         "key_id": key.key_id,
         "lane": "hers",
         "schedule_id": await hers.schedule(),

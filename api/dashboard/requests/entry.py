@@ -22,6 +22,7 @@ from api.dashboard.session import Viewer, asks_for_news, redirect_saying, signed
 from api.errors import status_of
 from api.payload import AS_IT_WAS, Change, parse_change
 from api.service import HttpRequest, service_of
+from scheduler.callbacks import CallbackState, CallbackStatus
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.masks import masked, masked_url
@@ -40,7 +41,19 @@ class Entry(LogEntry, frozen=True):
     def state(self) -> str:
         """When it changes, the panel is loaded anew."""
         word = "executing" if self.executing else self.status.value
-        return f"{word}-{self.attempt}"
+        callback = self.callback
+        stands = f"-{callback.status}-{callback.attempts}" if callback else ""
+        return f"{word}-{self.attempt}{stands}"
+
+    @property
+    def callback(self) -> CallbackState | None:
+        return self.schedule.callback if self.schedule else None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the panel asks for news of it."""
+        reports = self.callback is not None and self.callback.status is CallbackStatus.PENDING
+        return not self.has_ended or reports
 
     @property
     def waits(self) -> bool:
@@ -161,11 +174,13 @@ def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, 
     asked = entry.schedule.request if entry.schedule else None
     # Of the last attempt; the log has less.
     outcome = entry.schedule.last_outcome if entry.schedule else None
+    wish = asked.callback if asked else None
     phases = outcome.phases if outcome else entry.phases
     return {
         "entry": entry,
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
+        "callback_url": masked_url(wish.url) if wish and wish.url else None,
         "answer": outcome.answer if outcome else None,
         "phases": phases,
         "bars": waterfall(phases, outcome.status_code if outcome else entry.status_code),
@@ -224,6 +239,20 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     return await _done(request, viewer, done.each[0].schedule_id or schedule_id, words)
 
 
+@post("/requests/{schedule_id:str}/callback")
+async def call_back_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
+    """Sends the callback of an ended one again, from its first attempt on. A form that is sent
+    twice does it once."""
+    viewer, form = await written(request)
+    callbacks = service_of(request).store.callbacks
+    once = once_of(form, f"callback {schedule_id}").key
+    try:
+        await callbacks.resend(viewer.account_id, schedule_id, operation=once)
+    except (InvalidRequest, Conflict) as refusal:
+        return await _refused(request, viewer, schedule_id, refusal)
+    return await _done(request, viewer, schedule_id, "Its callback is sent again.")
+
+
 def new_time(request: HttpRequest, text: str) -> Change:
     """A change of the time alone, judged as the API does. Raises InvalidRequest."""
     service = service_of(request)
@@ -250,4 +279,4 @@ async def _refused(request: HttpRequest, viewer: Viewer, schedule_id: str, why: 
     return await show(request, viewer, schedule_id, status=status_of(why), fault=fault)
 
 
-HANDLERS = [entry_page, cancel, change_time, run_again]
+HANDLERS = [entry_page, cancel, change_time, run_again, call_back_again]

@@ -1,0 +1,55 @@
+"""Callbacks: how each stands, and sending one again."""
+
+from __future__ import annotations
+
+import re
+
+from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
+from tests.dashboard.conftest import Browser, once_of
+
+WHERE = "https://example.com/ended?token=s3cret"
+
+
+async def test_a_panel_follows_the_callback_of_a_request(browser: Browser) -> None:
+    wish = Callback(WHERE, CallbackOn.FAILED)
+    ended = await browser.schedule(-1000, callback=wish)
+    path = f"/requests/{ended}"
+    assert "if it fails" in await browser.text(path)
+    await browser.end(503)
+    text = await browser.text(path)
+    assert '<span class="status pending">' in text
+    assert "Send the callback again" not in text
+    assert "s3cret" not in text
+    [news] = set(re.findall(r'id="facts" hx-get="([^"]+)"', text))
+    await browser.end_callback(502, again_in_ms=60_000)
+    live = await browser.client.get(news, headers={"hx-request": "true"})
+    assert live.headers["hx-retarget"] == "#panel"
+    assert '<small>1 attempt</small> 502 <span class="bad"><bdi>Bad Gateway' in live.text
+    assert "the next attempt in" in live.text
+
+
+async def test_a_callback_is_sent_again_once_for_each_form(browser: Browser) -> None:
+    ended = await browser.reported()
+    text = await browser.text(f"/requests/{ended}")
+    assert '<span class="status delivered">' in text
+    assert 'id="facts" hx-get' not in text
+    path, once = f"/requests/{ended}/callback", once_of(text)
+    for _ in range(2):
+        assert "Its callback is sent again." in await browser.text_after(
+            await browser.write(path, once=once)
+        )
+    state = (await browser.kept(ended)).callback
+    assert state is not None
+    assert (state.status, state.attempts) == (CallbackStatus.PENDING, 0)
+    met = await browser.write(path, once="another")
+    assert (met.status_code, "Its callback is pending already" in met.text) == (409, True)
+
+
+async def test_what_has_no_callback_offers_none(browser: Browser) -> None:
+    ended = await browser.execute()
+    assert "allback" not in await browser.text(f"/requests/{ended}")
+    refused = await browser.write(f"/requests/{ended}/callback", once="x")
+    assert (refused.status_code, "neither the schedule nor the account" in refused.text) == (
+        400,
+        True,
+    )
