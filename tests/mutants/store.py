@@ -643,13 +643,13 @@ STORE = r"""
 + return "1"
 @ scheduler/store/lifecycle/callback.lua tests/scheduler/test_callback_life.py -k valkey
 # a schedule is kept for ever once its callback has ended
-- redis.call('PEXPIREAT', key, whole(forgotten_ms))
+- redis.call('PEXPIREAT', key, forgotten_ms)
 # a dead letter is forgotten as early as others
 - (is_letter and failed_kept_ms or kept_ms)
 + kept_ms
 # the attempt of a lost lease is recorded
-- if not there then
-+ if not stored[2] then
+- names(ARGV[row + 2], score)
++ score
 @ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_callback_life.py -k valkey
 # callbacks of an account run without end
 - each_thousand('ZADD', queue.calling, ends)

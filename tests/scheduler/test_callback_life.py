@@ -394,3 +394,42 @@ async def test_a_shard_on_hold_calls_nobody_back(scene: Scene) -> None:
     assert (await scene.batch()).on_hold
     await scene.store.hold.end()
     assert (await scene.claim_one()).is_callback
+
+
+async def test_a_dead_letter_that_is_dropped_keeps_its_callback(scene: Scene) -> None:
+    """One too many leaves the list at once; it is forgotten when others are, after its callback."""
+    ends = scene.store.ends
+    ends._retention = ends._retention._replace(failed_most=1)
+    made = []
+    for _ in range(3):
+        await scene.create(callback=OWN, reference="b")
+        [held] = [each for each in await scene.claim() if not each.is_callback]
+        await scene.ack([held], FAILED)
+        made.append(held.schedule_id)
+        await scene.clock.pass_ms(2)
+    assert await scene.redis.zcard(scene.base + keys.FAILED) == 1
+    assert [await ttl_ms(scene, each) for each in made] == [-1] * 3
+    await scene.redis.delete(scene.base + keys.CALLING)
+    await scene.redis.zadd(scene.base + keys.CALLBACKS, {each[4:]: 1.5 for each in made})
+    await scene.redis.zadd(keys.shard(scene.shard) + keys.CALLBACK_HEADS, {scene.account_id[7:]: 1})
+    await scene.redis.zadd(keys.shard(scene.shard) + keys.HEADS, {keys.CALLBACK_TURN: 1})
+    for call in await scene.claim():
+        assert await answer(scene, call) == Verdict.DONE
+    days = [round(await ttl_ms(scene, each) / DAY_MS) for each in made]
+    assert days == [1, 1, 7]
+
+
+@pytest.mark.harmed
+async def test_a_call_records_many_and_each_once(scene: Scene) -> None:
+    await ended(scene, 4)
+    gone, again, over, damaged = calls = [each for each in await scene.claim() if each.is_callback]
+    await scene.redis.delete(scene.key(gone.schedule_id), scene.key(damaged.schedule_id))
+    await scene.redis.set(scene.key(damaged.schedule_id), "")
+    due_ms = await scene.clock.now_ms() + 60_000
+    acks = [CallbackAck(each, FAILED, due_ms if each is again else None) for each in calls]
+    found = await scene.store.callbacks.ack(scene.shard, [*acks, acks[1], acks[2]])
+    done, lost = Verdict.DONE, Verdict.ENDED
+    assert found == [done, done, done, Verdict.DAMAGED, lost, lost]
+    assert await pending(scene) == {again.schedule_id, damaged.schedule_id}
+    assert await ttl_ms(scene, over.schedule_id) > 0
+    assert await scene.store.callbacks.ack(scene.shard, acks[1:3]) == [lost] * 2

@@ -24,50 +24,88 @@ local function judge_lost(stored, row)
   return is_done and V.ENDED or V.HELD
 end
 
--- How long a schedule is kept whose callback ends, and what of `expiring` that changes.
-local function plan_end(queue, key, outcome, letter)
+-- When a schedule is forgotten whose callback ends (ms); `hours` gets its weight.
+local function forgotten_at(queue, key, outcome, letter, hours)
   local has_failed = has_failed(string.sub(outcome, 7))
   local is_letter = has_failed and redis.call('ZSCORE', queue.base .. K.FAILED, letter)
-  local forgotten_ms, hours = now_ms + (is_letter and failed_kept_ms or kept_ms), {}
+  local forgotten_ms = now_ms + (is_letter and failed_kept_ms or kept_ms)
   note_expiring(hours, stored_weight(key) + (has_failed and letter_weight(letter) or 0),
     forgotten_ms)
-  return forgotten_ms, read_expiring(queue.base, hours)
+  return whole(forgotten_ms)
 end
 
-local function record(row)
-  local queue, schedule = callbacks_of(prefix, ARGV[row]), ARGV[row + 1]
-  local key, due_ms = queue.base .. K.SCHEDULE .. schedule, tonumber(ARGV[row + 5])
+-- Reads and checks everything that an account's rows write. Returns their verdicts, and what to
+-- write: the states of those that are held, flat lists of what waits again, and what has ended.
+local function read(queue, rows)
+  local schedules, verdicts, hours, seen = {}, {}, {}, {}
+  local plan = {states = {}, again = {}, due = {}, gone = {}}
+  for n, row in ipairs(rows) do
+    schedules[n] = ARGV[row + 1]
+  end
   check_callbacks(queue)
-  local there = names(ARGV[row + 2], redis.call('ZSCORE', queue.pending, schedule))
-  local stored = redis.call('HMGET', key, 'o', 'c')
-  if not there then
-    return judge_lost(stored, row)
+  for n, score in ipairs(redis.call('ZMSCORE', queue.pending, unpack(schedules))) do
+    local schedule, row = schedules[n], rows[n]
+    local key, due_ms = queue.base .. K.SCHEDULE .. schedule, tonumber(ARGV[row + 5])
+    local stored = redis.pcall('HMGET', key, 'o', 'c')
+    local is_held = not seen[schedule] and names(ARGV[row + 2], score)
+    verdicts[n] = stored.err and V.DAMAGED or is_held and V.DONE or seen[schedule] and V.ENDED
+      or judge_lost(stored, row)
+    seen[schedule] = true
+    if verdicts[n] == V.DONE then
+      local is_over = not (stored[1] and due_ms)
+      local forgotten_ms = is_over and stored[1]
+        and forgotten_at(queue, key, stored[1], ARGV[row + 6], hours)
+      if stored[1] then
+        plan.states[#plan.states + 1] = {key, row, forgotten_ms}
+      end
+      if is_over then
+        plan.gone[#plan.gone + 1] = schedule
+      else
+        plan.again[#plan.again + 1] = schedule
+        plan.due[#plan.due + 1], plan.due[#plan.due + 2] = due_ms, schedule
+      end
+    end
   end
-  local forgotten_ms, expiring = nil, nil
-  if stored[1] and not due_ms then
-    forgotten_ms, expiring = plan_end(queue, key, stored[1], ARGV[row + 6])
-  end
-  if stored[1] then
-    redis.call('HSET', key, 'c', ARGV[row + 3] .. moment(now_ms) .. ARGV[row + 4])
-  end
-  if stored[1] and due_ms then
-    await_callbacks(queue, {schedule}, {due_ms, schedule})
-  else
-    take_out_callbacks(queue, {schedule})
-  end
-  if expiring then
-    redis.call('PEXPIREAT', key, whole(forgotten_ms))
-    write(expiring)
-  end
-  return V.DONE
+  plan.expiring = next(hours) and read_expiring(queue.base, hours)
+  return verdicts, plan
 end
 
-local verdicts = {}
-for row = 3, #ARGV, 7 do
-  local sound, verdict = pcall(record, row)
-  if not sound then
-    redis.pcall('ZADD', prefix .. K.PARKED, now_ms, ARGV[row])
+-- No write of it can fail.
+local function record(queue, plan)
+  local at = moment(now_ms)
+  for _, state in ipairs(plan.states) do
+    local key, row, forgotten_ms = unpack(state)
+    redis.call('HSET', key, 'c', ARGV[row + 3] .. at .. ARGV[row + 4])
+    if forgotten_ms then
+      redis.call('PEXPIREAT', key, forgotten_ms)
+    end
   end
-  verdicts[#verdicts + 1] = sound and verdict or V.DAMAGED
+  if plan.expiring then
+    write(plan.expiring)
+  end
+  if #plan.again > 0 then
+    await_callbacks(queue, plan.again, plan.due)
+  end
+  if #plan.gone > 0 then
+    take_out_callbacks(queue, plan.gone)
+  end
+end
+
+local accounts, verdicts = {}, {}
+for row = 3, #ARGV, 7 do
+  accounts[ARGV[row]] = accounts[ARGV[row]] or {}
+  table.insert(accounts[ARGV[row]], row)
+end
+for account, rows in pairs(accounts) do
+  local queue = callbacks_of(prefix, account)
+  local sound, found, plan = pcall(read, queue, rows)
+  for n, row in ipairs(rows) do
+    verdicts[(row + 4) / 7] = sound and found[n] or V.DAMAGED
+  end
+  if sound then
+    record(queue, plan)
+  else
+    redis.pcall('ZADD', prefix .. K.PARKED, now_ms, account)
+  end
 end
 return {now_us, verdicts}
