@@ -43,8 +43,7 @@ def _one_or_all(said: str) -> Callable[[F], F]:
 def list_command(remote: Remote, limit: int) -> None:
     """List lanes by name: those that are set, paused or calm, and where something waits or runs."""
     found = list(remote.client.lanes(limit=limit + 1))
-    lines = [] if remote.as_json else _pause_lines(_ALL, remote.client.account())
-    lines += [line for lane in found[:limit] for line in _lines(lane)]
+    lines = [*_account_lines(remote), *(line for lane in found[:limit] for line in _lines(lane))]
     if len(found) > limit:
         lines.append(f"There are more: --limit {limit * 5} shows them.")
     remote.show(found[:limit], "\n".join(lines) or "No lanes.")
@@ -154,15 +153,20 @@ def _change(remote: Remote, lane: str | None, every: bool, given: dict[str, Any]
 
 
 def _show(remote: Remote, lane: Lane) -> None:
-    remote.show(lane, "\n".join(_lines(lane)))
+    remote.show(lane, "\n".join([*_account_lines(remote), *_lines(lane)]))
 
 
 def _show_account(remote: Remote, account: Account) -> None:
     remote.show(account, "\n".join(_pause_lines(_ALL, account)) or f"{_ALL}  not paused")
 
 
+def _account_lines(remote: Remote) -> list[str]:
+    """For people: nothing starts in any lane while all schedules are paused."""
+    return [] if remote.as_json else _pause_lines(_ALL, remote.client.account())
+
+
 def _lines(lane: Lane) -> list[str]:
-    """`customer-17  limited  100 per 1s, 5 at once  2 running, 40 waiting, 38 due since …`."""
+    """`customer-17  limited  100 per 1s, burst 5  2 running, 40 waiting, 38 due since …`."""
     parts = [lane.lane, f"{lane.state:7}", _limits(lane), _counts(lane)]
     if lane.empty_at is not None:
         parts.append(f"empty at {when(lane.empty_at)}")

@@ -74,6 +74,7 @@ def test_everything_is_paused_and_resumed(settings: dict[str, str]) -> None:
     assert paused == said(settings, "lane", "show", "--all")
     assert paused == "all schedules  paused by deploys: audit\n"
     assert said(settings, "lane", "list") == paused
+    assert said(settings, "lane", "show", "a").startswith(f"{paused}a  open ")
     assert postdate_json("lane", "show", "--all", **settings)["paused"] is True
     assert said(settings, "lane", "resume", "--all") == "all schedules  not paused\n"
 
