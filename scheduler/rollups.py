@@ -26,7 +26,10 @@ COMPLETED, FAILED, RESPONSE_TIME, LATENESS, RESPONSE = "c", "f", "t", "b", "r"
 CREATED = "s"
 
 # Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
-LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000, 3_600_000)
+LATENESS_BOUNDS_MS = (
+    *(0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000),
+    *(60_000, 120_000, 300_000, 900_000, 1_800_000, 3_600_000),
+)
 
 # Response times: no bucket is wider than half its values, so quantiles are exact to a quarter.
 RESPONSE_BOUNDS_MS = (
@@ -36,7 +39,8 @@ RESPONSE_BOUNDS_MS = (
 
 # The buckets of the two histograms, by the names that a rollup has them by.
 RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_MS) + 1))
-LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in range(len(LATENESS_BOUNDS_MS) + 1))
+# A number keeps its bound for as long as rollups are kept: those of 2, 5, 15 and 30 min came last.
+LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in (*range(12), 14, 15, 16, 17, 12, 13))
 
 
 class Range(NamedTuple):

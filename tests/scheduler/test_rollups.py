@@ -13,6 +13,7 @@ from scheduler.rollups import (
     SECOND_MS,
     SECONDS_KEPT_MS,
     Cover,
+    buckets_of,
     cover,
 )
 from tests.scheduler.clocks import START_MS
@@ -69,3 +70,14 @@ def test_a_plan_never_needs_seconds_that_are_gone(one: int, other: int) -> None:
 @pytest.mark.parametrize("length_ms", [0, -1, -DAY_MS])
 def test_an_empty_period_needs_nothing(length_ms: int) -> None:
     assert cover(START_MS, START_MS + length_ms, START_MS) == Cover([], [])
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "name"),
+    [
+        *((0, "b0"), (60_000, "b11"), (60_001, "b14"), (299_000, "b15"), (900_000, "b16")),
+        *((1_800_000, "b17"), (3_600_000, "b12"), (3_600_001, "b13")),
+    ],
+)
+def test_a_stored_bucket_keeps_its_bound(late_ms: int, name: str) -> None:
+    assert buckets_of(1, late_ms)[1] == name
