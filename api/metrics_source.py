@@ -192,7 +192,7 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
     if figures.counted.keys() != figures.due.keys():
         return
     totals = map(sum, zip(*figures.counted.values(), strict=True))
-    _, _, accounts, broken, remaining, spent, *lanes = totals
+    _, _, accounts, broken, remaining, spent, *lanes, pending, failing = totals
     yield gauge("postdate_accounts", "Accounts that there are.", accounts)
     yield gauge(
         "postdate_ledgers_broken",
@@ -211,6 +211,12 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
         " can next start something, or paused without an end.",
         {(state,): count for state, count in zip(LANE_STATES, lanes, strict=True)},
         ("state",),
+    )
+    yield gauge("postdate_callbacks_pending", "Callbacks that have not ended.", pending)
+    yield gauge(
+        "postdate_callback_accounts_failing",
+        "Accounts with a callback that failed and waits for its next attempt.",
+        failing,
     )
 
 

@@ -6,10 +6,14 @@ import math
 
 import pytest
 
+from scheduler.callbacks import Callback
+from scheduler.models import Invocation, Outcome
 from scheduler.store import keys
+from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.operators.census import WINDOW_MS
+from tests.scheduler.clocks import FakeClock
 from tests.scheduler.lanes import Lane
-from tests.scheduler.scene import Scene
+from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
 
 async def test_what_is_due_and_what_comes_and_what_a_worker_holds(fake_scene: Scene) -> None:
@@ -88,4 +92,30 @@ async def test_lanes_are_counted_by_when_a_claim_looks_at_them(fake_scene: Scene
         await Lane((-1.0,), head_s=head_s).make(fake_scene, f"lane{n}")
     await fake_scene.redis.zadd(fake_scene.base + keys.LANES, {"idle": 0})
     figures = await fake_scene.store.census.look()
-    assert figures.counted[fake_scene.shard][6:] == [1, 1, 2, 1]
+    assert figures.counted[fake_scene.shard][6:10] == [1, 1, 2, 1]
+
+
+async def test_pending_callbacks_are_counted_and_accounts_of_which_some_failed(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    async def counted() -> list[int]:
+        figures = await fake_scene.store.census.look()
+        return list(figures.counted[fake_scene.shard][10:])
+
+    async def answered(call: Invocation, outcome: Outcome, wait_ms: int | None = None) -> None:
+        ack = CallbackAck(call, outcome, wait_ms and fake_clock.ms + wait_ms)
+        assert await fake_scene.store.callbacks.ack(fake_scene.shard, [ack]) == [1]
+
+    for _ in range(2):
+        await fake_scene.create(callback=Callback("https://example.com/ended"))
+    await fake_scene.ack(await fake_scene.claim())
+    assert await counted() == [2, 0]
+    first, second = [await fake_scene.claim_one(most=1) for _ in range(2)]
+    assert await counted() == [2, 0], "that a worker holds one is no failure"
+    await answered(first, FAILED, 10_000)
+    assert await counted() == [2, 1]
+    await answered(second, COMPLETED)
+    assert await counted() == [1, 1]
+    fake_clock.ms += 10_000
+    await answered(await fake_scene.claim_one(), FAILED)
+    assert await counted() == [0, 0]

@@ -43,8 +43,9 @@ class Due(NamedTuple):
 
 class Figures(NamedTuple):
     """By shard, without those that cannot be read. `counted` (schedules waiting, held by workers;
-    accounts, unbalanced ledgers, credits remaining, credits spent, then lanes by `LANE_STATES`) is
-    of the last whole walk, and missing before the first one is over."""
+    accounts, unbalanced ledgers, credits remaining, credits spent, then lanes by `LANE_STATES`,
+    pending callbacks, accounts of which some wait for a retry) is of the last whole walk, and
+    missing before the first one is over."""
 
     due: dict[int, Due]
     counted: dict[int, Sequence[int]]

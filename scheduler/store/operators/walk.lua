@@ -5,12 +5,14 @@
 -- ARGV     where the walk stands ('0': at its beginning), about how many accounts to look at
 -- Returns  {where it stands now ('0': at its end), schedules waiting, held by workers, accounts,
 --          those whose ledger does not balance, credits remaining, credits spent, lanes that are
---          idle, ready, looked at later, paused without an end}
+--          idle, ready, looked at later, paused without an end; callbacks that are pending, accounts
+--          of which some wait for a retry}
 --@include now
 --@include number
 local page = redis.call('ZSCAN', KEYS[1] .. K.ACCOUNTS, ARGV[1], 'COUNT', ARGV[2])
 local all, held, broken, remaining, all_spent = 0, 0, 0, 0, 0
 local idle, ready, later, paused = 0, 0, 0, 0
+local pending, failing = 0, 0
 local function add_schedules(base)
   local theirs = redis.call('ZCARD', base .. K.WAITING) + redis.call('ZCARD', base .. K.LANED)
   local theirs_held = redis.call('ZCARD', base .. K.HELD)
@@ -26,6 +28,15 @@ local function add_lanes(base)
     ready, later, paused = ready + theirs_ready, later + theirs_later, paused + theirs_paused
   end
 end
+local function add_callbacks(base)
+  local theirs = redis.call('ZCARD', base .. K.CALLBACKS)
+  if theirs > 0 then
+    -- The first attempt is due with the end: a worker holds what stands in the future, or it failed.
+    local due = redis.call('ZCOUNT', base .. K.CALLBACKS, '-inf', now_ms)
+    local theirs_held = redis.call('ZCOUNT', base .. K.CALLING, '(' .. now_ms, '+inf')
+    pending, failing = pending + theirs, failing + (theirs > due + theirs_held and 1 or 0)
+  end
+end
 local function add_ledger(base)
   local ledger = redis.call('HMGET', base .. K.ACCOUNT, 'granted', 'credits', 'spent')
   local granted, credits, spent = number(ledger[1]), number(ledger[2]), number(ledger[3])
@@ -36,8 +47,9 @@ for i = 1, #page[2], 2 do
   local base = KEYS[1] .. page[2][i] .. ':'
   pcall(add_schedules, base)
   pcall(add_lanes, base)
+  pcall(add_callbacks, base)
   local sound, balances = pcall(add_ledger, base)
   broken = broken + (sound and balances and 0 or 1)
 end
 return {page[1], math.max(0, all - held), held, #page[2] / 2, broken, remaining, all_spent,
-  idle, ready, later, paused}
+  idle, ready, later, paused, pending, failing}
