@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from litestar import get, post
 from litestar.params import FromPath
+from msgspec.structs import replace
 
 from api import proxies
 from api.dashboard import passwords
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.banner import readable
-from api.dashboard.csrf import judge_origin, read_form, written
+from api.dashboard.csrf import Form, judge_origin, read_form, written
 from api.dashboard.pauses import SPANS
 from api.dashboard.render import page, sentence
 from api.dashboard.session import (
@@ -23,13 +24,16 @@ from api.dashboard.session import (
     back_cookie,
     end_session,
     our_page,
+    redirect_saying,
     session_cookie,
     signed_in,
     zone_cookie,
 )
 from api.dashboard.zones import UTC, zone_named
 from api.service import HttpRequest, service_of
-from scheduler.lane_settings import LONGEST_NOTE
+from api.settings_fields import OF_ACCOUNT
+from scheduler.callbacks import CallbackOn
+from scheduler.lane_settings import LONGEST_NOTE, AccountCallback
 from scheduler.store.accounts.sessions import Opened, Purpose
 
 _SPENT = (
@@ -130,6 +134,25 @@ async def account_page(request: HttpRequest) -> Raw:
     return await _show(request, await signed_in(request))
 
 
+@post("/account/callback")
+async def set_callback(request: HttpRequest) -> Raw:
+    """Where the ends of schedules are reported that do not say; nowhere, if the URL is empty."""
+    viewer, form = await written(request)
+    service, url, callback = service_of(request), form.get("url", "").strip(), None
+    if url:
+        try:
+            now_ms = service.store.clock.now_ms()
+            url = OF_ACCOUNT["callbackUrl"].rule(url, service.rules, now_ms)
+        except ValueError as error:
+            return await _show(request, viewer, 400, fault=f"Callback to: {error}", typed=form)
+        callback = AccountCallback(url, CallbackOn("failed" if form.get("on") else "executed"))
+    await service.store.pauses.change(
+        viewer.account_id, lambda before: replace(before, callback=callback)
+    )
+    words = "Callbacks go there from now on." if callback else "Callbacks go nowhere by default."
+    return await redirect_saying(request, viewer, words, f"{ROOT}/account")
+
+
 @post("/account/password")
 async def change_password(request: HttpRequest) -> Raw:
     """Signs out every other browser, and gives this one a new session."""
@@ -156,16 +179,25 @@ async def change_password(request: HttpRequest) -> Raw:
 
 
 async def _show(
-    request: HttpRequest, viewer: Viewer, status: int = 200, fault: str | None = None
+    request: HttpRequest,
+    viewer: Viewer,
+    status: int = 200,
+    fault: str | None = None,
+    typed: Form | None = None,
 ) -> Raw:
+    """`typed` is what the form of the callback was sent with."""
     store = service_of(request).store
+    settings = await readable(store.pauses.read(viewer.account_id), viewer.account_id)
+    callback = settings.callback if settings else None
     return page(
         request,
         "account.html",
         status=status,
         fault=fault,
         sessions=await store.sessions.count(viewer.account_id),
-        pause=await readable(store.pauses.read(viewer.account_id), viewer.account_id),
+        pause=settings,
+        callback_url=typed.get("url", "") if typed else callback.url if callback else "",
+        callback_on=typed.get("on", "") if typed else callback.on if callback else "",
         spans=SPANS,
         longest_note=LONGEST_NOTE,
         has_password=(await store.users.of(viewer.account_id)).password is not None,
@@ -187,6 +219,7 @@ HANDLERS = [
     redeem_link,
     sign_out,
     account_page,
+    set_callback,
     change_password,
     choose_zone,
 ]

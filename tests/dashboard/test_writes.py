@@ -33,6 +33,7 @@ OPERATORS = "/system"
 EVEN_SUSPENDED = ["/account/password", "/sign-out", "/zone"]
 # With these each one does something. A new page needs its own here.
 FIELDS = {
+    "/account/callback": {"url": "https://example.com/ended"},
     "/account/pause": {"for": "1h"},
     "/account/password": {"password": PASSWORD, "again": PASSWORD},
     "/account/resume": {},

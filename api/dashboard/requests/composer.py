@@ -18,6 +18,7 @@ from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signe
 from api.payload import parse_create
 from api.reading import read_body
 from api.service import HttpRequest, service_of
+from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest, TooManyLanes
 from scheduler.http import METHODS
 from scheduler.masks import MASK, masked, masked_url
@@ -41,6 +42,8 @@ _LABELS = {
     "reference": "Reference",
     "lane": "Lane",
     "onExisting": "If one waits with it",
+    "callbackUrl": "Callback to",
+    "callbackOn": "It reports",
 }
 
 
@@ -117,6 +120,7 @@ def _payload(request: HttpRequest, form: Form) -> bytes:
         fields["lane"] = lane
     if form.get("onExisting"):
         fields["onExisting"] = form["onExisting"]
+    fields |= _callback(form)
     headers = _headers(form.get("headers", ""))
     if headers:
         fields["targetHeaders"] = headers
@@ -124,6 +128,14 @@ def _payload(request: HttpRequest, form: Form) -> bytes:
     if body:
         fields |= _body(body)
     return msgspec.json.encode(fields)
+
+
+def _callback(form: Form) -> dict[str, str | None]:
+    """Without a URL that of the account is meant, if it has one."""
+    if form.get("callbackOn") == "none":
+        return {"callbackUrl": None}
+    given = {name: form.get(name, "").strip() for name in ("callbackUrl", "callbackOn")}
+    return {name: value for name, value in given.items() if value}
 
 
 def _headers(text: str) -> dict[str, str]:
@@ -165,9 +177,20 @@ async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[
         "timeout": str(asked.timeout_s),
         "reference": asked.reference or "",
         "lane": asked.lane or "",
+        **_callback_of(asked.callback),
         "headers": "\n".join(lines),
         "body": "" if binary else readable(asked) or "",
     }
+
+
+def _callback_of(wish: Callback | None) -> dict[str, str]:
+    """Its fields, without a URL that may have secrets."""
+    if wish is None:
+        return {}
+    if wish.url == NO_URL:
+        return {"callbackOn": "none"}
+    shown = wish.url if wish.url and masked_url(wish.url) == wish.url else ""
+    return {"callbackUrl": shown, "callbackOn": "failed" if wish.on is CallbackOn.FAILED else ""}
 
 
 async def _show(
