@@ -78,8 +78,8 @@ _DEFECTS = r"""
 + lane.places = lane.places - 0
 @ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
 # the latest of a lane comes first
-- lane.queue.lane_waiting, '-inf', due_by, 'BYSCORE', 'LIMIT',
-+ lane.queue.lane_waiting, due_by, '-inf', 'BYSCORE', 'REV', 'LIMIT',
+- queue.lane_waiting, lane.seen, lane.seen + most, 'WITHSCORES'),
++ queue.lane_waiting, lane.seen, lane.seen + most, 'REV', 'WITHSCORES'),
 @ scheduler/store/lifecycle/lane.inc.lua "paused: nothing starts" --faults stop --seconds 45
 # a lane's pause is noted, and does not hold
 - lane.shut = math.max(lane.shut, ends)

@@ -581,8 +581,8 @@ STORE = r"""
 - lane.from_ms = math.max(lane.gate, resumed_at and resumed_at(account) or 0)
 + lane.from_ms = 0
 # the lost ones of a lane come one claim after the other
-- lane.is_asked = #lost < 2 * most
-+ lane.is_asked = true
+- lane.lost, lane.ends = lane.lost + passed, next_at
++ lane.lost, lane.ends = lane.lost + passed, math.huge
 # the first lane takes all
 - local share = math.max(1, math.floor(most / math.max(1, #found)))
 -   for _, lane in ipairs(found) do

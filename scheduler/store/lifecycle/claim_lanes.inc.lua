@@ -2,7 +2,7 @@
 
 --@include lifecycle/lane_head
 local MOST_LANES = 64 -- of an account, for one claim
-local opened = {} -- account -> its lanes that are looked at, in order
+local opened = {} -- account -> its lanes that are looked at, in order, and what becomes of them all
 local by_us = due_by * 1000
 
 -- An account's lanes share with what it has without one.
@@ -19,15 +19,13 @@ end
 
 -- The lanes to look at: those whose turn has come. For an operator, those of what is due.
 local function due_lanes(account)
-  local base, names = prefix .. account .. ':', {}
-  -- What an end of them writes and a claim does not read: they must not be fired again and again.
-  redis.call('ZCARD', base .. K.LANES)
-  redis.call('ZCARD', base .. K.LANE_HEADS)
+  local base = prefix .. account .. ':'
   if not only then
     return redis.call('ZRANGE', base .. K.LANE_HEADS, '(-inf', due_by, 'BYSCORE', 'LIMIT', 0,
       MOST_LANES)
   end
-  local met = {}
+  redis.call('ZCARD', base .. K.LANE_HEADS)
+  local names, met = {}, {}
   local due = redis.call('ZRANGE', base .. K.LANED, '-inf', due_by, 'BYSCORE', 'LIMIT', 0, room)
   for _, schedule in ipairs(due) do
     local request = redis.pcall('HGET', base .. K.SCHEDULE .. schedule, 'r')
@@ -39,19 +37,32 @@ local function due_lanes(account)
   return names
 end
 
+-- Reads lanes; raises if a key is damaged that all of an account's share, and that they or an end
+-- of theirs write: what cannot be held must not be fired again and again.
 local function open_lanes(account)
-  local found = {}
-  for _, name in ipairs(due_lanes(account)) do
-    local queue = queue_of(prefix, account .. '/' .. name)
-    local sound, lane = pcall(of_lanes().read, queue)
+  local base, states, queues = prefix .. account .. ':', {}, {}
+  redis.call('ZCARD', base .. K.LANES)
+  redis.call('ZCARD', base .. K.LANED)
+  redis.call('ZCARD', base .. K.HELD)
+  local found = {all = queue_of(prefix, account), ends = {}, newly_held = {}, tried = {},
+    is_tried = redis.call('HLEN', base .. K.TRIED) > 0}
+  found.all.waiting = base .. K.LANED
+  for i, name in ipairs(due_lanes(account)) do
+    queues[i] = of_lanes().queue_of(prefix, account, name)
+    states[i] = queues[i].state
+  end
+  local are_set = #states > 0 and redis.call('EXISTS', unpack(states)) > 0
+  for _, queue in ipairs(queues) do
+    local sound, lane = pcall(of_lanes().read, queue, not are_set)
     if sound then
-      lane.left, lane.slots = 0, {}
+      lane.lost, lane.seen, lane.slots, lane.account = 0, 0, {}, found
+      lane.placed, lane.running, lane.ending = {}, {}, {}
       lane.from_ms = math.max(lane.gate, resumed_at and resumed_at(account) or 0)
       lane.is_free = only
       found[#found + 1] = lane
     else
       damaged[#damaged + 1] = account
-      redis.call('ZADD', queue.heads, lease_end, name)
+      redis.call('ZADD', queue.heads, lease_end, queue.lane)
     end
   end
   opened[account] = found
@@ -74,20 +85,21 @@ local function free_places(lane)
   return math.min(lane.places, paid)
 end
 
--- Which schedules to look at: first those of lost workers, then those that wait, which include some
--- that are held only to be ended. Returns them with their scores, flat, and whether they are lost.
+-- Which schedules to look at, flat, with their scores and one more: first those of lost workers,
+-- then those that wait, which include some that are held only to be ended. Returns also until when
+-- they are to be taken (ms), and whether they are lost.
 local function stretch_of(lane, most)
-  if not lane.is_asked then
-    local lost = redis.call('ZRANGE', lane.queue.running, '-inf', asked_at, 'BYSCORE', 'LIMIT', 0,
-      most, 'WITHSCORES')
-    lane.is_asked = #lost < 2 * most -- those that are taken leave this range
-    if #lost > 0 then
-      redis.call('ZCARD', lane.queue.lane_waiting)
-      return lost, true
-    end
+  local queue = lane.queue
+  if not lane.ends then
+    lane.ends = of_lanes().first_of(queue.running)
   end
-  return redis.call('ZRANGE', lane.queue.lane_waiting, '-inf', due_by, 'BYSCORE', 'LIMIT',
-    lane.left, most, 'WITHSCORES'), false
+  if lane.ends <= asked_at then
+    redis.call('ZCARD', queue.lane_waiting)
+    return redis.call('ZRANGE', queue.running, lane.lost, lane.lost + most, 'WITHSCORES'), asked_at,
+      true
+  end
+  return redis.call('ZRANGE', queue.lane_waiting, lane.seen, lane.seen + most, 'WITHSCORES'),
+    tonumber(due_by), false
 end
 
 -- From when on a schedule may start (us), and whether it takes a place then; nil: not in this claim.
@@ -114,26 +126,39 @@ local function slot_of(lane, request, due_ms, is_held)
   return slot, true
 end
 
+-- Since when those of a stretch are held, and the attempts that they have had.
+local function read_rows(lane, schedules, is_any_held)
+  local all = lane.account.all
+  return is_any_held and redis.call('ZMSCORE', all.held, unpack(schedules)) or {},
+    lane.account.is_tried and redis.call('HMGET', all.tried, unpack(schedules)) or {}
+end
+
 -- Claims from a stretch of a lane. Returns how many it claimed, and whether more may follow.
 local function take_stretch(lane, most)
-  local queue, found, is_lost = lane.queue, stretch_of(lane, most)
+  local queue, found, latest, is_lost = lane.queue, stretch_of(lane, most)
   lane.was_lost = is_lost
-  if #found == 0 then
-    return 0, false
-  end
-  local key, schedules = queue.base .. K.SCHEDULE, {}
-  for i = 1, #found, 2 do
+  local schedules, is_any_held = {}, is_lost
+  for i = 1, math.min(#found, 2 * most), 2 do
+    local score = tonumber(found[i + 1])
+    if score > latest then
+      break
+    end
     schedules[#schedules + 1] = found[i]
+    -- Only leases end at other than whole milliseconds.
+    is_any_held = is_any_held or score % 1 > 0
   end
-  local held_since = redis.call('ZMSCORE', queue.held, unpack(schedules))
-  local used = redis.call('EXISTS', queue.tried) == 1
-    and redis.call('HMGET', queue.tried, unpack(schedules)) or {}
-  local ends, newly_held, tried, placed, running, ending = {}, {}, {}, {}, {}, {}
-  local part, taken, is_over = claimed[queue.name], 0, false
+  local held_since, used = {}, {}
+  if #schedules > 0 then
+    held_since, used = read_rows(lane, schedules, is_any_held)
+  end
+  local key, account, part = queue.base .. K.SCHEDULE, lane.account, claimed[queue.name]
+  local ends, newly_held, tried = account.ends, account.newly_held, account.tried
+  local placed, running, ending = lane.placed, lane.running, lane.ending
+  local taken, passed, is_over = 0, 0, false
   for i, schedule in ipairs(schedules) do
     local score, since = tonumber(found[2 * i]), held_since[i]
     if since and score > asked_at then
-      lane.left = lane.left + 1
+      lane.left_at = lane.left_at or score
     elseif room_bytes <= 0 then
       is_over = true
       break
@@ -172,14 +197,19 @@ local function take_stretch(lane, most)
         ending[#ending + 1], ending[#ending + 2] = lease_end, schedule
       end
     end
+    passed = i
   end
   if part then
     part[4], part[5] = lane.has_slots and lane.slots or {}, lane.interval and lane.slack or 0
     part[6] = lane.parallelism and 1 or 0
   end
-  hold(queue, ends, newly_held, tried)
-  of_lanes().hold(queue, placed, running, ending)
-  return taken, not is_over and (is_lost or #schedules == most)
+  local next_at = tonumber(found[2 * passed + 2] or '') or math.huge
+  if is_lost then
+    lane.lost, lane.ends = lane.lost + passed, next_at
+  else
+    lane.seen, lane.first = lane.seen + passed, next_at
+  end
+  return taken, not is_over and (is_lost or next_at <= latest)
 end
 
 -- Claims up to `most` of a lane; returns how many, and whether more may start now.
@@ -230,18 +260,32 @@ take_lanes = function(account, most)
   return taken, is_backlogged
 end
 
+-- Writes what was taken of a lane, and when what is left of it is due, or its first lease ends.
+local function hold_lane(lane)
+  of_lanes().hold(lane.queue, lane.placed, lane.running, lane.ending)
+  if lane.first then
+    lane.first = math.min(lane.first, lane.left_at or math.huge, #lane.ending > 0 and lease_end
+      or math.huge)
+    lane.ends = math.min(lane.ends, #lane.placed > 0 and lease_end or math.huge)
+  end
+end
+
 -- As `set_head`, of lanes.
 settle_lanes = function(account, served_after)
-  local base, since = prefix .. account .. ':', math.huge
-  for place, lane in ipairs(opened[account] or {}) do
+  local base, found, since, looks = prefix .. account .. ':', opened[account], math.huge, {}
+  hold(found.all, found.ends, found.newly_held, found.tried)
+  for place, lane in ipairs(found) do
+    hold_lane(lane)
     if lane.is_damaged then
-      redis.call('ZADD', lane.queue.heads, lease_end, lane.queue.lane)
+      looks[#looks + 1], looks[#looks + 2] = lease_end, lane.queue.lane
     elseif only then
       of_lanes().relook(lane.queue)
     elseif lane.is_served then
-      since = math.min(since, of_lanes().settle(lane, now - (#opened[account] - place) / 1000))
+      local at = of_lanes().settle(lane, now - (#found - place) / 1000, looks)
+      since = math.min(since, at)
     end
   end
+  each_thousand('ZADD', base .. K.LANE_HEADS, looks)
   if only then
     return math.huge
   end

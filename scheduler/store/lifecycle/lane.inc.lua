@@ -87,8 +87,8 @@ end
 -- A lane's settings and state: `gate`, before which nothing starts (ms), `places` for more, and of
 -- its rate `interval`, `burst`, `slack`, `tat` (us). What a clock that was set back left in the
 -- future counts for a while at most.
-lanes.read = function(queue)
-  local s = redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per', 'slack',
+lanes.read = function(queue, is_unset)
+  local s = is_unset and {} or redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per', 'slack',
     'parallelism', 'paused', 'until', 'calm', 'gate', 'set')
   local lane = {queue = queue, interval = tonumber(s[1] or ''), burst = tonumber(s[2] or '') or 1,
     tat = tonumber(s[3] or '') or 0, slack = tonumber(s[5] or '') or 0,
@@ -126,10 +126,17 @@ local function forget(lane)
   end
 end
 
+-- The lowest score of a key (inf: it is empty).
+lanes.first_of = function(key)
+  return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or '') or math.huge
+end
+
 -- Notes a lane's state, and when claims look at it next: when it can start something, or a lease
--- ends. With a backlog that is not before `turn` (ms). Returns since when it could have started
--- something that is left (ms), or can.
-lanes.settle = function(lane, turn)
+-- ends. With a backlog that is not before `turn` (ms); looks: takes that, as ZADD does, for the
+-- caller to write. A claim knows when the first one that waits is due (lane.first), and when the
+-- first lease ends (lane.ends; inf: none). Returns since when it could have started something that
+-- is left (ms), or can.
+lanes.settle = function(lane, turn, looks)
   local queue, fields = lane.queue, {}
   if lane.parallelism and lane.places < 1 then
     lane.gate = math.max(lane.shut, place_at(queue, lane.places))
@@ -148,20 +155,20 @@ lanes.settle = function(lane, turn)
     redis.call('HDEL', queue.state, 'paused', 'until', 'by')
   end
   local open = math.max(lane.gate, paid_until(lane.interval, lane.burst, lane.tat))
-  local first = tonumber(redis.call('ZRANGE', queue.lane_waiting, 0, 0, 'WITHSCORES')[2] or '')
-  local ends = tonumber(redis.call('ZRANGE', queue.running, 0, 0, 'WITHSCORES')[2] or '')
-  local at = first and math.max(first, open) or math.huge
-  if ends then
+  local first = lane.first or lanes.first_of(queue.lane_waiting)
+  local ends = lane.first and lane.ends or lanes.first_of(queue.running)
+  local at = math.max(first, open)
+  if ends < math.huge then
     at = math.min(at, ends > now_us / 1000 and ends or math.max(ends, open))
-  elseif not first and lane.calm > now_ms and not lane.set then
+  elseif first == math.huge and lane.calm > now_ms and not lane.set then
     at = lane.calm
   end
   if at == math.huge then
     forget(lane)
   else
     local is_shut = lane.gate >= ENDLESS
-    redis.call('ZADD', queue.heads, is_shut and '-inf' or string.format('%.3f', math.max(at, turn)),
-      queue.lane)
+    looks[#looks + 1] = is_shut and '-inf' or string.format('%.3f', math.max(at, turn))
+    looks[#looks + 1] = queue.lane
     at = is_shut and math.huge or at
   end
   return at
@@ -169,7 +176,9 @@ end
 
 -- Looks anew when a lane can start something next, by its settings and what it has.
 lanes.relook = function(queue)
-  local at = lanes.settle(lanes.read(queue), now_ms)
+  local looks = {}
+  local at = lanes.settle(lanes.read(queue), now_ms, looks)
+  each_thousand('ZADD', queue.heads, looks)
   if at < math.huge then
     look_at(queue.prefix, queue.account .. '/', string.format('%.3f', at))
   end
