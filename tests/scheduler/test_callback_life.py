@@ -4,6 +4,7 @@ its life: claims, attempts, leases, and how long the schedule is kept."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -256,6 +257,22 @@ async def test_a_tenth_of_a_claim_and_64_that_run(scene: Scene) -> None:
     assert look > await scene.clock.now_ms() + 1000
     await answer(scene, calls[0])
     assert len(await scene.claim()) == 1
+
+
+async def test_accounts_share_the_tenth(scene: Scene) -> None:
+    """And with many accounts' callbacks due, a claim of one account's schedules is as large."""
+    neighbours = await scene.neighbours(3)
+    for account_id in neighbours:
+        for _ in range(3):
+            await scene.create(account_id=account_id, callback=OWN)
+    held = [each for each in await scene.claim() if not each.is_callback]
+    assert await scene.ack(held) == [Verdict.DONE] * 9
+    await scene.create_many(100, 1)
+    for _ in range(3):
+        found = await scene.claim(most=30, most_accounts=2)
+        calls = Counter(each.account_id for each in found if each.is_callback)
+        assert len(found) == 30
+        assert (sum(calls.values()), len(calls)) == (3, 2)
 
 
 async def test_a_claim_of_one_serves_both(scene: Scene) -> None:
