@@ -12,7 +12,16 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.chaos.history import Answered, Asked, Invoked, Kind, Recorder, Result, now_ms
+from tests.chaos.history import (
+    NO_CALLBACK,
+    Answered,
+    Asked,
+    Invoked,
+    Kind,
+    Recorder,
+    Result,
+    now_ms,
+)
 from tests.chaos.keeper import LANES, Keeper
 
 _PATIENCE_S = 12.0
@@ -45,6 +54,7 @@ _FAR_OF_SHARED = 0.4
 _LONGEST_WAIT_MS = (500, 4000)
 _TIMEOUT_S = (1, 2)
 _REMEMBERED = 60
+_CALLBACKS = {None: 50, NO_CALLBACK: 8, "ok": 22, "slow": 10, "failing": 5, "cut": 5}
 _IN_LANES = 0.3
 # In a lane none resets its connection, as the second sending is no start, and none is silent: that
 # would keep a lane of parallelism 1 for longer than it can catch up with.
@@ -186,6 +196,7 @@ class Client:
             fresh,
             tag=before.tag,
             version=version,
+            callback=fresh.callback or NO_CALLBACK,
             delivery=before.delivery,
             retries=0,
             delays_ms=(),
@@ -197,6 +208,7 @@ class Client:
         del payload["delivery"]
         payload.setdefault("timeout", None)
         payload.setdefault("lane", None)
+        payload.setdefault("callbackUrl", None)
         await self._call(
             "change",
             "PATCH",
@@ -220,6 +232,7 @@ class Client:
         retried = random.random() < _RETRIED.get(behaviour, 0.0)
         limited = behaviour == "never" and random.random() < 0.5
         tag = f"{self.name}-{self._made}"
+        [callback] = random.choices(list(_CALLBACKS), list(_CALLBACKS.values()))
         return Asked(
             tag=tag,
             behaviour=behaviour,
@@ -232,6 +245,8 @@ class Client:
             timeout_s=random.randint(*_TIMEOUT_S) if limited else None,
             reference=f"order-{tag}" if random.random() < 0.5 else None,
             lane=lane,
+            callback=callback,
+            callback_on="failed" if random.random() < 0.2 else "executed",
         )
 
     def _shares(self, asked: Asked) -> Asked:
@@ -273,6 +288,11 @@ class Client:
             payload["maxWait"] = f"{asked.max_wait_ms}ms"
         if asked.lane is not None:
             payload["lane"] = asked.lane
+        if asked.callback == NO_CALLBACK:
+            payload["callbackUrl"] = None
+        elif asked.callback is not None:
+            payload["callbackUrl"] = self._customer.target + asked.callback_path
+            payload["callbackOn"] = asked.callback_on
         return payload
 
     def _remember(self, asked: list[Asked], answered: Answered) -> None:

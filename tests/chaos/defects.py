@@ -88,6 +88,26 @@ _DEFECTS = r"""
 # a calm is noted, and does not hold
 - lane.shut = lane.calm
 + lane.shut = 0
+@ scheduler/store/lifecycle/end.lua "called back: none that wants none"
+# a cancellation is reported
+- redis.call('PEXPIRE', name, kept_ms)
++ redis.call('PEXPIRE', name, kept_ms)
++     redis.call('HSET', name, 'c', 'p' .. ended_at)
++     redis.call('ZADD', group.base .. K.CALLBACKS, now_ms, schedule)
++     redis.call('ZADD', prefix .. K.CALLBACK_HEADS, 'LT', now_ms, group.account)
+@ worker/endings.py "called back: as it ended"
+# a callback is set half a second after the end, and not with it
+- self._schedules.add(Ack(invocation, outcome, late_ms, again_ms, calm_ms))
++ from msgspec.structs import replace
++         from scheduler.callbacks import NO_URL, Callback
++         wish = invocation.request.callback
++         if again_ms is None and wish and wish.reports(failed=outcome.status is not COMPLETED):
++             import asyncio
++             loop, reports = asyncio.get_running_loop(), self._callbacks._recorder._callbacks
++             ended = invocation.account_id, invocation.schedule_id
++             loop.call_later(0.5, lambda: loop.create_task(reports.resend(*ended)))
++             invocation.request = replace(invocation.request, callback=Callback(NO_URL))
++         self._schedules.add(Ack(invocation, outcome, late_ms, again_ms, calm_ms))
 @ worker/signatures.py "signed with what is good" --seconds 30
 # requests are signed with the oldest secret alone
 - )

@@ -101,7 +101,7 @@ class Story(msgspec.Struct):
     """All that is known of one schedule that a client wanted. One that is the replay of another
     has its story in `replay_of`; `replays` are the calls that asked for replays of this one, each
     with the new id if it was told, and `replayed` the stories of these. `attempts` are what the log
-    has as retrying."""
+    has as retrying, and `reports` the callbacks that arrived."""
 
     tag: str
     replay_of: Story | None = None
@@ -115,6 +115,7 @@ class Story(msgspec.Struct):
     acknowledged: set[str] = set()
     entries: list[Entry] = []
     arrivals: list[Arrival] = []
+    reports: list[Arrival] = []
     body: dict[str, Any] | None = None
 
     @property

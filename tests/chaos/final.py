@@ -20,6 +20,8 @@ _AT_ONCE = 8
 _POLL_S = 0.3
 _TRIES = 20
 _FORGIVEN = 3
+# The first retry of a callback comes after 12 s at most.
+_REPORTED_S = 30.0
 
 
 class Reader:
@@ -52,7 +54,7 @@ class Reader:
         waiting = await self._pages("/schedule", "schedules")
         wanted = sorted(ids | {entry.schedule_id for entry in log})
         gate = asyncio.Semaphore(_AT_ONCE)
-        found = await asyncio.gather(*(self._schedule(each, gate) for each in wanted))
+        found = await asyncio.gather(*(self._reported(each, gate) for each in wanted))
         return Account(
             credits=(await self._get("/stats/remaining-credits"))["creditsRemaining"],
             stats=await self._get("/stats"),
@@ -61,6 +63,16 @@ class Reader:
             waiting=[each["scheduleId"] for each in waiting],
             secrets=msgspec.convert((await self._get("/signing"))["secrets"], list[Secret]),
         )
+
+    async def _reported(self, schedule_id: str, gate: asyncio.Semaphore) -> dict[str, Any] | None:
+        """Once its callback has ended, or had the time for a retry."""
+        end_s = time.monotonic() + _REPORTED_S
+        while True:
+            body = await self._schedule(schedule_id, gate)
+            is_pending = ((body or {}).get("callback") or {}).get("status") == "pending"
+            if not is_pending or time.monotonic() > end_s:
+                return body
+            await asyncio.sleep(1)
 
     async def _schedule(self, schedule_id: str, gate: asyncio.Semaphore) -> dict[str, Any] | None:
         async with gate:

@@ -18,6 +18,9 @@ from typing import Any, Literal
 
 import msgspec
 
+# The path of callbacks: how the target behaves follows.
+REPORTS = "/ended/"
+NO_CALLBACK = "none"
 HISTORY, ARRIVALS, FINAL = "history.jsonl", "arrivals.jsonl", "final.json"
 
 Result = Literal["ok", "fail", "unknown"]
@@ -29,7 +32,7 @@ Kind = Literal[
 
 class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     """How the run was set up. `granted` is what each account got; `margin_ms` is what
-    recovery may take beyond a lease."""
+    recovery may take beyond a lease; `calling_back` are the accounts with a callback as default."""
 
     seed: int
     seconds: float
@@ -38,12 +41,14 @@ class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     lease_ms: int
     margin_ms: int
     fire_timeout_ms: int
+    calling_back: tuple[str, ...] = ()
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     """A schedule as a client wants it. `tag` is the client's own name for it, `version` counts its
     changes; both travel in the target's query, so that any trace of it tells what it is of. With
-    `on_existing` it may become the request of another schedule, which has its tag from then on."""
+    `on_existing` it may become the request of another schedule, which has its tag from then on.
+    `callback`: how the target of its callback behaves; None: as the account has it."""
 
     tag: str
     behaviour: str
@@ -59,10 +64,16 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     on_existing: Literal["keep", "replace"] | None = None
     max_wait_ms: int | None = None
     lane: str | None = None
+    callback: str | None = None
+    callback_on: Literal["executed", "failed"] = "executed"
 
     @property
     def path(self) -> str:
         return f"/{self.behaviour}?tag={self.tag}&v={self.version}"
+
+    @property
+    def callback_path(self) -> str:
+        return f"{REPORTS}{self.callback}?tag={self.tag}&v={self.version}"
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -136,7 +147,7 @@ Event = Run | Invoked | Answered | Fault
 
 class Arrival(msgspec.Struct, frozen=True):
     """A request as the target saw it, by the target's clock at its first byte. `signed` are the
-    headers webhook-id, webhook-timestamp and webhook-signature."""
+    headers webhook-id, webhook-timestamp and webhook-signature; `report` is a callback's body."""
 
     at_ms: float
     schedule_id: str
@@ -144,6 +155,7 @@ class Arrival(msgspec.Struct, frozen=True):
     trigger_at: str
     path: str
     signed: tuple[str, str, str] = ("", "", "")
+    report: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):

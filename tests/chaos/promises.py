@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tests.chaos import callbacks
 from tests.chaos.evidence import (
     SLACK_MS,
     SLOWEST_TARGET_MS,
@@ -282,6 +283,11 @@ PROMISES: tuple[tuple[str, Promise], ...] = (
     ("fired in time", is_fired_in_time),
     ("fired again in time", is_fired_again_in_time),
     ("ended in time", ends_in_time),
+    ("called back: as it ended", callbacks.is_called_back),
+    ("called back: none that wants none", callbacks.is_not_called_back),
+    ("called back again: lost or refused", callbacks.has_a_cause),
+    ("called back in time", callbacks.is_in_time),
+    ("on hold: no callback goes out", callbacks.is_held_back),
 )
 
 

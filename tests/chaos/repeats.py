@@ -122,10 +122,11 @@ def is_held_back(case: Case, story: Story) -> list[str] | None:
 def is_signed(case: Case, story: Story) -> list[str] | None:
     """Each request is signed with secrets that were good, and with the newest, if that is not of
     the last few seconds."""
-    if not story.arrivals or not case.secrets:
+    sent = [*story.arrivals, *story.reports]
+    if not sent or not case.secrets:
         return None
     found = []
-    for arrival in story.arrivals:
+    for arrival in sent:
         good = [secret for secret in case.secrets if _has_signed(secret, arrival)]
         name = f"attempt {arrival.attempt}"
         if len(good) < len(arrival.signed[2].split()) or not good:
@@ -208,7 +209,7 @@ def _waits(case: Case, story: Story, entry: Entry, delay_ms: float) -> list[str]
 def _has_signed(secret: Secret, arrival: Arrival) -> bool:
     message_id, moment, signatures = arrival.signed
     key = b64decode(secret.secret.removeprefix("whsec_"))
-    digest = hmac.digest(key, f"{message_id}.{moment}.".encode(), hashlib.sha256)
+    digest = hmac.digest(key, f"{message_id}.{moment}.{arrival.report}".encode(), hashlib.sha256)
     return f"v1,{b64encode(digest).decode()}" in signatures.split()
 
 

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import msgspec
 
 from tests.chaos.clients import Client, Customer
 from tests.chaos.final import read_final
-from tests.chaos.history import ARRIVALS, FINAL, Recorder, Run
+from tests.chaos.history import ARRIVALS, FINAL, REPORTS, Recorder, Run
 from tests.chaos.members import Member
 from tests.chaos.plan import Step, holds, nemeses, plan
 from tests.chaos.sentinels import SentinelStore
@@ -75,6 +76,8 @@ def _run(options: Options, directory: Path, recorder: Recorder, stack: ExitStack
     with ThreadPoolExecutor(len(members)) as pool:
         list(pool.map(Member.start, members))
     customers = [_customer(n, store, target.url) for n in range(_ACCOUNTS)]
+    apis = [member.base_url for member in members[: len(_APIS)]]
+    _call_back(customers[-1], apis[0])
     recorder.write(
         Run(
             options.seed,
@@ -84,9 +87,9 @@ def _run(options: Options, directory: Path, recorder: Recorder, stack: ExitStack
             options.lease_ms,
             options.margin_ms,
             options.fire_timeout_ms,
+            (customers[-1].account,),
         )
     )
-    apis = [member.base_url for member in members[: len(_APIS)]]
     storm = Storm(_steps(options, store), members, store, recorder)
     storm.start()
     try:
@@ -143,6 +146,13 @@ def _member(
     )
     stack.callback(member.remove)
     return member
+
+
+def _call_back(customer: Customer, api: str) -> None:
+    """Its schedules are called back that say nothing of it."""
+    body = {"callbackUrl": f"{customer.target}{REPORTS}ok"}
+    headers = {"x-api-key": customer.api_key}
+    httpx.patch(f"{api}/account", json=body, headers=headers).raise_for_status()
 
 
 def _customer(number: int, store: ChaosStore, target: str) -> Customer:

@@ -8,6 +8,7 @@ import msgspec
 
 from tests.chaos.evidence import Call, Case, Outage, Story, tag_of
 from tests.chaos.history import (
+    REPORTS,
     Account,
     Answered,
     Arrival,
@@ -188,9 +189,15 @@ def _add_entries(stories: dict[str, Story], account: Account) -> list[str]:
 def _add_arrivals(made: list[Case], arrivals: list[Arrival]) -> None:
     stories = {tag: story for case in made for tag, story in case.stories.items()}
     replays = {new: each for s in stories.values() for new, each in s.replayed.items()}
+    logged = {each: story for story in stories.values() for each in story.stored_ids}
     for arrival in sorted(arrivals, key=lambda each: each.at_ms):
         story = replays.get(arrival.schedule_id) or stories.get(tag_of(arrival.path))
+        is_report = arrival.path.startswith(REPORTS)
+        if is_report:  # an account's has no tag
+            story = logged.get(arrival.schedule_id, story)
         if story is None:
             made[0].strangers.append(f"an arrival of {arrival.schedule_id} at {arrival.path}")
+        elif is_report:
+            story.reports.append(arrival)
         else:
             story.arrivals.append(arrival)

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tests.chaos.callbacks import REPORTS_REFUSED
 from tests.chaos.evidence import CALM_MS, FLAKY_ATTEMPTS, SLOWEST_TARGET_MS
-from tests.chaos.history import Arrival
+from tests.chaos.history import REPORTS, Arrival
 from tests.receiver import Answer, Received, Receiver
 
 _ANSWERS = {
@@ -17,6 +18,8 @@ _ANSWERS = {
     "/busy": Answer(status=503),
     "/calming": Answer(status=429, headers=(("Retry-After", str(CALM_MS // 1000)),)),
     "/reset": Answer(reset=True),
+    f"{REPORTS}failing": Answer(status=500),
+    f"{REPORTS}cut": Answer(reset=True),
     "/never": Answer(never=True),
 }
 
@@ -36,12 +39,12 @@ class ChaosTarget(Receiver):
     def _record(self, received: Received) -> Answer:
         self._file.write(msgspec.json.encode(arrival_of(received)) + b"\n")
         path = urlsplit(received.path).path
-        if path == "/slow":
+        if path in ("/slow", f"{REPORTS}slow"):
             # By its path: a repeat is as slow as the first one was.
             return Answer(delay_s=zlib.crc32(received.path.encode()) % SLOWEST_TARGET_MS / 1000)
         if path == "/flaky" and _attempt(received) <= FLAKY_ATTEMPTS:
             return _ANSWERS["/busy"]
-        if path == "/calming" and _attempt(received) > 1:
+        if path in ("/calming", *REPORTS_REFUSED) and _attempt(received) > 1:
             return Answer()
         return _ANSWERS.get(path, Answer())
 
@@ -59,6 +62,7 @@ def arrival_of(received: Received) -> Arrival:
             received.headers.get("webhook-timestamp", ""),
             received.headers.get("webhook-signature", ""),
         ),
+        report=received.body.decode() if received.path.startswith(REPORTS) else "",
     )
 
 

@@ -28,6 +28,7 @@ from tests.chaos.history import (
     Result,
     Run,
 )
+from tests.chaos.planted_callbacks import PLANTED_IN_CALLBACKS, sound_callbacks
 from tests.chaos.planted_lanes import PLANTED_IN_LANES, START_MS, sound_lanes
 from tests.chaos.promises import EXPIRED, PROMISES
 from tests.chaos.repeats import LOST
@@ -254,6 +255,7 @@ def sound() -> History:
     it.share(BOUNDED)
     it.call("create", [wanted("among several", **PAGE)], "fail", status=409)
     sound_lanes(it)
+    sound_callbacks(it)
     it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
     return it
 
@@ -337,6 +339,7 @@ def unknown_to_get(it: History) -> None:
 
 PLANTED: dict[str, list[Plant]] = {
     **PLANTED_IN_LANES,
+    **PLANTED_IN_CALLBACKS,
     "acknowledged: it is there": [
         lambda it: it.log.pop("plain"),
         lambda it: it.bodies.update(sch_plain=None),

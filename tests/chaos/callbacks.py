@@ -1,0 +1,142 @@
+"""What must hold of callbacks: each end that wants one is reported as it was, and no other. Pure.
+
+A target's first answer may refuse it; the second one never does, so that at most one retry is due.
+A report that arrives again needs the same causes as a request."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tests.chaos.evidence import SLACK_MS, Case, Story
+from tests.chaos.history import NO_CALLBACK, REPORTS, Arrival, Entry, to_ms
+
+# These answer the first attempt with a 500, or with no answer.
+REPORTS_REFUSED = (f"{REPORTS}failing", f"{REPORTS}cut")
+# A retry's shortest delay, and how far behind the store's clock a worker's idea of it may be.
+_AGAIN_MS = 10_000 - 100
+# Callbacks claimed before a hold go out so long after it, if nothing is slow.
+_CLAIMED_MS = 1000
+
+
+def is_called_back(case: Case, story: Story) -> list[str] | None:
+    """What wants a callback has it delivered when all has settled: accepted by its target at least
+    once, saying what the log says, under one webhook-id."""
+    entry = story.entry
+    if entry is None or not _is_wanted(case, story):
+        return None
+    told = (story.body or {}).get("callback") or {}
+    found = [] if told.get("status") == "delivered" else [f"its callback is {told or 'none'}"]
+    if not any(_is_accepted(arrival) for arrival in story.reports):
+        found.append(f"no callback was accepted, of {len(story.reports)} that arrived")
+    for arrival in story.reports:
+        if arrival.signed[0] != f"cbk_{entry.schedule_id[4:]}":
+            found.append(f"a callback has the webhook-id {arrival.signed[0]}")
+        if arrival.at_ms < to_ms(entry.executed_at or entry.scheduled_at):
+            found.append("a callback arrived before the end")
+        found += _said_wrongly(entry, story, msgspec.json.decode(arrival.report))
+    return found
+
+
+def is_not_called_back(case: Case, story: Story) -> list[str] | None:
+    """What was cancelled, waits, or wants no callback of such an end has none."""
+    if story.entry is None or _is_wanted(case, story) is not False:
+        return None
+    found = [f"a callback arrived, and it is {story.entry.status}"] * bool(story.reports)
+    state = (story.body or {}).get("callback")
+    return found + ([f"its callback is {state}, and it wants none"] if state else [])
+
+
+def has_a_cause(case: Case, story: Story) -> list[str] | None:
+    """A callback arrives again only as a retry, or if a fault cost its worker the lease."""
+    if not story.reports:
+        return None
+    return [
+        f"callback {after.attempt} arrived {after.at_ms - before.at_ms:.0f} ms after callback"
+        f" {before.attempt}, and no worker had lost it"
+        for before, after in pairwise(story.reports)
+        if not _is_retry(case, before, after) and not case.cost_a_lease(before.at_ms, after.at_ms)
+    ]
+
+
+def is_in_time(case: Case, story: Story) -> list[str] | None:
+    """It first arrives within a lease and a margin of the end, or of the last fault since then."""
+    entry = story.entry
+    if not story.reports or entry is None or entry.executed_at is None:
+        return None
+    late_ms = story.reports[0].at_ms - case.deadline_ms(to_ms(entry.executed_at))
+    return [f"its callback first arrived {late_ms / 1000:.1f} s too late"] if late_ms > 0 else []
+
+
+def is_held_back(case: Case, story: Story) -> list[str] | None:
+    """While the service is on hold none goes out but what had been claimed before."""
+    holds = [outage for outage in case.outages if outage.what == "on hold"]
+    if not holds or not story.reports:
+        return None
+    return [
+        f"callback {arrival.attempt} arrived {arrival.at_ms - hold.began_ms:.0f} ms into a hold"
+        for hold in holds
+        for arrival in story.reports
+        if hold.began_ms + _CLAIMED_MS < arrival.at_ms < hold.healed_ms
+        and not case.cost_a_lease(hold.began_ms, arrival.at_ms)
+    ]
+
+
+def _is_wanted(case: Case, story: Story) -> bool | None:
+    """None if that is not known."""
+    entry, final = story.entry, story.final
+    if entry is None or final is None:
+        return None
+    if entry.status not in ("completed", "failed") or final.callback == NO_CALLBACK:
+        return False
+    if final.callback is None:
+        return case.name in case.run.calling_back
+    return entry.status == "failed" or final.callback_on == "executed"
+
+
+def _is_accepted(arrival: Arrival) -> bool:
+    return arrival.attempt > 1 or urlsplit(arrival.path).path not in REPORTS_REFUSED
+
+
+def _is_retry(case: Case, before: Arrival, after: Arrival) -> bool:
+    """Of a refusal; of an answer that its worker, frozen meanwhile, took for none; or at once, of a
+    kept connection that was cut."""
+    if after.attempt != before.attempt + 1:
+        return False
+    wait_ms = after.at_ms - before.at_ms
+    if urlsplit(before.path).path == f"{REPORTS}cut" and wait_ms <= SLACK_MS:
+        return True
+    until_ms = before.at_ms + case.run.fire_timeout_ms
+    frozen = any(
+        o.began_ms <= until_ms and o.healed_ms >= before.at_ms for o in case.frozen_workers
+    )
+    return wait_ms >= _AGAIN_MS and (frozen or not _is_accepted(before))
+
+
+def _said_wrongly(entry: Entry, story: Story, report: dict[str, Any]) -> list[str]:
+    final = story.final or story.asked
+    named = {"lane": final.lane, "reference": final.reference}
+    expected = {
+        "scheduleId": entry.schedule_id,
+        "invocationId": f"inv_{entry.schedule_id[4:]}",
+        **{name: value for name, value in named.items() if value is not None},
+        "targetUrl": entry.target_url,
+        "triggerAt": entry.scheduled_at,
+        "executedAt": entry.executed_at,
+        "status": entry.status,
+        "statusCode": entry.status_code,
+        "responseTimeMs": entry.response_time_ms,
+        "errorMessage": entry.error_message,
+        "attempts": entry.attempt,
+    }
+    told = {name: value for name, value in report.get("data", {}).items() if name != "targetMethod"}
+    found = [] if told == expected else [f"its callback says {told}, and the log {expected}"]
+    if (report.get("type"), report.get("timestamp")) != (
+        f"schedule.{entry.status}",
+        entry.executed_at,
+    ):
+        found.append(f"its callback is a {report.get('type')} of {report.get('timestamp')}")
+    return found
