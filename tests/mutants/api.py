@@ -86,6 +86,9 @@ API = r"""
 - if place not in self._places
 + hosts = {each[1].split(":")[0] for each in self._places}
 +         if place is None or place[1].split(":")[0] not in hosts
+# an item is reported where the one before it is
+- item.timeout, *callback
++ item.timeout
 @ api/items.py tests/api/test_traces.py
 # the trace of a batch is not stored
 - with_trace(parse_create(text, self._rules, self._now_ms), self._trace)
@@ -187,6 +190,17 @@ API = r"""
 # a change of a lane is judged on what it gives alone
 - _refuse_misfits(limits, given)
 + _refuse_misfits(given, given)
+@ api/fields.py tests/api/test_callbacks.py
+# null for a callback means that of the account
+- default=NO_URL,
++ default=None,
+# a condition is taken where there is to be no callback
+- if url != NO_URL or values["callback_on"] is None:
++ if True:
+@ api/lanes.py tests/api/test_callbacks.py
+# the condition of the account's callback goes with its URL
+- before and before.on
++ None
 @ api/settings_fields.py tests/api/test_lanes.py
 # a weak tag matches
 - tags.append("" if match[2] else match[3] or "")

@@ -563,6 +563,12 @@ STORE = r"""
 # an account's pause that was resumed goes on
 - end_pause(prefix, account, ended or now_ms)
 + write_settings(key, FIELDS, {unpack(ARGV, 4)})
+# an account's ETag leaves its callback out
+- digest_of(values, #values)
++ digest_of(values, #FIELDS)
+# with the account's callback goes the URL of those that are pending
+- redis.call('HDEL', callback_key, 'on')
++ redis.call('DEL', callback_key)
 @ scheduler/store/lifecycle/claim_lanes.inc.lua tests/scheduler/test_lane_rates.py -k '[0] or [3]'
 # a burst begins anew with each start
 - lane.tat = math.max(start, lane.tat) + lane.interval

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.errors import StoreRefused, Unreadable
-from scheduler.lane_settings import LaneSettings, Pause
+from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
@@ -32,6 +32,10 @@ from tests.scheduler.scene import COMPLETED, URL
 
 PAUSED, RESUMED = [
     lambda before, pause=pause: replace(before, pause=pause) for pause in (Pause("a key"), None)
+]
+_CALLED = [
+    lambda before, callback=callback: replace(before, callback=callback)
+    for callback in (AccountCallback(URL), None)
 ]
 # The callbacks that each party holds, where an operation is about some.
 CALLS: dict[str, list[Invocation]] = {}
@@ -439,6 +443,12 @@ OF_ACCOUNTS = [
         "accounts/pause",
         lambda h, p: h.store.pauses.change(p.account_id, PAUSED),
         lambda h, p: h.store.pauses.change(p.account_id, RESUMED),
+    ),
+    op(
+        "set and remove the account's callback",
+        "accounts/pause",
+        lambda h, p: h.store.pauses.change(p.account_id, _CALLED[0]),
+        lambda h, p: h.store.pauses.change(p.account_id, _CALLED[1]),
     ),
     op("rotate", "accounts/signing_rotate", lambda h, p: h.store.signing.rotate(p.account_id, 1)),
 ]

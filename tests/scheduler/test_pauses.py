@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -10,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler import ids
+from scheduler.callbacks import CallbackOn
 from scheduler.errors import NotFound, OutcomeUnknown, PreconditionFailed, Unreadable
-from scheduler.lane_settings import AccountSettings, LaneSettings, Pause
+from scheduler.lane_settings import AccountCallback, AccountSettings, LaneSettings, Pause
 from scheduler.store import keys
 from scheduler.store.server import Script
 from tests.scheduler.scene import Scene, ids_of
@@ -134,6 +136,42 @@ async def test_a_write_bound_to_other_settings_changes_nothing(scene: Scene) -> 
     assert await scene.redis.hgetall(key) == before
 
 
+def reported(callback: AccountCallback | None) -> Callable[[AccountSettings], AccountSettings]:
+    return lambda before: replace(before, callback=callback)
+
+
+async def test_the_default_callback_stays_beside_a_pause_and_its_etag_covers_it(
+    scene: Scene,
+) -> None:
+    pauses, account_id = scene.store.pauses, scene.account_id
+    etags = [(await pauses.read(account_id)).etag]
+    for callback in (
+        AccountCallback("https://example.com/ended"),
+        AccountCallback("https://example.com/ended", CallbackOn.FAILED),
+        AccountCallback("https://example.com/ended-too", CallbackOn.FAILED),
+    ):
+        assert (await pauses.change(account_id, reported(callback))).callback == callback
+        for other in (paused(), resumed):
+            assert (await pauses.change(account_id, other)).callback == callback
+        etags.append((await pauses.read(account_id)).etag)
+    assert len(set(etags)) == 4
+    removed = await pauses.change(account_id, reported(None))
+    assert (removed.callback, removed.etag) == (None, etags[0])
+    # What is pending still has where to go.
+    left = await scene.redis.hgetall(scene.base + keys.CALLBACK)
+    assert left == {b"url": b"https://example.com/ended-too"}
+
+
+async def test_of_two_that_set_the_callback_at_once_both_changes_stand(scene: Scene) -> None:
+    pauses, callback = scene.store.pauses, AccountCallback("https://example.com/ended")
+    await asyncio.gather(
+        pauses.change(scene.account_id, reported(callback)),
+        pauses.change(scene.account_id, lambda before: replace(before, note="x")),
+    )
+    found = await pauses.read(scene.account_id)
+    assert (found.callback, found.note) == (callback, "x")
+
+
 async def test_a_repeat_after_a_lost_reply_undoes_no_later_write(scene: Scene) -> None:
     pauses, server, lost = scene.store.pauses, scene.store.server, list[Script]()
     run = server.run
@@ -161,3 +199,7 @@ async def test_no_account_and_a_damaged_one(scene: Scene) -> None:
     with pytest.raises(Unreadable):
         await scene.store.pauses.read(scene.account_id)
     await scene.redis.hdel(scene.base + keys.ACCOUNT, "paused", "paused_until")
+    for on, url in ((b"never", b"https://example.com/"), (b"failed", b"\xff")):
+        await scene.redis.hset(scene.base + keys.CALLBACK, mapping={"on": on, "url": url})
+        with pytest.raises(Unreadable):
+            await scene.store.pauses.read(scene.account_id)
