@@ -15,8 +15,6 @@ lanes.check = function(queue)
   redis.call('ZCARD', queue.lane_waiting)
   redis.call('ZCARD', queue.running)
   redis.call('HLEN', queue.state)
-  redis.call('ZCARD', queue.heads)
-  redis.call('ZCARD', queue.lanes)
 end
 
 -- Whether it is one of its account's lanes, or there is room for one more.

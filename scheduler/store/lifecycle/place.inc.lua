@@ -44,10 +44,18 @@ local function queue_of(prefix, name)
     tried = base .. K.TRIED}
 end
 
+local checked = {} -- by `waiting`: a call may meet a thousand lanes of an account
 local function check_queue(queue)
-  redis.call('ZCARD', queue.waiting)
-  redis.call('ZCARD', queue.held)
-  redis.call('HLEN', queue.tried)
+  if not checked[queue.waiting] then
+    redis.call('ZCARD', queue.waiting)
+    redis.call('ZCARD', queue.held)
+    redis.call('HLEN', queue.tried)
+    if queue.lane then
+      redis.call('ZCARD', queue.heads)
+      redis.call('ZCARD', queue.lanes)
+    end
+    checked[queue.waiting] = true
+  end
   if queue.lane then
     of_lanes().check(queue)
   end
