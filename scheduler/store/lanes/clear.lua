@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Clears a lane: its limits, note, pause and calm. What waits in it goes on. Safe to repeat with the
+-- Clears a lane: its limits, note, pause and calm. Its schedules go on. Safe to repeat with the
 -- same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, lane, operation
@@ -22,7 +22,7 @@ redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
 redis.call('UNLINK', key)
 redis.call('ZREM', base .. K.LANES_PAUSED, lane)
 if waiting > 0 then
-  -- What the lane held back until now is not late.
+  -- Schedules that the lane held back until now are not late.
   redis.call('HSET', key, 'gate', now_ms)
 end
 relook(queue)

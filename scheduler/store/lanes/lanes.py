@@ -33,7 +33,7 @@ from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
 _CLEAR = Script("lanes/clear")
 _READ = Script("lanes/read")
 _SET = Script("lanes/set")
-# What a lane takes the store to list, and more if something waits or runs in it.
+# The store's time to list a lane, and how much longer that is if something waits or runs in it.
 _LANE_US, _USED_US = 7.0, 6.0
 _log = structlog.get_logger(__name__)
 

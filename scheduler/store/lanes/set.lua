@@ -50,7 +50,7 @@ if ends_calm then
   redis.call('HDEL', key, 'calm')
 end
 if starts_anew or ended then
-  -- What the lane held back until then is not late.
+  -- Schedules that the lane held back until then are not late.
   redis.call('HSET', key, 'gate', starts_anew and now_ms or ended)
 end
 redis.call('ZREMRANGEBYSCORE', base .. K.LANES_PAUSED, '-inf', now_ms)

@@ -26,8 +26,8 @@ local function start_account(prefix, account)
   look_again(prefix, account .. '/', lane and math.max(tonumber(lane), now_ms))
 end
 
--- Empties an account's queues: no schedule waits, and none is held. What its lanes have besides
--- goes with the rest of it.
+-- Empties an account's queues: no schedule waits, and none is held. The keys of its lanes go
+-- with its other keys.
 local function clear_account(prefix, account)
   local base = prefix .. account .. ':'
   redis.call('UNLINK', base .. K.WAITING, base .. K.LANED, base .. K.HELD, base .. K.TRIED,

@@ -20,11 +20,11 @@
 --          ended schedule as a member of `failed`. With '' there, rows end as `onto.inc.lua` says
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
---          NO_ROOM, TOO_MANY_LANES, UNKNOWN, REPLAYED, DAMAGED, or what `onto.inc.lua` answers; REPEATED, and the
---          kept verdicts, a 0 and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together
---          over the quota, TOO_MANY_LANES, none is stored; CHANGED: of `onto.inc.lua`, nothing was done; DAMAGED: a
---          key of the account is, nothing of it was changed; by an API key UNKNOWN also if it is
---          not active, SUSPENDED, LIMITED: beyond the rate. Where the plan has a rate, an array:
+--          NO_ROOM, TOO_MANY_LANES, UNKNOWN, REPLAYED, DAMAGED, or what `onto.inc.lua`
+--          answers; REPEATED, and the kept verdicts, a 0 and the note; UNKNOWN: no such account;
+--          KEY_REUSED; NO_ROOM: together over the quota, TOO_MANY_LANES, none is stored; CHANGED:
+--          of `onto.inc.lua`, nothing was done; DAMAGED: a key of the account is, nothing of it was
+--          changed; by an API key UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the rate. Where the plan has a rate, an array:
 --          that, limit, remaining, until full (s), until allowed (s)
 --@include now
 --@include rate
@@ -54,8 +54,8 @@ end
 local function account_of(name)
   local account = accounts[name]
   if not account then
-    account = {name = name, queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {}, waiting = {},
-      notes = {}, weight = 0, earliest = math.huge}
+    account = {name = name, queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {},
+      waiting = {}, notes = {}, weight = 0, earliest = math.huge}
     account.sound = pcall(read, account)
     accounts[name] = account
   end

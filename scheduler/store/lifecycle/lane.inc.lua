@@ -83,11 +83,11 @@ local function place_at(queue, places)
 end
 
 -- A lane's settings and state: `gate`, before which nothing starts (ms), `places` for more, and of
--- its rate `interval`, `burst`, `slack`, `tat` (us). What a clock that was set back left in the
--- future counts for a while at most.
+-- its rate `interval`, `burst`, `slack`, `tat` (us). Moments that lie in the future because the
+-- clock was set back count for a while at most.
 lanes.read = function(queue, is_unset)
-  local s = is_unset and {} or redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per', 'slack',
-    'parallelism', 'paused', 'until', 'calm', 'gate', 'set')
+  local s = is_unset and {} or redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per',
+    'slack', 'parallelism', 'paused', 'until', 'calm', 'gate', 'set')
   local lane = {queue = queue, interval = tonumber(s[1] or ''), burst = tonumber(s[2] or '') or 1,
     tat = tonumber(s[3] or '') or 0, slack = tonumber(s[5] or '') or 0,
     parallelism = tonumber(s[6] or ''), paused = s[7], calm = tonumber(s[9] or '') or 0,

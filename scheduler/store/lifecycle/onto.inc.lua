@@ -4,8 +4,9 @@
 -- 'r=' and its id: it gets this request, which was made for it; 'r<' and how an id begins: it gets
 -- this request if its id does not come before that, or the request has to be made for it.
 -- Answers with EACH and, for each row in 43 bytes, DONE, EXISTING, UNPAID, NO_ROOM, SEVERAL,
--- TOO_MANY_LANES or DAMAGED, the schedule, and when it is due (ms; of SEVERAL: how many wait); or with CHANGED and,
--- for each row, the schedule for which its request has to be made (spaces: for none).
+-- TOO_MANY_LANES or DAMAGED, the schedule, and when it is due (ms; of SEVERAL: how many
+-- wait); or with CHANGED and, for each row, the schedule for which its request has to be made
+-- (spaces: for none).
 
 --@include moment
 -- Two that wait are too many already, and a batch may name a reference in each of its rows.
