@@ -55,9 +55,11 @@ class Findings:
         listed = [*self._listed, *self._unknown][:MOST_LISTED]
         if self._count == 1:
             [only] = listed
-            if only.message == _NOT_ALLOWED:
-                return InvalidRequest(listed, _NOT_ALLOWED, reason=Reason.DESTINATION_NOT_ALLOWED)
-            return InvalidRequest(listed, f"{only.field}: {only.message}")
+            sentence = f"{only.field}: {only.message}"
+            if only.message != _NOT_ALLOWED:
+                return InvalidRequest(listed, sentence)
+            sentence = _NOT_ALLOWED if only.field == "targetUrl" else sentence
+            return InvalidRequest(listed, sentence, reason=Reason.DESTINATION_NOT_ALLOWED)
         sentence = f"{self._count:,} fields are not valid: "
         sentence += ", ".join(detail.field for detail in listed[:10])
         if self._count > len(listed[:10]):

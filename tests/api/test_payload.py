@@ -186,9 +186,11 @@ def test_no_cache_keeps_a_long_text() -> None:
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:127.0.0.1]", "0177.0.0.1"])
-@pytest.mark.parametrize("field", ["targetUrl", "callbackUrl"])
-def test_a_destination_that_is_not_allowed_is_the_whole_sentence(host: str, field: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"^Destination not allowed$") as caught:
+@pytest.mark.parametrize(("field", "named"), [("targetUrl", ""), ("callbackUrl", "callbackUrl: ")])
+def test_a_destination_that_is_not_allowed_is_the_whole_sentence(
+    host: str, field: str, named: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=rf"^{named}Destination not allowed$") as caught:
         parse(payload(**{field: f"http://{host}/"}))
     assert [detail.field for detail in caught.value.details] == [field]
 
