@@ -48,3 +48,15 @@ def open_callback(packed: bytes) -> CallbackState:
         return CallbackState(status, *last, s.next_at_ms, s.retry)
     except (msgspec.MsgspecError, ValueError, LookupError) as error:
         raise Unreadable(str(error)) from error
+
+
+def moved_callback(packed: bytes, now_ms: int) -> tuple[bytes, int] | None:
+    """What follows the moment in a `c` field, with the moments that hold now, and when the next
+    attempt is due; None if it was not noted in the future. Raises Unreadable."""
+    state, noted_ms = open_callback(packed), int.from_bytes(packed[1:_HEAD_BYTES], "big")
+    if state.next_attempt_at_ms is None or noted_ms <= now_ms:
+        return None
+    due_ms = state.next_attempt_at_ms - (noted_ms - now_ms)
+    if len(packed) == _HEAD_BYTES:
+        return b"", due_ms
+    return pack_callback(msgspec.structs.replace(state, next_attempt_at_ms=due_ms))[1], due_ms

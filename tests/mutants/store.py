@@ -273,6 +273,17 @@ STORE = r"""
 # what is brought forward in a lane waits beside it
 - name = lane and name .. '/' .. lane or name
 + name = ARGV[1]
+@ scheduler/store/lifecycle/callbacks_back.lua tests/scheduler/test_clock_back.py
+# a callback that a lost worker held waits for an hour
+- if score and held and score > latest then
++ if false then
+# a callback that was set before waits for an hour
+- elseif score and not held and state ~= '' then
++ elseif false then
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_clock_back.py
+# a callback that is claimed waits for a moment of before
+- elif each.is_callback:
++ elif False:
 @ scheduler/store/lifecycle/claim_lanes.inc.lua tests/scheduler/test_clock_back.py
 # after the clock was set back a takeover in a lane waits until its schedule is due again
 - local due_ms = since and math.min(tonumber(since), now) or score

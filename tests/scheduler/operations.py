@@ -18,7 +18,7 @@ from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.claim import _REALIGN_LANES
-from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
+from scheduler.store.lifecycle.clock_back import _CALLBACKS_BACK, _CLOCK_BACK
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.lifecycle.replays import CreatePlan, asked_for
 from scheduler.store.lifecycle.results import CreateResult
@@ -294,6 +294,12 @@ def long_leases(party: Party) -> list[Any]:
     return [party.account_id[7:], -(2**40), *rows]
 
 
+def long_calls(party: Party) -> list[Any]:
+    """The same of the callbacks that it holds."""
+    rows = [value for one in CALLS[party.account_id] for value in (one.schedule_id[4:], "", "", 0)]
+    return [party.account_id[7:], -(2**40), *rows]
+
+
 TOGETHER = [
     op(
         "create",
@@ -485,6 +491,12 @@ OF_OPERATORS = [
         "mend what a clock that was set back left",
         "lifecycle/clock_back",
         lambda h, p: h.store.server.run(_CLOCK_BACK, keys.shard(0), long_leases(p)),
+    ),
+    op(
+        "mend callbacks that a clock that was set back left",
+        "lifecycle/callbacks_back",
+        lambda h, p: h.store.server.run(_CALLBACKS_BACK, keys.shard(0), long_calls(p)),
+        prepare=call_back,
     ),
     Operation(
         "reseal", ["operators/reseal", "operators/reseal_secrets"], shard_wide(reseal), walk=True

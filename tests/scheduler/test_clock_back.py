@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from scheduler.callbacks import Callback
 from scheduler.store import keys
+from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.queries.listing import Selection
 from tests.scheduler.clocks import FakeClock
-from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+from tests.scheduler.scene import COMPLETED, FAILED, LEASE_MS, Scene, ids_of
 
 HOUR_MS = 3_600_000
 WAIT_MS = 60_000
+CALLBACK = Callback("https://example.com/ended")
 
 
 async def mended(scene: Scene) -> int:
@@ -142,3 +145,49 @@ async def test_a_limited_account_is_let_in_again(fake_scene: Scene, fake_clock: 
     assert (await api_keys.admit(key)).rate.wait_s <= 1
     fake_clock.ms += 1000
     assert (await api_keys.admit(key)).rate.wait_s == 0
+
+
+async def test_callbacks_wait_as_long_as_they_were_to(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """One that no worker has had, one that a lost one had, and one that failed before."""
+    made = [await fake_scene.create(callback=CALLBACK) for _ in range(3)]
+    await fake_scene.ack(await fake_scene.claim())
+    calls = [await fake_scene.claim_one(most=1) for _ in made]
+    failed, lost, fresh = calls
+    acks = [CallbackAck(failed, FAILED, fake_clock.ms + WAIT_MS)]
+    assert await fake_scene.store.callbacks.ack(fake_scene.shard, acks) == [1]
+    await fake_scene.release([fresh])
+    fake_clock.ms -= HOUR_MS
+    await fake_scene.store.claims.realign(fake_scene.shard)
+    assert await mended(fake_scene) == 3
+    state = (await fake_scene.get(failed.schedule_id)).callback
+    assert state is not None
+    assert (state.attempted_at_ms, state.next_attempt_at_ms) == (
+        fake_clock.ms,
+        fake_clock.ms + WAIT_MS,
+    )
+    assert await fake_scene.store.check() == []
+    again = await fake_scene.claim()
+    again += await fake_scene.claim()
+    assert sorted(ids_of(again)) == sorted(ids_of([lost, fresh]))
+    assert {each.due_at_ms for each in again} == {fake_clock.ms}, "and not in an hour"
+    fake_clock.ms += WAIT_MS // 2
+    assert await mended(fake_scene) == 0, "a repeat does not put it off"
+    acks = [CallbackAck(each, COMPLETED) for each in again]
+    assert await fake_scene.store.callbacks.ack(fake_scene.shard, acks) == [1, 1]
+    fake_clock.ms += WAIT_MS // 2
+    assert ids_of(await fake_scene.claim()) == [failed.schedule_id]
+    assert await fake_scene.store.check() == []
+
+
+async def test_a_callback_is_not_put_off_by_a_moment_of_before(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """Its state may name one that is long in coming, when its turn has come."""
+    await fake_scene.run(callback=CALLBACK)
+    fake_clock.ms -= HOUR_MS
+    local = (await fake_scene.redis.zrange(fake_scene.base + keys.CALLBACKS, 0, -1))[0]
+    await fake_scene.redis.zadd(fake_scene.base + keys.CALLBACKS, {local: fake_clock.ms})
+    await fake_scene.store.claims.realign(fake_scene.shard)
+    assert (await fake_scene.claim_one()).due_at_ms == fake_clock.ms

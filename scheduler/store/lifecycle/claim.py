@@ -269,6 +269,8 @@ class Claims:
                 # It was due when a worker took it; a clock that was set back since changes nothing.
                 if each.attempt > 1 and each.taken_over:
                     each.due_at_ms = min(each.due_at_ms, now_us // 1000)
+                elif each.is_callback:
+                    each.due_at_ms = min(each.due_at_ms, now_us // 1000 + order.ahead_ms)
             found += claimed
         if look == _ON_HOLD:
             return Batch(found, None, False, reading, on_hold=True)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from itertools import compress
 
 import structlog
 
 from scheduler.errors import StoreRefused, Unreadable
 from scheduler.store import keys
+from scheduler.store.callback_state import moved_callback
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import moved_attempt, open_request
 
 _CLOCK_BACK = Script("lifecycle/clock_back")
+_CALLBACKS_BACK = Script("lifecycle/callbacks_back")
 _ACCOUNTS_AT_ONCE = 100
 _SCHEDULES_AT_ONCE = 200
 _log = structlog.get_logger(__name__)
@@ -40,7 +43,38 @@ class ClockBack:
                         count += await self._mend(shard, account, names, lease_ms)
             except StoreRefused as error:
                 _log.error("an account is damaged", account=account, error=str(error))
+        return count + await self._mend_callbacks_of(shard, lease_ms)
+
+    async def _mend_callbacks_of(self, shard: int, lease_ms: int) -> int:
+        prefix, count = keys.shard(shard), 0
+        heads = prefix + keys.CALLBACK_HEADS
+        async for found in self._server.members("ZSCAN", heads, _ACCOUNTS_AT_ONCE):
+            for account in (each.decode() for each in found):
+                name = f"{prefix}{account}:{keys.CALLBACKS}"
+                try:
+                    async for some in self._server.members("ZSCAN", name, _SCHEDULES_AT_ONCE):
+                        names = [each.decode() for each in some]
+                        count += await self._mend_callbacks(shard, account, names, lease_ms)
+                except StoreRefused as error:
+                    _log.error("an account is damaged", account=account, error=str(error))
         return count
+
+    async def _mend_callbacks(
+        self, shard: int, account: str, some: Sequence[str], lease_ms: int
+    ) -> int:
+        base, now_ms = keys.shard(shard) + account + ":" + keys.SCHEDULE, self._clock.now_ms()
+        states = await self._server.reads([("HGET", base + each, "c") for each in some])
+        rows: list[Argument] = []
+        for schedule, state in zip(some, states, strict=True):
+            moved = None
+            with suppress(Unreadable):
+                moved = moved_callback(state, now_ms) if state else None
+            rows += (schedule, state, *moved) if moved else (schedule, "", "", 0)
+        now_us, count = await self._server.run(
+            _CALLBACKS_BACK, keys.shard(shard), (account, 2 * lease_ms, *rows)
+        )
+        self._clock.observe(now_us)
+        return int(count)
 
     async def _mend(self, shard: int, account: str, some: Sequence[str], lease_ms: int) -> int:
         base = keys.shard(shard) + account + ":" + keys.SCHEDULE
