@@ -3,6 +3,7 @@ figures."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -16,7 +17,21 @@ from scheduler.store.verdict import Verdict
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
 
-BODY = b'{"type":"schedule.failed"}'
+AT = "2026-11-20T08:00:00.000Z"
+SAID = {
+    "scheduleId": "sch_01jd3m0000e0080000000000a0",
+    "invocationId": "inv_01jd3m0000e0080000000000a0",
+    "targetUrl": "https://example.com/",
+    "targetMethod": "POST",
+    "triggerAt": AT,
+    "executedAt": AT,
+    "status": "failed",
+    "statusCode": 503,
+    "responseTimeMs": 1,
+    "errorMessage": "Service Unavailable",
+    "attempts": 1,
+}
+BODY = json.dumps({"type": "schedule.failed", "timestamp": AT, "data": SAID}).encode()
 RETRIES = 5
 
 
@@ -51,7 +66,8 @@ async def test_a_callback_goes_out_under_an_id_of_its_own(scene: Scene) -> None:
     }
     assert body == BODY
     now_s = scene.store.clock.now_ms() / 1000
-    verify(headers, body, scene.store.signing.secret, now=now_s)
+    ended = verify(headers, body, scene.store.signing.secret, now=now_s)
+    assert (ended and ended.webhook_id) == headers["webhook-id"]
 
 
 @pytest.mark.parametrize(
