@@ -217,7 +217,7 @@ async def test_what_a_pause_holds_back_is_not_shown_as_overdue(browser: Browser,
     for page in ("/requests", ""):
         text = await browser.text(page)
         assert held in text
-        assert '<span class="status failed">overdue' not in text
+        assert '<span class="status overdue">overdue' not in text
         assert '<span class="status scheduled">due' in text
 
 

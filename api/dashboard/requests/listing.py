@@ -68,6 +68,12 @@ class Listing(NamedTuple):
         return any(each.unfinished for each in self._sides)
 
     @property
+    def found(self) -> str:
+        """How many of a search are on its first page, with a `+` where there may be more."""
+        more = any(each.next is not None for each in self._sides)
+        return f"{sum(len(each.entries) for each in self._sides)}{'+' if more else ''}"
+
+    @property
     def refused_ms(self) -> int:
         waits_ms = [each.refused_ms for each in self._sides]
         return max(waits_ms) if all(waits_ms) else 0
