@@ -15,7 +15,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, TraceFlags
 
-from scheduler.ids import invocation_id
 from scheduler.models import Invocation, Outcome, Status
 from scheduler.targets import parse_target
 
@@ -100,19 +99,16 @@ class Traces:
 def _attributes(invocation: Invocation) -> dict[str, Any]:
     """Path and query stay out: customers put secrets there."""
     origin = parse_target(invocation.request.url).origin
-    # A callback's span is told from the invocation's by what it lacks: the invocation.
-    made = (
-        {}
-        if invocation.is_callback
-        else {"postdate.invocation_id": invocation_id(invocation.schedule_id)}
-    )
-    return made | {
+    local = invocation.schedule_id[4:]
+    made = ("invocation", "inv_") if not invocation.is_callback else ("callback", "cbk_")
+    return {
         "http.request.method": invocation.request.method,
         "server.address": origin.host,
         "server.port": origin.port,
         "url.scheme": origin.scheme,
         "postdate.schedule_id": invocation.schedule_id,
         "postdate.invocation_id": invocation_id(invocation.schedule_id),
+        f"postdate.{made[0]}_id": made[1] + local,
         "postdate.attempt": invocation.attempt,
     }
 

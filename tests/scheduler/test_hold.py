@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from msgspec.structs import replace
 
+from scheduler.callbacks import Callback
 from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Delivery, Status
 from scheduler.store import keys
@@ -17,6 +19,7 @@ from tests.scheduler.scene import Scene, ids_of
 pytestmark = pytest.mark.sound
 
 MINUTE_MS = 60_000
+CALLBACK = Callback("https://example.com/ended")
 
 
 async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> None:
@@ -138,3 +141,42 @@ async def test_a_restore_ends_what_was_due_in_lanes_that_hold_it_back(scene: Sce
     assert (await lanes.read(scene.account_id, "paused")).waiting == 1
     await lanes.change(scene.account_id, "paused", lambda before: replace(before, pause=None))
     assert ids_of(await scene.claim()) == left[1:]
+
+
+async def test_callbacks_wait_on_hold_and_a_restore_sends_those_of_the_backup(scene: Scene) -> None:
+    """A worker may have sent the one that it held as the store was saved: it comes again, under the
+    same id. What the restore ends is reported as failed."""
+    made = [await scene.run(callback=CALLBACK)]
+    [lost] = await scene.claim(lease_ms=5)
+    expired = await scene.create_at(await scene.clock.now_ms() - 1, callback=CALLBACK)
+    await scene.clock.pass_ms(6)
+    await scene.store.hold.begin()
+    assert await scene.claim() == []
+    await scene.store.restore.take_back()
+    await scene.store.restore.expire(await scene.clock.now_ms(), lambda count: None)
+    assert await scene.claim() == []
+    await scene.store.hold.end()
+    calls = await scene.claim()
+    calls += await scene.claim()
+    assert {each.is_callback for each in calls} == {True}
+    assert sorted(ids_of(calls)) == sorted([*made, expired])
+    reports = {each.schedule_id: json.loads(each.request.body or b"") for each in calls}
+    assert reports[made[0]] == json.loads(lost.request.body or b"")
+    assert reports[expired]["data"]["errorMessage"] == NOT_SENT_AGAIN
+
+
+async def test_a_callback_that_cannot_be_read_is_put_off_and_its_neighbours_are_not(
+    scene: Scene,
+) -> None:
+    bad = await scene.run(callback=CALLBACK)
+    state = await scene.redis.hget(scene.key(bad), "c")
+    await scene.redis.hset(scene.key(bad), "c", state + b"?")
+    batch = await scene.batch()
+    [unread] = batch.unread
+    assert (unread.invocation.schedule_id, unread.invocation.is_callback) == (bad, True)
+    unread.invocation.due_at_ms = await scene.clock.now_ms() + MINUTE_MS
+    await scene.release([unread.invocation])
+    good = await scene.create(callback=CALLBACK)
+    await scene.ack(await scene.claim())
+    assert ids_of(await scene.claim()) == [good]
+    await scene.redis.hset(scene.key(bad), "c", state)

@@ -68,6 +68,19 @@ def test_the_callers_own_traceparent_stays_alone() -> None:
     assert len(traced.spans()) == 1
 
 
+@pytest.mark.parametrize("kind", ["invocation", "callback"])
+def test_a_span_names_the_message_that_went_out(kind: str) -> None:
+    traced, fired = Traced(1.0), invocation(trace=None)
+    fired.is_callback = kind == "callback"
+    traced.lines(fired)
+    traced.traces.ended(fired, COMPLETED, None)
+    [span] = traced.spans()
+    found = dict(span.attributes or {})
+    named = {name: value for name, value in found.items() if name.endswith(("n_id", "k_id"))}
+    prefix = "cbk_" if fired.is_callback else "inv_"
+    assert named == {f"postdate.{kind}_id": prefix + fired.schedule_id[4:]}
+
+
 def test_what_fails_says_why() -> None:
     traced, fired = Traced(1.0), invocation(trace=None)
     traced.lines(fired)
