@@ -107,7 +107,6 @@ def _attributes(invocation: Invocation) -> dict[str, Any]:
         "server.port": origin.port,
         "url.scheme": origin.scheme,
         "postdate.schedule_id": invocation.schedule_id,
-        "postdate.invocation_id": invocation_id(invocation.schedule_id),
         f"postdate.{made[0]}_id": made[1] + local,
         "postdate.attempt": invocation.attempt,
     }
