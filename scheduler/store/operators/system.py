@@ -31,8 +31,8 @@ PERSISTENCE = {
 
 class ShardState(NamedTuple):
     """`next_look_ms`, `backlog_since_ms`: by the server's clock; None if there is nothing. Of
-    `busy_accounts` one with schedules both in lanes and outside them counts twice, and one more stands for the callbacks
-    of all."""
+    `busy_accounts` one with schedules both in lanes and outside them counts twice, and one more
+    stands for the callbacks of all."""
 
     number: int
     accounts: int
