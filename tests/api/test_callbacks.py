@@ -4,11 +4,13 @@ again. What becomes of callbacks is tested in the store."""
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
 
 from scheduler.callbacks import Callback, CallbackOn
+from scheduler.errors import OutcomeUnknown
 from scheduler.models import Invocation, Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.callbacks import CallbackAck
@@ -284,3 +286,13 @@ async def test_a_callback_of_the_account_that_is_damaged_is_a_fault_of_ours(api:
     await redis_of(api.store).hset(key, mapping={"on": "never", "url": HERE})
     answer = await api.client.get("/account")
     assert (answer.status_code, error_of(answer)["reason"]) == (500, "damaged")
+
+
+async def test_an_unknown_outcome_asks_for_no_key(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = AsyncMock(side_effect=OutcomeUnknown("x"))
+    monkeypatch.setattr(api.store.callbacks, "resend", lost)
+    answer = await resent(api, await api.create_id())
+    assert answer.status_code == 503
+    assert error_of(answer)["error"] == "Outcome unknown; repeat the request"
