@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from api.fields import SHOWN, moment
+from api.fields import SHOWN
 from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
 from api.request_ids import PATTERN as REQUEST_ID
+from api.shapes import Moment, Shape
 from scheduler.callbacks import CallbackOn, CallbackState, CallbackStatus
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError, Reason
@@ -40,7 +41,6 @@ Details = Annotated[
         "there are more, the last entry has the field `…` and the message `and N more`.",
     ),
 ]
-Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 
 
 NotReplayable = Literal["not_ended", "body_not_kept"]
@@ -104,34 +104,6 @@ class BatchBody(Body, frozen=True):
     """An answer for each item, in order."""
 
     schedules: list[Any]  # AcceptedBody or RefusedBody: a union that msgspec could not decode
-
-
-class Shape:
-    """A body made of a value: of each member its type, and the path of attributes or the function
-    that gives it. A path that meets None gives null."""
-
-    def __init__(
-        self, name: str, members: dict[str, tuple[Any, str | Callable[[Any], Any]]], doc: str = ""
-    ) -> None:
-        typed = [(member, type_) for member, (type_, _) in members.items()]
-        self.type = msgspec.defstruct(name, typed, namespace={"__doc__": doc}, frozen=True)
-        self._reads = [_reader(*member) for member in members.values()]
-
-    def of(self, value: Any) -> Any:
-        return None if value is None else self.type(*[read(value) for read in self._reads])
-
-
-def _reader(type_: Any, source: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
-    if not isinstance(source, str):
-        return source
-    path = source.split(".")
-
-    def read(value: Any) -> Any:
-        for name in path:
-            value = None if value is None else getattr(value, name)
-        return value
-
-    return (lambda value: moment(read(value))) if type_ in (Moment, Moment | None) else read
 
 
 def _duration(ms: int | None) -> str | None:
