@@ -68,6 +68,15 @@ async def long_leases_of_accounts(scene: Scene, count: int) -> Found:
     return [sum([await scene.store.clock_back.mend(each, 1000) for each in shards])], [count]
 
 
+async def long_calls(scene: Scene, count: int) -> Found:
+    """Leases of callbacks."""
+    made = await scene.create_many(count, FAR_MS)
+    await scene.redis.zadd(keys.shard(scene.shard) + keys.CALLBACK_HEADS, {scene.account_id[7:]: 1})
+    for name in (keys.CALLBACKS, keys.CALLING):
+        await scene.redis.zadd(scene.base + name, {each[4:]: 2**42 for each in made})
+    return [await scene.store.clock_back.mend(scene.shard, lease_ms=1000)], [count]
+
+
 async def is_due(scene: Scene, schedule_id: str) -> bool:
     visible_ms = await scene.visible_at_ms(schedule_id)
     return visible_ms is not None and visible_ms <= await scene.clock.now_ms()

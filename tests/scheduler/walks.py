@@ -259,6 +259,7 @@ WALKS = (
     Walk(operators.given_back, (_RESTORE + "_MOST_AT_ONCE",)),
     Walk(operators.expired, (_RESTORE + "_MOST_AT_ONCE",)),
     Walk(operators.long_leases, (_CLOCK_BACK + "_SCHEDULES_AT_ONCE",)),
+    Walk(operators.long_calls, (_CLOCK_BACK + "_SCHEDULES_AT_ONCE",)),
     Walk(operators.long_leases_of_accounts, (_CLOCK_BACK + "_ACCOUNTS_AT_ONCE",)),
     Walk(operators.not_among_the_waiting, (_CHECK + "_CHUNK",)),
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),

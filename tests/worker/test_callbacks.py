@@ -153,3 +153,15 @@ async def test_what_is_not_sent_when_a_worker_ends_goes_back(scene: Scene) -> No
     await until(lambda: scene.held == 1)
     await scene.stop()
     assert scene.claims.released == [given]
+
+
+async def test_callbacks_take_up_slots_of_their_account(scene: Scene) -> None:
+    """So that a flood of them is passed over like one of schedules."""
+    given = callback(scene, "http://example.com/", trigger_at_ms=2**42)
+    free = scene.worker.holdings.slots.free
+    await scene.start()
+    await until(lambda: scene.held == 1)
+    assert scene.worker.holdings.slots.free == free - 1
+    assert scene.worker.holdings.of(given.shard) == [given]
+    await scene.stop()
+    assert scene.worker.holdings.slots.free == free
