@@ -126,6 +126,15 @@
   document.addEventListener("htmx:sendError", unsent);
   document.addEventListener("htmx:timeout", unsent);
 
+  // What a press waits for is seen at once; what the page asks for by itself is not.
+  const busy = (is) => (event) => {
+    if (event.detail.requestConfig?.triggeringEvent?.isTrusted) {
+      document.documentElement.classList.toggle("busy", is);
+    }
+  };
+  document.addEventListener("htmx:beforeSend", busy(true));
+  document.addEventListener("htmx:afterRequest", busy(false));
+
   // An answer that says "not now" does not replace the page.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { xhr, elt, requestConfig } = event.detail;

@@ -114,6 +114,7 @@ const { stoodStill } = (() => {
   // --- The side panel ----------------------------------------------------------------------------
 
   const shown = () => $("#panel article")?.dataset;
+  let opened = ""; // the row of what the panel has, or had
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.target.closest("input, select, textarea, dialog")) {
@@ -122,6 +123,7 @@ const { stoodStill } = (() => {
   });
 
   function settle() {
+    opened = shown()?.schedule || opened;
     $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown()?.schedule}`));
     keepTicks();
     count();
@@ -132,7 +134,8 @@ const { stoodStill } = (() => {
     settle();
     if (event.target.id === "panel") {
       if (!event.detail.elt?.matches?.("[data-live]")) {
-        $("#panel h2")?.focus({ preventScroll: true });
+        const closed = !shown() && document.getElementById(`r-${opened}`);
+        (closed ? $("a.opens", closed) : $("#panel h2"))?.focus({ preventScroll: true });
       }
       document.title = shown()?.title || document.title;
     }
