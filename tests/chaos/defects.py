@@ -88,6 +88,10 @@ _DEFECTS = r"""
 # a calm is noted, and does not hold
 - lane.shut = lane.calm
 + lane.shut = 0
+@ scheduler/store/lifecycle/claim_callbacks.inc.lua "called back: as it ended" --faults kill freeze --seconds 45
+# a callback is lost with its worker
+- not (calling[i] and tonumber(due[2 * i]) > asked_at)
++ not calling[i]
 @ scheduler/store/lifecycle/end.lua "called back: none that wants none"
 # a cancellation is reported
 - redis.call('PEXPIRE', name, kept_ms)
