@@ -110,6 +110,19 @@ async def test_what_can_only_end_takes_no_place_and_is_found_after_a_lost_worker
     assert await scene.claim() == []
 
 
+async def test_one_claim_ends_many_that_expired_before_the_lane_goes_on(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    scene, ends_ms = fake_scene, fake_clock.ms + 100
+    await limit(scene, rate=1, per_ms=SECOND_MS)
+    await scene.create(-3000, lane="a")
+    assert await scene.ack(await scene.claim()) == [Verdict.DONE]
+    made = [await scene.create(n - 2000, lane="a", expires_at_ms=ends_ms) for n in range(90)]
+    goes_on = await scene.create(lane="a")
+    fake_clock.ms += SECOND_MS
+    assert ids_of(await scene.claim()) == [*made, goes_on]
+
+
 @pytest.mark.parametrize("burst", [1, 3])
 async def test_a_lane_goes_out_in_order_of_due_time_whatever_came_first(
     fake_scene: Scene, fake_clock: FakeClock, burst: int

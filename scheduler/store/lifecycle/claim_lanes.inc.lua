@@ -214,13 +214,14 @@ end
 
 -- Claims up to `most` of a lane; returns how many, and whether more may start now.
 local function take_lane(lane, most)
-  local taken = 0
+  local taken, count, more = 0, 0, false
   for _ = 1, 8 do
     local free = free_places(lane)
     if taken > 0 and free < 1 and not lane.was_lost then
       return taken, false
     end
-    local count, more = take_stretch(lane, math.min(most - taken, math.max(1, free)))
+    -- Those before took no slot if there is one now: they had expired, and so may many have.
+    count, more = take_stretch(lane, math.min(most - taken, math.max(1, free, 2 * count)))
     taken = taken + count
     if not more then
       return taken, false
