@@ -17,7 +17,8 @@ from tests.apps import app_of
 # Every endpoint that needs a key, each with a request that is wrong in other ways, too.
 CALLS = """POST /schedule, GET /schedule?limit=0, POST /schedule/batch, GET /schedule/nothing,
 PATCH /schedule/nothing, DELETE /schedule/nothing, POST /schedule/nothing/replay,
-POST /schedule/replay, POST /schedule/cancel, GET /stats?from=nothing, GET /stats/logs?limit=0,
+POST /schedule/nothing/callback, POST /schedule/replay, POST /schedule/cancel,
+GET /stats?from=nothing, GET /stats/logs?limit=0,
 GET /stats/remaining-credits?unknown=1, GET /signing?unknown=1, POST /signing/rotate,
 GET /lanes?limit=0, GET /lanes/-, PUT /lanes/-, PATCH /lanes/-, DELETE /lanes/-,
 GET /account?unknown=1, PATCH /account"""
