@@ -230,7 +230,7 @@ async def extended(scene: Scene, count: int) -> Found:
 
 async def acked(scene: Scene, count: int) -> Found:
     store, holdings, held = held_by_a_worker(count)
-    acks = Acks(store.as_store, holdings, TOUCH, acked=lambda: None, place_free=lambda _: None)
+    acks = Acks(store.ends, holdings, TOUCH, acked=lambda: None, place_free=lambda _: None)
     for each in held:
         acks.add(Ack(each, COMPLETED, 0))
     await asyncio.wait_for(holdings.emptied(), 5)
