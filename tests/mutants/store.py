@@ -126,18 +126,18 @@ STORE = r"""
 # an account's damage ends the admission of its neighbours
 - sound, caller = pcall(caller_of, stored)
 + sound, caller = true, caller_of(stored)
-@ scheduler/store/lifecycle/place.inc.lua tests/scheduler/test_turns.py -k push_ahead
+@ scheduler/store/lifecycle/queue.inc.lua tests/scheduler/test_turns.py -k push_ahead
 # what comes in with an early time pushes ahead
 - math.max(at, now_ms)
 + at
-@ scheduler/store/lifecycle/place.inc.lua tests/scheduler/test_hold.py
+@ scheduler/store/lifecycle/queue.inc.lua tests/scheduler/test_hold.py
 # what was held wakes a suspended account when it is given back
 - K.HEADS, 'LT', math.max
 + K.HEADS, math.max
 @ scheduler/store/lifecycle/claim.lua tests/scheduler/test_fairness.py -k forty
 # a flood keeps its turn
-- string.format('%.3f', math.max(due, turn))
-+ string.format('%.3f', due)
+- due and math.max(due, turn)
++ due
 @ scheduler/store/lifecycle/claim.lua tests/scheduler/test_fairness.py -k passed_over
 # who is passed over is claimed from
 - passed_over[ARGV[i]] = true

@@ -23,7 +23,7 @@
 --          limited; or, for <account>#: {that, {schedule, packed request, outcome, its callback's
 --          state, … of those whose callback is due}, the account's URL ('': none)}}, accounts with damaged data, of which not all was claimed}
 --@include now
---@include lifecycle/place
+--@include lifecycle/queue
 local prefix = KEYS[1]
 local now = now_us / 1000
 -- Never a whole millisecond, as what waits stands at.
@@ -32,7 +32,7 @@ token = token % 1000 == 0 and token + 1 or token
 local lease_end = token / 1000
 local room, room_bytes, most_accounts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local only = ARGV[7] ~= '' and ARGV[7]
-local due_by = only and ARGV[5] or string.format('%.3f', now + ARGV[5])
+local due_by = only and tonumber(ARGV[5]) or now + ARGV[5]
 local asked_at = math.min(tonumber(ARGV[6]), now)
 local heads = prefix .. K.HEADS
 local is_unusual = redis.call('EXISTS', prefix .. K.HOLD, prefix .. K.PARKED,
@@ -197,7 +197,7 @@ local function set_head(account, served_after)
   end
   local first = redis.call('ZRANGE', prefix .. account .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')
   local due, turn = tonumber(first[2]), now - served_after / 1000
-  look_again(prefix, account, due and string.format('%.3f', math.max(due, turn)))
+  look_again(prefix, account, due and math.max(due, turn))
   return due or math.huge
 end
 

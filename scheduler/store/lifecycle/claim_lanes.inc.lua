@@ -99,7 +99,7 @@ local function stretch_of(lane, most)
       true
   end
   return redis.call('ZRANGE', queue.lane_waiting, lane.seen, lane.seen + most, 'WITHSCORES'),
-    tonumber(due_by), false
+    due_by, false
 end
 
 -- From when on a schedule may start (us), and whether it takes a place then; nil: not in this claim.
@@ -293,6 +293,6 @@ settle_lanes = function(account, served_after)
   local first = redis.call('ZRANGE', base .. K.LANE_HEADS, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,
     1, 'WITHSCORES')
   local at, turn = tonumber(first[2]), now - served_after / 1000
-  look_again(prefix, account .. '/', at and string.format('%.3f', math.max(at, turn)))
+  look_again(prefix, account .. '/', at and math.max(at, turn))
   return math.min(since, at or math.huge)
 end

@@ -34,7 +34,6 @@ local function look_at_lane(queue, at)
   if at >= ENDLESS then
     redis.call('ZADD', queue.heads, '-inf', queue.lane)
   else
-    at = string.format('%.3f', at)
     redis.call('ZADD', queue.heads, 'LT', at, queue.lane)
     look_at(queue.prefix, queue.account .. '/', at)
   end
@@ -42,7 +41,10 @@ end
 
 lanes.wait = function(queue, due, earliest)
   each_thousand('ZADD', queue.lane_waiting, due)
-  redis.call('ZADD', queue.lanes, 0, queue.lane)
+  if redis.call('ZADD', queue.lanes, 0, queue.lane) == 1 then
+    look_at_lane(queue, earliest) -- a new one has no settings
+    return
+  end
   local stored = redis.call('HMGET', queue.state, 'gate', 'interval', 'burst', 'tat')
   local paid = paid_until(tonumber(stored[2] or ''), tonumber(stored[3] or '') or 1,
     tonumber(stored[4] or '') or 0)
@@ -91,7 +93,8 @@ lanes.read = function(queue, is_unset)
   local lane = {queue = queue, interval = tonumber(s[1] or ''), burst = tonumber(s[2] or '') or 1,
     tat = tonumber(s[3] or '') or 0, slack = tonumber(s[5] or '') or 0,
     parallelism = tonumber(s[6] or ''), paused = s[7], calm = tonumber(s[9] or '') or 0,
-    gate = tonumber(s[10] or '') or 0, set = s[11] == '1', places = math.huge, before = {s[3], s[10]}}
+    gate = tonumber(s[10] or '') or 0, set = s[11] == '1', places = math.huge,
+    tat_before = s[3], gate_before = s[10]}
   if lane.interval then
     local window = (tonumber(s[4] or '') or 0) * 1000 + lane.interval * lane.burst
     lane.tat = math.min(lane.tat, now_us + window)
@@ -139,11 +142,12 @@ lanes.settle = function(lane, turn, looks)
   if lane.parallelism and lane.places < 1 then
     lane.gate = math.max(lane.shut, place_at(queue, lane.places))
   end
-  local tat, gate = string.format('%.0f', math.ceil(lane.tat)), string.format('%.3f', lane.gate)
-  if lane.interval and tat ~= lane.before[1] then
+  local tat = lane.interval and string.format('%.0f', math.ceil(lane.tat))
+  if tat and tat ~= lane.tat_before then
     fields = {'tat', tat}
   end
-  if lane.gate > 0 and gate ~= lane.before[2] then
+  local gate = lane.gate > 0 and string.format('%.3f', lane.gate)
+  if gate and gate ~= lane.gate_before then
     fields[#fields + 1], fields[#fields + 2] = 'gate', gate
   end
   if #fields > 0 then
@@ -165,7 +169,7 @@ lanes.settle = function(lane, turn, looks)
     forget(lane)
   else
     local is_shut = lane.gate >= ENDLESS
-    looks[#looks + 1] = is_shut and '-inf' or string.format('%.3f', math.max(at, turn))
+    looks[#looks + 1] = is_shut and '-inf' or math.max(at, turn)
     looks[#looks + 1] = queue.lane
     at = is_shut and math.huge or at
   end
@@ -178,14 +182,16 @@ lanes.relook = function(queue)
   local at = lanes.settle(lanes.read(queue), now_ms, looks)
   each_thousand('ZADD', queue.heads, looks)
   if at < math.huge then
-    look_at(queue.prefix, queue.account .. '/', string.format('%.3f', at))
+    look_at(queue.prefix, queue.account .. '/', at)
   end
 end
 
 -- After schedules left their places: another may start, or the lane is empty and counts no longer
 -- among its account's.
 lanes.relook_left = function(queue)
-  if redis.call('HEXISTS', queue.state, 'parallelism') == 1
+  if redis.call('EXISTS', queue.lane_waiting, queue.running, queue.state) == 0 then
+    forget({queue = queue})
+  elseif redis.call('HEXISTS', queue.state, 'parallelism') == 1
     or redis.call('EXISTS', queue.lane_waiting, queue.running) == 0 then
     lanes.relook(queue)
   end

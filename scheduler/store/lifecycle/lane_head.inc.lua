@@ -11,9 +11,7 @@ local function lane_of(stored)
     return nil
   end
   local last = 2 + string.byte(stored, 2)
-  local expires = 0
-  for place = last + 2, last + 7 do
-    expires = expires * 256 + string.byte(stored, place)
-  end
-  return string.sub(stored, 3, last), string.sub(stored, last + 1, last + 1) == '1', expires
+  local once, a, b, c, d, e, f = string.byte(stored, last + 1, last + 7)
+  local expires = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  return string.sub(stored, 3, last), once == 49, expires
 end
