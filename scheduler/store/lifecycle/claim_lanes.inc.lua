@@ -81,8 +81,8 @@ local function free_places(lane)
   elseif lane.from_ms * 1000 > by_us then
     return 0
   end
-  local paid = lane.interval and math.floor((by_us - paid_us(lane)) / lane.interval) + 1 or math.huge
-  return math.min(lane.places, paid)
+  local paid = lane.interval and math.floor((by_us - paid_us(lane)) / lane.interval) + 1
+  return math.min(lane.places, paid or math.huge)
 end
 
 -- Which schedules to look at, flat, with their scores and one more: first those of lost workers,
@@ -102,8 +102,8 @@ local function stretch_of(lane, most)
     due_by, false
 end
 
--- From when on a schedule may start (us), and whether it takes a place then; nil: not in this claim.
--- One that has expired, or of which a lost worker may have sent its only attempt, just ends.
+-- From when on a schedule may start (us), and whether it takes a place then; nil: not in this
+-- claim. One that has expired, or of which a lost worker may have sent its only attempt, just ends.
 local function slot_of(lane, request, due_ms, is_held)
   local sound, _, once, expires_ms = pcall(lane_of, request)
   local slot = math.max(due_ms, lane.from_ms) * 1000

@@ -197,12 +197,13 @@ lanes.relook_left = function(queue)
   end
 end
 
--- Of rows of one account by lane, flat: lane, number of rows, until when it is to be calm ('': not).
+-- Of rows of one account by lane, flat: lane, number of rows, until when it is to be calm (ms; '':
+-- not).
 lanes.runs_of = function(prefix, account, flat)
   local runs = {}
   for i = 1, #flat, 3 do
-    runs[#runs + 1] = {queue = lanes.queue_of(prefix, account, flat[i]), count = tonumber(flat[i + 1]),
-      calm_ms = tonumber(flat[i + 2])}
+    runs[#runs + 1] = {queue = lanes.queue_of(prefix, account, flat[i]),
+      count = tonumber(flat[i + 1]), calm_ms = tonumber(flat[i + 2])}
   end
   return runs
 end
