@@ -612,8 +612,11 @@ STORE = r"""
 + if false
 @ scheduler/store/lifecycle/lane.inc.lua tests/scheduler/test_lanes.py
 # a lane that its last schedule leaves counts among its account's until its turn comes
-- or redis.call('EXISTS', queue.lane_waiting, queue.running) == 0 then
-+ or false then
+- if redis.call('EXISTS', queue.lane_waiting, queue.running, queue.state) == 0 then
+-     forget({queue = queue})
+-   elseif redis.call('HEXISTS', queue.state, 'parallelism') == 1
+-     or redis.call('EXISTS', queue.lane_waiting, queue.running) == 0 then
++ if redis.call('HEXISTS', queue.state, 'parallelism') == 1 then
 @ scheduler/store/lanes/set.lua tests/scheduler/test_lane_claims.py
 # a raised rate waits for the start that the rate before allows next
 - if before[INTERVAL] ~= after[INTERVAL] and tat > now_us then
