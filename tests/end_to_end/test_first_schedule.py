@@ -64,6 +64,7 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid_after_
                 "latenessMs": entry["latenessMs"],
                 "phases": None,
                 "responseBody": None,
+                "lane": None,
                 "reference": None,
             }
             times = [parse_iso8601(entry[at]) for at in ("createdAt", "executedAt")]

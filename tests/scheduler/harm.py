@@ -31,7 +31,9 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   if kind == 'hash' and size < 1000 then
     local fields = redis.call('HGETALL', key)
     for i = 1, #fields, 2 do
-      total = total + (fields[i] ~= 'settled' and tonumber(fields[i + 1]) or 0)
+      -- An id may be a number to Lua, as 7e9999 is.
+      local is_counted = fields[i] ~= 'settled' and string.find(fields[i + 1], '^-?%d+$')
+      total = total + (is_counted and tonumber(fields[i + 1]) or 0)
     end
   end
   local hash = redis.call('DUMP', key):sub(-8) .. redis.call('PEXPIRETIME', key)
