@@ -9,9 +9,9 @@ from litestar import delete, get, patch, put
 from litestar.params import FromPath
 from msgspec.structs import replace
 
+from api.account_bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody
 from api.answer import JsonResponse
 from api.auth import Call, call_of
-from api.bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody
 from api.findings import invalid
 from api.query import DEFAULT_LIMIT, OF_LANES, Walk
 from api.reading import read_body
@@ -54,8 +54,7 @@ async def list_lanes(request: HttpRequest) -> JsonResponse:
 
 @get("/lanes/{lane:str}", operation_id="getLane", summary="Read a lane")
 async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """What was set of a lane, and how it stands. Of a lane that nobody has set, the settings are
-    null."""
+    """A lane's settings, and how it stands. Of a lane without settings they are null."""
     call = await call_of(request)
     return _lane_answer(await call.store.lanes.read(call.account_id, _named(lane)))
 
@@ -74,9 +73,9 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 
 @patch("/lanes/{lane:str}", operation_id="changeLane", summary="Change, pause or resume a lane")
 async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """Changes the given settings of a lane; null clears one. What then holds is judged as a whole.
-    With `paused` nothing of it starts until it is resumed, or until `pausedUntil`; what runs ends.
-    What came due meanwhile goes out in its order, at the lane's rate."""
+    """Changes the given settings of a lane; null clears one. The result is judged as a whole.
+    With `paused` nothing of it starts until it is resumed, or until `pausedUntil`; running
+    schedules end. Schedules that came due meanwhile go out in their order, at the lane's rate."""
     call = await call_of(request)
     name, if_match = _named(lane), _if_match(request)
     given = parse_patch(await _body(request, call), OF_PATCH, call.service.rules, _now_ms(call))
@@ -118,7 +117,7 @@ async def get_account(request: HttpRequest) -> JsonResponse:
 async def change_account(request: HttpRequest) -> JsonResponse:
     """Pauses or resumes all schedules of the account, and sets its note and the callback of
     schedules that name none. While it is paused nothing starts: schedules can be created, changed
-    and cancelled, and what is due waits; callbacks go on. A pause of a lane is another matter: what
+    and cancelled, and due ones wait; callbacks go on. A pause of a lane is another matter: what
     waits there starts when neither is on. A `callbackUrl` is for what ends from now on, and for
     callbacks of the account that wait."""
     call = await call_of(request)
@@ -144,7 +143,7 @@ def _callback_after(
 
 
 async def _pausing(call: Call, given: dict[str, Any]) -> Callable[[Pause | None], Pause | None]:
-    """What a change makes of a pause. It raises InvalidRequest for an end without a pause."""
+    """The pause after a change. It raises InvalidRequest for an end without a pause."""
     by = await call.store.api_keys.name_of(call.key_id) if given.get("paused") else ""
 
     def pausing(before: Pause | None) -> Pause | None:
@@ -160,7 +159,7 @@ async def _pausing(call: Call, given: dict[str, Any]) -> Callable[[Pause | None]
 
 
 def cleared(waiting: int) -> str:
-    """What a cleared lane's answer says, in a sentence."""
+    """The sentence in the answer about a cleared lane."""
     if not waiting:
         return "Cleared; nothing waits in it"
     go = "schedule goes" if waiting == 1 else "schedules go"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from litestar import get, post
 
+from api.account_bodies import SECRET, SecretsBody
 from api.answer import JsonResponse
 from api.auth import call_of
-from api.bodies import SECRET, SecretsBody
 from api.field import DURATION
 from api.findings import Findings
 from api.json_text import Object, read

@@ -7,9 +7,10 @@ from typing import Any
 
 from litestar import get
 
+from api.account_bodies import CreditsBody
 from api.answer import JsonResponse
 from api.auth import call_of
-from api.bodies import LOG_ENTRY, USAGE, CreditsBody, LogsBody
+from api.bodies import LOG_ENTRY, USAGE, LogsBody
 from api.findings import invalid
 from api.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, Walk
 from api.service import HttpRequest

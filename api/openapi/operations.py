@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from api import bodies
+from api import account_bodies, bodies
 from api.bulk import IDS_SCHEMA, filter_schema
 from api.field import DURATION, Schema
 from api.fields import FIELDS, ON_EXISTING, REQUIRED, SOON
@@ -95,21 +95,27 @@ OPERATIONS = {
     "replaySchedules": Operation(bodies.ReplaysBody, body="ReplayManyRequest", once=True),
     "getUsage": Operation(bodies.USAGE.type, query=PERIOD),
     "listLogs": Operation(bodies.LogsBody, query=OF_LOGS),
-    "getCredits": Operation(bodies.CreditsBody),
-    "getSigningSecrets": Operation(bodies.SecretsBody),
+    "getCredits": Operation(account_bodies.CreditsBody),
+    "getSigningSecrets": Operation(account_bodies.SecretsBody),
     "rotateSigningSecret": Operation(
-        bodies.SecretsBody, errors=(409,), body="RotationRequest", body_required=False, once=True
+        account_bodies.SecretsBody,
+        errors=(409,),
+        body="RotationRequest",
+        body_required=False,
+        once=True,
     ),
-    "listLanes": Operation(bodies.LanesBody, query=OF_LANES),
-    "getLane": Operation(bodies.LANE.type, tagged=True),
-    "setLane": Operation(bodies.LANE.type, errors=(409, 412), body="LaneRequest", tagged=True),
+    "listLanes": Operation(account_bodies.LanesBody, query=OF_LANES),
+    "getLane": Operation(account_bodies.LANE.type, tagged=True),
+    "setLane": Operation(
+        account_bodies.LANE.type, errors=(409, 412), body="LaneRequest", tagged=True
+    ),
     "changeLane": Operation(
-        bodies.LANE.type, errors=(409, 412), body="LaneChangeRequest", tagged=True
+        account_bodies.LANE.type, errors=(409, 412), body="LaneChangeRequest", tagged=True
     ),
-    "clearLane": Operation(bodies.ClearedLaneBody),
-    "getAccount": Operation(bodies.ACCOUNT.type, tagged=True),
+    "clearLane": Operation(account_bodies.ClearedLaneBody),
+    "getAccount": Operation(account_bodies.ACCOUNT.type, tagged=True),
     "changeAccount": Operation(
-        bodies.ACCOUNT.type, errors=(409, 412), body="AccountRequest", tagged=True
+        account_bodies.ACCOUNT.type, errors=(409, 412), body="AccountRequest", tagged=True
     ),
     "getHealth": Operation(bodies.HealthBody),
     "getReadiness": Operation(bodies.HealthBody, errors=(503,)),
