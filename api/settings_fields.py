@@ -1,4 +1,4 @@
-"""What may be set of a lane and of an account: each field, and how they go together. Pure."""
+"""The settings of a lane and of an account: each field, and how they go together. Pure."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ _PAUSE = (
         BOOLEAN,
         lambda value, rules, now_ms: value,
         {},
-        "While it is paused nothing starts: what is due waits, and goes out afterwards.",
+        "While it is paused nothing starts: due schedules wait, and go out afterwards.",
         nullable=False,
     ),
     SettingsField(

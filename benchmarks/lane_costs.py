@@ -1,4 +1,4 @@
-"""What do lanes cost what is in none, or in another one?
+"""How much do lanes delay schedules in no lane, or in another one?
 
     python -m benchmarks.lane_costs [free idle waiting] [--seconds 30] [--rounds 3]
                                     [--throttled 50000] [--lanes 10000] [--waiting 1000000]

@@ -25,8 +25,8 @@ LAST = ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 class Received:
-    """What came in: a count, and with `keep` the time and schedule id of each; `answered` has the
-    answer's time (ns) of those that were not answered at once."""
+    """The requests that came in: a count, and with `keep` the time and schedule id of each;
+    `answered` has the answer's time (ns) of those that were not answered at once."""
 
     def __init__(self, keep: bool) -> None:
         self.keep = keep

@@ -55,7 +55,7 @@ def set_command(
 @callback_group.command(name="clear")
 @remote_command()
 def clear_command(remote: Remote) -> None:
-    """Report nothing of schedules that name no callback. What is pending is still sent."""
+    """Report nothing of schedules that name no callback. Pending callbacks are still sent."""
     _show(remote, remote.client.change_account(callback_url=None))
 
 

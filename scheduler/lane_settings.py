@@ -20,7 +20,7 @@ _LEAST_SLACK_US, _MOST_SLACK_US = 20_000, 1_000_000
 
 
 class LaneState(StrEnum):
-    """What keeps a lane from starting something that is due: the first that fits."""
+    """Why a lane does not start due schedules: the first reason that fits."""
 
     PAUSED = "paused"
     CALM = "calm"  # a target asked with Retry-After to be left alone

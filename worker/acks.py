@@ -23,7 +23,8 @@ from worker.upkeep import Backoff
 # A batch that is full goes at once; fewer outcomes wait until the next tick but one. A worker that
 # is killed meanwhile leaves them unrecorded.
 _MOST_AT_ONCE = 128
-# What a full lane may wait for goes at once, but a busy worker makes no more calls for it than so.
+# Outcomes that a full lane may wait for go at once, but a busy worker makes no more calls for them
+# than so.
 _URGENT_EVERY_S = 0.004
 # Of URLs and targets' words in one call, of which each outcome takes up its part at least; one with
 # more goes alone.
@@ -34,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Recorder(Protocol):
-    """What records outcomes of some kind, as `Ends` does those of schedules; with more than one
+    """Records outcomes of some kind, as `Ends` does those of schedules; with more than one
     shard in a call, it has `ack_each` too."""
 
     most_shards: int

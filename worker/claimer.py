@@ -28,8 +28,8 @@ _LOOK_EVERY_MS = TICK_S * 1000
 # schedules that are late by so much.
 _LOOK_ABROAD_EVERY_MS = (150, 350)
 _LATE_MS = 200
-# As long as a lost worker counts as alive. What a rate spaces is never so late, so its lanes would
-# start one schedule a look until then.
+# As long as a lost worker counts as alive. The starts that a rate spaces are never so late, so its
+# lanes would start one schedule a look until then.
 _ADOPTED_MS = 10_000
 # A look that takes this part of a lease means that the store hung, and a step that comes so late
 # that the process stood still: leases may have ended.

@@ -1,4 +1,4 @@
-"""What becomes of an attempt that ended: it is counted and recorded, and may be made again."""
+"""The end of an attempt: it is counted and recorded, and may be made again."""
 
 from __future__ import annotations
 

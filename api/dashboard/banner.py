@@ -1,4 +1,4 @@
-"""What is paused of an account: said on each of its pages while it lasts."""
+"""The banner of an account with a pause, on each of its pages while that lasts."""
 
 from __future__ import annotations
 

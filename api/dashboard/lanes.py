@@ -79,7 +79,7 @@ async def lanes_page(request: HttpRequest) -> Raw:
 
 @get("/lanes/{lane:str}")
 async def lane_page(request: HttpRequest, lane: FromPath[str]) -> Raw:
-    """One lane, or its news; of one that nobody has set, the form that sets it."""
+    """One lane, or its news; without settings, the form that sets it."""
     viewer = await signed_in(request)
     return await _show(request, viewer, named(lane))
 
@@ -114,7 +114,7 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
 
 @post("/lanes/{lane:str}/calm")
 async def end_calm(request: HttpRequest, lane: FromPath[str]) -> Raw:
-    """What waits goes out before the moment that a target asked for."""
+    """Waiting schedules go out before the moment that a target asked for."""
     viewer, _ = await written(request)
     name, lanes = named(lane), service_of(request).store.lanes
     await lanes.change(viewer.account_id, name, lambda before: before, ends_calm=True)
@@ -123,7 +123,7 @@ async def end_calm(request: HttpRequest, lane: FromPath[str]) -> Raw:
 
 @post("/lanes/{lane:str}/clear")
 async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
-    """Takes settings, pause and calm away; what waits goes on unlimited."""
+    """Takes settings, pause and calm away; waiting schedules go on unlimited."""
     viewer, _ = await written(request)
     name = named(lane)
     waiting = await service_of(request).store.lanes.clear(viewer.account_id, name)
@@ -143,7 +143,7 @@ def limits(settings: LaneSettings) -> str:
 
 
 def waiting_in(lane: str) -> str:
-    """The address of the list of what waits in it."""
+    """The address of the list of schedules that wait in it."""
     return Filter(status=LogStatus.SCHEDULED, lane=lane).address()
 
 

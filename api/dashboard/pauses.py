@@ -69,13 +69,13 @@ async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
         return replace(before, pause=pause, note=note, is_set=True)
 
     await service_of(request).store.lanes.change(viewer.account_id, name, changed)
-    words = f"Lane {name} is paused: what runs ends, and what is due waits."
+    words = f"Lane {name} is paused: running schedules end, and due ones wait."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/lanes/{name}"))
 
 
 @post("/lanes/{lane:str}/resume")
 async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
-    """What it held back goes out in its order, at the lane's rate."""
+    """The schedules that it held back go out in their order, at the lane's rate."""
     viewer, form = await written(request)
     name, lanes = named(lane), service_of(request).store.lanes
     await lanes.change(viewer.account_id, name, lambda before: replace(before, pause=None))
@@ -93,7 +93,7 @@ async def pause_account(request: HttpRequest) -> Raw:
         return replace(before, pause=asked.pause(before.pause), note=asked.noted(before.note))
 
     await service_of(request).store.pauses.change(viewer.account_id, changed)
-    words = "The account is paused: what runs ends, and what is due waits."
+    words = "The account is paused: running schedules end, and due ones wait."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/account"))
 
 

@@ -51,7 +51,7 @@ def open_callback(packed: bytes) -> CallbackState:
 
 
 def moved_callback(packed: bytes, now_ms: int) -> tuple[bytes, int] | None:
-    """What follows the moment in a `c` field, with the moments that hold now, and when the next
+    """The part of a `c` field after its moment, with the moments that hold now, and when the next
     attempt is due; None if it was not noted in the future. Raises Unreadable."""
     state, noted_ms = open_callback(packed), int.from_bytes(packed[1:_HEAD_BYTES], "big")
     if state.next_attempt_at_ms is None or noted_ms <= now_ms:

@@ -1,4 +1,4 @@
-"""What stands in clear before a stored request, for scripts: its lane, then its reference.
+"""The heads of a stored request, in clear for scripts: its lane, then its reference.
 
 Of a lane: LANED, its length in a byte, its characters, then what a claim has to know of a request
 that it may not start yet: a byte, "1" for at-most-once and "0" otherwise, and when it expires (ms,
@@ -39,14 +39,14 @@ class LaneHead(NamedTuple):
 
 
 def lane_head(lane: str, delivery: Delivery, expires_at_ms: int | None) -> bytes:
-    """What stands before a request with this lane."""
+    """The head of a request with this lane."""
     once = b"1" if delivery is Delivery.AT_MOST_ONCE else b"0"
     expires = (expires_at_ms or 0).to_bytes(6, "big")
     return bytes((LANED, len(lane))) + lane.encode("ascii") + once + expires
 
 
 def reference_head(reference: str) -> bytes:
-    """What stands before a request with this reference, behind the lane's head."""
+    """The head of a request with this reference, behind the lane's."""
     return bytes((REFERRED, len(reference))) + reference.encode("ascii")
 
 
@@ -66,7 +66,7 @@ def has_head(stored: bytes) -> bool:
 
 
 def head_of(stored: bytes) -> tuple[bytes, bytes]:
-    """What stands before a stored request, and the request itself."""
+    """The heads of a stored request, and the request itself."""
     lane, reference, request = heads_of(stored)
     return lane + reference, request
 
@@ -87,7 +87,7 @@ def is_in_lane(stored: bytes, lane: str) -> bool:
 
 
 def read_lane(head: bytes) -> LaneHead:
-    """What a lane's head says. Raises ValueError."""
+    """The contents of a lane's head. Raises ValueError."""
     lane, once = head[2:-7].decode("ascii"), head[-7:-6]
     if not is_lane(lane) or once not in (b"0", b"1"):
         raise ValueError("its lane can be none")

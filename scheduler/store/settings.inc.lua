@@ -1,4 +1,4 @@
--- What was set of a lane, or of an account's pause. Needs `now`.
+-- The settings of a lane, or an account's pause. Needs `now`.
 
 --@include number
 -- The values of fields of a hash, '' for those that are not there, and when a pause ended (ms) that

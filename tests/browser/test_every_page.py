@@ -49,7 +49,7 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
         signed_in.go(f"/lanes/{lane}")
         page.get_by_label("Note").last.fill("n" * 200)
         page.get_by_role("button", name="Pause", exact=True).click()
-        page.get_by_text("what is due waits.").first.wait_for()  # and every page says so
+        page.get_by_text("due ones wait.").first.wait_for()  # and every page says so
         body = b"<html>" + b"y" * 3000
         failed = customer.schedule(receiver.answer("/fails", status=500, body=body))
         customer.outcome(failed)
@@ -96,7 +96,7 @@ def test_no_page_keeps_anybody_out_in_light_or_dark(
     customer.schedule(f"{receiver.url}/laned", 3600, lane="invoices")
     watched.go("/lanes/invoices")
     page.get_by_role("button", name="Pause", exact=True).click()
-    page.get_by_text("what is due waits.").first.wait_for()
+    page.get_by_text("due ones wait.").first.wait_for()
     for path in (*PAGES, "/none", f"/requests/{waiting}", f"/requests/{failed}"):
         watched.go(path)
         if page.locator("#contact").count() and page.locator("[data-live]").count():

@@ -4,7 +4,7 @@
 
 (() => {
   const TICK_MS = 2000;
-  // What seldom changes asks at so many ticks, and when the viewer is back.
+  // Parts that seldom change ask at so many ticks, and when the viewer is back.
   const SLOW_TICKS = 10;
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -126,7 +126,7 @@
   document.addEventListener("htmx:sendError", unsent);
   document.addEventListener("htmx:timeout", unsent);
 
-  // What a press waits for is seen at once; what the page asks for by itself is not.
+  // A press shows at once that it waits; a request by the page itself does not.
   const busy = (is) => (event) => {
     if (event.detail.requestConfig?.triggeringEvent?.isTrusted) {
       document.documentElement.classList.toggle("busy", is);

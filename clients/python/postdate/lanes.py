@@ -56,7 +56,7 @@ class LaneOperations(Calls):
 
     @operation
     async def lane(self, lane: str) -> Lane:
-        """How a lane stands; of one that nobody has set the settings are None."""
+        """How a lane stands; without settings of its own, these are None."""
         return _lane(await self._call("GET", _path(lane)))
 
     @listing
@@ -82,7 +82,7 @@ class LaneOperations(Calls):
 
     @operation
     async def clear_lane(self, lane: str) -> ClearedLane:
-        """Removes limits, pause and calm. What waits goes on without limits."""
+        """Removes limits, pause and calm. Waiting schedules go on without limits."""
         answer = await self._call("DELETE", _path(lane))
         return answer.read_as(lambda body: read(ClearedLane, body))
 

@@ -12,7 +12,7 @@ from postdate.results import CallbackOn, Delivery
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """What `schedule` takes besides the URL. None is as good as absent, but for `callback_url`:
+    """The options of `schedule` besides the URL. None is as good as absent, but for `callback_url`:
     absent, the account's default; None, no callback."""
 
     at: datetime | str | None

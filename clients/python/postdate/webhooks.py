@@ -25,7 +25,7 @@ class VerificationFailed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEnded:
-    """What a callback says of a schedule that has ended: `status_code` is 0 without an answer, and
+    """The report of a schedule's end, by a callback: `status_code` is 0 without an answer, and
     `error_message` says why. Attempts to send it, and what `resend_callback` sends, have one
     `webhook_id`, by which the receiver drops repeats."""
 

@@ -1,1 +1,1 @@
-"""What an account set for a lane: limits, a pause, and how the lane stands."""
+"""The settings of a lane: limits and a pause; and how the lane stands."""

@@ -3,8 +3,8 @@
 -- KEYS[1]  the account's prefix
 -- ARGV     lane; or the lane behind which the page begins ('': at the first), and most lanes
 -- Returns  {now (us), for each lane {lane, digest of its settings (''; of a page), values of
---          `lane`'s fields, tat (us), gate (ms) and calm (ms), waiting, due, running, when the first
---          and the last that wait are due (flat, schedule and ms)}; {lane} if it is damaged}
+--          `lane`'s fields, tat (us), gate (ms) and calm (ms), waiting, due, running, when the
+--          first and the last that wait are due (flat, schedule and ms)}; {lane} if it is damaged}
 --@include now
 --@include lanes/lane
 local base, is_page = KEYS[1], ARGV[2]

@@ -5,7 +5,8 @@
 -- ARGV[1]  account
 -- ARGV[2]  longest that a lease may last from now on (ms)
 -- ARGV[3…] for each: schedule, its callback's state as the caller read it ('': look only at its
---          lease), what follows the moment in it with the moments that hold now, when it is due (ms)
+--          lease), what follows the moment in it with the moments that hold now, when it is due
+--          (ms)
 -- Returns  {now (us), how many were brought forward}
 --@include now
 --@include moment

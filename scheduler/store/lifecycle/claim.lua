@@ -21,7 +21,8 @@
 --          attempt}, and, where they may not start as soon as they are due: {from when on each may
 --          (us)}, how much later the lane's rate allows (us; 0: no rate), 1 if its parallelism is
 --          limited; or, for <account>#: {that, {schedule, packed request, outcome, its callback's
---          state, … of those whose callback is due}, the account's URL ('': none)}}, accounts with damaged data, of which not all was claimed}
+--          state, … of those whose callback is due}, the account's URL ('': none)}}, accounts with
+--          damaged data, of which not all was claimed}
 --@include now
 --@include lifecycle/queue
 local prefix = KEYS[1]
@@ -285,7 +286,7 @@ if late_since < now then
   redis.call('SET', prefix .. K.BACKLOG, late_since, 'PX', 1000)
 end
 for account, at in pairs(resumed) do
-  -- Of what waits now, nothing was due before its account's pause ended.
+  -- No schedule that waits now was due before its account's pause ended.
   local base, waits = prefix .. account .. ':', false
   for _, name in ipairs(at and {K.WAITING, K.LANED} or {}) do
     local first = redis.pcall('ZRANGE', base .. name, 0, 0, 'WITHSCORES')[2]

@@ -33,7 +33,8 @@ local function take_of(account, most)
   check_callbacks(queue)
   local url = redis.call('HGET', queue.base .. K.CALLBACK, 'url') or ''
   for _, schedule in ipairs(due_callbacks(queue, math.min(most, free_calls(queue)))) do
-    local n, stored = #rows, redis.pcall('HMGET', queue.base .. K.SCHEDULE .. schedule, 'r', 'o', 'c')
+    local key = queue.base .. K.SCHEDULE .. schedule
+    local n, stored = #rows, redis.pcall('HMGET', key, 'r', 'o', 'c')
     if stored.err or stored[1] then
       ends[#ends + 1], ends[#ends + 2] = lease_end, schedule
     else
@@ -94,9 +95,9 @@ for place, account in ipairs(ours) do
   end
 end
 if not due_turns.err then
-  local first = redis.call('ZRANGE', prefix .. K.CALLBACK_HEADS, '(-inf', '+inf', 'BYSCORE', 'LIMIT',
-    0, 1, 'WITHSCORES')[2]
-  look_again(prefix, K.CALLBACK_TURN, first and string.format('%.3f', math.max(tonumber(first), now)))
+  local first = tonumber(redis.call('ZRANGE', prefix .. K.CALLBACK_HEADS, '(-inf', '+inf',
+    'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2] or '')
+  look_again(prefix, K.CALLBACK_TURN, first and string.format('%.3f', math.max(first, now)))
 else
   look_again(prefix, K.CALLBACK_TURN, lease_end)
 end

@@ -17,7 +17,7 @@ for account, count in pairs(counts) do
   shares[account] = math.max(1, math.floor(room / count_accounts / count))
 end
 
--- The lanes to look at: those whose turn has come. For an operator, those of what is due.
+-- The lanes to look at: those whose turn has come. For an operator, those with due schedules.
 local function due_lanes(account)
   local base = prefix .. account .. ':'
   if not only then

@@ -1,4 +1,4 @@
-"""What a claim's reply says of the schedules of one account, of one of its lanes, or of its
+"""Reads a claim's reply: the schedules of one account, of one of its lanes, or of its
 callbacks."""
 
 from __future__ import annotations

@@ -24,8 +24,9 @@
 --          answers; REPEATED, and the kept verdicts, a 0 and the note; UNKNOWN: no such account;
 --          KEY_REUSED; NO_ROOM: together over the quota, TOO_MANY_LANES, none is stored; CHANGED:
 --          of `onto.inc.lua`, nothing was done; DAMAGED: a key of the account is, nothing of it was
---          changed; by an API key UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the rate. Where the plan has a rate, an array:
---          that, limit, remaining, until full (s), until allowed (s)
+--          changed; by an API key UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the
+--          rate. Where the plan has a rate, an array: that, limit, remaining, until full (s), until
+--          allowed (s)
 --@include now
 --@include rate
 --@include lifecycle/place

@@ -15,9 +15,9 @@
 --          Where `+` follows the kind, another list comes before the parts by kind: the members of
 --          `references` of schedules that end. A `!` follows where some rows of `f` or `s` say
 --          whether their end is reported, then a list: place, `1` (it is), `0` (not) or `a` (it is,
---          if the account has a default); the other rows leave it to that. A `/` follows where all of them have a lane: then a
---          list of lane, number of rows, and until when the lane is to be calm (ms; '': not); and
---          so on for the rows that follow
+--          if the account has a default); the other rows leave it to that. A `/` follows where all
+--          of them have a lane: then a list of lane, number of rows, and until when the lane is to
+--          be calm (ms; '': not); and so on for the rows that follow
 --          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
 --          the last one did. More: number completed and failed, total response time (ms), bytes of
 --          the packed requests of those completed and of those failed, a list (buckets of the

@@ -5,8 +5,8 @@
 -- ARGV[1]  lease (ms)
 -- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock, and
 --          no whole millisecond, at which only waiting ones stand; '' to give back
--- ARGV[3…] for each schedule: account, <account>/<lane> or <account># (its callback), schedule, token, attempts used
---          ('': none), when it is due (ms; '' to prolong)
+-- ARGV[3…] for each schedule: account, <account>/<lane> or <account># (its callback), schedule,
+--          token, attempts used ('': none), when it is due (ms; '' to prolong)
 -- Returns  {now (us), a verdict for each}: DONE, ENDED: not held by this token any more, DAMAGED: a
 --          key of its account. No verdicts: the new token is more than half a lease (and a second)
 --          off, and nothing was done

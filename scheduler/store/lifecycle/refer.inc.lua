@@ -53,7 +53,7 @@ has_too_many_lanes = function(group)
   return false
 end
 
--- What waits anew in each queue of an account, and what leaves it for another one, after checks of
+-- Schedules that wait anew in each queue of an account, or leave it for another one, after checks of
 -- those queues, if some are lanes. {queue, flat: when due (ms) and schedule; earliest, gone}
 parts_of = function(account)
   local parts, by_lane = {}, {}

@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Lease(NamedTuple):
-    """What all that a claim returns of an account has in common, as in `Invocation`."""
+    """The fields that all claimed callbacks of an account share, as in `Invocation`."""
 
     shard: int
     account_id: str
@@ -53,7 +53,7 @@ def report_of(
 
 
 def report(ended: Schedule) -> bytes:
-    """What a callback says of an ended schedule, in JSON: the same at each attempt. Secrets in the
+    """The report of an ended schedule, in JSON: the same at each attempt. Secrets in the
     target's URL are masked, as in the answers of the API."""
     request, outcome = ended.request, ended.outcome
     if outcome is None or ended.ended_at_ms is None:

@@ -29,7 +29,8 @@ elseif string.byte(stored[2], 8) == S.CANCELLED then
   return {V.ENDED, ''}
 elseif stored[3] and string.sub(stored[3], 1, 1) == 'p' then
   return {V.PENDING, ''}
-elseif ARGV[6] == '0' or ARGV[6] == 'a' and redis.call('HEXISTS', base .. K.CALLBACK, 'on') == 0 then
+elseif ARGV[6] == '0'
+  or ARGV[6] == 'a' and redis.call('HEXISTS', base .. K.CALLBACK, 'on') == 0 then
   return {V.NO_CALLBACK_URL, ''}
 elseif redis.sha1hex(stored[1]) ~= ARGV[4] then
   return {V.CHANGED, ''}

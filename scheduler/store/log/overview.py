@@ -139,7 +139,7 @@ class Overview:
                 ("ZRANGE", heads, "(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES"),
                 *(("ZCARD", each) for each in (waiting, laned)),
                 *(("ZCOUNT", each, "-inf", now_ms + MINUTE_MS) for each in (waiting, laned)),
-                # What a worker holds whose lease has ended is overdue as well.
+                # A held schedule whose lease has ended is overdue as well.
                 *(("ZCOUNT", waiting, low, f"({high}") for high, low in late),
                 *(("ZCOUNT", heads, f"({low}", f"({high}") for high, low in late),
             ],

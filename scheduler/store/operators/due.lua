@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Counts schedules of a shard that are due now and soon, of the accounts, and the lanes of accounts,
--- whose heads come first: not of suspended, paused (at -inf) and damaged ones, nor held ones. In a
--- lane with limits only those count that may start: a customer's rate makes nothing overdue.
+-- Counts schedules of a shard that are due now and soon, of the accounts and their lanes whose
+-- heads come first: not of suspended, paused (at -inf) and damaged ones, nor held ones. In a lane
+-- with limits only those count that may start: a customer's rate makes nothing overdue.
 -- KEYS[1]  the shard's prefix
 -- ARGV     most accounts and lanes to look at, most lanes of one account, how many windows of time
 --          to look ahead, a window (ms)

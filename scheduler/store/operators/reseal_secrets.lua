@@ -1,5 +1,5 @@
 #!lua
--- Replaces signing secrets, and the URL of callbacks, that were not changed since by the same sealed
+-- Replaces signing secrets and the URL of callbacks, if not changed since, by the same ones sealed
 -- anew. Safe to repeat.
 -- KEYS[1]  the account's prefix
 -- ARGV     an entry, or that URL, as the caller read it, the new one, …

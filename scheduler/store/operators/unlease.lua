@@ -9,7 +9,7 @@
 --@include lifecycle/lane_head
 local prefix, account = KEYS[1], ARGV[1]
 local base, count, last_end = KEYS[1] .. ARGV[1] .. ':', 0, -1
-local queues, parts = {}, {} -- by their names; what is given back to each
+local queues, parts = {}, {} -- by their names; the schedules that each gets back
 check_heads(prefix)
 
 local function part_of(name)

@@ -5,8 +5,8 @@
 -- ARGV     where the walk stands ('0': at its beginning), about how many accounts to look at
 -- Returns  {where it stands now ('0': at its end), schedules waiting, held by workers, accounts,
 --          those whose ledger does not balance, credits remaining, credits spent, lanes that are
---          idle, ready, looked at later, paused without an end; callbacks that are pending, accounts
---          of which some wait for a retry}
+--          idle, ready, looked at later, paused without an end; callbacks that are pending, and
+--          accounts of which some wait for a retry}
 --@include now
 --@include number
 local page = redis.call('ZSCAN', KEYS[1] .. K.ACCOUNTS, ARGV[1], 'COUNT', ARGV[2])
@@ -31,7 +31,7 @@ end
 local function add_callbacks(base)
   local theirs = redis.call('ZCARD', base .. K.CALLBACKS)
   if theirs > 0 then
-    -- The first attempt is due with the end: a worker holds what stands in the future, or it failed.
+    -- The first attempt is due with the end: one in the future is held by a worker, or failed.
     local due = redis.call('ZCOUNT', base .. K.CALLBACKS, '-inf', now_ms)
     local theirs_held = redis.call('ZCOUNT', base .. K.CALLING, '(' .. now_ms, '+inf')
     pending, failing = pending + theirs, failing + (theirs > due + theirs_held and 1 or 0)

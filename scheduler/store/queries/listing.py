@@ -349,7 +349,7 @@ class Unended(ByReference):
     async def _members(
         self, base: str, stretch: Span, most: int, lane: str | None
     ) -> tuple[Found[Member], bool, Sequence[str]]:
-        """Of some sets, merged up to where all were read. What workers hold is not by lane."""
+        """Of some sets, merged up to where all were read. Held schedules are not by lane."""
         waiting = (keys.WAITING, keys.LANED) if lane is None else (keys.LANE_WAITING + lane,)
         names = (*waiting, keys.HELD)
         (*found, held), kind = await read_members(self._server, base, names, stretch, most)
