@@ -61,7 +61,7 @@ async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 
 @put("/lanes/{lane:str}", operation_id="setLane", summary="Set a lane")
 async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """Sets the limits of a lane and its note, as a whole: what is left out has no limit. Its pause
+    """Sets the limits of a lane and its note, all at once: a limit left out is removed. Its pause
     stays as it is. The limits hold for all workers together, from the next claim on."""
     call = await call_of(request)
     name, if_match = _named(lane), _if_match(request)

@@ -31,8 +31,8 @@ class NotSignedIn(PostdateError):
 
 
 class Viewer(NamedTuple):
-    """A signed-in account holder. `heard` is what the page is to say, this once; `paused` what is
-    paused, for a whole page."""
+    """A signed-in account holder. `heard` is a message that the page shows once, `paused` the
+    account's pauses, on whole pages."""
 
     session: Session
     account: Account

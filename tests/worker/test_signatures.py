@@ -236,6 +236,8 @@ async def test_a_claim_waits_for_no_secrets_but_those_of_its_account(
 ) -> None:
     """Though one call brought both."""
     async with playing(answering(answer(), answer())) as target:
+        # A shard rests after a claim; without that, both are due at the same look.
+        monkeypatch.setattr(scene.worker.claimer, "_rest_ms", 0)
         first = scene.hand_out(0, account="known", url=target.url())
         await scene.start()
         await until(lambda: scene.recorded == [first])

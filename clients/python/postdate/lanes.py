@@ -68,7 +68,7 @@ class LaneOperations(Calls):
     async def set_lane(
         self, lane: str, *, if_match: str | None = None, **limits: Unpack[LaneLimits]
     ) -> Lane:
-        """Sets limits and note as a whole: what is not given has no limit. A pause stays."""
+        """Sets limits and note, all at once: a limit not given is removed. A pause stays."""
         body = _written(limits, _LIMITS)
         return _lane(await self._call("PUT", _path(lane), body=as_json(body), if_match=if_match))
 

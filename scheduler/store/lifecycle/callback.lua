@@ -35,7 +35,7 @@ local function forgotten_at(queue, key, outcome, letter, hours)
 end
 
 -- Reads and checks everything that an account's rows write. Returns their verdicts, and what to
--- write: the states of those that are held, flat lists of those that wait again, and of those that have ended.
+-- write: the states of held ones, and flat lists of those that wait again or have ended.
 local function read(queue, rows)
   local schedules, verdicts, hours, seen = {}, {}, {}, {}
   local plan = {states = {}, again = {}, due = {}, gone = {}}

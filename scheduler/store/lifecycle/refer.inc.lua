@@ -53,8 +53,8 @@ has_too_many_lanes = function(group)
   return false
 end
 
--- Schedules that wait anew in each queue of an account, or leave it for another one, after checks of
--- those queues, if some are lanes. {queue, flat: when due (ms) and schedule; earliest, gone}
+-- Schedules that wait anew in each queue of an account, or leave it for another one, after checks
+-- of those queues, if some are lanes. {queue, flat: when due (ms) and schedule; earliest, gone}
 parts_of = function(account)
   local parts, by_lane = {}, {}
   local function part_of(lane)
