@@ -104,7 +104,7 @@ async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
     for _ in range(_PAGES):
         log = await store.logs.page(account_id, query)
         for each in log.entries:
-            key = (split_url(each.url)[0], each.error_message, each.status_code)
+            key = (split_url(each.url)[0].lower(), each.error_message, each.status_code)
             found.setdefault(key, []).append(each.at_ms)
         if log.next_cursor is None:
             break
@@ -114,7 +114,7 @@ async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
     every = Filter(status=LogStatus.FAILED, from_ms=from_ms, to_ms=first.to_ms)
     groups = []
     for (host, answer, code), moments in found.items():
-        alike = every._replace(q=host, answer=answer or str(code))
+        alike = every._replace(host=host, answer=answer or str(code))
         groups.append(Group(host, answer, code, len(moments), moments[0], alike.address()))
     groups.sort(key=lambda group: (-group.fires, -group.at_ms))
     return groups[:_MOST_GROUPS]

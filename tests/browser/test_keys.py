@@ -9,6 +9,13 @@ from playwright.sync_api import Route, expect
 from tests.browser.conftest import Watched
 from tests.servers import Customer
 
+# Of what can be reached by Tab, in that order: its line, and its place in that line.
+_PLACES = """() => [...document.querySelectorAll("#filters :is(input, select, button, a)")]
+  .filter(each => each.offsetParent)
+  .map(each => each.getBoundingClientRect())
+  .map(box => [Math.round((box.top + box.bottom) / 40), box.left])
+"""
+
 
 def test_the_list_is_read_ticked_and_opened_by_keys(signed_in: Watched, customer: Customer) -> None:
     first, second = [customer.schedule("https://example.com/a", 7200 - n) for n in range(2)]
@@ -41,6 +48,39 @@ def test_the_list_is_read_ticked_and_opened_by_keys(signed_in: Watched, customer
     keys.type("jk?x")
     expect(page.locator("#q")).to_have_value("jk?x")
     signed_in.assert_quiet()
+
+
+def test_keys_of_one_letter_can_be_switched_off(signed_in: Watched, customer: Customer) -> None:
+    """In this browser, until they are switched on: speech input types letters (WCAG 2.1.4)."""
+    customer.schedule("https://example.com/a", 7200)
+    page = signed_in.page
+    signed_in.go("/requests?status=scheduled")
+    page.keyboard.press("?")
+    page.get_by_label("Single-key shortcuts").uncheck()
+    page.keyboard.press("Escape")
+    signed_in.go("/requests?status=scheduled")
+    for key in "jx/?":
+        page.keyboard.press(key)
+    expect(page.locator("a.opens:focus, .pick:checked, #q:focus, dialog[open]")).to_have_count(0)
+    page.get_by_role("button", name="Keys").click()
+    expect(page.get_by_label("Single-key shortcuts")).not_to_be_checked()
+    page.get_by_label("Single-key shortcuts").check()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator("a.opens:focus")).to_have_count(1)
+    signed_in.assert_quiet()
+
+
+def test_tab_goes_as_the_eye_does(signed_in: Watched) -> None:
+    """Through the filters, folded and unfolded, on a phone."""
+    page = signed_in.page
+    page.set_viewport_size({"width": 380, "height": 800})
+    signed_in.go("/requests")
+    for unfold in (False, True):
+        page.locator("#unfolded").set_checked(unfold)
+        places = page.evaluate(_PLACES)
+        assert len(places) == (9 if unfold else 3)
+        assert places == sorted(places)
 
 
 def test_a_press_without_an_answer_is_seen_to_wait(signed_in: Watched, customer: Customer) -> None:

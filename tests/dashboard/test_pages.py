@@ -169,13 +169,16 @@ async def test_the_overview_counts(browser: Browser) -> None:
 
 
 async def test_failures_are_grouped_by_host_and_answer(browser: Browser) -> None:
-    """A group's address has its period: an older failure of its kind is not counted, nor listed."""
+    """A group's address has its period and its host: an older failure of its kind is not counted,
+    nor listed, and one of a host with a longer name is in a group of its own."""
     two_days_ago_ms = browser.store.clock.now_ms() - 2 * 86_400_000
     outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
     before = Past(two_days_ago_ms, Request(two_days_ago_ms, "POST", URL), outcome, 0)
     await fill(browser.store, browser.account_id, iter([before]))
-    failed = [await browser.execute(503) for _ in range(3)]
-    await browser.execute()
+    failed = ["", *[await browser.execute(503) for _ in range(2)]]
+    failed[0] = await browser.execute(503, url=URL.replace("example.com", "Example.com"))
+    for longer in ("www.example.com", "example.com.test", "other.test/?of=https://example.com"):
+        await browser.execute(503, url=f"https://{longer}/hook")
     text = await browser.text("")
     [address] = re.findall(r'href="(/dashboard/requests\?[^"]+)" aria-label="3 failures', text)
     found = (await browser.client.get(html.unescape(address))).text

@@ -167,13 +167,13 @@ def test_a_day_is_as_long_as_it_is(day: str, hours: int) -> None:
 
 def test_an_address_says_all_of_a_filter_and_is_read_back() -> None:
     given = {"status": "failed", "q": "a b&c", "answer": "503", "from": "2026-11-20T08:00"}
-    given["reference"] = "order-*"
+    given |= {"host": "b.test", "reference": "order-*"}
     wanted, faults = read_filter(given, zone("Asia/Tokyo"), NOW_MS)
     assert faults == {}
     assert wanted.from_ms == parse_iso8601("2026-11-19T23:00:00Z")
     again, _ = read_filter(wanted.pairs(), UTC, NOW_MS)
     assert again == wanted
-    assert wanted.address(status=None, q=None, reference=None) == (
+    assert wanted.address(status=None, q=None, host=None, reference=None) == (
         "/dashboard/requests?answer=503&from=2026-11-19T23%3A00%3A00.000Z"
     )
 

@@ -23,12 +23,14 @@ _STATUSES = frozenset(LogStatus)
 
 
 class Filter(NamedTuple):
-    """`q` is a part of the URL; `reference` a whole one, or how some begin, with `*`; `lane` and
-    `answer` a whole lane's name, and a whole status code or error message; `when` names a window,
-    else `from_ms` and `to_ms` may bound the list. `back`: the page before the cursor."""
+    """`q` is a part of the URL, `host` its whole host; `reference` a whole one, or how some begin,
+    with `*`; `lane` and `answer` a whole lane's name, and a whole status code or error message;
+    `when` names a window, else `from_ms` and `to_ms` may bound the list. `back`: the page before
+    the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
+    host: str = ""
     reference: str = ""
     lane: str = ""
     answer: str = ""
@@ -40,7 +42,7 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        return bool(self.q or self.reference or self.lane or self.answer)
+        return bool(self.q or self.host or self.reference or self.lane or self.answer)
 
     @property
     def is_any(self) -> bool:
@@ -55,6 +57,7 @@ class Filter(NamedTuple):
         found = {
             "status": self.status.value if self.status else "",
             "q": self.q,
+            "host": self.host,
             "reference": self.reference,
             "lane": self.lane,
             "answer": self.answer,
@@ -97,6 +100,7 @@ class Filter(NamedTuple):
             descending=descends != self.back,
             cursor=self.cursor,
             url_part=self.q,
+            host=self.host,
             reference=self.reference or None,
             lane=self.lane or None,
             answer=self.answer,
@@ -124,6 +128,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     return Filter(
         status=LogStatus(status) if status else None,
         q=texts.get("q", ""),
+        host=texts.get("host", ""),
         reference=reference,
         lane=lane,
         answer=texts.get("answer", ""),

@@ -1,4 +1,5 @@
-// Keys of the list: each stands in its help sheet. None works while something is typed.
+// Keys of the list: each stands in its help sheet, which switches those of one letter off. None works
+// while something is typed.
 "use strict";
 
 (() => {
@@ -14,20 +15,37 @@
     row.scrollIntoView({ block: "nearest" });
   }
 
+  const OFF = "postdate-letters-off";
+
+  function help() {
+    $("#letters").checked = !localStorage.getItem(OFF);
+    $("#help").showModal();
+  }
+
   const KEYS = {
     j: () => step(1),
     k: () => step(-1),
     x: () => $(".pick", document.activeElement.closest("tr[data-row]") || document.createElement("p"))?.click(),
     "/": () => $("#q").select(),
-    "?": () => $("#help").showModal(),
+    "?": help,
   };
 
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input:not([type=checkbox]), select, textarea, dialog");
-    const act = typing || event.ctrlKey || event.metaKey || event.altKey ? null : KEYS[event.key];
+    const act = typing || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem(OFF) ? null : KEYS[event.key];
     if (act && $("#help") && (rows().length || "/?".includes(event.key))) {
       event.preventDefault();
       act();
+    }
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.matches("[data-keys]")) {
+      help();
+    }
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "letters") {
+      localStorage[event.target.checked ? "removeItem" : "setItem"](OFF, "1");
     }
   });
 })();

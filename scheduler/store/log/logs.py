@@ -28,6 +28,7 @@ from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import NUMBERS, kept_part
+from scheduler.targets import split_url
 
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
 # A moment has the entries of one ack, or of thousands after the clock was set back.
@@ -38,9 +39,10 @@ _AHEAD_MS = DAY_MS
 
 class LogQuery(NamedTuple):
     """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. No
-    `statuses`: all. `url_part` ignores letter case. `answer` is a status code, or a whole error
-    message. `schedule_id`: only the entries of this one, `lane`: of this. `reference`: only those
-    of it or, with `*` behind it, of all that begin so."""
+    `statuses`: all. `url_part` and `host` ignore letter case; `host` is a whole one, with its port
+    if the URL has one. `answer` is a status code, or a whole error message. `schedule_id`: only the
+    entries of this one, `lane`: of this. `reference`: only those of it or, with `*` behind it, of
+    all that begin so."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -50,6 +52,7 @@ class LogQuery(NamedTuple):
     descending: bool = True
     cursor: str | None = None
     url_part: str = ""
+    host: str = ""
     answer: str = ""
     schedule_id: str | None = None
     lane: str | None = None
@@ -64,13 +67,14 @@ class LogQuery(NamedTuple):
     def is_search(self) -> bool:
         """Whether entries are looked through for those that it names."""
         named = (self.url, self.schedule_id, self.lane, self.reference)
-        return bool(any(each is not None for each in named) or self.url_part or self.answer)
+        texts = (self.url_part, self.host, self.answer)
+        return any(each is not None for each in named) or any(texts)
 
     @property
     def part(self) -> bytes:
         """A text that each wanted entry contains, in small letters."""
         beginning = self.reference and self.reference.removesuffix("*")
-        return lowered(self.url_part or self.url or beginning or self.lane or "")
+        return lowered(self.url_part or self.host or self.url or beginning or self.lane or "")
 
     @property
     def sieve(self) -> Sieve:
@@ -81,6 +85,8 @@ class LogQuery(NamedTuple):
         if self.url not in (None, one.url) or self.lane not in (None, one.lane):
             return False
         if self.reference is not None and not matches(self.reference, one.reference):
+            return False
+        if self.host and lowered(split_url(one.url)[0]) != lowered(self.host):
             return False
         return not self.url_part or lowered(self.url_part) in lowered(one.url)
 
