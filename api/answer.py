@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from litestar.types import Receive, Scope, Send
 
-from scheduler.models import Rate
+from scheduler.callers import Rate
 
 Headers = tuple[tuple[bytes, bytes], ...]
 

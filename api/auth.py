@@ -11,8 +11,8 @@ from api.answer import note_rate
 from api.query import Parameter, read_query
 from api.reading import forget_body
 from api.service import HttpRequest, Service, service_of
+from scheduler.callers import Caller, KnownKey, Rate
 from scheduler.errors import OutcomeUnknown, PostdateError, Reason, StoreUnavailable, Suspended
-from scheduler.models import Caller, KnownKey, Rate
 from scheduler.store import Store
 
 _NAME, _AUTHORIZATION, _BEARER = b"x-api-key", b"authorization", b"bearer "

@@ -24,8 +24,8 @@ from api.reading import HEAD, REFUSAL, SMALL_BYTES
 from api.request_ids import HEADER, new_request_id
 from api.schedule import created_answer
 from api.service import Service
+from scheduler.callers import KnownKey, Rate
 from scheduler.errors import InvalidRequest
-from scheduler.models import KnownKey, Rate
 from scheduler.store.lifecycle.create import Begun
 
 _CREATED = b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b\r\n%b\r\n%b"

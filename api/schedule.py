@@ -24,9 +24,10 @@ from api.payload import parse_callback, parse_change, parse_create, parse_reques
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
 from api.service import HttpRequest, Service, service_of
+from scheduler.callers import KnownKey, Rate
 from scheduler.errors import InvalidRequest
 from scheduler.ids import created_at_ms, invocation_id
-from scheduler.models import KnownKey, Rate, Status
+from scheduler.models import Status
 from scheduler.store.lifecycle.replays import Replays
 from scheduler.store.lifecycle.results import CreateResult, refusal_of
 from scheduler.store.queries.listing import Selection

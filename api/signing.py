@@ -13,7 +13,7 @@ from api.json_text import Object, read
 from api.reading import REPLAYED, idempotency, read_body
 from api.rules import duration
 from api.service import HttpRequest
-from scheduler.models import SigningSecret
+from scheduler.callers import SigningSecret
 from scheduler.settings import DAY_MS
 from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 

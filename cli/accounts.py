@@ -10,8 +10,9 @@ import click
 
 from cli import parameters
 from cli.options import Context, command, with_store
+from scheduler.callers import ApiKey
 from scheduler.errors import NotFound, StoreRefused
-from scheduler.models import Account, ApiKey, Plan
+from scheduler.models import Account, Plan
 from scheduler.texts import normal_email
 from scheduler.times import format_iso8601
 

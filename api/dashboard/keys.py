@@ -15,8 +15,8 @@ from api.dashboard.session import ROOT, Viewer, redirect_saying, signed_in
 from api.findings import invalid
 from api.service import HttpRequest, service_of
 from api.signing import kept
+from scheduler.callers import ApiKey
 from scheduler.errors import FieldError, NotFound, TooMany, TooManySecrets
-from scheduler.models import ApiKey
 
 _LONGEST_NAME = 100
 

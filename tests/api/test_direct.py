@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import Rate
+from scheduler.callers import Rate
 from tests.api.conftest import URL, Api
 from tests.api.errors import error_of
 

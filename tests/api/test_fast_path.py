@@ -18,8 +18,9 @@ from api.connections import ConnectionLimits
 from api.fast_path import _MOST_HEADS, _MOST_HEADS_OF_A_KEY, FastPath, KnownHeads
 from api.reading import SMALL_BYTES
 from api.serve import uvicorn_config
+from scheduler.callers import KnownKey
 from scheduler.errors import InsufficientCredits, OutcomeUnknown, StoreUnavailable
-from scheduler.models import KnownKey, Plan, Request
+from scheduler.models import Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import keys
 from tests.api.conftest import CREDITS, URL, Api, payload

@@ -8,7 +8,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from api.service import AT_ONCE, Refusals
-from scheduler.models import Caller, Plan, Rate
+from scheduler.callers import Caller, Rate
+from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import CREDITS, Api, client_of, payload

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from scheduler import ids
+from scheduler.callers import Rate
 from scheduler.errors import StoreRefused, Unreadable
 from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
-from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule, Upsert
+from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.callbacks import CallbackAck

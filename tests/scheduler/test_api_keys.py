@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from scheduler import ids
+from scheduler.callers import Caller, Rate
 from scheduler.errors import NotFound, TooMany
-from scheduler.models import Caller, Plan, Rate
+from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from tests.scheduler.conftest import SHARDS

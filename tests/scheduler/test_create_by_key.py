@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from scheduler.callers import KnownKey, Rate
 from scheduler.errors import InsufficientCredits, OutcomeUnknown
-from scheduler.models import KnownKey, Rate, Request, Status
+from scheduler.models import Request, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.results import CreateResult
 from tests.scheduler.scene import CREDITS, URL, Scene

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from scheduler.callers import SigningSecret
 from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreUnavailable
-from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
+from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.callbacks import CallbackAck

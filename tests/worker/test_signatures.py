@@ -16,8 +16,8 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from structlog.testing import capture_logs
 
 from postdate import VerificationFailed, verify
+from scheduler.callers import SigningSecret
 from scheduler.errors import StoreUnavailable
-from scheduler.models import SigningSecret
 from tests.worker.desk import LEASE_MS, ScriptedStore
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until

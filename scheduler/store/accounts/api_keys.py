@@ -7,8 +7,9 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from scheduler import ids
+from scheduler.callers import ApiKey, Caller, KnownKey, Rate
 from scheduler.errors import NotFound, StoreError, TooMany, Unreadable
-from scheduler.models import ApiKey, Caller, KnownKey, Plan, Rate
+from scheduler.models import Plan
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.server import Script, Server, flat, pairs

@@ -9,8 +9,9 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from scheduler import ids
+from scheduler.callers import SigningSecret
 from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable, anew
-from scheduler.models import Idempotency, SigningSecret
+from scheduler.models import Idempotency
 from scheduler.store import keys
 from scheduler.store.idempotency import ONCE_KEPT_MS, asked, once_name
 from scheduler.store.secrecy import Secrecy

@@ -8,12 +8,13 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from scheduler import ids
+from scheduler.callers import KnownKey, Rate
 from scheduler.errors import (
     Damaged,
     FieldError,
     InvalidRequest,
 )
-from scheduler.models import Idempotency, KnownKey, Plan, Rate, Request, Schedule, Status, Upsert
+from scheduler.models import Idempotency, Plan, Request, Schedule, Status, Upsert
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import (
     EACH,
