@@ -1,4 +1,4 @@
-"""Identifiers: `sch_` and `inv_` as TypeIDs, shard-carrying ones for accounts and API keys.
+"""Identifiers: `sch_`, `inv_` and `rec_` as TypeIDs, shard-carrying ones for accounts and API keys.
 
 TypeID (https://github.com/jetify-com/typeid): a prefix, `_`, and a UUIDv7 in Crockford's base32, 26
 lower-case characters that sort by creation time. A schedule and its only invocation share these.
@@ -18,6 +18,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _SUFFIX = r"[0-7][0-9a-hjkmnp-tv-z]{25}"
 _SCHEDULE = re.compile(rf"sch_({_SUFFIX})")
+_RECURRING = re.compile(rf"rec_({_SUFFIX})")
 _SHARDED = re.compile(r"(acc|key)_([0-9]{2,5})_([0-9a-hjkmnp-tv-z]{8})")
 _API_KEY = re.compile(r"pd_([0-9]{2,5})_[A-Za-z0-9_-]{43}")
 _SECRET = re.compile(r"([0-9]{2,5})_[A-Za-z0-9_-]{43}")
@@ -74,7 +75,7 @@ def _moment_ms(digits: str) -> int:
 
 
 def local(any_id: str) -> str:
-    """What follows the prefix, as the store spells a schedule: `sch_X` and `inv_X` are `X`."""
+    """What follows the prefix, as the store spells it: `sch_X`, `inv_X` and `rec_X` are `X`."""
     return any_id[4:]
 
 
@@ -89,6 +90,18 @@ def invocation_id(schedule_id: str) -> str:
 
 def is_schedule_id(text: str) -> bool:
     return _SCHEDULE.fullmatch(text) is not None
+
+
+def new_recurring_id(now_ms: int) -> str:
+    return recurring_id(local(new_schedule_ids(1, now_ms)[0]))
+
+
+def recurring_id(local: str) -> str:
+    return "rec_" + local
+
+
+def is_recurring_id(text: str) -> bool:
+    return _RECURRING.fullmatch(text) is not None
 
 
 def new_account_id(shard: int) -> str:

@@ -61,14 +61,22 @@ _CONTENT_TYPES = {
 }
 
 
+class Occurrence(NamedTuple):
+    """Which recurring schedule a schedule is an occurrence of. `slot_ms` is the rule's time that it
+    stands for; None of those that were made beside the rule's times, by a call or as a replay."""
+
+    recurring_id: str
+    slot_ms: int | None = None
+
+
 class Request(msgspec.Struct, array_like=True, frozen=True):
     """The accepted request and its time. Stored as one msgpack array in the order of the fields:
     new ones go to the end, with a default. `body` is sent as it is, JSON as the text that came in.
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
     of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
     create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `callback`: None, as the
-    account's default says. `lane` and `reference`, the caller's own id, stand before the array
-    (`scheduler.store.heads`), and stay the last here."""
+    account's default says. `lane`, `reference`, the caller's own id, and `recurring` stand before
+    the array (`scheduler.store.heads`), and stay the last here."""
 
     trigger_at_ms: int
     method: str
@@ -87,6 +95,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     callback: Callback | None = None
     lane: str | None = None
     reference: str | None = None
+    recurring: Occurrence | None = None
 
 
 class Upsert(NamedTuple):

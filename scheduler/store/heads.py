@@ -1,20 +1,23 @@
-"""The heads of a stored request, in clear for scripts: its lane, then its reference.
+"""The heads of a stored request, in clear for scripts: its lane, its reference, its rule.
 
 Of a lane: LANED, its length in a byte, its characters, then what a claim has to know of a request
 that it may not start yet: a byte, "1" for at-most-once and "0" otherwise, and when it expires (ms,
-six bytes; 0: never). Of a reference: REFERRED, its length in a byte, and its characters.
+six bytes; 0: never). Of a reference: REFERRED, its length in a byte, and its characters. Of an
+occurrence of a recurring schedule: RECURRING, the 26 characters of the rule's local id, and the
+slot (ms, six bytes; 0: none).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler import ids
 from scheduler.lanes import is_lane
-from scheduler.models import Delivery
+from scheduler.models import Delivery, Occurrence
 from scheduler.references import is_reference
 
 # No array and no sealed request begins with one of them, or with any byte of ASCII.
-LANED, REFERRED = ord("#"), ord("@")
+LANED, REFERRED, RECURRING = ord("#"), ord("@"), ord("~")
 # Weight of a member of an account's `references`, beside its own bytes.
 REFERENCE_BYTES = 64
 # Weight of the further member that a schedule with a lane needs until it ends.
@@ -22,13 +25,16 @@ LANE_BYTES = 96
 _NOT_ASCII = b"\x80"
 # Of a lane's head, beside its characters.
 _LANE_HEAD_BYTES = 9
+_MOMENT_BYTES = 6
+_RECURRING_HEAD_BYTES = 1 + 26 + _MOMENT_BYTES
 
 
 class Heads(NamedTuple):
-    """The two heads (b"": it has none), and the request behind them."""
+    """The three heads (b"": it has none), and the request behind them."""
 
     lane: bytes
     reference: bytes
+    recurring: bytes
     request: bytes
 
 
@@ -50,15 +56,25 @@ def reference_head(reference: str) -> bytes:
     return bytes((REFERRED, len(reference))) + reference.encode("ascii")
 
 
+def recurring_head(occurrence: Occurrence) -> bytes:
+    """The head of an occurrence, behind the others."""
+    rule = ids.local(occurrence.recurring_id).encode("ascii")
+    slot = (occurrence.slot_ms or 0).to_bytes(_MOMENT_BYTES, "big")
+    return bytes((RECURRING,)) + rule + slot
+
+
 def heads_of(stored: bytes) -> Heads:
     if not has_head(stored):
-        return Heads(b"", b"", stored)
-    start = end = 0
+        return Heads(b"", b"", b"", stored)
+    start = middle = 0
     if stored[0] == LANED:
-        start = end = _LANE_HEAD_BYTES + _length(stored, 0)
+        start = middle = _LANE_HEAD_BYTES + _length(stored, 0)
     if stored[start : start + 1] == b"@":
-        end = start + 2 + _length(stored, start)
-    return Heads(stored[:start], stored[start:end], stored[end:])
+        middle = start + 2 + _length(stored, start)
+    end = middle
+    if stored[middle : middle + 1] == b"~":
+        end = middle + _RECURRING_HEAD_BYTES
+    return Heads(stored[:start], stored[start:middle], stored[middle:end], stored[end:])
 
 
 def has_head(stored: bytes) -> bool:
@@ -67,8 +83,8 @@ def has_head(stored: bytes) -> bool:
 
 def head_of(stored: bytes) -> tuple[bytes, bytes]:
     """The heads of a stored request, and the request itself."""
-    lane, reference, request = heads_of(stored)
-    return lane + reference, request
+    lane, reference, recurring, request = heads_of(stored)
+    return lane + reference + recurring, request
 
 
 def _length(stored: bytes, start: int) -> int:
@@ -101,6 +117,14 @@ def read_reference(head: bytes) -> str:
     if not is_reference(reference):
         raise ValueError("its reference can be none")
     return reference
+
+
+def read_recurring(head: bytes) -> Occurrence:
+    """The contents of an occurrence's head. Raises ValueError."""
+    rule, slot = head[1:-_MOMENT_BYTES].decode("ascii"), head[-_MOMENT_BYTES:]
+    if not ids.is_recurring_id(recurring_id := ids.recurring_id(rule)):
+        raise ValueError("its rule can be none")
+    return Occurrence(recurring_id, int.from_bytes(slot, "big") or None)
 
 
 def reference_member(reference: str, schedule: str) -> bytes:

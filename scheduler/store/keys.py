@@ -37,6 +37,8 @@ CALLBACK_HEADS = "callback_heads"  # ZSET: account with pending callbacks -> whe
 CALLBACK_TURN = "#"  # member of HEADS: the first of CALLBACK_HEADS that is not at -inf
 BACKLOG = "backlog"  # STRING: since when due ones wait (ms), while they do
 PARKED = "parked"  # ZSET: account of which outcomes cannot be recorded -> when to look again (ms)
+RULES_DUE = "rules_due"  # ZSET: <account>:<rule> of a recurring schedule -> when to look after its
+# next occurrence (ms)
 HOLD = "hold"  # STRING: since when workers claim nothing (ms), while they are to
 ACCOUNTS = "accounts"  # ZSET: account -> created (ms)
 API_KEY = "apikey:"  # <sha256>, HASH: who an API key is
@@ -73,6 +75,11 @@ LANE_HEADS = "lane_heads"  # ZSET: lane with something unended -> when to look a
 LANE_WAITING = "lane_waiting:"  # <lane>, ZSET: schedule -> due at (ms); those that a worker holds
 # only to end them stand at their lease's end
 LANE_RUNNING = "lane_running:"  # <lane>, ZSET: other schedule that a worker holds -> lease's end
+RULE = "rule:"  # <rule>, HASH, a recurring schedule: `v` its version, `d` its definition, `r` the
+# request of its occurrences, `s` the slot (ms) of the one that waits, or is next to be made, `i`
+# that schedule, `p` its state and why, `m` how many slots were missed since it is blocked
+RULES = "rules"  # ZSET: recurring schedule -> 0
+RULE_NAMES = "rule_names"  # HASH: a name -> the recurring schedule that has it
 CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not say: `url`, sealed,
 # and `on`, which ends; without `on` that ended, and `url` is where those go that are pending
 CALLBACKS = "callbacks"  # ZSET: ended schedule with a pending callback -> due at (ms): an attempt,

@@ -1,13 +1,13 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request, sealed if there is a key for it; its method and the scheme of its URL are one
-letter: 2 bytes for "POST" and "https://" instead of 13. Its lane and its reference stand in clear
-before it (`heads`). `o`, once it has ended, is the moment (ms by the server, six bytes) and the
-outcome; `a`, once it was replayed, the new schedule. `n`, between attempts and while the next one
-is made, is the last one: its moment and when the next one is due (six bytes each), and its outcome.
-`s`, sealed likewise, is the target's answer to the attempt of `o` or `n`: it goes with the next one
-that has none. `c` is how its callback stands (`callback_state`). The id has the moment of
-creation."""
+letter: 2 bytes for "POST" and "https://" instead of 13. Its lane, its reference and its recurring
+schedule stand in clear before it (`heads`). `o`, once it has ended, is the moment (ms by the
+server, six bytes) and the outcome; `a`, once it was replayed, the new schedule. `n`, between
+attempts and while the next one is made, is the last one: its moment and when the next one is due
+(six bytes each), and its outcome. `s`, sealed likewise, is the target's answer to the attempt of
+`o` or `n`: it goes with the next one that has none. `c` is how its callback stands
+(`callback_state`). The id has the moment of creation."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from scheduler.models import (
     BodyKind,
     Delivery,
     LogStatus,
+    Occurrence,
     Outcome,
     Phases,
     Request,
@@ -39,6 +40,9 @@ from scheduler.store.heads import (
     LANED as LANED,
 )
 from scheduler.store.heads import (
+    RECURRING as RECURRING,
+)
+from scheduler.store.heads import (
     REFERENCE_BYTES as REFERENCE_BYTES,
 )
 from scheduler.store.heads import (
@@ -50,7 +54,9 @@ from scheduler.store.heads import (
     heads_of,
     lane_head,
     read_lane,
+    read_recurring,
     read_reference,
+    recurring_head,
     reference_head,
 )
 from scheduler.store.secrecy import SEALED, Secrecy
@@ -125,9 +131,9 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
-# Trigger, method, URL, headers and body come first; lane and reference are not in the array.
-_HEAD_FIELDS = 5
-_USUAL_TAIL = Request.__struct_defaults__[2:-2]
+# Trigger, method, URL, headers and body come first; what the heads say is not in the array.
+_HEAD_FIELDS, _IN_HEADS = 5, 3
+_USUAL_TAIL = Request.__struct_defaults__[2:-_IN_HEADS]
 # Raised by unpacking damaged bytes.
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
@@ -141,11 +147,14 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
     lane: str | None = None
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     expires_at_ms: int | None = None
+    recurring: Occurrence | None = None
 
 
 def seal_request(request: Request | Packed, secrecy: Secrecy) -> bytes:
     packed = request.request if isinstance(request, Packed) else pack_request(request)
     sealed, reference, lane = secrecy.seal(packed), request.reference, request.lane
+    if request.recurring is not None:
+        sealed = recurring_head(request.recurring) + sealed
     if reference is not None:
         sealed = reference_head(reference) + sealed
     if lane is None:
@@ -168,12 +177,14 @@ def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
     try:
         if not has_head(sealed):
             return unpack_request(secrecy.open(sealed))
-        lane, reference, packed = heads_of(sealed)
+        lane, reference, recurring, packed = heads_of(sealed)
         request = unpack_request(secrecy.open(packed))
         if lane:
             _set_lane(request, lane)
         if reference:  # safe: not shared yet
             msgspec.structs.force_setattr(request, "reference", read_reference(reference))
+        if recurring:
+            msgspec.structs.force_setattr(request, "recurring", read_recurring(recurring))
         return request
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
@@ -206,7 +217,7 @@ def pack(
 
 def tail_of(request: Request) -> tuple[object, ...]:
     """The fields after the body. Defaults at the end are left out."""
-    tail = msgspec.structs.astuple(request)[_HEAD_FIELDS:-2]
+    tail = msgspec.structs.astuple(request)[_HEAD_FIELDS:-_IN_HEADS]
     if tail == _USUAL_TAIL:
         return ()
     count = len(tail)

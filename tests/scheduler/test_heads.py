@@ -1,5 +1,5 @@
-"""What stands before a stored request for its lane and its reference: read back by Python and by
-scripts as it was written, whichever of both there are, and whether the request is sealed or not."""
+"""The heads of a stored request, for its lane, reference and recurring schedule: Python and scripts
+read them as they were written, whichever there are, and whether the request is sealed or not."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from msgspec.structs import replace
 
 from scheduler.errors import Unreadable
 from scheduler.lanes import is_lane
-from scheduler.models import Delivery, Request
-from scheduler.store.heads import REFERENCE_BYTES, Heads, head_of, heads_of, lane_head, lane_of
+from scheduler.models import Delivery, Occurrence, Request
+from scheduler.store.heads import (
+    REFERENCE_BYTES,
+    Heads,
+    head_of,
+    heads_of,
+    lane_head,
+    lane_of,
+    recurring_head,
+)
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import scripts
 from scheduler.store.stored import LANE_BYTES, is_sealed, open_request, pack_request, seal_request
@@ -27,20 +35,32 @@ _BOUNDS = [
     (Delivery.AT_MOST_ONCE, 1_800_000_000_123),
     (Delivery.AT_LEAST_ONCE, 2**48 - 1),
 ]
+_RULE = "rec_01h455vb4pex5vsknk084sn02q"
+_OCCURRENCES = [None, Occurrence(_RULE), Occurrence(_RULE, 1_800_000_000_123)]
 _READ = """--@include now
 local reference_of, reference_weight
 --@include lifecycle/reference
+--@include lifecycle/recurring_head
+local rule, slot = recurring_of(ARGV[1])
 local lane, once, expires = lane_of(ARGV[1])
 return {lane or false, once and 1 or 0, string.format('%.0f', expires or 0),
-  reference_of(ARGV[1]) or false, reference_weight(ARGV[1])}
+  reference_of(ARGV[1]) or false, reference_weight(ARGV[1]), rule or false,
+  string.format('%.0f', slot or 0)}
 """
 
 
 def requests() -> list[Request]:
-    named = product(_LANES, _REFERENCES, _BOUNDS)
+    named = product(_LANES, _REFERENCES, _OCCURRENCES, _BOUNDS)
     return [
-        replace(_REQUEST, lane=lane, reference=name, delivery=once, expires_at_ms=expires)
-        for lane, name, (once, expires) in named
+        replace(
+            _REQUEST,
+            lane=lane,
+            reference=name,
+            recurring=occurrence,
+            delivery=once,
+            expires_at_ms=expires,
+        )
+        for lane, name, occurrence, (once, expires) in named
     ]
 
 
@@ -52,8 +72,10 @@ def test_a_request_is_read_as_it_was_stored(secrecy: Secrecy) -> None:
         assert lane_of(sealed) == request.lane
         assert is_sealed(sealed) == (secrecy is _SECRET)
         head, packed = head_of(sealed)
-        assert secrecy.open(packed) == pack_request(replace(request, lane=None, reference=None))
+        bare = replace(request, lane=None, reference=None, recurring=None)
+        assert secrecy.open(packed) == pack_request(bare)
         length = len(request.reference or "") + 2 if request.reference else 0
+        length += 33 if request.recurring else 0
         assert len(head) == length + (len(request.lane) + 9 if request.lane else 0)
 
 
@@ -72,6 +94,8 @@ async def test_scripts_read_the_same(scene: Scene) -> None:
             expires.encode(),
             name and name.encode(),
             weight,
+            _RULE[4:].encode() if request.recurring else None,
+            str((request.recurring and request.recurring.slot_ms) or 0).encode(),
         ]
 
 
@@ -88,6 +112,9 @@ async def test_scripts_read_the_same(scene: Scene) -> None:
         b"@",
         b"@\x01 ",
         b"@\x01a#\x01a0\0\0\0\0\0\0",  # in the other order
+        b"~",
+        b"~" + b"u" * 26 + b"\0\0\0\0\0\1",  # no id has this letter
+        b"~01h455vb4pex5vsknk084sn02q\0\0\0\0\0",
         b"!",
     ],
 )
@@ -96,7 +123,9 @@ def test_a_damaged_head_is_refused(head: bytes) -> None:
         open_request(head + pack_request(_REQUEST), Secrecy())
 
 
-@pytest.mark.parametrize("stored", [b"", b"#", b"#\xff", b"#\x01", b"@", b"@\xff", b"#\x00"])
+@pytest.mark.parametrize(
+    "stored", [b"", b"#", b"#\xff", b"#\x01", b"@", b"@\xff", b"#\x00", b"~", b"~a"]
+)
 def test_bytes_that_end_early_have_heads_too(stored: bytes) -> None:
     assert b"".join(heads_of(stored)) == stored
 
@@ -104,7 +133,11 @@ def test_bytes_that_end_early_have_heads_too(stored: bytes) -> None:
 def test_heads_are_told_apart() -> None:
     lane = lane_head("a", Delivery.AT_MOST_ONCE, 258)
     assert lane == b"#\x01a1\0\0\0\0\x01\x02"
-    assert heads_of(lane + b"@\x01b\x95") == Heads(lane, b"@\x01b", b"\x95")
+    assert heads_of(lane + b"@\x01b\x95") == Heads(lane, b"@\x01b", b"", b"\x95")
+    rule = recurring_head(Occurrence(_RULE, 258))
+    assert rule == b"~01h455vb4pex5vsknk084sn02q\0\0\0\0\x01\x02"
+    assert heads_of(lane + rule + b"\x95") == Heads(lane, b"", rule, b"\x95")
+    assert heads_of(b"@\x01b" + rule + b"\x95") == Heads(b"", b"@\x01b", rule, b"\x95")
 
 
 @pytest.mark.parametrize(

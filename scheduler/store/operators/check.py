@@ -316,7 +316,7 @@ class _Look:
 
     def _weigh_heads(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
         for schedule, fields in rows:
-            lane, head, _ = heads_of(fields.packed or b"")
+            lane, head, _, _ = heads_of(fields.packed or b"")
             if lane and fields.outcome is None:
                 self._weights.add_lane(owner.account_id)
             with suppress(Unreadable):
