@@ -24,6 +24,13 @@ from postdate.errors import (
     Unavailable,
 )
 from postdate.new import NewSchedule
+from postdate.recurring import (
+    CreatedRecurring,
+    DeletedRecurring,
+    Preview,
+    Recurring,
+    RecurringState,
+)
 from postdate.results import (
     Account,
     Callback,
@@ -61,6 +68,8 @@ __all__ = [
     "Conflict",
     "ConnectionFailed",
     "Created",
+    "CreatedRecurring",
+    "DeletedRecurring",
     "Delivery",
     "FieldError",
     "InsufficientCredits",
@@ -76,8 +85,11 @@ __all__ = [
     "Postdate",
     "PostdateError",
     "PreconditionFailed",
+    "Preview",
     "RateLimited",
     "Reason",
+    "Recurring",
+    "RecurringState",
     "Replayed",
     "Schedule",
     "ScheduleEnded",

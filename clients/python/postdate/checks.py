@@ -6,6 +6,7 @@ import importlib.metadata
 import math
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -68,6 +69,11 @@ def checked_key(idempotency_key: str) -> str:
             f" {idempotency_key!r}"
         )
     return idempotency_key
+
+
+def key_of(idempotency_key: str | None) -> str:
+    """The given one, or a fresh one."""
+    return uuid.uuid4().hex if idempotency_key is None else checked_key(idempotency_key)
 
 
 def checked_etag(etag: str) -> str:

@@ -11,20 +11,16 @@ from typing import Any, Literal, TypedDict, Unpack
 from postdate.results import CallbackOn, Delivery
 
 
-class ScheduleOptions(TypedDict, total=False):
-    """The options of `schedule` besides the URL. None is as good as absent, but for `callback_url`:
-    absent, the account's default; None, no callback."""
+class RequestOptions(TypedDict, total=False):
+    """What is sent, and how. None is as good as absent, but for `callback_url`: absent, the
+    account's default; None, no callback."""
 
-    at: datetime | str | None
-    in_: timedelta | float | None
-    delay: timedelta | float | str | None
     json: Mapping[str, Any] | None
     text: str | None
     data: bytes | None
     method: str | None
     headers: Mapping[str, str] | None
     delivery: Delivery | None
-    expires_at: datetime | str | None
     retries: int | None
     retry_delays: Sequence[timedelta | float | str] | None
     timeout: timedelta | float | str | None
@@ -32,6 +28,15 @@ class ScheduleOptions(TypedDict, total=False):
     callback_on: CallbackOn | None
     lane: str | None
     reference: str | None
+
+
+class ScheduleOptions(RequestOptions, total=False):
+    """The options of `schedule` besides the URL: also when."""
+
+    at: datetime | str | None
+    in_: timedelta | float | None
+    delay: timedelta | float | str | None
+    expires_at: datetime | str | None
 
 
 class CreateOptions(ScheduleOptions, total=False):

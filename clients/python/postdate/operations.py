@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Literal, Unpack
 from urllib.parse import quote
 
 from postdate.calls import Many, as_json, read_one
-from postdate.checks import checked_key
+from postdate.checks import key_of
 from postdate.errors import PostdateError
 from postdate.lanes import LaneOperations
 from postdate.modes import listing, operation
@@ -22,6 +21,7 @@ from postdate.new import (
     duration_text,
     moment_text,
 )
+from postdate.recurring import RecurringOperations
 from postdate.results import (
     Callback,
     Cancelled,
@@ -44,7 +44,7 @@ _CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", "scheduled", ("credi
 _REPLAY = Many(Replayed, "/schedule/replay", "replayOf", "failed")
 
 
-class Operations(LaneOperations):
+class Operations(LaneOperations, RecurringOperations):
     """The methods of `Postdate` and `AsyncPostdate`. All raise PostdateError."""
 
     @operation
@@ -65,7 +65,7 @@ class Operations(LaneOperations):
         30. A request to `callback_url` reports the end: see `ScheduleEnded`. `CreateOptions` has
         all options. The same `idempotency_key` within 24 hours stores nothing twice.
         """
-        key = _key_of(idempotency_key)
+        key = key_of(idempotency_key)
         body = as_json(NewSchedule(url, **options).payload())
         answer = await self._call("POST", "/schedule", body=body, idempotency_key=key)
         return answer.read_as(lambda body: read(Created, {**body, "replayed": answer.replayed}))
@@ -79,7 +79,7 @@ class Operations(LaneOperations):
         Returns one result for each, in order: what `schedule` would have returned, or the error
         that it would have raised.
         """
-        key = _key_of(idempotency_key)
+        key = key_of(idempotency_key)
         items = [each if isinstance(each, bytes) else as_json(each.payload()) for each in new]
         content = b'{"schedules": [' + b", ".join(items) + b"]}"
         answer = await self._call("POST", "/schedule/batch", body=content, idempotency_key=key)
@@ -179,7 +179,7 @@ class Operations(LaneOperations):
             "POST",
             _path(schedule_id) + "/replay",
             body=as_json(changes(options)),
-            idempotency_key=_key_of(idempotency_key),
+            idempotency_key=key_of(idempotency_key),
         )
         return answer.read_as(lambda body: read(Replayed, {**body, "replayed": answer.replayed}))
 
@@ -217,7 +217,7 @@ class Operations(LaneOperations):
         Returns for each id given, in order, a Replayed, or the error with its `schedule_id`. The
         same `idempotency_key` within 24 hours returns the same.
         """
-        key, filters = _key_of(idempotency_key), _filters(url, from_, to, lane, reference)
+        key, filters = key_of(idempotency_key), _filters(url, from_, to, lane, reference)
         return await self._each(_REPLAY, schedule_ids, filters, limit, key)
 
     @listing
@@ -278,17 +278,13 @@ class Operations(LaneOperations):
             "POST",
             "/signing/rotate",
             body=as_json(body),
-            idempotency_key=_key_of(idempotency_key),
+            idempotency_key=key_of(idempotency_key),
         )
         return answer.read_as(read_secrets)
 
     async def _credits(self) -> int:
         answer = await self._call("GET", "/stats/remaining-credits")
         return answer.read_as(lambda body: int(body["creditsRemaining"]))
-
-
-def _key_of(given: str | None) -> str:
-    return uuid.uuid4().hex if given is None else checked_key(given)
 
 
 def _path(schedule_id: str) -> str:

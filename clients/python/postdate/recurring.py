@@ -1,0 +1,264 @@
+"""Recurring schedules: each operation once, for both clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Literal, TypeAlias, Unpack
+from urllib.parse import quote
+
+from postdate.calls import Calls, as_json
+from postdate.checks import key_of
+from postdate.modes import listing, operation
+from postdate.new import RequestOptions, changes, duration_text, moment_text
+from postdate.results import CallbackOn, Created, Delivery, read
+
+RecurringState: TypeAlias = Literal["active", "paused", "blocked", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recurring:
+    """A recurring schedule as it stands: its rule, `cron` or `every`, and its request, as a
+    Schedule has it. `description` is the rule in words. `schedule_id` is the occurrence that waits,
+    `next_at` its time. `reason` is why it is blocked or has ended; `missed` counts the times that a
+    blocked one has missed. `next` are the next times, empty in a list."""
+
+    recurring_id: str
+    state: RecurringState
+    description: str
+    created_at: datetime
+    target_url: str
+    target_method: str
+    target_headers: Mapping[str, str]
+    name: str | None = None
+    cron: str | None = None
+    every: str | None = None
+    time_zone: str = "UTC"
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    expires_after: str | None = None
+    reason: str | None = None
+    next_at: datetime | None = None
+    schedule_id: str | None = None
+    missed: int = 0
+    next: Sequence[datetime] = ()
+    target_body: Mapping[str, Any] | None = None
+    target_body_text: str | None = None
+    target_body_base64: str | None = None
+    delivery: Delivery = "at-least-once"
+    retries: int = 0
+    retry_delays: Sequence[str] | None = None
+    timeout: str = "30s"
+    callback_url: str | None = None
+    callback_on: CallbackOn | None = None
+    lane: str | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedRecurring:
+    """`schedule_id` is its first occurrence, due at `next_at`. `replayed`: by an earlier request
+    with the same idempotency key."""
+
+    recurring_id: str
+    schedule_id: str | None
+    next_at: datetime | None
+    message: str = ""
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRecurring:
+    """The occurrence that waited was cancelled, and its credit refunded."""
+
+    recurring_id: str
+    credits_remaining: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The next times of a rule, and the rule in words."""
+
+    next: Sequence[datetime]
+    description: str
+
+
+class RuleOptions(RequestOptions, total=False):
+    """Options of a recurring schedule but its name: `cron` (five fields) or `every` ("15m", a timedelta or
+    seconds; from `starts_at` or the creation on), `time_zone` ("Europe/Berlin"), the first and the
+    last moment, and how late an occurrence may still start."""
+
+    cron: str | None
+    every: timedelta | float | str | None
+    time_zone: str | None
+    starts_at: datetime | str | None
+    ends_at: datetime | str | None
+    expires_after: timedelta | float | str | None
+
+
+class RecurringOptions(RuleOptions, total=False):
+    """Options of `create_recurring`; the name is unique in the account."""
+
+    name: str | None
+
+
+class RecurringChangeOptions(RecurringOptions, total=False):
+    """Options of `change_recurring`. Those that are not given stay; None clears one."""
+
+    url: str
+
+
+_DURATIONS, _MOMENTS = ("every", "expires_after"), ("starts_at", "ends_at")
+_RULE = {
+    "name": "name",
+    "cron": "cron",
+    "every": "every",
+    "time_zone": "timeZone",
+    "starts_at": "startsAt",
+    "ends_at": "endsAt",
+    "expires_after": "expiresAfter",
+}
+
+
+class RecurringOperations(Calls):
+    """All are safe to repeat, and raise PostdateError."""
+
+    @operation
+    async def create_recurring(
+        self, url: str, *, idempotency_key: str | None = None, **options: Unpack[RecurringOptions]
+    ) -> CreatedRecurring:
+        """Has `url` called again and again; takes one credit for each occurrence, when it is made.
+        The same `idempotency_key` within 24 hours stores nothing twice."""
+        answer = await self._call(
+            "POST", "/recurring", body=_new(url, options), idempotency_key=key_of(idempotency_key)
+        )
+        return answer.read_as(
+            lambda body: read(CreatedRecurring, {**body, "replayed": answer.replayed})
+        )
+
+    @operation
+    async def put_recurring(self, name: str, url: str, **options: Unpack[RuleOptions]) -> Recurring:
+        """Creates the one of this name, or gives it these settings as a whole; if it has them
+        already, nothing moves. For deploys."""
+        path = "/recurring/by-name/" + quote(name, safe="")
+        return (await self._call("PUT", path, body=_new(url, options))).read_as(read_recurring)
+
+    @operation
+    async def recurring(self, recurring_id: str) -> Recurring:
+        """As it stands, with its next five times."""
+        return (await self._call("GET", _path(recurring_id))).read_as(read_recurring)
+
+    @listing
+    def recurring_all(
+        self,
+        *,
+        name: str | None = None,
+        state: RecurringState | None = None,
+        limit: int | None = None,
+    ) -> AsyncGenerator[Recurring, None]:
+        """All, in the order of their creation, or the one of this name. At most `limit`, page by
+        page."""
+        query = {"name": name, "state": state}
+        return self._pages("/recurring", query, "recurring", read_recurring, limit)
+
+    @operation
+    async def change_recurring(
+        self, recurring_id: str, **options: Unpack[RecurringChangeOptions]
+    ) -> Recurring:
+        """Changes the given settings, each as a whole; None clears one. The occurrence that waits
+        is changed with it, or the one after it if a worker has that."""
+        body = as_json(_written(options))
+        return (await self._call("PATCH", _path(recurring_id), body=body)).read_as(read_recurring)
+
+    @operation
+    async def pause_recurring(self, recurring_id: str) -> Recurring:
+        """Cancels the occurrence that waits, refunds it, and makes none until it is resumed."""
+        return (await self._call("POST", _path(recurring_id) + "/pause")).read_as(read_recurring)
+
+    @operation
+    async def resume_recurring(self, recurring_id: str) -> Recurring:
+        """Makes the next occurrence. Times of the pause are not made up for."""
+        return (await self._call("POST", _path(recurring_id) + "/resume")).read_as(read_recurring)
+
+    @operation
+    async def trigger_recurring(
+        self, recurring_id: str, *, idempotency_key: str | None = None
+    ) -> Created:
+        """Has it called once now, besides its own times; takes one credit. The same
+        `idempotency_key` within 24 hours does so once."""
+        path, key = _path(recurring_id) + "/trigger", key_of(idempotency_key)
+        answer = await self._call("POST", path, idempotency_key=key)
+        return answer.read_as(lambda body: read(Created, {**body, "replayed": answer.replayed}))
+
+    @operation
+    async def delete_recurring(self, recurring_id: str) -> DeletedRecurring:
+        """Deletes it, and cancels and refunds the occurrence that waits; one that a worker has is
+        still sent."""
+        answer = await self._call("DELETE", _path(recurring_id))
+        return answer.read_as(partial(read, DeletedRecurring))
+
+    @operation
+    async def preview_recurring(
+        self,
+        *,
+        cron: str | None = None,
+        every: timedelta | float | str | None = None,
+        time_zone: str | None = None,
+        starts_at: datetime | str | None = None,
+        ends_at: datetime | str | None = None,
+    ) -> Preview:
+        """The next ten times of such a rule, and the rule in words. Stores nothing."""
+        given: dict[str, Any] = {
+            "cron": cron,
+            "every": every,
+            "time_zone": time_zone,
+            "starts_at": starts_at,
+            "ends_at": ends_at,
+        }
+        query = _rule({name: value for name, value in given.items() if value is not None})
+        answer = await self._call("GET", "/recurring/preview", query=query)
+        return answer.read_as(lambda body: read(Preview, {**body, "next": _moments(body)}))
+
+
+def read_recurring(answer: Mapping[str, Any]) -> Recurring:
+    return read(Recurring, {**answer, "next": _moments(answer)})
+
+
+def _moments(answer: Mapping[str, Any]) -> tuple[datetime, ...]:
+    return tuple(datetime.fromisoformat(each) for each in answer.get("next") or ())
+
+
+def _path(recurring_id: str) -> str:
+    return "/recurring/" + quote(recurring_id, safe="")
+
+
+def _new(url: str, options: Mapping[str, Any]) -> bytes:
+    given = {
+        name: value
+        for name, value in options.items()
+        if value is not None or name == "callback_url"
+    }
+    return as_json(_written({"url": url, **given}))
+
+
+def _written(options: Mapping[str, Any]) -> dict[str, Any]:
+    """By the server's names. Raises TypeError for an unknown option."""
+    request: Any = {name: value for name, value in options.items() if name not in _RULE}
+    if unknown := request.keys() - RecurringChangeOptions.__annotations__:
+        raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
+    return changes(request) | _rule({n: v for n, v in options.items() if n in _RULE})
+
+
+def _rule(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {_RULE[name]: _text(name, value) for name, value in given.items()}
+
+
+def _text(name: str, value: Any) -> Any:
+    if value is not None and name in _DURATIONS:
+        return duration_text(value)
+    if value is not None and name in _MOMENTS:
+        return moment_text(name, value)
+    return value

@@ -1,0 +1,132 @@
+"""Recurring schedules, against a scripted server."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from postdate import Created, CreatedRecurring, DeletedRecurring, Preview, Recurring
+from tests.client.both import Client, Server, answer
+
+URL = "https://example.com/report"
+RULE: dict[str, Any] = {
+    "recurringId": "rec_1",
+    "name": "report",
+    "cron": "0 9 * * 1-5",
+    "every": None,
+    "timeZone": "Europe/Berlin",
+    "startsAt": None,
+    "endsAt": "2027-01-01T00:00:00.000Z",
+    "expiresAfter": "1h",
+    "description": "At 09:00 on weekdays, Berlin",
+    "state": "active",
+    "reason": None,
+    "nextAt": "2026-11-24T08:00:00.000Z",
+    "scheduleId": "sch_1",
+    "missed": 0,
+    "next": ["2026-11-24T08:00:00.000Z", "2026-11-25T08:00:00.000Z"],
+    "createdAt": "2026-11-23T12:00:00.000Z",
+    "targetUrl": URL,
+    "targetMethod": "POST",
+    "targetHeaders": {},
+    "targetBody": {"n": 1},
+}
+NEXT = (datetime(2026, 11, 24, 8, tzinfo=UTC), datetime(2026, 11, 25, 8, tzinfo=UTC))
+AS_RECURRING = Recurring(
+    "rec_1",
+    "active",
+    "At 09:00 on weekdays, Berlin",
+    datetime(2026, 11, 23, 12, tzinfo=UTC),
+    URL,
+    "POST",
+    {},
+    name="report",
+    cron="0 9 * * 1-5",
+    time_zone="Europe/Berlin",
+    ends_at=datetime(2027, 1, 1, tzinfo=UTC),
+    expires_after="1h",
+    next_at=NEXT[0],
+    schedule_id="sch_1",
+    next=NEXT,
+    target_body={"n": 1},
+)
+CREATED = {"recurringId": "rec_1", "scheduleId": "sch_1", "nextAt": "2026-11-24T08:00:00.000Z"}
+
+
+def test_one_is_created_once_however_often_it_is_sent(client: Client, server: Server) -> None:
+    server.plays(answer(503), answer(201, CREATED, idempotency_replayed="true"))
+    given = {"cron": "0 9 * * 1-5", "time_zone": "Europe/Berlin", "name": "report"}
+    made = client.create_recurring(URL, json={"n": 1}, every=None, callback_url=None, **given)
+    assert made == CreatedRecurring("rec_1", "sch_1", NEXT[0], replayed=True)
+    assert server.bodies[0] == server.bodies[1]
+    assert server.bodies[0] == {
+        "targetUrl": URL,
+        "targetBody": {"n": 1},
+        "callbackUrl": None,
+        "cron": "0 9 * * 1-5",
+        "timeZone": "Europe/Berlin",
+        "name": "report",
+    }
+    first, second = server.sent("idempotency-key")
+    assert first == second is not None
+
+
+def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
+    server.plays(answer(200, RULE))
+    ends = datetime(2027, 1, 1, tzinfo=UTC)
+    every = timedelta(minutes=15)
+    assert client.recurring("rec_1") == AS_RECURRING
+    assert client.put_recurring("a/b", URL, every=every, starts_at=ends) == AS_RECURRING
+    client.change_recurring("rec_1", cron=None, every="1h", ends_at=None, url=URL, expires_after=60)
+    assert client.pause_recurring("rec_1") == client.resume_recurring("rec_1") == AS_RECURRING
+    assert server.asked == [
+        ("GET", "/recurring/rec_1"),
+        ("PUT", "/recurring/by-name/a/b"),
+        ("PATCH", "/recurring/rec_1"),
+        ("POST", "/recurring/rec_1/pause"),
+        ("POST", "/recurring/rec_1/resume"),
+    ]
+    assert server.requests[1].url.raw_path == b"/recurring/by-name/a%2Fb"
+    assert [json.loads(each.content) for each in server.requests[1:3]] == [
+        {"targetUrl": URL, "every": "900000ms", "startsAt": "2027-01-01T00:00:00Z"},
+        {"targetUrl": URL, "cron": None, "every": "1h", "endsAt": None, "expiresAfter": "60000ms"},
+    ]
+
+
+def test_one_is_triggered_once_and_deleted(client: Client, server: Server) -> None:
+    moment = {"triggerAt": "2026-11-24T08:00:00.000Z"}
+    made = {"scheduleId": "sch_2", "invocationId": "inv_2", **moment, "message": "Scheduled"}
+    server.plays(answer(201, made), answer(200, {"recurringId": "rec_1", "creditsRemaining": 7}))
+    triggered = client.trigger_recurring("rec_1", idempotency_key="k")
+    assert triggered == Created("sch_2", "inv_2", NEXT[0], "Scheduled")
+    assert client.delete_recurring("rec_1") == DeletedRecurring("rec_1", 7)
+    asked = [("POST", "/recurring/rec_1/trigger"), ("DELETE", "/recurring/rec_1")]
+    assert server.asked == asked
+    assert server.sent("idempotency-key") == ["k", None]
+
+
+def test_they_are_listed_page_by_page(client: Client, server: Server) -> None:
+    listed = {**RULE, "next": []}
+    pages = [([listed, listed], "c"), ([listed], None)]
+    server.plays(
+        *(answer(200, {"recurring": some, "nextCursor": cursor}) for some, cursor in pages)
+    )
+    assert [each.next for each in client.recurring_all(state="active")] == [()] * 3
+    query = {"state": "active", "limit": "100"}
+    assert server.queries == [query, {**query, "cursor": "c"}]
+
+
+def test_a_rule_is_previewed(client: Client, server: Server) -> None:
+    server.plays(answer(200, {"next": RULE["next"], "description": "At 09:00"}))
+    assert client.preview_recurring(every=90, time_zone="UTC") == Preview(NEXT, "At 09:00")
+    assert server.queries == [{"every": "90000ms", "timeZone": "UTC"}]
+
+
+@pytest.mark.parametrize("name", ["at", "delay", "expires_at", "crons"])
+def test_an_option_that_there_is_not_is_not_sent(client: Client, server: Server, name: str) -> None:
+    with pytest.raises(TypeError, match=f"no argument {name}"):
+        client.create_recurring(URL, **{name: "1s"})
+    assert server.requests == []
