@@ -3,124 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from cli import parameters
 from cli.remote import Remote, as_api, remote_command, when
+from cli.requests import (
+    CLEARED,
+    WHEN,
+    change_arguments,
+    clear_option,
+    request_arguments,
+    schedule_options,
+)
 
 if TYPE_CHECKING:
     from postdate import Callback, Phases, Schedule, StatusFilter
 
 # Of these, nought says nothing.
-_COUNTS = ("retries", "attempts")
+_COUNTS = ("retries", "attempts", "missed")
 _STATUSES = ("scheduled", "completed", "failed", "cancelled")
-_WHEN = ("in_", "delay", "at")
-_BODIES = ("body", "text", "data", "base64")
-
-_OPTIONS = (
-    click.option(
-        "--in",
-        "in_",
-        type=parameters.duration,
-        help="10s, 5m, 2h, 1h30m, 1d; a plain number is seconds.",
-    ),
-    click.option(
-        "--delay",
-        type=parameters.duration,
-        help="As --in, but by the clock of Postdate and not by this machine's.",
-    ),
-    click.option(
-        "--at",
-        type=parameters.moment,
-        metavar="TIME",
-        help="'2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
-        f" ({parameters.local_zone()}).",
-    ),
-    click.option("--method", help="[default: POST with a body, GET without]"),
-    click.option(
-        "--header",
-        "headers",
-        type=parameters.header,
-        multiple=True,
-        metavar="K:V",
-        help="As often as needed.",
-    ),
-    click.option(
-        "--body",
-        type=parameters.json_object,
-        metavar="JSON",
-        help="A JSON object; @FILE reads one, @- stdin.",
-    ),
-    click.option("--text", metavar="TEXT", help="Text to send instead, as UTF-8."),
-    click.option(
-        "--data",
-        type=parameters.content,
-        metavar="DATA",
-        help="Any bytes to send instead: @FILE reads a file, @- stdin.",
-    ),
-    click.option("--base64", type=parameters.base64, help="Such bytes in base64."),
-    click.option("--delivery", type=click.Choice(["at-least-once", "at-most-once"])),
-    click.option(
-        "--expires-at",
-        type=parameters.moment,
-        metavar="TIME",
-        help="The last moment at which it may be fired; as --at.",
-    ),
-    click.option(
-        "--retries",
-        type=click.IntRange(0, 20),
-        metavar="N",
-        help="How often it is sent again after an attempt that failed for now.  [default: 0]",
-    ),
-    click.option(
-        "--retry-delays",
-        type=parameters.durations,
-        help="After which times, the last for all others.  [default: 10s,1m,10m,1h,6h]",
-    ),
-    click.option(
-        "--timeout",
-        type=parameters.duration,
-        help="How long one attempt may take: whole seconds, 1s to 30s.  [default: 30s]",
-    ),
-    click.option(
-        "--callback",
-        metavar="URL",
-        help="Where its end is reported; none: nowhere.  [default: as postdate callback show says]",
-    ),
-    click.option(
-        "--callback-on",
-        type=click.Choice(["executed", "failed"]),
-        help="Report each end, or only a failure.  [default: executed]",
-    ),
-    click.option(
-        "--reference",
-        metavar="TEXT",
-        help="An id of your own, such as order-17, to find it by.",
-    ),
-    click.option(
-        "--lane",
-        metavar="NAME",
-        help="Whose rate, parallelism and pause hold for it: postdate lane --help.",
-    ),
-)
-# What may be given up.
-_CLEARED = ["body", "text", "data", "method", "headers", "delivery", "expires-at"]
-_CLEARED += ["retries", "retry-delays", "timeout", "callback", "callback-on", "reference", "lane"]
-
-
-def _request_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds these options; the command gets None for those not given."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
 
 
 @click.command(name="schedule")
 @click.argument("target", metavar="URL")
-@_request_options
+@schedule_options
 @click.option(
     "--on-existing",
     type=click.Choice(["keep", "replace"]),
@@ -144,10 +53,10 @@ def schedule_command(
     postdate schedule https://example.com/cart/17 --delay 30m \\
         --reference cart-17 --on-existing replace --max-wait 4h
     """
-    if all(options[name] is None for name in _WHEN):
+    if all(options[name] is None for name in WHEN):
         raise click.UsageError("Say when, with one of --in, --delay and --at.")
     created = remote.client.schedule(
-        target, idempotency_key=idempotency_key, **_request_arguments(options)
+        target, idempotency_key=idempotency_key, **request_arguments(options)
     )
     said = created.message
     if created.existing:
@@ -159,14 +68,8 @@ def schedule_command(
 @click.command(name="change")
 @click.argument("schedule_id", metavar="ID")
 @click.option("--target", metavar="URL", help="Where to send it instead.")
-@_request_options
-@click.option(
-    "--clear",
-    "cleared",
-    type=click.Choice(_CLEARED),
-    multiple=True,
-    help="A field to clear; as often as needed.",
-)
+@schedule_options
+@clear_option([*CLEARED, "expires-at"])
 @remote_command()
 def change_command(
     remote: Remote,
@@ -182,35 +85,11 @@ def change_command(
     \b
     postdate change sch_01m7zb65jxey8a0h1qyts1g7mv --in 2h
     """
-    given = _request_arguments(options)
-    nothing: dict[str, Any] = {_argument(name.replace("-", "_")): None for name in cleared}
-    both = sorted(given.keys() & nothing.keys())
-    if both:
-        raise click.UsageError(f"It cannot be given and cleared: {', '.join(both)}.")
-    if target is not None:
-        given["url"] = target
-    if not given and not nothing:
+    given = change_arguments(target, cleared, options)
+    if not given:
         raise click.UsageError("Say what to change: postdate change --help lists it.")
-    changed = remote.client.change(schedule_id, **given, **nothing)
+    changed = remote.client.change(schedule_id, **given)
     remote.show(changed, details_of(changed))
-
-
-def _request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The given ones, as arguments of the client. Raises UsageError if two exclude each other."""
-    if sum(options[name] is not None for name in _WHEN) > 1:
-        raise click.UsageError("Say when, with one of --in, --delay and --at.")
-    if sum(options[name] is not None for name in _BODIES) > 1:
-        raise click.UsageError("Give one body, with --body, --text, --data or --base64.")
-    given = {_argument(name): value for name, value in options.items() if value is not None}
-    if given.get("callback_url") == "none":
-        given["callback_url"] = None
-    headers = given.pop("headers")
-    return {**given, "headers": dict(headers)} if headers else given
-
-
-def _argument(option: str) -> str:
-    names = {"body": "json", "base64": "data", "callback": "callback_url"}
-    return names.get(option, option)
 
 
 @click.command(name="get")
@@ -289,10 +168,15 @@ def details_of(schedule: Schedule) -> str:
     del answer["replayable"]
     if schedule.status == "scheduled":
         del answer["notReplayableReason"]
+    return field_lines(answer)
+
+
+def field_lines(answer: Mapping[str, object]) -> str:
+    """A line for each field that has a value."""
     shown = {
         name: _shown(name, value)
         for name, value in answer.items()
-        if value not in (None, {}, "") and not (value == 0 and name in _COUNTS)
+        if value not in (None, {}, [], "") and not (value == 0 and name in _COUNTS)
     }
     width = max(map(len, shown))
     return "\n".join(f"{name:{width}}  {text}" for name, text in shown.items())
