@@ -19,6 +19,7 @@ COMMANDS = {
     "cancel": "cli.many:cancel_command",
     "replay": "cli.many:replay_command",
     "lane": "cli.lanes:lane_group",
+    "recurring": "cli.recurring:recurring_group",
     "callback": "cli.callbacks:callback_group",
     "logs": "cli.logs:logs_command",
     "stats": "cli.logs:stats_command",

@@ -87,9 +87,9 @@ class Preview:
 
 
 class RuleOptions(RequestOptions, total=False):
-    """Options of a recurring schedule but its name: `cron` (five fields) or `every` ("15m", a timedelta or
-    seconds; from `starts_at` or the creation on), `time_zone` ("Europe/Berlin"), the first and the
-    last moment, and how late an occurrence may still start."""
+    """Options of a recurring schedule but its name: `cron` (five fields) or `every` ("15m", a
+    timedelta or seconds; from `starts_at` or the creation on), `time_zone` ("Europe/Berlin"), the
+    first and the last moment, and how late an occurrence may still start."""
 
     cron: str | None
     every: timedelta | float | str | None
