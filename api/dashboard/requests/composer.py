@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from litestar import get, post, route
 
@@ -12,38 +10,25 @@ from api.dashboard.csrf import Form, once_of, written
 from api.dashboard.render import page
 from api.dashboard.requests.entry import utc_text
 from api.dashboard.requests.filters import ADDRESS, Filter
+from api.dashboard.requests.form import LABELS, labelled, request_fields, request_given
 from api.dashboard.requests.listing import list_page, read_page
-from api.dashboard.requests.text import readable
 from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in
 from api.payload import parse_create
 from api.reading import read_body
 from api.service import HttpRequest, service_of
-from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest, TooManyLanes
 from scheduler.http import METHODS
-from scheduler.masks import MASK, masked, masked_url
-from scheduler.models import BodyKind
+from scheduler.masks import has_mask
 from scheduler.store.lifecycle.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
 _MOST_ECHO_BYTES = 256 * 1024
 _ECHOED = ("postdate-schedule-id", "postdate-trigger-at", "postdate-attempt", "content-type")
-# The names of the API's fields in the form.
-_LABELS = {
-    "targetUrl": "Where to",
-    "targetMethod": "Method",
-    "targetHeaders": "Headers",
-    "targetBody": "Body",
-    "targetBodyText": "Body",
+_LABELS = LABELS | {
     "delay": "When",
     "triggerAt": "Time",
-    "timeout": "Timeout",
-    "reference": "Reference",
-    "lane": "Lane",
     "onExisting": "If one waits with it",
-    "callbackUrl": "Callback to",
-    "callbackOn": "It reports",
 }
 
 
@@ -67,7 +52,7 @@ async def schedule_it(request: HttpRequest) -> Raw:
     try:
         asked = parse_create(_payload(request, form), service.rules, service.store.clock.now_ms())
     except InvalidRequest as refusal:
-        faults = {_label(each.field): each.message for each in refusal.details}
+        faults = {labelled(each.field, _LABELS): each.message for each in refusal.details}
         if not form.get("delay") and not form.get("at"):
             faults[_LABELS["triggerAt"]] = "Say when, or choose one of the delays."
         return await _show(request, viewer, dict(form), faults)
@@ -97,61 +82,16 @@ def _made(created: CreateResult, form: Form) -> tuple[str, str]:
     return created.schedule_ids[0], "Scheduled, for one credit."
 
 
-def _label(field: str) -> str:
-    """`Headers, Host` of `targetHeaders.Host`."""
-    name, _, part = field.partition(".")
-    return _LABELS.get(name, name) + (f", {part}" if part else "")
-
-
 def _payload(request: HttpRequest, form: Form) -> bytes:
     """The body that a call of the API would have."""
-    fields: dict[str, Any] = {"targetUrl": form.get("url", "").strip()}
-    if form.get("method"):
-        fields["targetMethod"] = form["method"]
+    fields = request_fields(form)
     if form.get("delay"):
         fields["delay"] = form["delay"]
     else:
         fields["triggerAt"] = utc_text(request, form.get("at", ""))
-    if timeout := form.get("timeout", "").strip():
-        fields["timeout"] = f"{timeout}s" if timeout.isdecimal() else timeout
-    if reference := form.get("reference", "").strip():
-        fields["reference"] = reference
-    if lane := form.get("lane", "").strip():
-        fields["lane"] = lane
     if form.get("onExisting"):
         fields["onExisting"] = form["onExisting"]
-    fields |= _callback(form)
-    headers = _headers(form.get("headers", ""))
-    if headers:
-        fields["targetHeaders"] = headers
-    body = form.get("body", "").strip()
-    if body:
-        fields |= _body(body)
     return msgspec.json.encode(fields)
-
-
-def _callback(form: Form) -> dict[str, str | None]:
-    """Without a URL that of the account is meant, if it has one."""
-    if form.get("callbackOn") == "none":
-        return {"callbackUrl": None}
-    given = {name: form.get(name, "").strip() for name in ("callbackUrl", "callbackOn")}
-    return {name: value for name, value in given.items() if value}
-
-
-def _headers(text: str) -> dict[str, str]:
-    """Of lines such as `X-Order: 1`; one without a colon is a name without a value."""
-    pairs = (line.partition(":") for line in text.splitlines() if line.strip())
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _body(text: str) -> dict[str, Any]:
-    """A JSON object goes as it is; anything else as text."""
-    try:
-        if isinstance(msgspec.json.decode(text), dict):
-            return {"targetBody": msgspec.Raw(text.encode())}
-    except ValueError:
-        pass
-    return {"targetBodyText": text}
 
 
 def _first(request: HttpRequest) -> dict[str, str]:
@@ -167,30 +107,9 @@ async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[
     """The fields of another request, without values that may be secrets."""
     store = service_of(request).store
     asked = (await store.schedules.get(viewer.account_id, schedule_id)).request
-    headers = masked(asked.headers)
-    lines = [f"{name}: {value}" for name, value in headers.items() if value != MASK]
-    binary = asked.body_kind is BodyKind.BINARY
-    return {
-        "url": masked_url(asked.url),
-        "method": asked.method,
-        "delay": _DELAYS[0],
-        "timeout": str(asked.timeout_s),
-        "reference": asked.reference or "",
-        "lane": asked.lane or "",
-        **_callback_of(asked.callback),
-        "headers": "\n".join(lines),
-        "body": "" if binary else readable(asked) or "",
-    }
-
-
-def _callback_of(wish: Callback | None) -> dict[str, str]:
-    """Its fields, without a URL that may have secrets."""
-    if wish is None:
-        return {}
-    if wish.url == NO_URL:
-        return {"callbackOn": "none"}
-    shown = wish.url if wish.url and masked_url(wish.url) == wish.url else ""
-    return {"callbackUrl": shown, "callbackOn": "failed" if wish.on is CallbackOn.FAILED else ""}
+    given = request_given(asked)
+    lines = [line for line in given["headers"].splitlines() if not has_mask(line)]
+    return given | {"delay": _DELAYS[0], "headers": "\n".join(lines)}
 
 
 async def _show(
