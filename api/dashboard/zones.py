@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from datetime import UTC as _UTC
 from datetime import datetime, timedelta, tzinfo
-from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
+from scheduler import zones
 from scheduler.times import parse_iso8601
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+){0,2}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=_UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _WITH_ZONE = re.compile(r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)$")
@@ -51,15 +49,5 @@ UTC = Zone("UTC", _UTC)
 def zone_named(name: str) -> Zone | None:
     if name == UTC.name:
         return UTC
-    if len(name) > 64 or not _NAME.fullmatch(name):
-        return None
-    try:
-        return _zone(name)
-    except (KeyError, OSError, ValueError):  # not in the database, or a folder of it
-        return None
-
-
-@lru_cache(maxsize=64)
-def _zone(name: str) -> Zone:
-    """Of names that are no zone's nothing is kept."""
-    return Zone(name, ZoneInfo(name))
+    rules = zones.zone_named(name)
+    return None if rules is None else Zone(name, rules)

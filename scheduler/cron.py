@@ -1,0 +1,158 @@
+"""Cron expressions on the clock of a time zone, read as Debian's cron reads them. Pure.
+
+An expression whose minutes and hours are both fixed fires once on each day that it names: a time
+that the clock skips comes right after the gap, one that it shows twice comes the first time. One
+whose minutes or hours begin with `*` goes by the clock: not in a gap, and twice in a fold.
+
+cronsim finds the times on a clock that never changes, and this module puts them on a zone's: given
+a zone, cronsim 2.8 leaves out times where clocks change by half an hour (Lord Howe), and returns an
+earlier time when asked in the second of two equal hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+
+from cron_descriptor import FormatError, Options, get_description
+from cronsim import CronSim, CronSimError
+
+LONGEST = 256  # characters
+NEVER = "This date never comes."
+
+_MINUTE = timedelta(minutes=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+# Offsets are compared at this distance: no zone changes twice within it.
+_PROBE = timedelta(days=7)
+_ENGLISH = Options(use_24hour_time_format=True, locale_code="en_US")
+_ALLOWED = {
+    "Bad minute": "The minute must be made of 0 to 59",
+    "Bad hour": "The hour must be made of 0 to 23",
+    "Bad day-of-month": "The day of the month must be made of 1 to 31, L (the last day) and LW (the"
+    " last weekday)",
+    "Bad month": "The month must be made of 1 to 12 and JAN to DEC",
+    "Bad day-of-week": "The day of the week must be made of 0 to 7 and SUN to SAT, 5L (the last"
+    " Friday) and MON#2 (the second Monday)",
+}
+
+
+def normalised(text: str) -> str:
+    """Upper case, one space between fields. Raises ValueError with a sentence that says why."""
+    if len(text) > LONGEST:
+        raise ValueError(f"It may have {LONGEST} characters at most.")
+    fields = text.upper().split()
+    if len(fields) != 5:
+        raise ValueError(
+            "It must have five fields: minute, hour, day of the month, month, day of the week;"
+            f" this has {len(fields)}."
+        )
+    fault = _fault(fields)
+    if fault is None:
+        return " ".join(fields)
+    if fault == "Bad day-of-month" and _fault([*fields[:3], "*", fields[4]]) is None:
+        raise ValueError(NEVER)  # 30 February: none of these months has such a day
+    raise ValueError(f"{_ALLOWED.get(fault, fault)}, in ranges, steps and lists.")
+
+
+def _fault(fields: list[str]) -> str | None:
+    try:
+        CronSim(" ".join(fields), _EPOCH)
+    except CronSimError as error:
+        return str(error)
+    return None
+
+
+def may_take_long(cron: str) -> bool:
+    """Whether finding the next time may cross decades, 20 ms: a day of the month and one of the
+    week must both fit, or a fifth Monday lie in one month. Others come within 8 years: 0.3 ms."""
+    _, _, day, month, weekday = cron.split()
+    both = "*" not in (day, weekday) and (day[0] == "*" or weekday[0] == "*")
+    return both or ("#" in weekday and month != "*")
+
+
+def times(cron: str, zone: tzinfo, after_minute: int) -> Iterator[int]:
+    """The moments of a normalised expression, each later than the one before, in minutes since the
+    epoch. They end where none comes within 50 years, and in the year 9999."""
+    minute, hour = cron.split()[:2]
+    by_the_clock = minute[0] == "*" or hour[0] == "*"
+    after = _EPOCH + after_minute * _MINUTE
+    try:
+        for moment in (_by_the_clock if by_the_clock else _fixed)(cron, zone, after):
+            yield (moment - _EPOCH) // _MINUTE
+    except OverflowError:
+        return
+
+
+def _fixed(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
+    for wall in CronSim(cron, after + _offset(zone, after)):
+        shown = wall
+        moment = _first_shown(zone, shown)
+        while moment + _offset(zone, moment) != shown:  # never shown: in a gap
+            shown += _MINUTE
+            moment = _first_shown(zone, shown)
+        if moment > after:  # two times in one gap are one moment
+            after = moment
+            yield moment
+
+
+def _by_the_clock(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
+    offset = _offset(zone, after)
+    past = after + offset  # no time lies between this and `wall`
+    wall = next(found := CronSim(cron, past), None)
+    while wall is not None:
+        change = _next_change(zone, after, wall - offset)
+        if change is None:
+            after = wall - offset
+            yield after
+            past, wall = wall, next(found, None)
+            continue
+        after, offset = change, _offset(zone, change)
+        shown = change + offset
+        if not past < shown <= wall:  # times are shown again, or were skipped
+            past = shown - _MINUTE
+            wall = next(found := CronSim(cron, past), None)
+
+
+def _next_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
+    """The first minute in (after, until] with another offset than `after` has."""
+    offset = _offset(zone, after)
+    while after < until:
+        later = min(after + _PROBE, until)
+        if _offset(zone, later) == offset:
+            after = later
+            continue
+        while later - after > _MINUTE:
+            middle = after + (later - after) // (2 * _MINUTE) * _MINUTE
+            if _offset(zone, middle) == offset:
+                after = middle
+            else:
+                later = middle
+        return later
+    return None
+
+
+def _offset(zone: tzinfo, moment: datetime) -> timedelta:
+    """At a moment in UTC, as all but the clock's own are here."""
+    return moment.replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()
+
+
+def _first_shown(zone: tzinfo, wall: datetime) -> datetime:
+    return wall.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
+
+
+@lru_cache(maxsize=1024)
+def described(cron: str) -> str:
+    """`At 09:00 on weekdays`; the expression itself where no sentence says it rightly."""
+    _, _, day, _, weekday = cron.split()
+    listed = "," in weekday and ("#" in weekday or "L" in weekday)
+    either = day[0] != "*" and weekday[0] != "*"
+    try:
+        sentence: str = get_description(cron, _ENGLISH)
+    except (FormatError, ValueError, IndexError, KeyError):
+        sentence = ""
+    if not sentence or listed or (either and ", or " not in sentence):
+        return f"By {cron}"
+    if not either:
+        sentence = sentence.replace(", or ", ", and only ")
+    return sentence.replace(", Monday through Friday", " on weekdays").replace(", only ", " ")
