@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from tests.chaos import lanes
+from tests.chaos import lanes, recurring
 from tests.chaos.evidence import Call, Case
 from tests.chaos.shared import SEVERAL_WAIT, Looked, shared
 
@@ -27,6 +27,14 @@ _MAY_BE_TOLD = {
     "rotate": {201, 409, 503},
     "signing": {200, 503},
     "lane": {200, 503},
+    "rule": {201, 503},
+    "rule change": {200, 503},
+    "rule pause": {200, 503},
+    "rule resume": {200, 503},
+    "rule trigger": {201, 503},
+    "rule delete": {200, 404, 503},
+    "rule read": {200, 503},
+    "occurrence change": {200, 409, 503},
     "read": {200, 503},
 }
 # Averages are sums of whole milliseconds, divided: they differ by rounding alone.
@@ -143,6 +151,7 @@ BOOKS: tuple[tuple[str, Book], ...] = (
     ("calm: nothing starts in the lane", lanes.calms),
     ("a lane's order: by due time", lanes.order),
     ("onExisting: one waits, the last stands", shared),
+    *recurring.BOOKS,
     ("nothing that nobody asked for", strangers),
 )
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from tests.chaos.answers import told
 from tests.chaos.history import (
     NO_CALLBACK,
     Answered,
@@ -270,11 +271,11 @@ class Client:
     def _payload(self, asked: Asked) -> dict[str, Any]:
         payload: dict[str, Any] = {
             "targetUrl": self._customer.target + asked.path,
-            "triggerAt": "no time" if asked.bad else _iso(asked.trigger_at_ms),
+            "triggerAt": "no time" if asked.bad else iso(asked.trigger_at_ms),
             "delivery": asked.delivery,
         }
         if asked.expires_at_ms is not None:
-            payload["expiresAt"] = _iso(asked.expires_at_ms)
+            payload["expiresAt"] = iso(asked.expires_at_ms)
         if asked.retries:
             payload["retries"] = asked.retries
             payload["retryDelays"] = [f"{delay_ms}ms" for delay_ms in asked.delays_ms]
@@ -316,7 +317,7 @@ class Client:
         headers = {"idempotency-key": key} if key else {}
         try:
             answer = await self._http.request(method, url, content=body, headers=headers)
-            answered = Answered(op, wall_ms=now_ms(), **_told(kind, answer))
+            answered = Answered(op, wall_ms=now_ms(), **told(kind, answer))
         except httpx.TransportError as error:
             self._api = (self._api + 1) % len(self._apis)
             refused = isinstance(error, httpx.ConnectError)
@@ -326,54 +327,9 @@ class Client:
         return answered
 
 
-def _told(kind: Kind, answer: httpx.Response) -> dict[str, Any]:
-    """What an answer says, as the fields of `Answered`."""
-    status = answer.status_code
-    told: dict[str, Any] = {"status": status, "error": "", "result": "ok"}
-    if status >= 300:
-        told["error"] = answer.text[:300]
-        # A 503 that does not speak of an unknown outcome says that nothing was done.
-        not_known = status >= 500 and (status != 503 or "Outcome unknown" in answer.text)
-        told["result"] = "unknown" if not_known else "fail"
-    else:
-        told |= _answer(kind, answer.json())
-    told["replayed"] = answer.headers.get("idempotency-replayed") == "true"
-    return told
-
-
-def _answer(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-    match kind:
-        case "create":
-            return _made_of([body])
-        case "batch":
-            return _made_of(body["schedules"])
-        case "cancel":
-            return {"became": {body["scheduleId"]: body["status"]}}
-        case "cancel many":
-            each = body["schedules"]
-            return {"became": {e["scheduleId"]: e.get("code") or e["status"] for e in each}}
-        case "replay":
-            became = {body["replayOf"]: body["scheduleId"]}
-        case "replay many":
-            each = body["schedules"]
-            became = {e["replayOf"]: e.get("code") or e["scheduleId"] for e in each}
-        case "rotate" | "signing":
-            return {"secrets": body["secrets"]}
-        case _:
-            return {}
-    return {"became": became, "ids": list(became.values())}
-
-
-def _made_of(items: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "ids": [each.get("scheduleId") or each["code"] for each in items],
-        "existing": [place for place, each in enumerate(items) if each.get("existing")],
-    }
-
-
 def _now_ms() -> int:
     return round(datetime.now(UTC).timestamp() * 1000)
 
 
-def _iso(ms: int) -> str:
+def iso(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

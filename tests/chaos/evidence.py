@@ -17,6 +17,7 @@ from tests.chaos.history import (
     Result,
     Run,
     Secret,
+    Skipped,
     to_ms,
 )
 
@@ -101,10 +102,13 @@ class Story(msgspec.Struct):
     """All that is known of one schedule that a client wanted. One that is the replay of another
     has its story in `replay_of`; `replays` are the calls that asked for replays of this one, each
     with the new id if it was told, and `replayed` the stories of these. `attempts` are what the log
-    has as retrying, and `reports` the callbacks that arrived."""
+    has as retrying, and `reports` the callbacks that arrived. An occurrence of a rule has the
+    id `occurrence_id`, and is wanted as `occurrence` says."""
 
     tag: str
     replay_of: Story | None = None
+    occurrence: Asked | None = None
+    occurrence_id: str = ""
     replays: list[tuple[Call, str | None]] = []
     replayed: dict[str, Story] = {}
     attempts: list[Entry] = []
@@ -121,6 +125,8 @@ class Story(msgspec.Struct):
     @property
     def asked(self) -> Asked:
         """As it was first wanted. A replay is wanted as the other one stood, and now."""
+        if self.occurrence is not None:
+            return self.occurrence
         if self.replay_of is not None:
             return _wanted_again(self.replay_of.final or self.replay_of.asked, self.entry)
         asked = next(a for a in self.creates[0].invoked.asked if a.tag == self.tag)
@@ -168,6 +174,18 @@ class Story(msgspec.Struct):
         return [c for c in self.cancels if c.result == "ok" and c.became == "failed"]
 
 
+class Rule(msgspec.Struct):
+    """A recurring schedule: the calls about it in their order, and what became of it. `body` is
+    None once it was deleted; `occurrences` are the log's, with their slots, None for those that a
+    trigger made."""
+
+    tag: str
+    calls: list[Call]
+    body: dict[str, Any] | None = None
+    occurrences: list[tuple[Entry, float | None]] = []
+    skipped: list[Skipped] = []
+
+
 class Case(msgspec.Struct):
     """One account's part of a run."""
 
@@ -180,6 +198,7 @@ class Case(msgspec.Struct):
     strangers: list[str]
     read_at_ms: float
     secrets: list[Secret] = []
+    rules: list[Rule] = []
 
     @property
     def frozen_workers(self) -> list[Outage]:

@@ -13,7 +13,16 @@ import httpx
 import msgspec
 
 from tests.chaos.clients import Customer
-from tests.chaos.history import Account, Answered, Entry, Final, Invoked, Secret, read_history
+from tests.chaos.history import (
+    Account,
+    Answered,
+    Entry,
+    Final,
+    Invoked,
+    Secret,
+    Skipped,
+    read_history,
+)
 from tests.commands import postdate
 
 _AT_ONCE = 8
@@ -47,10 +56,9 @@ class Reader:
 
     async def read(self, ids: set[str]) -> Account:
         """All its data; `ids` are those in answers to clients."""
-        log = [
-            msgspec.convert(entry, Entry)
-            for entry in await self._pages("/stats/logs", "logs", order="asc")
-        ]
+        entries = await self._pages("/stats/logs", "logs", order="asc")
+        skipped = [each for each in entries if each["status"] == "skipped"]
+        log = [msgspec.convert(each, Entry) for each in entries if each["status"] != "skipped"]
         waiting = await self._pages("/schedule", "schedules")
         wanted = sorted(ids | {entry.schedule_id for entry in log})
         gate = asyncio.Semaphore(_AT_ONCE)
@@ -62,6 +70,7 @@ class Reader:
             schedules=dict(zip(wanted, found, strict=True)),
             waiting=[each["scheduleId"] for each in waiting],
             secrets=msgspec.convert((await self._get("/signing"))["secrets"], list[Secret]),
+            skipped=msgspec.convert(skipped, list[Skipped]),
         )
 
     async def _reported(self, schedule_id: str, gate: asyncio.Semaphore) -> dict[str, Any] | None:

@@ -26,7 +26,8 @@ HISTORY, ARRIVALS, FINAL = "history.jsonl", "arrivals.jsonl", "final.json"
 Result = Literal["ok", "fail", "unknown"]
 Kind = Literal[
     "create", "batch", "change", "cancel", "cancel many", "replay", "replay many", "read",
-    "rotate", "signing", "lane",
+    "rotate", "signing", "lane", "rule", "rule change", "rule pause", "rule resume", "rule trigger",
+    "rule delete", "rule read", "occurrence change",
 ]  # fmt: skip
 
 
@@ -76,6 +77,22 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{REPORTS}{self.callback}?tag={self.tag}&v={self.version}"
 
 
+class Ruled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A recurring schedule as a client wants it: sent each `every_ms` from `anchor_ms` on, or, with
+    0, by cron at each whole minute. `tag` and `version` are as of `Asked`; a version that changes
+    no times has those of the one before."""
+
+    tag: str
+    behaviour: str
+    every_ms: int
+    anchor_ms: int = 0
+    version: int = 0
+
+    @property
+    def path(self) -> str:
+        return f"/{self.behaviour}?tag={self.tag}&v={self.version}"
+
+
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call's limits of a lane, as a whole, in each second; `lane` is empty for the account, which
     has pauses only. `paused_until_ms`: it begins a pause; `resumed`: it ends one."""
@@ -91,7 +108,8 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_defaults=True):
     """A call on its way. `asked` is what a create, batch or change wants, `schedule_id` what a
     change, cancel, replay or read is about, `schedule_ids` what a call for many is about, unless
-    that has a filter; `key` is the Idempotency-Key."""
+    that has a filter; `key` is the Idempotency-Key. `ruled` is what a rule's create or change
+    wants, `rule` the tag of the rule that a call is about."""
 
     op: int
     client: str
@@ -103,6 +121,8 @@ class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_
     schedule_ids: list[str] = []
     key: str = ""
     limits: Limits | None = None
+    ruled: Ruled | None = None
+    rule: str = ""
 
 
 class Secret(msgspec.Struct, frozen=True, rename="camel"):
@@ -118,7 +138,8 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit
     """A call's end. ok: done. fail: certainly not done. unknown: no answer, or one that says so.
     `ids` has an id for each that was asked, or its code where it was refused, and `existing` the
     places of those that had waited before; `became`, by id, the status of a cancelled one and the
-    new id of a replayed one, or a code."""
+    new id of a replayed one, or a code. `rule`
+    is the id of a rule, and then `ids` has its occurrence."""
 
     op: int
     result: Result
@@ -128,6 +149,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit
     existing: list[int] = []
     became: dict[str, str | int] = {}
     secrets: list[Secret] = []
+    rule: str = ""
     replayed: bool = False
     error: str = ""
 
@@ -172,11 +194,22 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     error_message: str
     attempt: int = 1
     next_attempt_at: str | None = None
+    recurring_id: str | None = None
+
+
+class Skipped(msgspec.Struct, frozen=True, rename="camel"):
+    """An entry `skipped` of the log: so many times of a rule were missed, the first at
+    `scheduled_at`."""
+
+    recurring_id: str
+    scheduled_at: str
+    missed: int
 
 
 class Account(msgspec.Struct, frozen=True):
     """One account when all had healed; `schedules` has the answer of GET /schedule/{id} for each id
-    that a client or the log knows, None for a 404; `waiting` the ids that GET /schedule lists."""
+    that a client or the log knows, None for a 404; `waiting` the ids that GET /schedule lists;
+    `rules` the answers of GET /recurring. `skipped` has the log's entries of that status."""
 
     credits: int
     stats: dict[str, Any]
@@ -184,6 +217,8 @@ class Account(msgspec.Struct, frozen=True):
     schedules: dict[str, dict[str, Any] | None]
     waiting: list[str]
     secrets: list[Secret] = []
+    rules: list[dict[str, Any]] = []
+    skipped: list[Skipped] = []
 
 
 class Final(msgspec.Struct, frozen=True):

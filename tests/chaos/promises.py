@@ -58,7 +58,7 @@ def is_stored_once(_: Case, story: Story) -> Breaches:
 def is_not_stored_if_refused(_: Case, story: Story) -> Breaches:
     """A create that was refused for certain stored nothing and fires nothing."""
     refused = story.asked.bad or all(call.result == "fail" for call in story.creates)
-    if not refused or story.acknowledged or story.replay_of is not None:
+    if not refused or story.acknowledged or story.replay_of or story.occurrence:
         return None
     name = story.creates[-1].name if story.creates else "what stored it"
     found = [f"{name} was refused, and {i} is stored" for i in story.stored_ids]

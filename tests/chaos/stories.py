@@ -19,6 +19,7 @@ from tests.chaos.history import (
     Run,
     Secret,
 )
+from tests.chaos.occurrences import add_occurrences
 
 
 def cases(events: Iterable[Event], arrivals: Iterable[Arrival], final: Final) -> list[Case]:
@@ -33,11 +34,12 @@ def cases(events: Iterable[Event], arrivals: Iterable[Arrival], final: Final) ->
         own = [call for call in calls if call.invoked.account == name]
         stories = _stories(own)
         _add_replays(stories, own, account)
+        rules = add_occurrences(stories, own, account)
         _add_calls(stories, own, account)
         strangers = _add_entries(stories, account)
         away = sorted([*outages, *_pauses(own)], key=lambda each: each.began_ms)
         case = Case(run, name, own, away, account, stories, strangers, final.read_at_ms)
-        case.secrets = _secrets(own, account)
+        case.secrets, case.rules = _secrets(own, account), rules
         made.append(case)
     _add_arrivals(made, arrived)
     return made
@@ -85,13 +87,19 @@ def _stories(calls: list[Call]) -> dict[str, Story]:
 def _by_id(stories: dict[str, Story], account: Account) -> dict[str, Story]:
     """Each story by its id, be that known from an answer or from the log alone."""
     found = {each: story for story in stories.values() for each in story.acknowledged}
-    for story in stories.values():
-        found.update(story.replayed)
+    found.update(_by_schedule(stories))
     for entry in account.log:
         is_replay = (account.schedules.get(entry.schedule_id) or {}).get("replayOf")
         story_of_tag = stories.get(tag_of(entry.target_url))
         if story_of_tag is not None and not is_replay:
             found.setdefault(entry.schedule_id, story_of_tag)
+    return found
+
+
+def _by_schedule(stories: dict[str, Story]) -> dict[str, Story]:
+    """By id, those whose requests do not tell them apart: replays and occurrences."""
+    found = {new: each for story in stories.values() for new, each in story.replayed.items()}
+    found.update({s.occurrence_id: s for s in stories.values() if s.occurrence_id})
     return found
 
 
@@ -171,9 +179,9 @@ def _secrets(calls: list[Call], account: Account) -> list[Secret]:
 def _add_entries(stories: dict[str, Story], account: Account) -> list[str]:
     """Puts to each story what the log and GET know; returns what belongs to none."""
     strangers = []
-    replays = {new: each for s in stories.values() for new, each in s.replayed.items()}
+    known = _by_schedule(stories)
     for entry in account.log:
-        story = replays.get(entry.schedule_id) or stories.get(tag_of(entry.target_url))
+        story = known.get(entry.schedule_id) or stories.get(tag_of(entry.target_url))
         if entry.status == "retrying" and story is not None:
             story.attempts.append(entry)
         elif story is None:
@@ -188,10 +196,10 @@ def _add_entries(stories: dict[str, Story], account: Account) -> list[str]:
 
 def _add_arrivals(made: list[Case], arrivals: list[Arrival]) -> None:
     stories = {tag: story for case in made for tag, story in case.stories.items()}
-    replays = {new: each for s in stories.values() for new, each in s.replayed.items()}
+    known = _by_schedule(stories)
     logged = {each: story for story in stories.values() for each in story.stored_ids}
     for arrival in sorted(arrivals, key=lambda each: each.at_ms):
-        story = replays.get(arrival.schedule_id) or stories.get(tag_of(arrival.path))
+        story = known.get(arrival.schedule_id) or stories.get(tag_of(arrival.path))
         is_report = arrival.path.startswith(REPORTS)
         if is_report:  # an account's has no tag
             story = logged.get(arrival.schedule_id, story)

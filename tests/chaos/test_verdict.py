@@ -30,6 +30,7 @@ from tests.chaos.history import (
 )
 from tests.chaos.planted_callbacks import PLANTED_IN_CALLBACKS, sound_callbacks
 from tests.chaos.planted_lanes import PLANTED_IN_LANES, START_MS, sound_lanes
+from tests.chaos.planted_recurring import PLANTED_IN_RECURRING, sound_recurring
 from tests.chaos.promises import EXPIRED, PROMISES
 from tests.chaos.repeats import LOST
 from tests.chaos.verdict import Verdict, judge, table
@@ -256,6 +257,7 @@ def sound() -> History:
     it.call("create", [wanted("among several", **PAGE)], "fail", status=409)
     sound_lanes(it)
     sound_callbacks(it)
+    sound_recurring(it)
     it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
     return it
 
@@ -340,6 +342,7 @@ def unknown_to_get(it: History) -> None:
 PLANTED: dict[str, list[Plant]] = {
     **PLANTED_IN_LANES,
     **PLANTED_IN_CALLBACKS,
+    **PLANTED_IN_RECURRING,
     "acknowledged: it is there": [
         lambda it: it.log.pop("plain"),
         lambda it: it.bodies.update(sch_plain=None),
