@@ -211,7 +211,7 @@ class CancelledBody(Body, frozen=True):
 
     @classmethod
     def of(cls, cancelled: Cancellations) -> CancelledBody:
-        [(schedule_id, _, stopped, _)], left, _ = cancelled
+        [(schedule_id, _, stopped, *_)], left, _ = cancelled
         if stopped is None:
             message = "Cancelled before execution; one credit was refunded"
             return cls(schedule_id, left, message, Status.CANCELLED)

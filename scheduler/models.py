@@ -97,6 +97,17 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     reference: str | None = None
     recurring: Occurrence | None = None
 
+    @property
+    def recurring_id(self) -> str | None:
+        return self.recurring.recurring_id if self.recurring else None
+
+
+def as_occurrence(request: Request, occurrence: Occurrence | None) -> Request:
+    """The request as one of a recurring schedule, or of none."""
+    if request.recurring == occurrence:
+        return request
+    return msgspec.structs.replace(request, recurring=occurrence)
+
 
 class Upsert(NamedTuple):
     """A request for the schedule that waits with its reference: that keeps its own, or gets this

@@ -712,4 +712,29 @@ STORE = r"""
 @ scheduler/store/lifecycle/resend.lua tests/scheduler/test_callback_life.py -k valkey
 # a repeat is told that what it asks for is pending
 - note_done(base, ARGV[3], 3600000)
+@ scheduler/store/lifecycle/let_go.inc.lua tests/scheduler/test_occurrences.py -k valkey
+# a cancellation takes any occurrence of a rule for the one that waits
+- if stored[1] == schedule and counted then
++ if counted then
+# a cancelled occurrence leaves its rule as it was
+- 'i', '', 'v', rules[i + 1])
++ 'v', rules[i + 1])
+# a rule without an occurrence is looked after by nothing
+- redis.call('ZADD', prefix .. K.RULES_DUE, now_ms, group.account .. ':' .. rules[i])
++ redis.call('ZCARD', prefix .. K.RULES_DUE)
+# a writer that read the rule before the cancellation goes by what it has read
+- rule, whole(version)
++ rule, stored[2]
+@ scheduler/store/lifecycle/onto.inc.lua tests/scheduler/test_occurrences.py -k 'valkey and onto'
+# what replaces an occurrence is none
+- one.stored and as_occurrence_of(request, one.stored) or request
++ request
+@ scheduler/store/lifecycle/create.py tests/scheduler/test_occurrences.py -k 'valkey and change'
+# a changed occurrence is none
+- as_occurrence(changed(before), before.recurring)
++ changed(before)
+@ scheduler/store/lifecycle/replays.py tests/scheduler/test_occurrences.py -k 'valkey and replay'
+# a replay stands for the slot once more
+- Occurrence(request.recurring_id) if request.recurring_id else None
++ request.recurring
 """

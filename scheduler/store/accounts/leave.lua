@@ -16,6 +16,8 @@ if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
   check_callbacks(callbacks_of(prefix, ARGV[1]))
   local unended = redis.call('ZCARD', base .. K.WAITING) + redis.call('ZCARD', base .. K.LANED)
   local sessions = read_sessions(prefix, ARGV[1], '')
+  local rules = redis.call('ZRANGE', base .. K.RULES, 0, -1)
+  redis.call('ZCARD', prefix .. K.RULES_DUE)
 
   redis.call('RENAME', base .. K.ACCOUNT, leaving)
   redis.call('HSET', leaving, 'unended', unended)
@@ -24,6 +26,10 @@ if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
   time_pause(prefix, ARGV[1], nil)
   clear_account(prefix, ARGV[1])
   clear_callbacks(prefix, ARGV[1])
+  for n, rule in ipairs(rules) do
+    rules[n] = ARGV[1] .. ':' .. rule
+  end
+  each_thousand('ZREM', prefix .. K.RULES_DUE, rules)
 end
 if redis.call('EXISTS', leaving) == 0 then
   return {}

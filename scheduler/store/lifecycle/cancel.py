@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.errors import Damaged, OutcomeUnknown, PostdateError, StoreError, anew
-from scheduler.models import Outcome, Status
+from scheduler.models import Outcome, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end_rows import (
     Ends,
@@ -32,12 +32,14 @@ class Stop(NamedTuple):
 
 class Cancellation(NamedTuple):
     """One schedule was cancelled, unless there is a refusal; or stopped after an attempt.
-    `repeated`: by an earlier call."""
+    `repeated`: by an earlier call. `recurring_id`: the rule of which it was an occurrence with a
+    slot, so that the rule may have none that waits, and is to be tended."""
 
     schedule_id: str
     refusal: PostdateError | None = None
     stopped: Stop | None = None
     repeated: bool = False
+    recurring_id: str | None = None
 
 
 class Cancellations(NamedTuple):
@@ -89,7 +91,9 @@ class Canceller:
                 raise OutcomeUnknown("Some were cancelled before the store failed") from error
             raise
         finally:
-            self.cancelled += sum(each == Cancellation(each.schedule_id) for each in done.values())
+            self.cancelled += sum(
+                not (each.refusal or each.stopped or each.repeated) for each in done.values()
+            )
         each = [done[name] for name in dict.fromkeys(schedule_ids)]
         return Cancellations(each, int(credits or 0))
 
@@ -165,7 +169,7 @@ class Canceller:
                 case Verdict.DONE:
                     retry = schedule.retry
                     stop = Stop(retry.attempts, retry.outcome) if retry else None
-                    done[name] = Cancellation(name, stopped=stop)
+                    done[name] = Cancellation(name, stopped=stop, recurring_id=_rule(schedule))
                 case Verdict.HELD | Verdict.UNKNOWN | Verdict.DAMAGED:
                     done[name] = Cancellation(name, refusal(name, verdict))
                 case _:
@@ -183,8 +187,16 @@ def _ended(name: str, found: Stored | Damaged | None, unsure: set[str]) -> Cance
         return Cancellation(name, found)
     schedule, repeated = found.schedule, name not in unsure
     if schedule.status is Status.CANCELLED:
-        return Cancellation(name, repeated=repeated)
+        return Cancellation(name, repeated=repeated, recurring_id=_rule(schedule))
     if schedule.stopped and schedule.outcome is not None:
         stopped = Stop(schedule.attempts, schedule.outcome)
         return Cancellation(name, stopped=stopped, repeated=repeated)
     return Cancellation(name, refusal(name, Verdict.ENDED, schedule.status))
+
+
+def _rule(schedule: Schedule) -> str | None:
+    """The rule, if it was cancelled before its first attempt, and stood for a slot."""
+    occurrence = schedule.request.recurring
+    if occurrence is None or occurrence.slot_ms is None or schedule.retry is not None:
+        return None
+    return occurrence.recurring_id

@@ -14,7 +14,15 @@ from scheduler.errors import (
     FieldError,
     InvalidRequest,
 )
-from scheduler.models import Idempotency, Plan, Request, Schedule, Status, Upsert
+from scheduler.models import (
+    Idempotency,
+    Plan,
+    Request,
+    Schedule,
+    Status,
+    Upsert,
+    as_occurrence,
+)
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import (
     EACH,
@@ -236,7 +244,8 @@ class Schedules:
         changed: Callable[[Request], Request],
         operation: str | None = None,
     ) -> Schedule:
-        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old,
+        of which it stays an occurrence, if that is one.
         Between two attempts a new triggerAt moves the next one. Two changes are applied one after
         the other. Safe to repeat after a lost reply; with the name of an `operation`, once for all
         calls of that name within an hour.
@@ -252,7 +261,7 @@ class Schedules:
                 found = await read_one(server, account_id, schedule_id)
                 # The answer has to be readable before anything is changed.
                 before = stored.schedule(schedule_id, found, secrecy).request
-            request = changed(before)
+            request = as_occurrence(changed(before), before.recurring)
             packed, due_ms = stored.seal_request(request, secrecy), request.trigger_at_ms
             moved_to = due_ms if due_ms != before.trigger_at_ms else ""
             arguments: list[Argument] = [account, ids.local(schedule_id), operation]

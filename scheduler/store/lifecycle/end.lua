@@ -43,8 +43,8 @@ local prefix = KEYS[1]
 local kept_ms, ttl_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local seconds_ms, failed_kept_ms = ARGV[4], tonumber(ARGV[5])
 local failed_ms, most_failed = tonumber(ARGV[6]), tonumber(ARGV[7])
--- Of rows whose ends are reported; made when one is first met.
-local read_callbacks, keep_called, call_back
+-- Of rows whose ends are reported, and of rules; made when one is first met.
+local read_callbacks, keep_called, call_back, read_rules, let_go
 local WIDTHS = {f = 3, s = 4, c = 5, r = 6}
 
 -- The verdict on a row. Nothing is read of a schedule that was fired and is at its score: that
@@ -67,6 +67,10 @@ local function judge_row(group, row, score)
     return V.UNKNOWN
   elseif redis.call('ZSCORE', group.queue.held, ARGV[row]) then
     return V.HELD
+  end
+  if group.kind == 'c' and (string.byte(stored[1]) or 128) < 128 then
+    group.headed = group.headed or {}
+    group.headed[ARGV[row]] = stored[1]
   end
   local as_read = redis.sha1hex(stored[1]) == ARGV[row + 3]
   if as_read and not score then
@@ -185,6 +189,12 @@ local function read(group)
     plan.bytes = added(account, {'credits', 'spent', 'bytes'}, {count, -count, -group.less})
     plan.movement = moved_credits(group.base, 'refunded', count)
     note_expiring(hours, weight_of(group.kept_bytes, count), now_ms + kept_ms)
+    if group.headed then
+      if not read_rules then
+--@include lifecycle/let_go
+      end
+      plan.rules = read_rules(group)
+    end
   else
     read_executions(plan, group, hours)
   end
@@ -289,6 +299,9 @@ local function record(group)
     end
   elseif group.kind == 'c' then
     end_cancelled(group, ended_at)
+    if plan.rules then
+      let_go(group, plan.rules)
+    end
   else
     local damaged = end_fired(group, ended_at)
     if damaged then

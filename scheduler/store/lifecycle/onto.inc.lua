@@ -9,6 +9,7 @@
 -- (spaces: for none).
 
 --@include moment
+--@include lifecycle/recurring_head
 -- Two that wait are too many already, and a batch may name a reference in each of its rows.
 local LOOKED_AT_FIRST, LOOKED_AT_MOST = 4, 100
 -- A call is repeated for some seconds after a lost reply. Notes that cost no credit have no bound
@@ -62,7 +63,7 @@ local function due_of(account, one)
   return one.due
 end
 
--- Gives the one that waits another request. Returns the row's answer.
+-- Gives the one that waits another request; an occurrence stays one. Returns the row's answer.
 local function put_onto(account, one, row)
   local at, request = ARGV[row + 1], ARGV[row + 2]
   if is_lane_beyond(account, request) then
@@ -73,8 +74,9 @@ local function put_onto(account, one, row)
       return placed(V.DAMAGED, one.schedule, 0)
     end
     one.size, one.attempt, one.lane = #stored[1], stored[2], lane_in(stored[1])
-    one.heads = reference_weight(stored[1])
+    one.heads, one.stored = reference_weight(stored[1]), stored[1]
   end
+  request = one.stored and as_occurrence_of(request, one.stored) or request
   local heads = reference_weight(request)
   local more = #request - one.size + heads - one.heads
   if more > 0 and account.bytes + account.weight + more > account.quota then

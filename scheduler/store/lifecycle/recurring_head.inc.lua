@@ -1,16 +1,35 @@
--- The rule in front of a stored request of its occurrences, as `heads.py` puts it there.
+-- The head of an occurrence in front of its stored request, as `heads.py` puts it there. It is the
+-- last one.
 
---@include lifecycle/lane_head
--- The rule, and the occurrence's slot (ms; 0: none); nil if it is no occurrence.
-local function recurring_of(stored)
-  local at = behind_lane(stored)
+-- Where it begins, or the request if there is none.
+local function behind_names(stored)
+  local at = 1
+  if string.byte(stored) == S.LANED then
+    at = 10 + string.byte(stored, 2)
+  end
   if string.byte(stored, at) == S.REFERRED then
     at = at + 2 + string.byte(stored, at + 1)
   end
+  return at
+end
+
+-- The rule, and the occurrence's slot (ms; 0: none); nil if it is no occurrence.
+local function recurring_of(stored)
+  local at = behind_names(stored)
   if string.byte(stored, at) ~= S.RECURRING then
     return nil
   end
   local a, b, c, d, e, f = string.byte(stored, at + 27, at + 32)
   local slot = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
   return string.sub(stored, at + 1, at + 26), slot
+end
+
+-- A stored request, without a head of this kind, with the one that another has, if any.
+local function as_occurrence_of(request, other)
+  local from = behind_names(other)
+  if string.byte(other, from) ~= S.RECURRING then
+    return request
+  end
+  local at, head = behind_names(request), string.sub(other, from, from + 32)
+  return string.sub(request, 1, at - 1) .. head .. string.sub(request, at)
 end

@@ -9,7 +9,14 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import Damaged, FieldError, InvalidRequest, Reason
-from scheduler.models import Request, Schedule, Status, Upsert
+from scheduler.models import (
+    Occurrence,
+    Request,
+    Schedule,
+    Status,
+    Upsert,
+    as_occurrence,
+)
 from scheduler.store.heads import letter_member
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
@@ -21,7 +28,7 @@ _UNTIL_DIGITS = 12
 
 _REASONS = {Verdict.NOT_ENDED: Reason.NOT_ENDED, Verdict.CANCELLED: Reason.BODY_NOT_KEPT}
 
-# Makes the request of a replay from what it is a replay of.
+# Makes the request of a replay from what it is a replay of; whose rule it keeps, without a slot.
 Remake = Callable[[Schedule], Request]
 
 
@@ -75,12 +82,17 @@ def asked_for(
 ) -> CreatePlan:
     verdicts = bytes(map(_verdict, found))
     fine = [each for each in found if isinstance(each, Schedule) and _verdict(each) == Verdict.DONE]
-    requests = list(map(remake, fine))
+    requests = [as_occurrence(remake(each), _beside(each.request)) for each in fine]
     due_ms = requests[0].trigger_at_ms if requests else 0
     packed = b"".join(map(ids.to_bytes, originals))
     note = _encode(_Note(packed, verdicts, due_ms, next_cursor))
     letters = [letter_member(each.request.reference, ids.local(each.schedule_id)) for each in fine]
     return CreatePlan(requests, note, letters)
+
+
+def _beside(request: Request) -> Occurrence | None:
+    """An occurrence of the same rule beside its slots."""
+    return Occurrence(request.recurring_id) if request.recurring_id else None
 
 
 def _verdict(found: Schedule | Damaged | None) -> Verdict:

@@ -59,7 +59,11 @@ def report(ended: Schedule) -> bytes:
     if outcome is None or ended.ended_at_ms is None:
         raise Unreadable("It has no outcome")
     ended_at = format_iso8601(ended.ended_at_ms)
-    named = {"lane": request.lane, "reference": request.reference}
+    named = {
+        "recurringId": request.recurring_id,
+        "lane": request.lane,
+        "reference": request.reference,
+    }
     data = {
         "scheduleId": ended.schedule_id,
         "invocationId": ids.invocation_id(ended.schedule_id),

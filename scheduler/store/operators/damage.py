@@ -55,7 +55,14 @@ def _by_name(**names: tuple[str, ...]) -> dict[str, str]:
 
 _BESIDE = _by_name(hash=("meta", "workers", "apis"), string=("name:", "email:", "attempts:"))
 _OF_A_SHARD = _by_name(
-    zset=(keys.HEADS, keys.PARKED, keys.ACCOUNTS, keys.RESUMED, keys.CALLBACK_HEADS),
+    zset=(
+        keys.HEADS,
+        keys.PARKED,
+        keys.ACCOUNTS,
+        keys.RESUMED,
+        keys.CALLBACK_HEADS,
+        keys.RULES_DUE,
+    ),
     string=(keys.BACKLOG, keys.HOLD, keys.KEY_ID, keys.WAITED),
     hash=(keys.API_KEY, keys.SESSION, keys.LINK),
 )
@@ -63,12 +70,13 @@ _OF_AN_ACCOUNT = _by_name(
     hash=(
         *(keys.ACCOUNT, keys.LEAVING, keys.HOLDER, keys.EXPIRING, keys.TRIED, keys.SCHEDULE),
         *(keys.LOGGED, keys.MINUTE, keys.HOUR, keys.DAY, keys.LANE, keys.CALLBACK),
+        *(keys.RULE, keys.RULE_NAMES),
     ),
     zset=(
         *(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED),
         *(keys.REFERENCES, keys.FAILED_REFERENCES, keys.LANED, keys.LANES),
         *(keys.LANE_HEADS, keys.LANE_WAITING, keys.LANE_RUNNING, keys.LANES_PAUSED),
-        *(keys.CALLBACKS, keys.CALLING),
+        *(keys.CALLBACKS, keys.CALLING, keys.RULES),
     ),
     stream=(keys.LOG, keys.INDEX),
     string=(keys.ONCE, keys.RATE, keys.SCANS, keys.OPERATION),
