@@ -93,6 +93,7 @@ SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its r
 _LOCAL = 8
 _OF_ANY_ACCOUNT = ROOT + "{*}:" + _LOCAL * "?" + ":"
 ALL_SCHEDULES = _OF_ANY_ACCOUNT + SCHEDULE + "*"
+ALL_RULES = _OF_ANY_ACCOUNT + RULE + "*"
 ALL_LANES = _OF_ANY_ACCOUNT + LANE[:-1] + "[:_]*:*"
 LOG = "log"  # STREAM: `e` a chunk of entries per ack, or one per cancellation; `t` totals so far
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` when it was trimmed up to, `t` as there

@@ -62,12 +62,12 @@ STORE = r"""
 + return ()
 @ scheduler/store/operators/reseal.py tests/scheduler/test_reseal.py
 # what targets said keeps the key that it was sealed with
-- in (("r", fields.packed), ("s", fields.said)):
-+ in (("r", fields.packed),):
+- in (("r", found.packed), ("s", found.said)):
++ in (("r", found.packed),):
 @ scheduler/store/operators/reseal.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
 # resealed: a piece is dropped
-- schedules = schedules[len(read) :]
-+ schedules = schedules[len(read) + 1 :]
+- some = some[len(read) :]
++ some = some[len(read) + 1 :]
 @ scheduler/store/lifecycle/create.lua tests/scheduler/test_quota.py
 # what has ended is never taken off the count
 - settle(base, account.over)
@@ -523,8 +523,8 @@ STORE = r"""
 + from_ms=selected.from_ms
 @ scheduler/store/operators/reseal.py tests/scheduler/test_reseal.py
 # a request that is sealed anew loses its reference
-- rows += (schedule, field, head + packed, head + sealed)
-+ rows += (schedule, field, head + packed, sealed)
+- rows += (kind + local, field, head + packed, head + sealed)
++ rows += (kind + local, field, head + packed, sealed)
 @ scheduler/store/lifecycle/refer.inc.lua tests/scheduler/test_onto.py
 # a replacement keeps the earlier time
 - put(lane, one.due, one.schedule)

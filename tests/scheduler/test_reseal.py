@@ -12,8 +12,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler import ids
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
-from scheduler.models import Answer, Delivery, Outcome, Plan, Status
+from scheduler.models import Answer, Delivery, Occurrence, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.heads import head_of, heads_of
@@ -22,6 +23,7 @@ from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Resealed
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
+from scheduler.store.stored import open_request, seal_request
 from tests.cluster import ValkeyCluster
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
@@ -165,6 +167,30 @@ async def test_what_lay_in_clear_weighs_more_and_what_is_held_is_waited_for(stor
         assert hidden not in await everything(store)
     assert await store.check() == []
     assert (await store.accounts.get(account_id)).spent == 4
+
+
+@pytest.mark.parametrize("keys_before", [(), (OLD,)])
+async def test_the_requests_of_recurring_schedules_are_sealed_anew_with_their_heads(
+    stores: Stores, keys_before: tuple[bytes, ...]
+) -> None:
+    """What they weigh more counts in their account."""
+    before = await stores.open(*keys_before)
+    account_id = await account_of(before)
+    rule = ids.new_recurring_id(1)
+    request = msgspec.structs.replace(REQUEST, lane="mail", recurring=Occurrence(rule))
+    key, account = f"{keys.account(account_id)}rule:{ids.local(rule)}", keys.account(account_id)
+    await redis_of(before).hset(key, "r", seal_request(request, before.server.secrecy))
+    weighs = int(await redis_of(before).hget(account + keys.ACCOUNT, "bytes") or 0)
+    packed = await redis_of(before).hget(key, "r")
+    store = await stores.open(NEW, *keys_before)
+    done = await store.resealer.reseal()
+    assert (done.requests, done.unreadable, done.kept) == (1, [], {})
+    resealed = await redis_of(store).hget(key, "r")
+    assert open_request(resealed, Secrecy([NEW])) == request
+    more = int(await redis_of(store).hget(account + keys.ACCOUNT, "bytes") or 0) - weighs
+    assert more == len(resealed) - len(packed)
+    assert (more > 0) is (keys_before == ())
+    assert (await store.resealer.reseal()).requests == 0
 
 
 @pytest.mark.parametrize("what", ["change", "cancel", "end", "replay"])

@@ -1,7 +1,8 @@
 #!lua
 -- Replaces requests, and what targets said, by the same sealed anew. Safe to repeat.
 -- KEYS[1]  the account's prefix
--- ARGV     schedule, its field, what that holds as the caller read it, the new one, …
+-- ARGV     key of a schedule or of a recurring one, below that prefix, its field, what that holds
+--          as the caller read it, the new one, …
 -- Returns  for each: 1 replaced, 0 changed since or gone; its weight would change, and -1 a worker
 --          holds it, which counts that, or -2 a key for that is damaged
 --@include now
@@ -11,17 +12,17 @@ local account = base .. K.ACCOUNT
 -- Of an account that is being deleted nothing is counted any more.
 local counted = redis.call('EXISTS', account) == 1
 
--- The sums to write when a schedule weighs `more`: the account's, and that of the hour in which it
--- is forgotten. Nil if a worker holds it; raises if a sum is damaged.
-local function weighed(schedule, more)
+-- The sums to write when what has this key weighs `more`: the account's, and that of the hour in
+-- which it is forgotten. Nil if a worker holds it; raises if a sum is damaged.
+local function weighed(key, more)
   if more == 0 then
     return {}
-  elseif redis.call('ZSCORE', base .. K.HELD, schedule) then
+  elseif redis.call('ZSCORE', base .. K.HELD, string.sub(key, -26)) then
     return nil
   elseif not counted then
     return {}
   end
-  local at_ms, hours = redis.call('PEXPIRETIME', base .. K.SCHEDULE .. schedule), {}
+  local at_ms, hours = redis.call('PEXPIRETIME', key), {}
   local sums = {added(account, {'bytes'}, {more})}
   if at_ms > 0 then
     note_expiring(hours, more, at_ms)
@@ -31,12 +32,12 @@ local function weighed(schedule, more)
 end
 
 for i = 1, #ARGV, 4 do
-  local key, field, old, new = base .. K.SCHEDULE .. ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local key, field, old, new = base .. ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local more = field == 'r' and #new - #old or answer_weight(#new) - answer_weight(#old)
   local stored = redis.pcall('HGET', key, field)
   local code = stored == new and 1 or 0
   if stored == old then
-    local sound, sums = pcall(weighed, ARGV[i], more)
+    local sound, sums = pcall(weighed, key, more)
     code = not sound and -2 or not sums and -1 or 1
     if code == 1 then
       redis.call('HSET', key, field, new)

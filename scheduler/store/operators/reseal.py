@@ -24,7 +24,10 @@ from scheduler.store.queries.reading import read_rows
 from scheduler.store.secrecy import NOTE
 from scheduler.store.server import Script, Server
 from scheduler.store.shards import Shards
+from scheduler.store.stored import FIELDS
 
+# Whose requests are sealed: schedules', and those that recurring schedules make others of.
+_KINDS = {keys.SCHEDULE: keys.ALL_SCHEDULES, keys.RULE: keys.ALL_RULES}
 _SCHEDULES_AT_ONCE = 200
 _MOST_WALKS = 10
 _PAUSE_S = 1.0
@@ -179,46 +182,49 @@ class Resealer:
     async def _walk(self, done: Resealed) -> _ResealWalk:
         done.held, done.unreadable = 0, []
         before, walk = await self._servers(), _ResealWalk(done)
-        async for names in self._server.keys(keys.ALL_SCHEDULES, _SCHEDULES_AT_ONCE):
-            by_account: dict[str, list[str]] = {}
-            for name in names:
-                base, _, schedule = text(name).rpartition(keys.SCHEDULE)
-                by_account.setdefault(base, []).append(schedule)
-            for base, schedules in by_account.items():
-                await self._requests(walk, base, schedules)
+        for kind, pattern in _KINDS.items():
+            async for names in self._server.keys(pattern, _SCHEDULES_AT_ONCE):
+                by_account: dict[str, list[str]] = {}
+                for name in names:
+                    base, _, local = text(name).rpartition(kind)
+                    by_account.setdefault(base, []).append(local)
+                for base, some in by_account.items():
+                    await self._requests(walk, base, kind, some)
         async for account_id in accounts_of(self._server, self._shards, done.unreadable):
             await self._secrets(walk, account_id)
         walk.whole = await self._servers() == before
         return walk
 
-    async def _requests(self, walk: _ResealWalk, base: str, schedules: Sequence[str]) -> None:
+    async def _requests(self, walk: _ResealWalk, base: str, kind: str, some: Sequence[str]) -> None:
         """Of an account, a megabyte at a time."""
-        while schedules:
-            read = await read_rows(self._server, base, schedules)
+        fields = FIELDS if kind == keys.SCHEDULE else ("r",)
+        while some:
+            read = await read_rows(self._server, base, some, fields=fields, kind=kind)
             rows: list[bytes | str] = []
-            for schedule, fields in zip(schedules, read, strict=False):
-                what = ids.schedule_id(schedule)
-                if fields.packed == b"":
+            for local, found in zip(some, read, strict=False):
+                what = _named(kind + local)
+                if found.packed == b"":
                     walk.done.unreadable.append(f"{what}: its key is damaged")
-                for field, stored in (("r", fields.packed), ("s", fields.said)):
+                for field, stored in (("r", found.packed), ("s", found.said)):
                     head, packed = head_of(stored or b"") if field == "r" else (b"", stored)
                     if packed and (sealed := self._sealed(walk, what, packed)):
-                        rows += (schedule, field, head + packed, head + sealed)
+                        rows += (kind + local, field, head + packed, head + sealed)
             if rows:
                 await self._replace(walk, base, rows)
-            schedules = schedules[len(read) :]
+            some = some[len(read) :]
 
     async def _replace(self, walk: _ResealWalk, base: str, rows: list[bytes | str]) -> None:
-        """`rows`: schedule, field, what it holds, the same sealed anew, …"""
+        """`rows`: key, field, what it holds, the same sealed anew, …"""
         codes = await self._server.write_until_answered(_RESEAL, base, rows)
         done = Counter(zip(rows[1::4], codes, strict=True))
         walk.done.requests += done["r", 1]
         walk.done.answers += done["s", 1]
         walk.done.held += codes.count(_HELD)
-        for schedule, code in zip(rows[::4], codes, strict=True):
+        for key, code in zip(rows[::4], codes, strict=True):
             if code == _DAMAGED:
                 walk.left += 1
-                walk.done.unreadable.append(f"sch_{schedule!s}: what its account weighs is damaged")
+                what = _named(str(key))
+                walk.done.unreadable.append(f"{what}: what its account weighs is damaged")
 
     async def _secrets(self, walk: _ResealWalk, account_id: str) -> None:
         with noting_damage(walk.done.unreadable, f"what signs for {account_id}"):
@@ -258,3 +264,9 @@ class Resealer:
             return runs
         slots = await self._server.ask("CLUSTER", "SLOTS")
         return runs, sorted((first, last, primary) for first, last, primary, *_ in slots)
+
+
+def _named(key: str) -> str:
+    """The id of what has a key, by that below its account's prefix."""
+    kind, colon, local = key.partition(":")
+    return ids.recurring_id(local) if kind + colon == keys.RULE else ids.schedule_id(local)

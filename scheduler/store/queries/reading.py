@@ -72,11 +72,13 @@ async def read_rows(
     *,
     light: bool = False,
     fields: Sequence[str] = FIELDS,
+    kind: str = keys.SCHEDULE,
 ) -> list[Fields]:
     """`fields`, the first ones of FIELDS, of schedules below an account's prefix: of as many as are
     within the bytes of a chunk, and of the first whatever it weighs; of all where they are known to
-    be `light`. Where another type of key lies, the request is empty. Read-only."""
-    names = [base + keys.SCHEDULE + each for each in schedules]
+    be `light`. Where another type of key lies, the request is empty. With RULE for `kind`, of
+    recurring schedules, which have only the request in common. Read-only."""
+    names = [base + kind + each for each in schedules]
     if not light:
         sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
         weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
