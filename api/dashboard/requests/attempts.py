@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import msgspec
+
+from api.dashboard.requests.attempt_line import AttemptLine, attempt_line
 from scheduler.errors import TooManyScans
 from scheduler.models import LogEntry, LogStatus, Phases
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
+from scheduler.times import format_iso8601
 
 # The phases of an exchange: field, name, and the class of the bar.
 _PHASES = (
@@ -19,7 +24,8 @@ _PHASES = (
 )
 # In percent: something is seen of whatever there is.
 _LEAST_WIDTH = 1.0
-_MADE = (LogStatus.RETRYING, LogStatus.COMPLETED, LogStatus.FAILED)
+_ENDED = (LogStatus.COMPLETED, LogStatus.FAILED)
+_MADE = (LogStatus.RETRYING, *_ENDED)
 
 
 class Bar(NamedTuple):
@@ -33,8 +39,12 @@ class Bar(NamedTuple):
 
 
 class Attempt(NamedTuple):
+    """`before` says how long it had been waited for; `headers` are those of Postdate's own."""
+
     entry: LogEntry
     bars: list[Bar]
+    before: str
+    headers: dict[str, str]
 
 
 def waterfall(phases: Phases | None, status_code: int) -> list[Bar]:
@@ -55,13 +65,45 @@ def waterfall(phases: Phases | None, status_code: int) -> list[Bar]:
     return bars
 
 
-async def read_attempts(store: Store, account_id: str, schedule_id: str) -> list[Attempt] | None:
-    """In order; None if the account searches too much to look for them now."""
+async def read_attempts(
+    store: Store, account_id: str, schedule_id: str, next_ms: int | None
+) -> dict[str, Any]:
+    """`attempts` in order and their `line`, on to the next one (`next_ms`) if there is any. Both
+    are None if the account searches too much to look for them now."""
     query = LogQuery(_MADE, descending=False, schedule_id=schedule_id)
     try:
         page = await store.logs.page(account_id, query)
     except TooManyScans:
-        return None
-    # One that is stopped ends as its last attempt did: that is one attempt with two entries.
-    last = {each.attempt: each for each in page.entries}
-    return [Attempt(each, waterfall(each.phases, each.status_code)) for each in last.values()]
+        return {"attempts": None, "line": None}
+    made: dict[int, LogEntry] = {}
+    stopped_ms = None
+    for each in page.entries:
+        # One that is stopped ends as its last attempt did: that is one attempt with two entries.
+        if each.attempt in made:
+            stopped_ms, at_ms = each.at_ms, made[each.attempt].at_ms
+            each = msgspec.structs.replace(each, at_ms=at_ms)
+        made[each.attempt] = each
+    entries = list(made.values())
+    line = attempt_line(entries, stopped_ms=stopped_ms, next_ms=next_ms)
+    return {"attempts": _attempts(entries, line) if line else [], "line": line}
+
+
+def line_of_one(entry: LogEntry) -> AttemptLine | None:
+    """Of a request that ended with its first attempt."""
+    return attempt_line([entry]) if entry.status in _ENDED and entry.attempt == 1 else None
+
+
+def _attempts(entries: Sequence[LogEntry], line: AttemptLine) -> list[Attempt]:
+    return [
+        Attempt(each, waterfall(each.phases, each.status_code), gap.words, _headers(each))
+        for each, gap in zip(entries, line.gaps, strict=False)
+    ]
+
+
+def _headers(entry: LogEntry) -> dict[str, str]:
+    """Those in which attempts of a request may differ, apart from moment and signature."""
+    found = {
+        "Postdate-Attempt": str(entry.attempt),
+        "Postdate-Trigger-At": format_iso8601(entry.scheduled_at_ms),
+    }
+    return found | ({"Postdate-Reference": entry.reference} if entry.reference else {})

@@ -12,9 +12,10 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, is_for_panel
+from api.dashboard.banner import readable as readable_settings
 from api.dashboard.csrf import once_of, written
 from api.dashboard.render import page
-from api.dashboard.requests.attempts import read_attempts, waterfall
+from api.dashboard.requests.attempts import line_of_one, read_attempts, waterfall
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import curl_of, readable
@@ -66,13 +67,15 @@ class Entry(LogEntry, frozen=True):
     @property
     def was_retried(self) -> bool:
         """Whether there may be several attempts; an entry of one is itself."""
-        waits_again = self.schedule is not None and self.schedule.retry is not None
-        return waits_again or (self.attempt > 1 and self.status is not LogStatus.RETRYING)
+        if self.schedule is not None and (self.schedule.retry or self.schedule.stopped):
+            return True
+        several = self.attempt > 1 or self.before_ms is not None
+        return several and self.status is not LogStatus.RETRYING
 
     @property
     def sent_ms(self) -> int | None:
-        """Of a later attempt only how late it was is kept."""
-        if self.lateness_ms is None or self.attempt > 1:
+        """Of a later attempt only how late it was is kept; in a lane that counts from its slot."""
+        if self.lateness_ms is None or self.attempt > 1 or self.lane is not None:
             return None
         return self.scheduled_at_ms + self.lateness_ms
 
@@ -127,7 +130,7 @@ async def show(
     if is_for_panel(request) or asks_for_news(request):
         return await _part(request, viewer, await reading, status, fault)
     shown, entry = await asyncio.gather(read_page(request, viewer), reading)
-    values = _values(request, entry, fault) | await _attempts(store, viewer, entry)
+    values = await _values(request, viewer, entry, fault) | await _attempts(store, viewer, entry)
     return list_page(request, shown | values, status=status)
 
 
@@ -139,7 +142,7 @@ async def _part(
     wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
     news = asks_for_news(request)
     same = news and request.query_params.get("was") == entry.state
-    name, values = "requests/facts.html", _values(request, entry, fault)
+    name, values = "requests/facts.html", await _values(request, viewer, entry, fault)
     if not same:
         name = "requests/panel.html"
         values |= await _attempts(service_of(request).store, viewer, entry)
@@ -170,12 +173,18 @@ async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[
     return Entry(**msgspec.structs.asdict(logged))
 
 
-def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, Any]:
+async def _values(
+    request: HttpRequest, viewer: Viewer, entry: Entry, fault: str | None
+) -> dict[str, Any]:
     asked = entry.schedule.request if entry.schedule else None
     # Of the last attempt; the log has less.
     outcome = entry.schedule.last_outcome if entry.schedule else None
     wish = asked.callback if asked else None
     phases = outcome.phases if outcome else entry.phases
+    store, lane = service_of(request).store, None
+    if entry.waits and entry.lane:
+        reading = store.lanes.read(viewer.account_id, entry.lane)
+        lane = await readable_settings(reading, viewer.account_id)
     return {
         "entry": entry,
         "invocation_id": invocation_id(entry.schedule_id),
@@ -189,14 +198,17 @@ def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, 
         "body": readable(asked) if asked else None,
         "curl": curl_of(asked) if asked else None,
         "fault": fault,
-        "now_ms": service_of(request).store.clock.now_ms(),
+        "lane": lane,
+        "now_ms": store.clock.now_ms(),
     }
 
 
 async def _attempts(store: Store, viewer: Viewer, entry: Entry) -> dict[str, Any]:
     if not entry.was_retried:
-        return {"attempts": []}
-    return {"attempts": await read_attempts(store, viewer.account_id, entry.schedule_id)}
+        return {"attempts": [], "line": line_of_one(entry)}
+    retry = entry.schedule.retry if entry.schedule and not entry.has_ended else None
+    next_ms = retry.due_at_ms if retry else None
+    return await read_attempts(store, viewer.account_id, entry.schedule_id, next_ms)
 
 
 @post("/requests/{schedule_id:str}/cancel")

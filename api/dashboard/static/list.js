@@ -122,6 +122,18 @@ const { stoodStill } = (() => {
     }
   });
 
+  // A dot of the line opens its attempt in the list of them; without scripts its address does.
+  document.addEventListener("click", (event) => {
+    const dot = event.target.closest?.("[data-attempt]");
+    const details = dot && document.getElementById(`attempt-${dot.dataset.attempt}`);
+    if (details) {
+      event.preventDefault();
+      details.open = true;
+      details.scrollIntoView({ block: "nearest" });
+      $("summary", details).focus({ preventScroll: true });
+    }
+  });
+
   function settle() {
     opened = shown()?.schedule || opened;
     $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown()?.schedule}`));
