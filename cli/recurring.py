@@ -139,8 +139,6 @@ def change_command(
     given = change_arguments(target, cleared, options)
     if not given:
         raise click.UsageError("Say what to change: postdate recurring change --help lists it.")
-    if sum(name in given for name in _RULE) == 1:  # which replaces the other
-        given = {**dict.fromkeys(_RULE), **given}
     _show(remote, remote.client.change_recurring(_id_of(remote, which), **given))
 
 
@@ -213,6 +211,7 @@ def _id_of(remote: Remote, which: str) -> str:
 def _show(remote: Remote, recurring: Recurring) -> None:
     answer = as_api(recurring)
     assert isinstance(answer, dict)
+    del answer["etag"]
     answer["next"] = ", ".join(when(each) for each in recurring.next)
     remote.show(recurring, field_lines(answer))
 

@@ -52,6 +52,7 @@ AS_RECURRING = Recurring(
     schedule_id="sch_1",
     next=NEXT,
     target_body={"n": 1},
+    etag='"abc"',
 )
 CREATED = {"recurringId": "rec_1", "scheduleId": "sch_1", "nextAt": "2026-11-24T08:00:00.000Z"}
 
@@ -75,12 +76,13 @@ def test_one_is_created_once_however_often_it_is_sent(client: Client, server: Se
 
 
 def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
-    server.plays(answer(200, RULE))
+    server.plays(answer(200, RULE, etag='"abc"'))
     ends = datetime(2027, 1, 1, tzinfo=UTC)
     every = timedelta(minutes=15)
     assert client.recurring("rec_1") == AS_RECURRING
     assert client.put_recurring("a/b", URL, every=every, starts_at=ends) == AS_RECURRING
-    client.change_recurring("rec_1", cron=None, every="1h", ends_at=None, url=URL, expires_after=60)
+    changed = {"cron": None, "every": "1h", "ends_at": None, "url": URL, "expires_after": 60}
+    client.change_recurring("rec_1", if_match='"abc"', **changed)
     assert client.pause_recurring("rec_1") == client.resume_recurring("rec_1") == AS_RECURRING
     assert server.asked == [
         ("GET", "/recurring/rec_1"),
@@ -89,6 +91,7 @@ def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
         ("POST", "/recurring/rec_1/pause"),
         ("POST", "/recurring/rec_1/resume"),
     ]
+    assert server.sent("if-match") == [None, None, '"abc"', None, None]
     assert server.requests[1].url.raw_path == b"/recurring/by-name/a%2Fb"
     assert [json.loads(each.content) for each in server.requests[1:3]] == [
         {"targetUrl": URL, "every": "900000ms", "startsAt": "2027-01-01T00:00:00Z"},
@@ -109,12 +112,14 @@ def test_one_is_triggered_once_and_deleted(client: Client, server: Server) -> No
 
 
 def test_they_are_listed_page_by_page(client: Client, server: Server) -> None:
-    listed = {**RULE, "next": []}
+    listed = {**RULE, "next": None}
     pages = [([listed, listed], "c"), ([listed], None)]
     server.plays(
         *(answer(200, {"recurring": some, "nextCursor": cursor}) for some, cursor in pages)
     )
-    assert [each.next for each in client.recurring_all(state="active")] == [()] * 3
+    assert [(each.next, each.etag) for each in client.recurring_all(state="active")] == [
+        ((), None)
+    ] * 3
     query = {"state": "active", "limit": "100"}
     assert server.queries == [query, {**query, "cursor": "c"}]
 

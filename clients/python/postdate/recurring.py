@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias, Unpack
 from urllib.parse import quote
 
-from postdate.calls import Calls, as_json
+from postdate.calls import Calls, Response, as_json
 from postdate.checks import key_of
 from postdate.modes import listing, operation
 from postdate.new import RequestOptions, changes, duration_text, moment_text
@@ -23,7 +23,8 @@ class Recurring:
     """A recurring schedule as it stands: its rule, `cron` or `every`, and its request, as a
     Schedule has it. `description` is the rule in words. `schedule_id` is the occurrence that waits,
     `next_at` its time. `reason` is why it is blocked or has ended; `missed` counts the times that a
-    blocked one has missed. `next` are the next times, empty in a list."""
+    blocked one has missed. `next` are the next times of one that was asked for by its
+    id. `etag` is for `if_match`; None in a list."""
 
     recurring_id: str
     state: RecurringState
@@ -55,6 +56,7 @@ class Recurring:
     callback_on: CallbackOn | None = None
     lane: str | None = None
     reference: str | None = None
+    etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +146,12 @@ class RecurringOperations(Calls):
         """Creates the one of this name, or gives it these settings as a whole; if it has them
         already, nothing moves. For deploys."""
         path = "/recurring/by-name/" + quote(name, safe="")
-        return (await self._call("PUT", path, body=_new(url, options))).read_as(read_recurring)
+        return _recurring(await self._call("PUT", path, body=_new(url, options)))
 
     @operation
     async def recurring(self, recurring_id: str) -> Recurring:
         """As it stands, with its next five times."""
-        return (await self._call("GET", _path(recurring_id))).read_as(read_recurring)
+        return _recurring(await self._call("GET", _path(recurring_id)))
 
     @listing
     def recurring_all(
@@ -162,26 +164,31 @@ class RecurringOperations(Calls):
         """All, in the order of their creation, or the one of this name. At most `limit`, page by
         page."""
         query = {"name": name, "state": state}
-        return self._pages("/recurring", query, "recurring", read_recurring, limit)
+        return self._pages("/recurring", query, "recurring", _read, limit)
 
     @operation
     async def change_recurring(
-        self, recurring_id: str, **options: Unpack[RecurringChangeOptions]
+        self,
+        recurring_id: str,
+        *,
+        if_match: str | None = None,
+        **options: Unpack[RecurringChangeOptions],
     ) -> Recurring:
         """Changes the given settings, each as a whole; None clears one. The occurrence that waits
-        is changed with it, or the one after it if a worker has that."""
-        body = as_json(_written(options))
-        return (await self._call("PATCH", _path(recurring_id), body=body)).read_as(read_recurring)
+        is changed with it, or the one after it if a worker has that. `if_match` is the `etag` of an
+        earlier answer: PreconditionFailed is raised if the settings are others by now."""
+        body, path = as_json(_written(options)), _path(recurring_id)
+        return _recurring(await self._call("PATCH", path, body=body, if_match=if_match))
 
     @operation
     async def pause_recurring(self, recurring_id: str) -> Recurring:
         """Cancels the occurrence that waits, refunds it, and makes none until it is resumed."""
-        return (await self._call("POST", _path(recurring_id) + "/pause")).read_as(read_recurring)
+        return _recurring(await self._call("POST", _path(recurring_id) + "/pause"))
 
     @operation
     async def resume_recurring(self, recurring_id: str) -> Recurring:
         """Makes the next occurrence. Times of the pause are not made up for."""
-        return (await self._call("POST", _path(recurring_id) + "/resume")).read_as(read_recurring)
+        return _recurring(await self._call("POST", _path(recurring_id) + "/resume"))
 
     @operation
     async def trigger_recurring(
@@ -223,8 +230,13 @@ class RecurringOperations(Calls):
         return answer.read_as(lambda body: read(Preview, {**body, "next": _moments(body)}))
 
 
-def read_recurring(answer: Mapping[str, Any]) -> Recurring:
-    return read(Recurring, {**answer, "next": _moments(answer)})
+def _recurring(answer: Response) -> Recurring:
+    etag = answer.headers.get("etag")
+    return answer.read_as(lambda body: _read({**body, "etag": etag}))
+
+
+def _read(body: Mapping[str, Any]) -> Recurring:
+    return read(Recurring, {**body, "next": _moments(body)})
 
 
 def _moments(answer: Mapping[str, Any]) -> tuple[datetime, ...]:
