@@ -45,9 +45,9 @@ def parse_create(data: bytes, rules: Rules, now_ms: int) -> Request | Upsert:
     if values is not None:
         return request_of(values)
     findings = Findings()
-    given = _members(data, findings, _CREATE)
+    given = members(data, findings, _CREATE)
     ways = {name: given.pop(name, _NULL) for name in ON_EXISTING}
-    values = _whole(given, rules, now_ms, findings)
+    values = whole(given, rules, now_ms, findings)
     keep, max_wait_ms = _way(ways, values, rules, findings)
     findings.refuse_if_any()
     request = request_of(values)
@@ -104,17 +104,21 @@ def _fine_at_once(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any] | No
 def _with_every_finding(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
     """The values of a payload that may have any fault. Raises as `parse_request` does."""
     findings = Findings()
-    values = _whole(_members(data, findings), rules, now_ms, findings)
+    values = whole(members(data, findings), rules, now_ms, findings)
     findings.refuse_if_any()
     return values
 
 
-def _whole(
-    given: Mapping[str, Part], rules: Rules, now_ms: int, findings: Findings
+def whole(
+    given: Mapping[str, Part],
+    rules: Rules,
+    now_ms: int,
+    findings: Findings,
+    required: Sequence[Sequence[str]] = REQUIRED,
 ) -> dict[str, Any]:
     """The same of its members, with their faults in `findings`."""
-    values = _judged(given, rules, now_ms, findings)
-    for names in REQUIRED:
+    values = judged(given, rules, now_ms, findings)
+    for names in required:
         if given.keys().isdisjoint(names):
             for name in names:
                 findings.add(name, _required(names))
@@ -128,8 +132,8 @@ def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool =
     """The change that a body asks for. Raises InvalidRequest as above, or if nothing is given at
     all and it may not be empty."""
     findings = Findings()
-    given = _members(data or b"{}" if may_be_empty else data, findings)
-    values = _judged(given, rules, now_ms, findings)
+    given = members(data or b"{}" if may_be_empty else data, findings)
+    values = judged(given, rules, now_ms, findings)
     if not given and not findings and not may_be_empty:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
@@ -139,7 +143,7 @@ def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool =
 def parse_callback(data: bytes, rules: Rules, now_ms: int) -> str | None:
     """The `callbackUrl` of a body that may have one, or be empty. Raises InvalidRequest."""
     findings = Findings()
-    values = _judged(_CALLBACK.members(data or b"{}", findings), rules, now_ms, findings)
+    values = judged(_CALLBACK.members(data or b"{}", findings), rules, now_ms, findings)
     findings.refuse_if_any()
     return values.get("callback_url") or None
 
@@ -199,7 +203,7 @@ class Change(msgspec.Struct, frozen=True):
         )
 
 
-def _members(data: bytes, findings: Findings, known: Object = _PAYLOAD) -> dict[str, Part]:
+def members(data: bytes, findings: Findings, known: Object = _PAYLOAD) -> dict[str, Part]:
     """The members of a payload. Of several spellings of one thing only one may be given; those
     that are null beside it are left out."""
     given = known.members(data, findings)
@@ -219,7 +223,7 @@ def _required(names: Sequence[str]) -> str:
     return "It is required." if len(names) == 1 else f"One of {' and '.join(names)} is required."
 
 
-def _judged(
+def judged(
     given: Mapping[str, Part], rules: Rules, now_ms: int, findings: Findings
 ) -> dict[str, Any]:
     """The values of the members that are fine, by their names in a `Request`."""

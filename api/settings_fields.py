@@ -178,7 +178,7 @@ def parse_put(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
     given = _MEMBERS[id(OF_PATCH)].members(data, findings)
     for name in given.keys() - OF_PUT.keys():
         findings.add(name, _ONLY_PATCH)
-    values = _judged({n: given[n] for n in given if n in OF_PUT}, OF_PUT, rules, now_ms, findings)
+    values = judged({n: given[n] for n in given if n in OF_PUT}, OF_PUT, rules, now_ms, findings)
     findings.refuse_if_any()
     return values
 
@@ -189,14 +189,14 @@ def parse_patch(
     """The same of a change, which gives at least one."""
     findings = Findings()
     given = _MEMBERS[id(table)].members(data, findings)
-    values = _judged(given, table, rules, now_ms, findings)
+    values = judged(given, table, rules, now_ms, findings)
     if not given and not findings:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     return values
 
 
-def _judged(
+def judged(
     given: Mapping[str, bytes | msgspec.Raw],
     table: Mapping[str, SettingsField],
     rules: Rules,

@@ -46,24 +46,33 @@ class Missed(msgspec.Struct, frozen=True):
     count: int
 
 
-def checked(timing: Timing) -> Timing:
-    """The same, its cron normalised. Raises InvalidRequest, which names cron, every, timeZone or
-    endsAt. It does not search: `first_slot` does."""
+def faults(timing: Timing) -> list[FieldError]:
+    """Of its fields: cron, every, timeZone, endsAt. It does not search: `first_slot` does."""
+    found = []
     if (timing.cron is None) == (timing.every_ms is None):
-        raise _invalid("cron", "Exactly one of cron and every is needed.")
-    if zones.zone_named(timing.zone) is None:
-        raise _invalid("timeZone", "It must be an IANA time zone, such as Europe/Berlin.")
+        found.append(FieldError("cron", "Exactly one of cron and every is needed."))
+    if timing.cron is not None:
+        try:
+            crons.normalised(timing.cron)
+        except ValueError as error:
+            found.append(FieldError("cron", str(error)))
     every_ms, starts_at_ms, ends_at_ms = timing.every_ms, timing.starts_at_ms, timing.ends_at_ms
     if every_ms is not None and not SHORTEST_EVERY_MS <= every_ms <= LONGEST_EVERY_MS:
-        raise _invalid("every", "It must be between 1s and 366d.")
+        found.append(FieldError("every", "It must be from 1s to 366d."))
+    if zones.zone_named(timing.zone) is None:
+        found.append(FieldError("timeZone", "It must be an IANA time zone, as Europe/Berlin."))
     if starts_at_ms is not None and ends_at_ms is not None and ends_at_ms < starts_at_ms:
-        raise _invalid("endsAt", "It must not be before startsAt.")
+        found.append(FieldError("endsAt", "It must not be before startsAt."))
+    return found
+
+
+def checked(timing: Timing) -> Timing:
+    """The same, its cron normalised. Raises InvalidRequest with its `faults`."""
+    if found := faults(timing):
+        raise InvalidRequest(found)
     if timing.cron is None:
         return timing
-    try:
-        return msgspec.structs.replace(timing, cron=crons.normalised(timing.cron))
-    except ValueError as error:
-        raise _invalid("cron", str(error)) from None
+    return msgspec.structs.replace(timing, cron=crons.normalised(timing.cron))
 
 
 async def first_slot(timing: Timing, now_ms: int) -> int:

@@ -60,7 +60,7 @@ class Store:
         self.api_keys = ApiKeys(server, self.shards, self.accounts, rates)
         self.changes = Changes(server, self.accounts)
         self.pauses = Pauses(server)
-        scans = Scans(server)
+        self.scans = scans = Scans(server)
         self.failed = Failed(server, self.clock, kept, scans)
         self.unended = Unended(server, scans)
         self.schedules = Schedules(server, self.clock, kept, self.failed, rates)

@@ -87,9 +87,9 @@ def test_cron_says_when(text: str, expected: list[str]) -> None:
         (Timing(cron="* * * * *", zone="europe/berlin"), "timeZone", "IANA"),
         (Timing(cron="* * * * *", zone="../../etc/passwd"), "timeZone", "IANA"),
         (Timing(cron="* * * * *", zone=""), "timeZone", "IANA"),
-        (Timing(every_ms=999), "every", "between 1s and 366d"),
-        (Timing(every_ms=366 * DAY_MS + 1), "every", "between 1s and 366d"),
-        (Timing(every_ms=-1000), "every", "between 1s and 366d"),
+        (Timing(every_ms=999), "every", "from 1s to 366d"),
+        (Timing(every_ms=366 * DAY_MS + 1), "every", "from 1s to 366d"),
+        (Timing(every_ms=-1000), "every", "from 1s to 366d"),
         (Timing(every_ms=1000, starts_at_ms=NOW, ends_at_ms=NOW - 1), "endsAt", "startsAt"),
     ],
 )
