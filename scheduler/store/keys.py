@@ -72,9 +72,8 @@ LANES_PAUSED = (
 # no pause
 LANE_HEADS = "lane_heads"  # ZSET: lane with something unended -> when to look at it next (ms);
 # -inf: it is paused without an end
-LANE_WAITING = "lane_waiting:"  # <lane>, ZSET: schedule -> due at (ms); those that a worker holds
-# only to end them stand at their lease's end
-LANE_RUNNING = "lane_running:"  # <lane>, ZSET: other schedule that a worker holds -> lease's end
+LANE_QUEUE = "lane_queue:"  # <lane>, ZSET: schedule -> due at (ms); those that a worker holds stand
+# at their lease's end, below zero if they run, above if they are only to be ended
 RULE = "rule:"  # <rule>, HASH, a recurring schedule: `v` its version, `d` its definition, `r` the
 # request of its occurrences, `s` the slot (ms) of the one that waits, or is next to be made, `i`
 # that schedule, `p` its state and why, `m` how many slots were missed since it is blocked
@@ -131,7 +130,7 @@ def parts(account_id: str) -> ids.Sharded:
 
 
 def parts_of_lane(key: str) -> tuple[str, str, str]:
-    """The account's prefix, LANE, LANE_WAITING or LANE_RUNNING, and the lane, of a lane's key."""
+    """The account's prefix, LANE or LANE_QUEUE, and the lane, of a lane's key."""
     begin = key.index("}:") + 2 + len(":") + _LOCAL
     name, colon, lane = key[begin:].partition(":")
     return key[:begin], name + colon, lane

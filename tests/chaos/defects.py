@@ -78,8 +78,8 @@ _DEFECTS = r"""
 + lane.places = lane.places - 0
 @ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
 # the latest of a lane comes first
-- queue.lane_waiting, lane.seen, lane.seen + most, 'WITHSCORES'),
-+ queue.lane_waiting, lane.seen, lane.seen + most, 'REV', 'WITHSCORES'),
+- redis.call('ZRANGE', members, 0, most, 'WITHSCORES')
++ redis.call('ZRANGE', members, 0, most, 'REV', 'WITHSCORES')
 @ scheduler/store/lifecycle/lane.inc.lua "paused: nothing starts" --faults stop --seconds 45
 # a lane's pause is noted, and does not hold
 - lane.shut = math.max(lane.shut, ends)

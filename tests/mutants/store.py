@@ -245,14 +245,14 @@ STORE = r"""
 - if lane and (named != lane or fields.outcome is not None):
 + if lane and fields.outcome is not None:
 # one that is in no queue of its lane is sound
-- if each is not None] != [among_all]:
-+ if each is not None] not in ([among_all], []):
+- and abs(float(queue or 0)) != float(among_all):
++ and abs(float(queue or among_all)) != float(among_all):
 @ scheduler/store/operators/due.lua tests/scheduler/test_census.py
 # a rate that a customer chose makes schedules overdue
 - count = math.min(count, 1 + math.floor((now_ms - since) / interval_ms))
 + count = count
 # a parallelism that a customer chose makes schedules overdue
-- count = math.min(count, set[5] - redis.call('ZCOUNT', running, '(' .. now_ms, '+inf'))
+- count = math.min(count, set[5] - redis.call('ZCOUNT', members, '-inf', '(-' .. now_ms))
 + count = count
 # a pause makes what is due overdue once it ends
 - since = math.max(since, tonumber(resumed_ms or since))
@@ -611,11 +611,14 @@ STORE = r"""
 - if redis.call('HEXISTS', queue.state, 'parallelism') == 1
 + if false
 @ scheduler/store/lifecycle/lane.inc.lua tests/scheduler/test_lanes.py
+# a schedule whose lease is prolonged runs no longer
+- tonumber(at) < 0 and -lease_end or lease_end
++ lease_end
 # a lane that its last schedule leaves counts among its account's until its turn comes
-- if redis.call('EXISTS', queue.lane_waiting, queue.running, queue.state) == 0 then
+- if redis.call('EXISTS', queue.members, queue.state) == 0 then
 -     forget({queue = queue})
 -   elseif redis.call('HEXISTS', queue.state, 'parallelism') == 1
--     or redis.call('EXISTS', queue.lane_waiting, queue.running) == 0 then
+-     or redis.call('EXISTS', queue.members) == 0 then
 + if redis.call('HEXISTS', queue.state, 'parallelism') == 1 then
 @ scheduler/store/lanes/set.lua tests/scheduler/test_lane_claims.py
 # a raised rate waits for the start that the rate before allows next

@@ -20,10 +20,11 @@ class Lane(NamedTuple):
 
     async def make(self, scene: Scene, name: str) -> None:
         now_ms = await scene.clock.now_ms()
-        for key, moments_s in ((keys.LANE_WAITING, self.due_s), (keys.LANE_RUNNING, self.ends_s)):
+        for sign, moments_s in ((1, self.due_s), (-1, self.ends_s)):
             for n, moment_s in enumerate(moments_s):
                 await scene.redis.zadd(
-                    scene.base + key + name, {f"{key}{n}": now_ms + 1000 * moment_s}
+                    scene.base + keys.LANE_QUEUE + name,
+                    {f"{sign}{n}": sign * (now_ms + 1000 * moment_s)},
                 )
         fields = dict(self.settings)
         if "gate" in fields:

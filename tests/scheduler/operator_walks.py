@@ -127,7 +127,7 @@ async def strayed_letters(scene: Scene, count: int) -> Found:
 async def in_the_queue_of_a_lane(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     await scene.redis.zadd(
-        scene.base + keys.LANE_WAITING + "mail", {each[4:]: FAR_MS for each in made}
+        scene.base + keys.LANE_QUEUE + "mail", {each[4:]: FAR_MS for each in made}
     )
     return named(await scene.store.check(), "is in the queue of lane mail"), made
 

@@ -109,8 +109,9 @@ async def test_a_restore_gives_back_what_was_held_in_lanes(scene: Scene) -> None
     assert await scene.store.restore.due(await scene.clock.now_ms()) == 4
     await scene.store.restore.take_back()
     for lane, waiting in (("a", 2), ("b", 1)):
-        assert await scene.redis.zcard(scene.base + keys.LANE_WAITING + lane) == waiting
-        assert await scene.redis.zcard(scene.base + keys.LANE_RUNNING + lane) == 0
+        queue = scene.base + keys.LANE_QUEUE + lane
+        counts = [await scene.redis.zcount(queue, *each) for each in ((0, "inf"), ("-inf", "(0"))]
+        assert counts == [waiting, 0]
     assert await scene.store.check() == []
     again = {each.schedule_id: each.attempt for each in await scene.claim()}
     assert again == dict.fromkeys(made, 2)

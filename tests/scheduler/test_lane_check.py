@@ -73,7 +73,7 @@ def fields(name: str, **given: float) -> Breakage:
 
 
 def renamed(scene: Scene) -> Awaitable[object]:
-    queue = scene.base + keys.LANE_WAITING
+    queue = scene.base + keys.LANE_QUEUE
     return scene.redis.rename(queue + LANE, queue + "other")  # type: ignore[no-any-return]
 
 
@@ -104,13 +104,12 @@ ENDS = {"paused": 1, "until": 2**42}
         (fields(keys.ACCOUNT, paused=1), "claims look at its schedules, though it is paused", 2),
         (fields(keys.ACCOUNT, **PAUSED), "its pause will not end at its moment", 3),
         (gone(keys.LANED), "has not ended, but is not among the waiting", 1),
-        (gone(keys.LANE_WAITING + LANE), "is not in the queue of lane", 1),
-        (moved(keys.LANE_WAITING + LANE), "is not in the queue of lane", 1),
-        (moved(keys.LANE_RUNNING + LANE, keys.LANED), "is not in the queue of lane", 1),
+        (gone(keys.LANE_QUEUE + LANE), "is not in the queue of lane", 1),
+        (moved(keys.LANE_QUEUE + LANE), "is not in the queue of lane", 1),
         (renamed, "should not be", 6),
-        (moved(keys.LANE_WAITING + LANE, keys.WAITING), f"of lane {LANE}, and should not be", 1),
-        (added(keys.LANE_RUNNING + LANE, new_id()[4:]), f"of lane {LANE}, and should not be", 1),
-        (added(keys.LANE_WAITING + LANE, "?"), "is '?', which can be no schedule", 1),
+        (moved(keys.LANE_QUEUE + LANE, keys.WAITING), f"of lane {LANE}, and should not be", 1),
+        (added(keys.LANE_QUEUE + LANE, new_id()[4:]), f"of lane {LANE}, and should not be", 1),
+        (added(keys.LANE_QUEUE + LANE, "?"), "is '?', which can be no schedule", 1),
         (added(keys.LANED, new_id()[4:]), "is waiting, but its request is gone", 1),
         (moved(keys.LANED, keys.WAITING), "has no lane, but is among the schedules with one", 1),
         (moved(keys.WAITING, keys.LANED), "but among the schedules without a lane", 1),
@@ -172,11 +171,10 @@ async def test_a_full_lane_is_looked_at_when_enough_of_its_leases_end(fake_scene
         await fake_scene.create(-1000, lane=LANE)
     claimed = await fake_scene.claim(most=3)
     now_ms = await fake_scene.clock.now_ms()
-    running = fake_scene.base + keys.LANE_RUNNING + LANE
     for n, each in enumerate(claimed, start=1):
-        end = {each.schedule_id[4:]: now_ms + 1000 * n}
-        for key in (running, fake_scene.base + keys.LANED):
-            await fake_scene.redis.zadd(key, end)
+        for key, sign in ((keys.LANE_QUEUE + LANE, -1), (keys.LANED, 1)):
+            end = {each.schedule_id[4:]: sign * (now_ms + 1000 * n)}
+            await fake_scene.redis.zadd(fake_scene.base + key, end)
     await fields(keys.LANE + LANE, parallelism=2)(fake_scene)
     for late_ms, told in ((2000, 0), (2003, 1)):
         at = {LANE: now_ms + late_ms}
@@ -223,7 +221,7 @@ async def test_a_pause_and_its_end_heal_what_the_check_says_they_do(
 @pytest.mark.usefixtures("checks_at_once")
 async def test_a_change_puts_a_schedule_into_the_queue_of_its_lane_again(scene: Scene) -> None:
     schedule_id = await scene.create(DUE_MS, lane=LANE)
-    await gone(keys.LANE_WAITING + LANE)(scene)
+    await gone(keys.LANE_QUEUE + LANE)(scene)
     assert len(await scene.store.check()) == 1
     await scene.change(schedule_id, trigger_at_ms=await scene.clock.now_ms() + DUE_MS)
     assert await scene.store.check() == []

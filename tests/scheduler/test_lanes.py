@@ -26,8 +26,8 @@ async def stands(scene: Scene, lane: str = "a") -> dict[str, Any]:
     redis, base = scene.redis, scene.base
     sets = ("waiting", "laned", "held", "lanes")
     found = {name: await redis.zcard(base + name) for name in sets}
-    found["lane_waiting"] = await redis.zcard(base + keys.LANE_WAITING + lane)
-    found["running"] = await redis.zcard(base + keys.LANE_RUNNING + lane)
+    found["lane_waiting"] = await redis.zcount(base + keys.LANE_QUEUE + lane, 0, "inf")
+    found["running"] = await redis.zcount(base + keys.LANE_QUEUE + lane, "-inf", "(0")
     return {name: count for name, count in found.items() if count}
 
 
@@ -57,6 +57,7 @@ async def test_each_end_leaves_nothing_behind(scene: Scene) -> None:
     held = {each.schedule_id: each for each in await scene.claim()}
     assert {each.lane for each in held.values()} == {"a", "b", None}
     assert await scene.extend(LEASE_MS, list(held.values())) == []
+    assert (await stands(scene, "b"))["running"] == 2
     assert await scene.ack([held[first], held[plain]]) == [Verdict.DONE] * 2
     assert await scene.retry([held[second], held[third]], 60_000) == [Verdict.DONE] * 2
     assert await scene.ack([held[second]]) == [Verdict.HELD]

@@ -391,9 +391,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert places["laned"] == {n: at[n] for n, m in open_.items() if m.lane is not None}
             for lane in LANES:
                 laned = {n: m for n, m in open_.items() if m.lane == lane}
-                for name, is_held in (("lane_waiting:", False), ("lane_running:", True)):
-                    wanted = {n: at[n] for n, m in laned.items() if m.held == is_held}
-                    assert places[name + lane] == wanted
+                wanted = {n: -at[n] if m.held else at[n] for n, m in laned.items()}
+                assert places["lane_queue:" + lane] == wanted
             assert held == {n: m.due_at_ms for n, m in open_.items() if m.held}
             assert ledger == [self.credits[number], self.spent[number]]
             named = [f"{m.reference}\0{n}" for n, m in open_.items() if m.reference is not None]
@@ -408,7 +407,7 @@ class StoreMachine(RuleBasedStateMachine):
             found = await client.zrange(scene.base + name, 0, -1, withscores=True)
             return {member.decode(): score for member, score in found}
 
-        of_lanes = [name + lane for name in ("lane_waiting:", "lane_running:") for lane in LANES]
+        of_lanes = ["lane_queue:" + lane for lane in LANES]
         places = {name: await scores(name) for name in ("waiting", "laned", *of_lanes)}
         ledger = await client.hmget(scene.base + "account", "credits", "spent")
         referred = await client.zrange(scene.base + "references", 0, -1)

@@ -10,8 +10,7 @@
 --@include operation
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
-local waiting = redis.call('ZCARD', base .. K.LANE_WAITING .. lane)
-  + redis.call('ZCOUNT', base .. K.LANE_RUNNING .. lane, '-inf', now_us / 1000)
+local waiting = redis.call('ZCOUNT', queue.members, string.format('-%.3f', now_us / 1000), '+inf')
 if redis.call('EXISTS', key) == 0 or was_done(base, ARGV[3]) then
   return waiting
 end

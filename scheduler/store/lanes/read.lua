@@ -20,22 +20,26 @@ local function read_lane(lane, is_used)
   if not is_used then
     return read
   end
-  local waiting, running = base .. K.LANE_WAITING .. lane, base .. K.LANE_RUNNING .. lane
-  local held = redis.call('ZCOUNT', running, string.format('(%.3f', now_us / 1000), '+inf')
-  local lost = redis.call('ZCARD', running) - held
-  local first = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
-  local last = redis.call('ZRANGE', waiting, -1, -1, 'WITHSCORES')
+  local members, now = base .. K.LANE_QUEUE .. lane, string.format('-%.3f', now_us / 1000)
+  local lost = redis.call('ZCOUNT', members, now, '(0')
+  local waiting = redis.call('ZCOUNT', members, 0, '+inf')
+  local due_now = waiting > 0 and redis.call('ZCOUNT', members, 0, now_ms) or 0
+  local held = redis.call('ZCARD', members) - lost - waiting
+  local first, last = {}, {}
+  if waiting > 0 then
+    first = redis.call('ZRANGE', members, held + lost, held + lost, 'WITHSCORES')
+    last = redis.call('ZRANGE', members, -1, -1, 'WITHSCORES')
+  end
   if lost > 0 then
-    local one = redis.call('ZRANGE', running, 0, 0)[1]
+    local one = redis.call('ZRANGE', members, held + lost - 1, held + lost - 1)[1]
     local due = redis.call('ZSCORE', base .. K.HELD, one) or now_ms
     if not first[1] or tonumber(due) < tonumber(first[2]) then
       first = {one, due}
     end
     last = last[1] and last or first
   end
-  read[4] = redis.call('ZCARD', waiting) + lost
-  read[5] = redis.call('ZCOUNT', waiting, '-inf', now_ms) + lost
-  read[6], read[7], read[8] = held, first, last
+  read[4], read[5], read[6] = waiting + lost, due_now + lost, held
+  read[7], read[8] = first, last
   return read
 end
 

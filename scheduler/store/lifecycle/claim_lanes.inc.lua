@@ -4,6 +4,8 @@
 local MOST_LANES = 64 -- of an account, for one claim
 local opened = {} -- account -> its lanes that are looked at, in order, and what becomes of them all
 local by_us = due_by * 1000
+local held_until = string.format('%.3f', lease_end) -- once: each number that is written costs that
+local runs_until = '-' .. held_until
 
 -- An account's lanes share with what it has without one.
 local count_accounts, counts = 0, {}
@@ -55,8 +57,7 @@ local function open_lanes(account)
   for _, queue in ipairs(queues) do
     local sound, lane = pcall(of_lanes().read, queue, not are_set)
     if sound then
-      lane.lost, lane.seen, lane.slots, lane.account = 0, 0, {}, found
-      lane.placed, lane.running, lane.ending = {}, {}, {}
+      lane.lost, lane.seen, lane.slots, lane.account, lane.moves = 0, 0, {}, found, {}
       lane.from_ms = math.max(lane.gate, resumed_at and resumed_at(account) or 0)
       lane.is_free = only
       found[#found + 1] = lane
@@ -85,21 +86,29 @@ local function free_places(lane)
   return math.min(lane.places, paid or math.huge)
 end
 
--- Which schedules to look at, flat, with their scores and one more: first those of lost workers,
--- then those that wait, which include some that are held only to be ended. Returns also until when
--- they are to be taken (ms), and whether they are lost.
+-- Which schedules to look at, flat, with when they are due or their leases end (ms) and one more:
+-- first those of lost workers, then those that wait, which include some that are held only to be
+-- ended. Returns also until when they are to be taken (ms), and whether they are lost.
 local function stretch_of(lane, most)
-  local queue = lane.queue
+  local members = lane.queue.members
   if not lane.ends then
-    lane.ends = of_lanes().first_of(queue.running)
+    local found = redis.call('ZRANGE', members, 0, most, 'WITHSCORES')
+    if not found[2] or string.byte(found[2]) ~= 45 then
+      lane.ends = math.huge -- nothing runs, as in most lanes
+      return found, due_by, false
+    end
+    lane.ends = of_lanes().first_end(lane.queue)
   end
   if lane.ends <= asked_at then
-    redis.call('ZCARD', queue.lane_waiting)
-    return redis.call('ZRANGE', queue.running, lane.lost, lane.lost + most, 'WITHSCORES'), asked_at,
-      true
+    local found = redis.call('ZRANGE', members, '(0', '-inf', 'BYSCORE', 'REV', 'LIMIT', lane.lost,
+      most + 1, 'WITHSCORES')
+    for i = 2, #found, 2 do
+      found[i] = string.sub(found[i], 2)
+    end
+    return found, asked_at, true
   end
-  return redis.call('ZRANGE', queue.lane_waiting, lane.seen, lane.seen + most, 'WITHSCORES'),
-    due_by, false
+  return redis.call('ZRANGE', members, 0, '+inf', 'BYSCORE', 'LIMIT', lane.seen, most + 1,
+    'WITHSCORES'), due_by, false
 end
 
 -- From when on a schedule may start (us), and whether it takes a place then; nil: not in this
@@ -152,8 +161,7 @@ local function take_stretch(lane, most)
     held_since, used = read_rows(lane, schedules, is_any_held)
   end
   local key, account, part = queue.base .. K.SCHEDULE, lane.account, claimed[queue.name]
-  local ends, newly_held, tried = account.ends, account.newly_held, account.tried
-  local placed, running, ending = lane.placed, lane.running, lane.ending
+  local ends, newly_held, tried, moves = account.ends, account.newly_held, account.tried, lane.moves
   local taken, passed, is_over = 0, 0, false
   for i, schedule in ipairs(schedules) do
     local score, since = tonumber(found[2 * i]), held_since[i]
@@ -189,19 +197,19 @@ local function take_stretch(lane, most)
         lane.has_slots = lane.has_slots or lane.interval or lane.from_ms > 0 or not has_place
       end
       taken = taken + 1
-      ends[#ends + 1], ends[#ends + 2] = lease_end, schedule
-      if has_place then
-        placed[#placed + 1] = schedule
-        running[#running + 1], running[#running + 2] = lease_end, schedule
-      else
-        ending[#ending + 1], ending[#ending + 2] = lease_end, schedule
-      end
+      ends[#ends + 1], ends[#ends + 2] = held_until, schedule
+      -- One that has no place is found where others wait if its worker is lost.
+      moves[#moves + 1], moves[#moves + 2] = has_place and runs_until or held_until, schedule
+      lane.has_placed = lane.has_placed or has_place
+      lane.has_ending = lane.has_ending or not has_place
     end
     passed = i
   end
   if part then
-    part[4], part[5] = lane.has_slots and lane.slots or {}, lane.interval and lane.slack or 0
-    part[6] = lane.parallelism and 1 or 0
+    if lane.has_slots or lane.parallelism then
+      part[4], part[5] = lane.has_slots and lane.slots or {}, lane.interval and lane.slack or 0
+      part[6] = lane.parallelism and 1 or 0
+    end
   end
   local next_at = tonumber(found[2 * passed + 2] or '') or math.huge
   if is_lost then
@@ -263,11 +271,11 @@ end
 
 -- Writes what was taken of a lane, and when what is left of it is due, or its first lease ends.
 local function hold_lane(lane)
-  of_lanes().hold(lane.queue, lane.placed, lane.running, lane.ending)
+  each_thousand('ZADD', lane.queue.members, lane.moves)
   if lane.first then
-    lane.first = math.min(lane.first, lane.left_at or math.huge, #lane.ending > 0 and lease_end
-      or math.huge)
-    lane.ends = math.min(lane.ends, #lane.placed > 0 and lease_end or math.huge)
+    lane.first = math.min(lane.first, lane.left_at or math.huge,
+      lane.has_ending and lease_end or math.huge)
+    lane.ends = math.min(lane.ends, lane.has_placed and lease_end or math.huge)
   end
 end
 

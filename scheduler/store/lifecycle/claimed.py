@@ -58,9 +58,9 @@ def invocations_of(
             continue
         due_ms = retry.due_at_ms if retry else request.trigger_at_ms
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
-        invocation = Invocation(shard, account_id, *what)
+        invocation = Invocation(shard, account_id, *what, lane=lane or None)
         if slots:
-            _set_slot(invocation, lane, now_us, place // 2, *slots)
+            _set_slot(invocation, now_us, place // 2, *slots)
         found.append(invocation)
     return found
 
@@ -85,14 +85,13 @@ def _reports(
 
 def _set_slot(
     invocation: Invocation,
-    lane: str,
     now_us: int,
     place: int,
     slots: list[int],
     slack_us: int,
     bounded: int,
 ) -> None:
-    invocation.lane, invocation.bounded = lane or None, bounded == 1
+    invocation.bounded = bounded == 1
     if not slots:
         return
     slot_us, expires_at_ms = slots[place], invocation.request.expires_at_ms

@@ -3,17 +3,24 @@
 local ENDLESS = 2 ^ 53 -- the gate (ms) of a lane that is paused without an end
 local MOST_CALM_MS = 3600000
 
+local common = {} -- what the queues of an account's lanes share: a call may meet a thousand of them
+
 lanes.queue_of = function(prefix, account, lane)
-  local base = prefix .. account .. ':'
-  return {prefix = prefix, name = account .. '/' .. lane, account = account, base = base,
-    lane = lane, waiting = base .. K.LANED, held = base .. K.HELD, tried = base .. K.TRIED,
-    lane_waiting = base .. K.LANE_WAITING .. lane, running = base .. K.LANE_RUNNING .. lane,
-    state = base .. K.LANE .. lane, heads = base .. K.LANE_HEADS, lanes = base .. K.LANES}
+  local shared = common[account]
+  if not shared then
+    local base = prefix .. account .. ':'
+    shared = {__index = {prefix = prefix, account = account, base = base, waiting = base .. K.LANED,
+      held = base .. K.HELD, tried = base .. K.TRIED, heads = base .. K.LANE_HEADS,
+      lanes = base .. K.LANES, of_members = base .. K.LANE_QUEUE, of_state = base .. K.LANE}}
+    common[account] = shared
+  end
+  local base = shared.__index
+  return setmetatable({lane = lane, name = account .. '/' .. lane,
+    members = base.of_members .. lane, state = base.of_state .. lane}, shared)
 end
 
 lanes.check = function(queue)
-  redis.call('ZCARD', queue.lane_waiting)
-  redis.call('ZCARD', queue.running)
+  redis.call('ZCARD', queue.members)
   redis.call('HLEN', queue.state)
 end
 
@@ -40,7 +47,7 @@ local function look_at_lane(queue, at)
 end
 
 lanes.wait = function(queue, due, earliest)
-  each_thousand('ZADD', queue.lane_waiting, due)
+  each_thousand('ZADD', queue.members, due)
   if redis.call('ZADD', queue.lanes, 0, queue.lane) == 1 then
     look_at_lane(queue, earliest) -- a new one has no settings
     return
@@ -51,45 +58,52 @@ lanes.wait = function(queue, due, earliest)
   look_at_lane(queue, math.max(earliest, tonumber(stored[1] or '') or 0, paid))
 end
 
--- A worker has schedules. placed: those that have a place, with flat, their leases' ends (ms) and
--- them; ending: flat, those that are held only to be ended, which no place is needed for. If that
--- worker is lost, they are found where others wait.
-lanes.hold = function(queue, placed, running, ending)
-  each_thousand('ZREM', queue.lane_waiting, placed)
-  each_thousand('ZADD', queue.running, running)
-  for i = 2, #ending, 2 do
-    redis.call('ZREM', queue.running, ending[i])
-  end
-  each_thousand('ZADD', queue.lane_waiting, ending)
-end
-
+-- Leases of held schedules end at another time (ms). ends: flat, that and schedule.
 lanes.prolong = function(queue, ends, lease_end)
-  for i = 1, #ends, 1000 do
-    local last = math.min(i + 999, #ends)
-    redis.call('ZADD', queue.running, 'XX', unpack(ends, i, last))
-    redis.call('ZADD', queue.lane_waiting, 'XX', unpack(ends, i, last))
+  local moves, schedules = {}, {}
+  for i = 2, #ends, 2 do
+    schedules[i / 2] = ends[i]
   end
+  for before = 0, #schedules - 1, 1000 do
+    local last = math.min(before + 1000, #schedules)
+    local scores = redis.call('ZMSCORE', queue.members, unpack(schedules, before + 1, last))
+    for i, at in ipairs(scores) do
+      if at then
+        moves[#moves + 1] = tonumber(at) < 0 and -lease_end or lease_end
+        moves[#moves + 1] = schedules[before + i]
+      end
+    end
+  end
+  each_thousand('ZADD', queue.members, moves)
   look_at_lane(queue, lease_end)
 end
 
 lanes.leave = function(queue, schedules)
-  each_thousand('ZREM', queue.lane_waiting, schedules)
-  each_thousand('ZREM', queue.running, schedules)
+  each_thousand('ZREM', queue.members, schedules)
+end
+
+-- When a lease ends (ms), by the order of those that end after a moment (ms), counted from 0; nil:
+-- there are not so many.
+local function lease_end_of(queue, after, place)
+  local last = redis.call('ZRANGE', queue.members, after, '-inf', 'BYSCORE', 'REV', 'LIMIT', place,
+    1, 'WITHSCORES')[2]
+  return last and -tonumber(last)
 end
 
 -- When enough leases end that a lane with no place left has one (ms).
 local function place_at(queue, places)
-  local ends = redis.call('ZRANGE', queue.running, string.format('(%.3f', now_us / 1000), '+inf',
-    'BYSCORE', 'LIMIT', 0 - places, 1, 'WITHSCORES')
-  return tonumber(ends[2] or '') or 0
+  return lease_end_of(queue, string.format('(-%.3f', now_us / 1000), 0 - places) or 0
 end
 
 -- A lane's settings and state: `gate`, before which nothing starts (ms), `places` for more, and of
 -- its rate `interval`, `burst`, `slack`, `tat` (us). Moments that lie in the future because the
 -- clock was set back count for a while at most.
 lanes.read = function(queue, is_unset)
-  local s = is_unset and {} or redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per',
-    'slack', 'parallelism', 'paused', 'until', 'calm', 'gate', 'set')
+  if is_unset then
+    return {queue = queue, burst = 1, tat = 0, calm = 0, shut = 0, gate = 0, places = math.huge}
+  end
+  local s = redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per', 'slack',
+    'parallelism', 'paused', 'until', 'calm', 'gate', 'set')
   local lane = {queue = queue, interval = tonumber(s[1] or ''), burst = tonumber(s[2] or '') or 1,
     tat = tonumber(s[3] or '') or 0, slack = tonumber(s[5] or '') or 0,
     parallelism = tonumber(s[6] or ''), paused = s[7], calm = tonumber(s[9] or '') or 0,
@@ -109,7 +123,7 @@ lanes.read = function(queue, is_unset)
   local gate = lane.shut
   if lane.parallelism then
     lane.places = lane.parallelism
-      - redis.call('ZCOUNT', queue.running, string.format('(%.3f', now_us / 1000), '+inf')
+      - redis.call('ZCOUNT', queue.members, '-inf', string.format('(-%.3f', now_us / 1000))
     gate = math.max(gate, lane.places < 1 and place_at(queue, lane.places) or 0)
   end
   -- One that opened before the moment at which it was to open opens now: lateness counts from then.
@@ -127,9 +141,16 @@ local function forget(lane)
   end
 end
 
--- The lowest score of a key (inf: it is empty).
-lanes.first_of = function(key)
-  return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or '') or math.huge
+-- When the first one that waits is due (ms; inf: none waits).
+local function first_due(queue)
+  local first = redis.call('ZRANGE', queue.members, 0, '+inf', 'BYSCORE', 'LIMIT', 0, 1,
+    'WITHSCORES')[2]
+  return first and tonumber(first) or math.huge
+end
+
+-- When the first lease ends, or has ended (ms; inf: none runs).
+lanes.first_end = function(queue)
+  return lease_end_of(queue, '(0', 0) or math.huge
 end
 
 -- Notes a lane's state, and when claims look at it next: when it can start something, or a lease
@@ -157,8 +178,8 @@ lanes.settle = function(lane, turn, looks)
     redis.call('HDEL', queue.state, 'paused', 'until', 'by')
   end
   local open = math.max(lane.gate, paid_until(lane.interval, lane.burst, lane.tat))
-  local first = lane.first or lanes.first_of(queue.lane_waiting)
-  local ends = lane.first and lane.ends or lanes.first_of(queue.running)
+  local first = lane.first or first_due(queue)
+  local ends = lane.first and lane.ends or lanes.first_end(queue)
   local at = math.max(first, open)
   if ends < math.huge then
     at = math.min(at, ends > now_us / 1000 and ends or math.max(ends, open))
@@ -189,10 +210,10 @@ end
 -- After schedules left their places: another may start, or the lane is empty and counts no longer
 -- among its account's.
 lanes.relook_left = function(queue)
-  if redis.call('EXISTS', queue.lane_waiting, queue.running, queue.state) == 0 then
+  if redis.call('EXISTS', queue.members, queue.state) == 0 then
     forget({queue = queue})
   elseif redis.call('HEXISTS', queue.state, 'parallelism') == 1
-    or redis.call('EXISTS', queue.lane_waiting, queue.running) == 0 then
+    or redis.call('EXISTS', queue.members) == 0 then
     lanes.relook(queue)
   end
 end

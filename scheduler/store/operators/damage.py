@@ -75,7 +75,7 @@ _OF_AN_ACCOUNT = _by_name(
     zset=(
         *(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED),
         *(keys.REFERENCES, keys.FAILED_REFERENCES, keys.LANED, keys.LANES),
-        *(keys.LANE_HEADS, keys.LANE_WAITING, keys.LANE_RUNNING, keys.LANES_PAUSED),
+        *(keys.LANE_HEADS, keys.LANE_QUEUE, keys.LANES_PAUSED),
         *(keys.CALLBACKS, keys.CALLING, keys.RULES),
     ),
     stream=(keys.LOG, keys.INDEX),

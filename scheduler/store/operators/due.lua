@@ -66,17 +66,17 @@ end
 -- weight: for how many lanes it stands.
 local function add_lane(account, lane, head_ms, weight)
   local base = KEYS[1] .. account .. ':'
-  local waiting, running = base .. K.LANE_WAITING .. lane, base .. K.LANE_RUNNING .. lane
+  local members = base .. K.LANE_QUEUE .. lane
   local set = redis.call('HMGET', base .. K.LANE .. lane, 'interval', 'burst', 'tat', 'gate',
     'parallelism')
   local interval_ms = tonumber(set[1] or '0') / 1000
   local burst, tat_ms, gate_ms = tonumber(set[2] or '1'), tonumber(set[3] or '0') / 1000, set[4]
-  local due = redis.call('ZCOUNT', waiting, '-inf', now_ms)
-  local first = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
-  local lost = redis.call('ZRANGE', running, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGE', members, 0, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+  local lost = redis.call('ZRANGE', members, '(0', '-' .. now_ms, 'BYSCORE', 'REV', 'LIMIT', 0,
+    1)[1]
   local since = math.min(tonumber(first[2] or 'inf'),
     lost and tonumber(redis.call('ZSCORE', base .. K.HELD, lost) or now_ms) or math.huge)
-  local count = due + (lost and redis.call('ZCOUNT', running, '-inf', now_ms) or 0)
+  local count = redis.call('ZCOUNT', members, '-' .. now_ms, now_ms)
   local backlog = count
   since = math.max(since, tonumber(gate_ms or '0'))
   if interval_ms > 0 then
@@ -84,14 +84,14 @@ local function add_lane(account, lane, head_ms, weight)
     count = math.min(count, 1 + math.floor((now_ms - since) / interval_ms))
   end
   if set[5] then
-    count = math.min(count, set[5] - redis.call('ZCOUNT', running, '(' .. now_ms, '+inf'))
+    count = math.min(count, set[5] - redis.call('ZCOUNT', members, '-inf', '(-' .. now_ms))
   end
   if head_ms > now_ms then
     count = 0
   end
   note_overdue(account, count * weight, since)
   backlog = backlog - math.max(0, count)
-  each_window(waiting, function(i, more, to_ms)
+  each_window(members, function(i, more, to_ms)
     backlog = backlog + more
     local starts = head_ms > to_ms and 0 or backlog
     if interval_ms > 0 then

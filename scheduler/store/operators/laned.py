@@ -52,20 +52,20 @@ async def misplaced(
         if fields.outcome is None and (lane := lane_in(fields))
     ]
     for (schedule, lane), scores in zip(laned, await _scores(server, base, laned), strict=True):
-        what, (waiting, among_all, *queue) = ids.schedule_id(schedule), scores
+        what, (waiting, among_all, queue) = ids.schedule_id(schedule), scores
         if waiting is not None:
             yield f"{what} is in lane {lane}, but among the schedules without a lane"
-        elif among_all is not None and [each for each in queue if each is not None] != [among_all]:
+        elif among_all is not None and abs(float(queue or 0)) != float(among_all):
             yield f"{what} is not in the queue of lane {lane} as it is among all with a lane"
 
 
 async def _scores(
     server: Server, base: str, laned: Sequence[tuple[str, str]]
 ) -> list[list[bytes | None]]:
-    """Of each: in `waiting`, `laned`, and the queues of its lane."""
+    """Of each: in `waiting`, `laned`, and the queue of its lane."""
     commands: list[tuple[Argument, ...]] = []
     for schedule, lane in laned:
-        names = (keys.WAITING, keys.LANED, keys.LANE_WAITING + lane, keys.LANE_RUNNING + lane)
+        names = (keys.WAITING, keys.LANED, keys.LANE_QUEUE + lane)
         commands += (("ZSCORE", base + name, schedule) for name in names)
     scores = await server.reads(commands, at_once=base) if commands else []
-    return [scores[4 * place : 4 * place + 4] for place in range(len(laned))]
+    return [scores[3 * place : 3 * place + 3] for place in range(len(laned))]

@@ -100,7 +100,7 @@ class _Look(NamedTuple):
         """When it can next start something. A moment that a clock that was set back left too late
         counts as the latest that it may be."""
         get, in_an_hour_ms = self.fields.get, self.now_ms + _HOUR_MS
-        due_ms = min(float(row[1]) for row in (self.waiting, self.running) if row)
+        due_ms = min(abs(float(row[1])) for row in (self.waiting, self.running) if row)
         burst, interval_ms = get("burst", 1.0), get("interval", 0.0) / 1000
         paid_ms = min(get("tat", 0.0) / 1000, self.now_ms + get("per", 0.0) + interval_ms * burst)
         return max(
@@ -109,17 +109,15 @@ class _Look(NamedTuple):
             min(get("calm", 0.0), in_an_hour_ms),
             min(get("gate", 0.0), in_an_hour_ms),
             paid_ms - (burst - 1) * interval_ms if interval_ms else 0.0,
-            float(self.place[1]) if self.place else 0.0,
+            -min(float(self.place[1]), 0.0) if self.place else 0.0,
         )
 
 
 async def faults_of_lane(server: Server, base: str, lane: str) -> list[str]:
     """Of when claims look at it. Raises ValueError if its settings are damaged."""
-    key, waiting, running = (
-        base + each + lane for each in (keys.LANE, keys.LANE_WAITING, keys.LANE_RUNNING)
-    )
+    key, queue = base + keys.LANE + lane, base + keys.LANE_QUEUE + lane
     most = int(await server.read("HGET", key, "parallelism") or 0)
-    place = ("ZRANGE", running, -most, -most, "WITHSCORES")
+    first, place = ("BYSCORE", "LIMIT", 0, 1, "WITHSCORES"), (most - 1, most - 1, "WITHSCORES")
     time, values, listed, paused_ms, head_ms, *rows = await server.reads(
         [
             ("TIME",),
@@ -127,16 +125,16 @@ async def faults_of_lane(server: Server, base: str, lane: str) -> list[str]:
             ("ZSCORE", base + keys.LANES, lane),
             ("ZSCORE", base + keys.LANES_PAUSED, lane),
             ("ZSCORE", base + keys.LANE_HEADS, lane),
-            ("ZRANGE", waiting, 0, 0, "WITHSCORES"),
-            ("ZRANGE", running, 0, 0, "WITHSCORES"),
-            *[place] * bool(most),
+            ("ZRANGE", queue, 0, "+inf", *first),
+            ("ZRANGE", queue, "(0", "-inf", "REV", *first),
+            *[("ZRANGE", queue, *place)] * bool(most),
         ],
         at_once=base,
     )
     named = zip(_FIELDS, values, strict=True)
     fields = {name: float(value) for name, value in named if value is not None}
     until, head = (None if each is None else float(each) for each in (paused_ms, head_ms))
-    first, lease, freed = rows if most else (*rows, [])
+    waits, lease, freed = rows if most else (*rows, [])
     now_ms = time_us(time) / 1000
-    look = _Look(now_ms, fields, listed is not None, until, head, first, lease, freed)
+    look = _Look(now_ms, fields, listed is not None, until, head, waits, lease, freed)
     return list(look.faults())

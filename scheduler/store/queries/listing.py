@@ -350,7 +350,7 @@ class Unended(ByReference):
         self, base: str, stretch: Span, most: int, lane: str | None
     ) -> tuple[Found[Member], bool, Sequence[str]]:
         """Of some sets, merged up to where all were read. Held schedules are not by lane."""
-        waiting = (keys.WAITING, keys.LANED) if lane is None else (keys.LANE_WAITING + lane,)
+        waiting = (keys.WAITING, keys.LANED) if lane is None else (keys.LANE_QUEUE + lane,)
         names = (*waiting, keys.HELD)
         (*found, held), kind = await read_members(self._server, base, names, stretch, most)
         # In the sets of those that wait, one that a worker holds stands at its lease's end, which
