@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from postdate import LogEntry, LogFilter, LogStatus, Postdate, SigningSecret
 
 _EVERY_S = 1.0
-_ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
+_ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled", "skipped")
 
 
 @click.command(name="logs")

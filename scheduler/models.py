@@ -25,13 +25,15 @@ COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond 
 
 
 class LogStatus(StrEnum):
-    """The status of a log entry; `RETRYING`: an attempt that failed and is made again."""
+    """The status of a log entry; `RETRYING`: an attempt that failed and is made again; `SKIPPED`:
+    times of a recurring schedule at which it had no occurrence."""
 
     SCHEDULED = "scheduled"
     RETRYING = "retrying"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"
 
 
 class Delivery(StrEnum):
@@ -284,7 +286,9 @@ class LogEntry(msgspec.Struct, frozen=True):
     `lateness_ms` is from due to the first byte sent; None if none was. `attempt` counts from 1; 0:
     there was none. `next_attempt_at_ms` is when the next is due. `executing`: a worker holds it.
     `phases` are kept of the attempts of a schedule that was retried, `answer` is not: both are read
-    from the schedule with the entries of one. `before_ms` is the moment of its attempt before."""
+    from the schedule with the entries of one. `before_ms` is the moment of its attempt before.
+    A skipped one has no schedule (""): it is of `missed` times of a recurring schedule, of which
+    `scheduled_at_ms` is the first."""
 
     schedule_id: str
     created_at_ms: int
@@ -306,6 +310,8 @@ class LogEntry(msgspec.Struct, frozen=True):
     before_ms: int | None = None
     lane: str | None = None
     reference: str | None = None
+    recurring_id: str | None = None
+    missed: int = 0
 
 
 class Usage(msgspec.Struct, frozen=True):

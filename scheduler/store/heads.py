@@ -102,6 +102,11 @@ def is_in_lane(stored: bytes, lane: str) -> bool:
     return stored.startswith(bytes((LANED, len(lane))) + lane.encode("ascii"))
 
 
+def is_occurrence_of(stored: bytes, recurring_id: str) -> bool:
+    """Whether a stored request, which is not opened, has this rule."""
+    return heads_of(stored).recurring[1:-_MOMENT_BYTES] == ids.local(recurring_id).encode()
+
+
 def read_lane(head: bytes) -> LaneHead:
     """The contents of a lane's head. Raises ValueError."""
     lane, once = head[2:-7].decode("ascii"), head[-7:-6]

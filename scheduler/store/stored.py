@@ -65,13 +65,14 @@ from scheduler.times import are_moments
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
 
-# Statuses by number. The order is the stored format; the last one is of log entries only.
+# Statuses by number. The order is the stored format; the last two are of log entries only.
 STATUSES = (
     LogStatus.SCHEDULED,
     LogStatus.COMPLETED,
     LogStatus.FAILED,
     LogStatus.CANCELLED,
     LogStatus.RETRYING,
+    LogStatus.SKIPPED,
 )
 NUMBERS: dict[str, int] = {status: number for number, status in enumerate(STATUSES)}
 # Scripts know that the second byte of a packed outcome is the number of its status.

@@ -69,7 +69,7 @@ def test_statuses_are_a_list_in_any_order(text: str, expected: list[str]) -> Non
     "text", ["", "done", "failed,", "failed,,completed", "failed,failed", "failed&status=failed"]
 )
 def test_a_bad_list_of_statuses_is_named_with_the_words_it_may_have(text: str) -> None:
-    words = "scheduled, retrying, completed, failed, cancelled, executed"
+    words = "scheduled, retrying, completed, failed, cancelled, skipped, executed"
     with pytest.raises(InvalidRequest) as caught:
         logs(f"status={text}")
     message = f"It must be one or more of {words}, each once."

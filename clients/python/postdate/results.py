@@ -10,7 +10,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Status: TypeAlias = Literal["scheduled", "completed", "failed", "cancelled"]
-LogStatus: TypeAlias = Literal["scheduled", "retrying", "completed", "failed", "cancelled"]
+LogStatus: TypeAlias = Literal[
+    "scheduled", "retrying", "completed", "failed", "cancelled", "skipped"
+]
 StatusFilter: TypeAlias = Status | Literal["executed"]
 LogFilter: TypeAlias = LogStatus | Literal["executed"]
 LaneState: TypeAlias = Literal["open", "limited", "full", "calm", "paused"]

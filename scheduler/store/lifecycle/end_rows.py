@@ -278,7 +278,7 @@ def _head(
     wishes: Sequence[Argument] = (),
 ) -> list[Argument]:
     """What each group begins with. The index notes each status, and each bucket of URLs,
-    references and lanes, once. `made`: the schedules' ids and requests. `runs`: of `_runs`.
+    references, lanes and rules, once. `made`: the schedules' ids and requests. `runs`: of `_runs`.
     `wishes`: places of rows, and whether their end is reported."""
     places: list[Argument] = []
     for status in statuses:
@@ -287,7 +287,8 @@ def _head(
     referred = [(ids.local(each), name) for each, r in made if (name := r.reference) is not None]
     named.update(place_name(reference) for _, reference in referred)
     named.update(lane_place_name(str(lane)) for lane in runs[::3])
-    for pair in url_places(named).items():
+    rules = {rule for _, request in made if (rule := request.recurring_id) is not None}
+    for pair in url_places(named, rules).items():
         places += pair
     account = keys.parts(account_id).local
     head = [account, kind, len(entries), pack_chunk(entries), len(places), *places]

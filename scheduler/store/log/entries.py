@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ DIGEST_BYTES = 3
 _WORTHWHILE = 8
 # The first byte of compressed data. No entry begins with it: an entry is an array.
 _ZLIB = 0x78
+_WITHOUT_ATTEMPT = (LogStatus.CANCELLED, LogStatus.SKIPPED)
 
 
 class StoredEntry(msgspec.Struct, array_like=True):
@@ -46,6 +48,12 @@ class StoredEntry(msgspec.Struct, array_like=True):
     before_ms: int | None = None
     reference: str | None = None
     lane: str | None = None
+    rule: str | None = None
+    missed: int = 0
+
+    @property
+    def recurring_id(self) -> str | None:
+        return None if self.rule is None else ids.recurring_id(self.rule)
 
 
 _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
@@ -62,32 +70,46 @@ def entry(
 ) -> tuple[Any, ...]:
     """The log's entry of an attempt, which follows on the entry of `before_ms`; of a cancellation,
     without an outcome. A first attempt that ends the schedule is the usual one, and has less."""
-    url, reference, lane = logged_url(request.url), request.reference, request.lane
-    unnamed = reference is None and lane is None
+    url, names = logged_url(request.url), _names(request)
     what = (ids.local(schedule_id), request.trigger_at_ms, url, request.method)
     if outcome is None:
         cancelled = (*what, NUMBERS[Status.CANCELLED])
-        if unnamed:
-            return cancelled
-        return (*cancelled, 0, 0, "", None, 1, None, None, None, *_named(reference, lane))
+        return (*cancelled, *_NO_ATTEMPT, *names) if names else cancelled
     status, code = NUMBERS[outcome.status], outcome.status_code
     retrying = next_attempt_at_ms is not None
     if retrying:
         status = NUMBERS[LogStatus.RETRYING]
     result = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
     usual = not retrying and attempt == 1 and before_ms is None
-    if usual and unnamed:
+    if usual and not names:
         return what + result
     phases = None if usual else outcome.phases
     more = (attempt, next_attempt_at_ms, phases, before_ms)
-    return (*what, *result, *more, *_named(reference, lane))
+    return (*what, *result, *more, *names)
 
 
-def _named(reference: str | None, lane: str | None) -> tuple[str | None, ...]:
-    """The end of an entry, which has nothing of a schedule with neither."""
+# Of an entry without an attempt, behind the status: the fields before the names.
+_NO_ATTEMPT = (0, 0, "", None, 1, None, None, None)
+
+
+def _names(request: Request) -> tuple[str | None, ...]:
+    """The end of an entry, which has nothing of a schedule with none of these."""
+    reference, lane = request.reference, request.lane
+    if request.recurring is not None:
+        return reference, lane, ids.local(request.recurring.recurring_id)
     if lane is not None:
         return reference, lane
     return () if reference is None else (reference,)
+
+
+def skipped_entry(
+    recurring_id: str, request: Request, first_ms: int, missed: int, why: str = ""
+) -> tuple[Any, ...]:
+    """The log's entry of so many times that a rule has missed, of which this is the first; `why`
+    is its error message. `request`: as its occurrences have it."""
+    what = ("", first_ms, logged_url(request.url), request.method, NUMBERS[LogStatus.SKIPPED])
+    names = request.reference, request.lane, ids.local(recurring_id)
+    return (*what, 0, 0, why, *_NO_ATTEMPT[3:], *names, missed)
 
 
 def pack_chunk(entries: Sequence[tuple[Any, ...]]) -> bytes:
@@ -137,11 +159,13 @@ def unpack_chunk(
     entries = [pair for pair in enumerate(entries_of(packed)) if wanted(pair[1])]
     try:
         for _, each in entries:
-            STATUSES[each.status]
+            of_none = STATUSES[each.status] is LogStatus.SKIPPED and not each.schedule
             schedule_id = ids.schedule_id(each.schedule)
-            if not ids.is_schedule_id(schedule_id):
+            if not (of_none or ids.is_schedule_id(schedule_id)):
                 raise ValueError("it has an entry of what can be no schedule")
-            created_at_ms = ids.created_at_ms(schedule_id)
+            if each.rule is not None and not ids.is_recurring_id(ids.recurring_id(each.rule)):
+                raise ValueError("it has an entry of what can be no recurring schedule")
+            created_at_ms = None if of_none else ids.created_at_ms(schedule_id)
             moments = (each.scheduled_at_ms, each.next_attempt_at_ms, each.before_ms)
             if not are_moments(created_at_ms, *moments):
                 raise ValueError("it has an entry of no moment")
@@ -176,12 +200,13 @@ def chunks_of(page: Iterable[Any]) -> list[tuple[bytes, bytes]]:
 
 
 def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
-    schedule_id, status = ids.schedule_id(stored.schedule), STATUSES[stored.status]
+    status = STATUSES[stored.status]
+    schedule_id = ids.schedule_id(stored.schedule) if stored.schedule else ""
     return LogEntry(
         schedule_id=schedule_id,
-        created_at_ms=ids.created_at_ms(schedule_id),
+        created_at_ms=ids.created_at_ms(schedule_id) if schedule_id else at_ms,
         scheduled_at_ms=stored.scheduled_at_ms,
-        executed_at_ms=None if status is LogStatus.CANCELLED else at_ms,
+        executed_at_ms=None if status in _WITHOUT_ATTEMPT else at_ms,
         url=stored.url,
         method=stored.method,
         status=status,
@@ -190,12 +215,14 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         error_message=stored.error_message,
         lateness_ms=stored.lateness_ms,
         at_ms=at_ms,
-        attempt=0 if status is LogStatus.CANCELLED else stored.attempt,
+        attempt=0 if status in _WITHOUT_ATTEMPT else stored.attempt,
         next_attempt_at_ms=stored.next_attempt_at_ms,
         phases=stored.phases,
         before_ms=stored.before_ms,
         lane=stored.lane,
         reference=stored.reference,
+        recurring_id=stored.recurring_id,
+        missed=stored.missed,
     )
 
 
@@ -214,6 +241,7 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         executing=schedule.executing,
         lane=schedule.request.lane,
         reference=schedule.request.reference,
+        recurring_id=schedule.request.recurring_id,
     )
 
 
@@ -234,9 +262,24 @@ def url_place(url: str) -> tuple[str, bytes]:
     return _BUCKETS[digest >> 24], (digest & 0xFFFFFF).to_bytes(DIGEST_BYTES, "big")
 
 
-def url_places(urls: Iterable[str]) -> dict[str, bytes]:
-    """The index streams of URLs, and for each the digests of those among them that are in it."""
+def recurring_place(recurring_id: str) -> tuple[str, bytes]:
+    """The same of a rule, one of 1,024. A stream of its own would take 4 KB of each rule."""
+    return "r" + recurring_id[-2:], url_place(recurring_id)[1]
+
+
+def skipped_places(recurring_id: str, request: Request) -> list[str | bytes]:
+    """What the index notes of a skipped entry: names of streams, and digests."""
+    named = [request.url]
+    named += [place_name(request.reference)] if request.reference is not None else []
+    named += [lane_place_name(request.lane)] if request.lane is not None else []
+    places = {LogStatus.SKIPPED.value: b"", **url_places(named, [recurring_id])}
+    return [part for pair in places.items() for part in pair]
+
+
+def url_places(urls: Iterable[str], rules: Iterable[str] = ()) -> dict[str, bytes]:
+    """The index streams of URLs, and of recurring schedules, and for each the digests of those
+    among them that are in it."""
     places: dict[str, bytes] = {}
-    for bucket, digest in map(url_place, urls):
+    for bucket, digest in chain(map(url_place, urls), map(recurring_place, rules)):
         places[bucket] = places.get(bucket, b"") + digest
     return places

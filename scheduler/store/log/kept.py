@@ -112,6 +112,7 @@ class _EndedOf(ListOf):
             selected.url,
             lane=selected.lane,
             reference=selected.reference,
+            recurring_id=selected.recurring_id,
         ).ended()
         self._log, self._scan = log, scan
 

@@ -18,6 +18,7 @@ from scheduler.store.log.entries import (
     lane_place_name,
     logged_url,
     place_name,
+    recurring_place,
     unended_entry,
     url_place,
 )
@@ -41,8 +42,8 @@ class LogQuery(NamedTuple):
     """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. No
     `statuses`: all. `url_part` and `host` ignore letter case; `host` is a whole one, with its port
     if the URL has one. `answer` is a status code, or a whole error message. `schedule_id`: only the
-    entries of this one, `lane`: of this. `reference`: only those of it or, with `*` behind it, of
-    all that begin so."""
+    entries of this one, `lane`: of this, `recurring_id`: of this rule. `reference`: only those of
+    it or, with `*` behind it, of all that begin so."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -57,6 +58,7 @@ class LogQuery(NamedTuple):
     schedule_id: str | None = None
     lane: str | None = None
     reference: str | None = None
+    recurring_id: str | None = None
 
     @property
     def beginning(self) -> str:
@@ -66,7 +68,7 @@ class LogQuery(NamedTuple):
     @property
     def is_search(self) -> bool:
         """Whether entries are looked through for those that it names."""
-        named = (self.url, self.schedule_id, self.lane, self.reference)
+        named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
         texts = (self.url_part, self.host, self.answer)
         return any(each is not None for each in named) or any(texts)
 
@@ -74,17 +76,21 @@ class LogQuery(NamedTuple):
     def part(self) -> bytes:
         """A text that each wanted entry contains, in small letters."""
         beginning = self.reference and self.reference.removesuffix("*")
-        return lowered(self.url_part or self.host or self.url or beginning or self.lane or "")
+        rule = self.recurring_id and ids.local(self.recurring_id)
+        named = (self.url_part, self.host, self.url, rule, beginning, self.lane)
+        return lowered(next(filter(None, named), None) or "")
 
     @property
     def sieve(self) -> Sieve:
-        return Sieve(kept_part(self.part), self.lane)
+        return Sieve(kept_part(self.part), self.lane, self.recurring_id)
 
     def wants(self, one: Request | StoredEntry | LogEntry) -> bool:
         """Whether a schedule with this request, or such an entry, is meant by what it names."""
         if self.url not in (None, one.url) or self.lane not in (None, one.lane):
             return False
         if self.reference is not None and not matches(self.reference, one.reference):
+            return False
+        if self.recurring_id not in (None, one.recurring_id):
             return False
         if self.host and lowered(split_url(one.url)[0]) != lowered(self.host):
             return False
@@ -104,13 +110,15 @@ class LogQuery(NamedTuple):
         return self._replace(url=self.url and logged_url(self.url))
 
     @property
-    def _indexed_by(self) -> str | None:
-        """What the index of URLs is asked for; None: it does not help."""
+    def _indexed_by(self) -> tuple[str, bytes] | None:
+        """The index stream to go along, and the digest there; None: none helps."""
+        if self.recurring_id is not None:
+            return recurring_place(self.recurring_id)
         if self.url is not None:
-            return self.url
+            return url_place(self.url)
         if self.reference and not self.reference.endswith("*"):
-            return place_name(self.reference)
-        return None if self.lane is None else lane_place_name(self.lane)
+            return url_place(place_name(self.reference))
+        return None if self.lane is None else url_place(lane_place_name(self.lane))
 
     def ended(self) -> Wanted:
         statuses = frozenset(NUMBERS[each] for each in self.statuses or LogStatus)
@@ -129,7 +137,7 @@ class LogQuery(NamedTuple):
         indexes = [] if indexed in (frozenset(), _ENDED) else [[keys.INDEX + s for s in indexed]]
         digest = b""
         if (indexed_by := self._indexed_by) is not None:
-            bucket, digest = url_place(indexed_by)
+            bucket, digest = indexed_by
             indexes.append([keys.INDEX + bucket])
         return Wanted(wanted, indexes, digest, of_url.part)
 

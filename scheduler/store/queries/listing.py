@@ -11,7 +11,7 @@ from scheduler import ids
 from scheduler.models import Schedule, Status
 from scheduler.references import matches
 from scheduler.store import keys
-from scheduler.store.heads import is_in_lane
+from scheduler.store.heads import is_in_lane, is_occurrence_of
 from scheduler.store.queries.members import read_members
 from scheduler.store.queries.reading import CHUNK, Stored, read_rows, stored_or_damaged
 from scheduler.store.queries.referred import (
@@ -48,14 +48,17 @@ _FIELDS_UNTRIED = FIELDS[:2]
 
 class Sieve(NamedTuple):
     """What is known of wanted schedules before their requests are opened: a part of the URL, by
-    `kept_part` (b"": none), and the lane (None: any)."""
+    `kept_part` (b"": none), the lane, and the rule (None: any)."""
 
     part: bytes = b""
     lane: str | None = None
+    recurring_id: str | None = None
 
     def lets_through(self, packed: bytes) -> bool:
         """Whether a stored request may be of one; a sealed one may have any part."""
         if self.lane is not None and not is_in_lane(packed, self.lane):
+            return False
+        if self.recurring_id is not None and not is_occurrence_of(packed, self.recurring_id):
             return False
         return not self.part or is_sealed(packed) or self.part in packed.lower()
 
@@ -64,7 +67,7 @@ class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
     `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker holds if `held`; those
     of a lane (None: of any and of none); those of a reference or, with `*` behind it, of all that
-    begin so (None: any)."""
+    begin so (None: any); those of a recurring schedule (None: of any and of none)."""
 
     url: str | None = None
     from_ms: int | None = None
@@ -74,21 +77,25 @@ class Selection(NamedTuple):
     held: bool = True
     lane: str | None = None
     reference: str | None = None
+    recurring_id: str | None = None
 
     @property
     def searches(self) -> bool:
         """Whether schedules are looked through for those that it names."""
-        return (self.url, self.lane, self.reference) != (None, None, None)
+        named = (self.url, self.lane, self.reference, self.recurring_id)
+        return any(each is not None for each in named)
 
     @property
     def sieve(self) -> Sieve:
-        return Sieve(kept_part(lowered(self.url or "")), self.lane)
+        return Sieve(kept_part(lowered(self.url or "")), self.lane, self.recurring_id)
 
     def wants(self, schedule: Schedule) -> bool:
         request = schedule.request
         if self.reference is not None and not matches(self.reference, request.reference):
             return False
         if self.lane is not None and request.lane != self.lane:
+            return False
+        if self.recurring_id not in (None, request.recurring_id):
             return False
         of_url = self.url is None or request.url == self.url
         return of_url and (self.held or not schedule.executing)
