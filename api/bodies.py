@@ -26,6 +26,10 @@ from scheduler.times import format_iso8601
 # Only the OpenAPI document uses these annotations.
 _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
 ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
+RecurringId = Annotated[str, msgspec.Meta(pattern=f"^rec_{_SUFFIX}")]
+# Empty where a log entry is of no schedule.
+_LoggedSchedule = Annotated[str, msgspec.Meta(pattern=f"^$|^sch_{_SUFFIX}")]
+_LoggedInvocation = Annotated[str, msgspec.Meta(pattern=f"^$|^inv_{_SUFFIX}")]
 GivenId = Annotated[str, msgspec.Meta(description="As it was given, or how that begins.")]
 InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
 LaneName = Annotated[str, msgspec.Meta(pattern=f"^{LANE_PATTERN}$")]
@@ -105,7 +109,7 @@ class BatchBody(Body, frozen=True):
 
 
 def _invocation_id(value: Schedule | LogEntry) -> str:
-    return invocation_id(value.schedule_id)
+    return invocation_id(value.schedule_id) if value.schedule_id else ""
 
 
 PHASES = Shape(
@@ -175,6 +179,8 @@ SCHEDULE = Shape(
         "attempts": (int, "attempts"),
         "nextAttemptAt": (Moment | None, "retry.due_at_ms"),
         "callback": (CALLBACK.type | None, lambda schedule: CALLBACK.of(schedule.callback)),
+        "recurringId": (RecurringId | None, "request.recurring.recurring_id"),
+        "slot": (Moment | None, "request.recurring.slot_ms"),
         "replayOf": (ScheduleId | None, "request.replay_of"),
         "replayedAs": (ScheduleId | None, "replayed_as"),
         "replayable": (bool, lambda schedule: reason_against(schedule) is None),
@@ -188,7 +194,8 @@ SCHEDULE = Shape(
     "tried. notReplayableReason says why replayable is false: it has not ended, or was cancelled "
     "and its body was not kept. callbackUrl and callbackOn are its own; where both are null, the "
     "account's hold, unless it is to have no callback. callback is null until the end, and if that "
-    "is not reported.",
+    "is not reported. recurringId is the recurring schedule that it is an occurrence of, slot the "
+    "time by its rule, null if it was triggered or is a replay.",
 )
 
 
@@ -300,8 +307,8 @@ USAGE = Shape(
 LOG_ENTRY = Shape(
     "LogEntryBody",
     {
-        "invocationId": (InvocationId, _invocation_id),
-        "scheduleId": (ScheduleId, "schedule_id"),
+        "invocationId": (_LoggedInvocation, _invocation_id),
+        "scheduleId": (_LoggedSchedule, "schedule_id"),
         "createdAt": (Moment, "created_at_ms"),
         "scheduledAt": (Moment, "scheduled_at_ms"),
         "executedAt": (Moment | None, "executed_at_ms"),
@@ -318,10 +325,14 @@ LOG_ENTRY = Shape(
         "responseBody": (str | None, "answer.text"),
         "lane": (str | None, "lane"),
         "reference": (str | None, "reference"),
+        "recurringId": (RecurringId | None, "recurring_id"),
+        "missed": (int, "missed"),
     },
     "latenessMs is from due to the first byte sent, null if none was. phases are kept of the "
     "attempts of a schedule that was retried. With scheduleId the last attempt also has the phases "
-    "and the responseBody that GET /schedule/{scheduleId} shows, while that is kept.",
+    "and the responseBody that GET /schedule/{scheduleId} shows, while that is kept. A skipped one "
+    "is of no schedule: its ids are empty, missed is how many times of the recurring schedule had "
+    "no occurrence, the first of them scheduledAt; errorMessage says why.",
 )
 
 

@@ -30,6 +30,7 @@ from api.query import (
     CURSOR,
     LANE,
     PERIOD,
+    RECURRING,
     REFERENCE,
     Parameter,
     Walk,
@@ -59,6 +60,7 @@ _FILTERS = (
     url_of(MAX_URL_CHARACTERS, "Only those of this very URL."),
     LANE,
     REFERENCE,
+    RECURRING,
     *PERIOD,
     limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
     CURSOR,
@@ -159,10 +161,10 @@ def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Find
     judge_period(values, findings)
     findings.refuse_if_any()
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
-    lane, reference = values["lane"], values["reference"]
-    walk = Walk(path, url, lane, reference)
+    named = {"lane": values["lane"], "reference": values["reference"]}
+    named["recurring_id"] = values["recurringId"]
+    walk = Walk(path, url, *named.values())
     cursor = walk.taken_back(values["cursor"])
-    named = {"lane": lane, "reference": reference}
     selection = Selection(url, values["from"], values["to"], limit, cursor, **named)
     return BulkQuery(None, selection, walk)
 

@@ -12,7 +12,7 @@ from api.field import Schema
 from api.findings import Findings, invalid
 from api.rules import lane_filter, reference_filter, timestamp, url_filter
 from scheduler.errors import FieldError, InvalidRequest
-from scheduler.ids import is_schedule_id
+from scheduler.ids import is_recurring_id, is_schedule_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.models import LogStatus, Status
 from scheduler.references import FILTER_PATTERN
@@ -126,6 +126,12 @@ def _schedule_id(text: str) -> str:
     return text
 
 
+def _recurring_id(text: str) -> str:
+    if not is_recurring_id(text):
+        raise ValueError("It must be the id of a recurring schedule.")
+    return text
+
+
 def url_of(most_characters: int, description: str) -> Parameter:
     """A parameter that is a whole URL."""
     schema = {"type": "string", "maxLength": most_characters}
@@ -143,6 +149,12 @@ def lane_of(description: str) -> Parameter:
 
 
 LANE = lane_of("Only those of this lane.")
+RECURRING = Parameter(
+    "recurringId",
+    _recurring_id,
+    {"type": "string", "pattern": "^rec_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
+    "Only those of this recurring schedule.",
+)
 REFERENCE = reference_of(
     "Only those of this reference or, with `*` at its end, of all that begin so. Waiting schedules "
     "and dead letters come by reference, then by id; `from` and `to` only filter then."
@@ -209,6 +221,7 @@ OF_SCHEDULES = (
     url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
     LANE,
     REFERENCE,
+    RECURRING,
     *PERIOD,
     one_of(
         "order",
@@ -229,7 +242,8 @@ OF_LOGS = (
         list(LogStatus),
         {},
         "Only what stands so, a list with commas; `retrying` are attempts that failed and are made "
-        "again, `executed` means `completed,failed`.",
+        "again, `skipped` are times of a recurring schedule without an occurrence; `executed` "
+        "means `completed,failed`.",
     ),
     Parameter(
         "scheduleId",
@@ -241,6 +255,9 @@ OF_LOGS = (
     url_of(_MAX_URL_CHARACTERS, "Only what went to, or waits for, this very URL."),
     lane_of("Only what goes, or went, out in this lane."),
     reference_of("Only what has this reference or, with `*` at its end, one that begins so."),
+    RECURRING._replace(
+        description="Only what is of this recurring schedule, `skipped` times included."
+    ),
     *PERIOD,
     one_of(
         "order", _ORDERS, {}, "`asc` for oldest first, as with `scheduleId`, or `desc`, as else."

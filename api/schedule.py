@@ -135,11 +135,12 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_SCHEDULES)
     query, account_id = call.query, call.account_id
     statuses = query["status"] or (Status.SCHEDULED,)
-    url, lane, reference = query["targetUrl"], query["lane"], query["reference"]
+    named = [query[each] for each in ("targetUrl", "lane", "reference", "recurringId")]
+    url, lane, reference, recurring_id = named
     by_reference = reference is not None and statuses == (Status.FAILED,)
     ascends = by_reference or statuses == (Status.SCHEDULED,)
     order = query["order"] or ("asc" if ascends else "desc")
-    walk = Walk("/schedule", order, ",".join(statuses), url, lane, reference)
+    walk = Walk("/schedule", order, ",".join(statuses), *named)
     selected = Selection(
         url,
         query["from"],
@@ -148,6 +149,7 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
         walk.taken_back(query["cursor"]),
         lane=lane,
         reference=reference,
+        recurring_id=recurring_id,
     )
     down, store = order == "desc", call.store
     if statuses in ((Status.SCHEDULED,), (Status.FAILED,)):

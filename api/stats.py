@@ -39,7 +39,7 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"
-    names = ("targetUrl", "scheduleId", "lane", "reference")
+    names = ("targetUrl", "scheduleId", "lane", "reference", "recurringId")
     walk = Walk("/stats/logs", order, ",".join(asked.statuses), *map(query.get, names))
     asked = asked._replace(cursor=walk.taken_back(query["cursor"]))
     page = await call.store.logs.page(call.account_id, asked)
@@ -85,6 +85,7 @@ def log_query(query: Mapping[str, Any]) -> LogQuery:
         schedule_id=query["scheduleId"],
         lane=query["lane"],
         reference=query["reference"],
+        recurring_id=query["recurringId"],
     )
 
 

@@ -58,6 +58,8 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "attempts": 0,
         "nextAttemptAt": None,
         "callback": None,
+        "recurringId": None,
+        "slot": None,
         "replayOf": None,
         "replayedAs": None,
         "replayable": False,

@@ -61,6 +61,8 @@ async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
         "responseBody": None,
         "lane": None,
         "reference": None,
+        "recurringId": None,
+        "missed": 0,
     }
 
 
@@ -69,7 +71,7 @@ async def test_a_query_reaches_the_log_and_an_outcome_comes_back(
 ) -> None:
     page = AsyncMock(return_value=LogPage([EXECUTED], "def"))
     monkeypatch.setattr(api.store.logs, "page", page)
-    walk = Walk("/stats/logs", "asc", "failed", URL, None, None, None)
+    walk = Walk("/stats/logs", "asc", "failed", URL, None, None, None, None)
     parameters = {
         "status": "failed",
         "targetUrl": URL,

@@ -103,6 +103,7 @@ class Operations(LaneOperations, RecurringOperations):
         url: str | None = None,
         lane: str | None = None,
         reference: str | None = None,
+        recurring_id: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
@@ -116,7 +117,7 @@ class Operations(LaneOperations, RecurringOperations):
         query = {
             "status": _listed(status),
             "order": order,
-            **_filters(url, from_, to, lane, reference),
+            **_filters(url, from_, to, lane, reference, recurring_id),
         }
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
@@ -148,6 +149,7 @@ class Operations(LaneOperations, RecurringOperations):
         url: str | None = None,
         lane: str | None = None,
         reference: str | None = None,
+        recurring_id: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
@@ -158,7 +160,7 @@ class Operations(LaneOperations, RecurringOperations):
         would have raised, with its `schedule_id`.
         """
         return await self._each(
-            _CANCEL, schedule_ids, _filters(url, from_, to, lane, reference), limit
+            _CANCEL, schedule_ids, _filters(url, from_, to, lane, reference, recurring_id), limit
         )
 
     @operation
@@ -206,6 +208,7 @@ class Operations(LaneOperations, RecurringOperations):
         url: str | None = None,
         lane: str | None = None,
         reference: str | None = None,
+        recurring_id: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
@@ -217,7 +220,8 @@ class Operations(LaneOperations, RecurringOperations):
         Returns for each id given, in order, a Replayed, or the error with its `schedule_id`. The
         same `idempotency_key` within 24 hours returns the same.
         """
-        key, filters = key_of(idempotency_key), _filters(url, from_, to, lane, reference)
+        key = key_of(idempotency_key)
+        filters = _filters(url, from_, to, lane, reference, recurring_id)
         return await self._each(_REPLAY, schedule_ids, filters, limit, key)
 
     @listing
@@ -229,6 +233,7 @@ class Operations(LaneOperations, RecurringOperations):
         url: str | None = None,
         lane: str | None = None,
         reference: str | None = None,
+        recurring_id: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
@@ -240,7 +245,7 @@ class Operations(LaneOperations, RecurringOperations):
         query = {
             "status": _listed(status),
             "order": order,
-            **_filters(url, from_, to, lane, reference),
+            **_filters(url, from_, to, lane, reference, recurring_id),
         }
         query["scheduleId"] = schedule_id
         return self._pages("/stats/logs", query, "logs", read_entry, limit)
@@ -301,11 +306,13 @@ def _filters(
     to: datetime | str | None,
     lane: str | None = None,
     reference: str | None = None,
+    recurring_id: str | None = None,
 ) -> dict[str, str | None]:
     return {
         "targetUrl": url,
         "lane": lane,
         "reference": reference,
+        "recurringId": recurring_id,
         "from": None if from_ is None else moment_text("from_", from_),
         "to": None if to is None else moment_text("to", to),
     }

@@ -98,6 +98,8 @@ class Schedule:
     `not_replayable_reason` is "not_ended" or "body_not_kept", or None where it is `replayable`.
     `callback_url` and `callback_on` are its own: where both are None, the account's hold, unless it
     is to have no callback. `callback` is None before the end, and if that is not reported.
+    `recurring_id` is the recurring schedule that it is an occurrence of, `slot` the time by its
+    rule: None if it was triggered or is a replay.
     """
 
     schedule_id: str
@@ -134,6 +136,8 @@ class Schedule:
     response_content_type: str | None = None
     phases: Phases | None = None
     callback: Callback | None = None
+    recurring_id: str | None = None
+    slot: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,8 @@ class LogEntry:
     """An entry of the log. `executed_at` is None while it waits, and if it was cancelled.
     `retrying` is a failed attempt that is made again. `lateness_ms` is from due to the first byte
     sent. `phases` are there if the schedule was retried. With `schedule_id` the last attempt has
-    the schedule's `phases` and `response_body`."""
+    the schedule's `phases` and `response_body`. `skipped` has no schedule (""): `missed` times of
+    a recurring one had no occurrence, the first of them at `scheduled_at`."""
 
     invocation_id: str
     schedule_id: str
@@ -223,6 +228,8 @@ class LogEntry:
     response_body: str | None = None
     lane: str | None = None
     reference: str | None = None
+    recurring_id: str | None = None
+    missed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,8 +236,8 @@ class ByReference(ListOf):
     ) -> SchedulePage:
         if selected.reference is None:
             return await super().page(account_id, selected, descending=descending)
-        further = (selected.url, selected.lane, selected.from_ms, selected.to_ms)
-        searches = any(each is not None for each in further)
+        searches = selected._replace(reference=None).searches
+        searches = searches or (selected.from_ms, selected.to_ms) != (None, None)
         async with self._scans.of(account_id, searches=searches) as scan:
             return await self._referred(account_id, self._of_kept(selected), scan, down=descending)
 
