@@ -40,6 +40,7 @@ class Reason(StrEnum):
     PRECONDITION_FAILED = "precondition_failed"
     QUOTA_EXCEEDED = "quota_exceeded"
     RATE_LIMITED = "rate_limited"
+    RECURRING_NAME_TAKEN = "recurring_name_taken"
     SEARCHES_LIMITED = "searches_limited"
     SEVERAL_WAITING = "several_waiting"
     STORE_UNAVAILABLE = "store_unavailable"
@@ -47,6 +48,7 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     TOO_LARGE = "too_large"
     TOO_MANY_LANES = "too_many_lanes"
+    TOO_MANY_RECURRING = "too_many_recurring"
     TOO_MANY_SECRETS = "too_many_secrets"
     UNAUTHORIZED = "unauthorized"
     UNKNOWN_SCHEDULE = "unknown_schedule"
@@ -128,6 +130,26 @@ class KeepsChanging(Conflict):
 
     def __init__(self) -> None:
         sentence = "Other calls keep changing these settings; try again"
+        super().__init__(sentence, Status.SCHEDULED, self.reason)
+
+
+class RecurringNameTaken(Conflict):
+    """Nothing was changed."""
+
+    reason = Reason.RECURRING_NAME_TAKEN
+
+    def __init__(self, name: str) -> None:
+        sentence = f"Another recurring schedule has the name {name}"
+        super().__init__(sentence, Status.SCHEDULED, self.reason)
+
+
+class TooManyRecurring(Conflict):
+    """Nothing was changed."""
+
+    reason = Reason.TOO_MANY_RECURRING
+
+    def __init__(self, most: int) -> None:
+        sentence = f"The account has {most:,} recurring schedules already"
         super().__init__(sentence, Status.SCHEDULED, self.reason)
 
 

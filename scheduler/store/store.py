@@ -30,6 +30,7 @@ from scheduler.store.operators.reseal import Resealer, SealingKeys
 from scheduler.store.operators.restore import Hold, Restore
 from scheduler.store.operators.system import System, server_warnings, version_of
 from scheduler.store.queries.listing import Failed, Unended
+from scheduler.store.recurring.recurring import Recurring
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
 from scheduler.store.secrecy import Secrecy
@@ -67,6 +68,15 @@ class Store:
         self.ends = Ends(server, self.clock, kept)
         self.callbacks = Callbacks(server, self.clock, kept)
         self.canceller = Canceller(server, self.ends, self.unended)
+        self.recurring = Recurring(
+            server,
+            self.clock,
+            kept,
+            scans,
+            self.schedules,
+            self.canceller,
+            settings.max_horizon_days,
+        )
         self.claims = Claims(server, self.clock)
         self.clock_back = ClockBack(server, self.clock)
         self.logs = Logs(server, self.clock, kept, scans)

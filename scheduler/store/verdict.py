@@ -44,6 +44,8 @@ class Verdict(IntEnum):
     TOO_MANY_LANES = 19  # it would be in another lane than those that the account may have
     PENDING = 20  # its callback has not ended
     NO_CALLBACK_URL = 21  # neither it nor its account names where its end is to be reported
+    NAME_TAKEN = 22  # another recurring schedule of the account has the name
+    TOO_MANY = 23  # the account has as many recurring schedules as it may have
 
 
 # Indexed by what a script answers: a call of an enum takes half a microsecond, its member a tenth.

@@ -48,14 +48,16 @@ NEED_MORE_THAN_A_REQUEST = {
     Reason.KEY_REUSED,
     Reason.OUTCOME_UNKNOWN,
     Reason.OVERLOADED,
+    Reason.RECURRING_NAME_TAKEN,
     Reason.STORE_UNAVAILABLE,
     Reason.TIMEOUT,
     Reason.TOO_MANY_LANES,
+    Reason.TOO_MANY_RECURRING,
     Reason.TOO_MANY_SECRETS,
 }
 NO_REFUSAL = {
     *(Verdict.DONE, Verdict.AGAIN, Verdict.REPEATED, Verdict.KEY_REUSED),
-    *(Verdict.EXISTING, Verdict.EACH, Verdict.SEVERAL),
+    *(Verdict.EXISTING, Verdict.EACH, Verdict.SEVERAL, Verdict.NAME_TAKEN, Verdict.TOO_MANY),
 }
 OF_A_KEY = {Verdict.SUSPENDED, Verdict.LIMITED}
 

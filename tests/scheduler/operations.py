@@ -28,6 +28,7 @@ from scheduler.store.scans import _SCAN
 from scheduler.store.server.server import _READ, _TOUCH
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
+from tests.scheduler import ruled
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
 from tests.scheduler.scene import COMPLETED, URL
 
@@ -289,6 +290,17 @@ async def create_by_key(hall: Hall, party: Party) -> tuple[CreateResult | None, 
     return created, standings
 
 
+async def advance(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    if await ruled.has_advanced(hall.store, parties[-1]):
+        ids.new_schedule_ids(1, 0)  # as then, so that the other one gets the same again
+    call = hall.store.recurring.advance(ruled.fired(parties[::-1]))
+    return await ruled.verdicts(hall.store, parties, told(call))
+
+
+async def tend(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    return await ruled.verdicts(hall.store, parties, told(hall.store.recurring.tend_due(0)))
+
+
 def long_leases(party: Party) -> list[Any]:
     """What it holds, as if no lease could last until now."""
     rows = [value for held in party.held for value in (ids.local(held.schedule_id), "", "", 0)]
@@ -513,12 +525,57 @@ OF_OPERATORS = [
         lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),
     ),
 ]
+OF_RULES = [
+    op(
+        "create a rule",
+        "recurring/step_with_room",
+        lambda h, p: ruled.create_rule(h.store, p),
+    ),
+    op(
+        "create a rule with a key",
+        "recurring/step_with_room",
+        lambda h, p: ruled.create_rule(h.store, p, ruled.ONCE_A_RULE),
+    ),
+    op(
+        "change a rule",
+        "recurring/step_with_room",
+        lambda h, p: ruled.change_rule(h.store, p),
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+    ),
+    op(
+        "pause a rule",
+        "recurring/step lifecycle/end",
+        lambda h, p: h.store.recurring.pause(p.account_id, ruled.id_of(p)),
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+    ),
+    op(
+        "delete a rule",
+        "recurring/step lifecycle/end",
+        lambda h, p: h.store.recurring.delete(p.account_id, ruled.id_of(p)),
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+    ),
+    Operation(
+        "advance rules",
+        ["recurring/step"],
+        advance,
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+        together=True,
+    ),
+    Operation(
+        "tend rules",
+        ["recurring/step"],
+        tend,
+        prepare=lambda h, parties: ruled.have_untended_rules(h.store, parties),
+        together=True,
+    ),
+]
 OPERATIONS = [
     *(operation._replace(together=True) for operation in TOGETHER),
     *OF_SCHEDULES,
     *OF_ACCOUNTS,
     *OF_HOLDERS,
     *OF_OPERATORS,
+    *OF_RULES,
 ]
 # Those that do something else where schedules have a lane.
 OF_LANES = [

@@ -1,0 +1,1 @@
+"""Recurring schedules: rules, each of which has one occurrence waiting at a time."""

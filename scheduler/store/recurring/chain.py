@@ -1,0 +1,180 @@
+"""What the next step of a rule is: which slot, which occurrence, what was missed. The store is not
+asked here; `docs/lifecycle.md` has the reasons."""
+
+from __future__ import annotations
+
+from scheduler import ids
+from scheduler.recurrence import Missed, following, missed_between
+from scheduler.recurring import RuleState
+from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
+from scheduler.store.recurring.rules import (
+    DELETED,
+    StoredRule,
+    occurrence_of,
+    packed_definition,
+    state_value,
+)
+from scheduler.store.recurring.steps import REFUSALS, Step
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.server import Argument
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.stored import open_request, seal_request, sha1_of
+from scheduler.store.verdict import SENTENCES, Verdict, refusal
+
+# How long after its slot an occurrence is looked for, at least and at most: it may wait in a lane,
+# or have ended without an advance.
+_WATCH_MS, _MOST_WATCH_MS = 60_000, 3_600_000
+# How long before its next slot a blocked rule is tried again.
+_TRY_AHEAD_MS = 5000
+_NONE = Missed(None, 0)
+
+
+class Chain:
+    """Makes steps that lead a rule to its next slot. Raises Unreadable for a rule whose request or
+    time zone cannot be read here."""
+
+    def __init__(self, secrecy: Secrecy, clock: StoreClock, horizon_ms: int) -> None:
+        self._secrecy = secrecy
+        self._clock = clock
+        self._horizon_ms = horizon_ms
+
+    async def filled(self, rule: StoredRule, settled_ms: int) -> Step:
+        """Makes the occurrence of the first slot to come of a rule that has none. Slots up to
+        `settled_ms` are settled; later ones that have passed are missed."""
+        now_ms, timing, missed = self._clock.now_ms(), rule.timing, _NONE
+        slot_ms = await following(timing, settled_ms)
+        if slot_ms is not None and slot_ms <= now_ms:
+            missed = await missed_between(timing, settled_ms, now_ms + 1)
+            settled_ms = now_ms
+            slot_ms = await following(timing, now_ms)
+        fields: dict[str, Argument] = {"l": settled_ms}
+        entry = self._entry(rule, missed)
+        if slot_ms is None or slot_ms > now_ms + self._horizon_ms:
+            fields |= {"p": RuleState.ENDED, "i": "", "s": "", "m": 0}
+            return _step(rule, fields, None, entry)
+        was_blocked = rule.state == RuleState.BLOCKED
+        missed_in_all = rule.missed + missed.count if was_blocked else 0
+
+        def blocked(verdict: Verdict) -> Step:
+            state = state_value(RuleState.BLOCKED, reason_of(verdict))
+            others = {"p": state, "i": "", "s": slot_ms, "m": missed_in_all}
+            assert slot_ms is not None
+            ahead_ms = slot_ms - _TRY_AHEAD_MS
+            return _step(rule, fields | others, ahead_ms if ahead_ms > now_ms else slot_ms, entry)
+
+        schedule = ids.local(ids.new_schedule_ids(1, now_ms)[0])
+        made: dict[str, Argument] = {"i": schedule, "s": slot_ms}
+        if rule.state != RuleState.ACTIVE:
+            made |= {"p": RuleState.ACTIVE, "m": 0}
+        step = _step(rule, fields | made, look_at_ms(slot_ms, now_ms), entry)
+        step.occurrence = (schedule, slot_ms, self.packed(rule, slot_ms, slot_ms))
+        step.instead = blocked
+        return step
+
+    def begun(self, rule: StoredRule, now_ms: int) -> Step:
+        """Stores a new rule, and its first occurrence."""
+        slot_ms, definition = rule.slot_ms, packed_definition(rule.definition)
+        assert slot_ms is not None
+        fields: dict[str, Argument] = {"d": definition, "r": rule.packed, "p": rule.state}
+        fields |= {"i": rule.occurrence, "s": slot_ms, "l": rule.settled_ms}
+        step = Step.of(rule, fields, look_at_ms(slot_ms, now_ms))
+        step.version, step.more_bytes = None, rule.size_bytes
+        step.names = ("", rule.definition.name or "", "+")
+        step.occurrence = (rule.occurrence, slot_ms, self.packed(rule, slot_ms, slot_ms))
+        return step
+
+    async def moved(
+        self, before: StoredRule, after: StoredRule, settled_ms: int, packed: bytes
+    ) -> Step | None:
+        """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, the
+        time stays to which its owner may have moved it. None if there is no slot left."""
+        slot_ms, now_ms = before.slot_ms, self._clock.now_ms()
+        if before.timing != after.timing:
+            slot_ms = await following(after.timing, settled_ms)
+        if slot_ms is None:
+            return None
+        trigger_at_ms = slot_ms
+        if slot_ms == before.slot_ms:
+            trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
+        step = Step.of(before, {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
+        made = self.packed(after, slot_ms, trigger_at_ms)
+        step.occurrence = (before.occurrence, trigger_at_ms, made, sha1_of(packed))
+        return step
+
+    def stopped(self, rule: StoredRule, state: str) -> Step:
+        """Puts a rule in a state without an occurrence; `let_go` is to follow."""
+        fields: dict[str, Argument] = {"p": state, "m": 0}
+        if rule.state == RuleState.ACTIVE and not rule.occurrence and rule.slot_ms is not None:
+            fields["l"] = max(rule.settled_ms, rule.slot_ms)  # that one was cancelled
+        step = Step.of(rule, fields, self._clock.now_ms())
+        if state == DELETED:
+            step.names = (rule.definition.name or "", "", "-")
+        return step
+
+    async def resumed(self, rule: StoredRule) -> Step:
+        """Slots that passed during a pause are not missed."""
+        if rule.state == RuleState.BLOCKED:
+            return await self.filled(rule, rule.settled_ms)
+        if rule.occurrence:  # the pause has not cancelled it yet
+            return Step.of(rule, {"p": RuleState.ACTIVE}, self._clock.now_ms())
+        return await self.filled(rule, max(rule.settled_ms, self._clock.now_ms()))
+
+    def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
+        """The request of an occurrence."""
+        request = rule.request(self._secrecy)
+        made = occurrence_of(request, rule.timing, slot_ms, trigger_at_ms)
+        return seal_request(made, self._secrecy)
+
+    async def advanced(self, rule: StoredRule) -> Step:
+        """The occurrence of a rule is about to be fired: the next one is made, if there is one."""
+        assert rule.slot_ms is not None
+        if rule.state == RuleState.ACTIVE:
+            return await self.filled(rule, rule.slot_ms)
+        return self.let_go(rule, is_settled=True)
+
+    def let_go(self, rule: StoredRule, *, is_settled: bool) -> Step:
+        """A rule that is to have no occurrence has none; a deleted one goes. `is_settled`: the
+        occurrence that it had was fired, or will be."""
+        if rule.state == DELETED:
+            return Step.of_removal(rule)
+        if not rule.occurrence:
+            return Step.of(rule, {}, None)
+        fields: dict[str, Argument] = {"i": ""}
+        if is_settled and rule.slot_ms is not None:
+            fields["l"] = rule.slot_ms
+        return Step.of(rule, fields, None)
+
+    def looked_at(self, rule: StoredRule) -> Step:
+        """Its occurrence is as it should be. The later it is, the later is the next look."""
+        return Step.of(rule, {}, look_at_ms(rule.slot_ms or 0, self._clock.now_ms()))
+
+    def _entry(self, rule: StoredRule, missed: Missed) -> tuple[Argument, ...]:
+        """The log's chunk of what was missed, and its places in the index; empty if nothing was. A
+        blocked rule has one for all that it misses until it is active again."""
+        if missed.first_ms is None or rule.missed:
+            return ()
+        request, recurring_id = rule.request(self._secrecy), rule.recurring_id
+        why = SENTENCE_OF.get(rule.reason, "")
+        entry = skipped_entry(recurring_id, request, missed.first_ms, missed.count, why)
+        return (pack_chunk([entry]), *skipped_places(recurring_id, request))
+
+
+def look_at_ms(slot_ms: int, now_ms: int) -> int:
+    late_ms = now_ms - slot_ms
+    return max(slot_ms, now_ms) + min(max(late_ms, _WATCH_MS), _MOST_WATCH_MS)
+
+
+def reason_of(verdict: Verdict) -> str:
+    """Why a rule is blocked, as it is stored."""
+    return refusal("", verdict).reason
+
+
+SENTENCE_OF = {reason_of(each): SENTENCES[each] for each in REFUSALS}
+
+
+def _step(
+    rule: StoredRule, fields: dict[str, Argument], due_ms: int | None, entry: tuple[Argument, ...]
+) -> Step:
+    step = Step.of(rule, fields, due_ms)
+    step.entry = entry
+    return step

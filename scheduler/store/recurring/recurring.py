@@ -1,0 +1,278 @@
+"""Recurring schedules as their owners see them: created, changed, paused, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from scheduler import ids
+from scheduler.errors import (
+    FieldError,
+    InvalidRequest,
+    KeepsChanging,
+    KeyReused,
+    NotFound,
+    RecurringNameTaken,
+    TooManyRecurring,
+    Unreadable,
+)
+from scheduler.models import Idempotency
+from scheduler.recurrence import Timing, first_slot
+from scheduler.recurring import (
+    MOST_RECURRING,
+    Created,
+    Draft,
+    Put,
+    Rule,
+    RulePage,
+    RuleState,
+)
+from scheduler.rollups import DAY_MS
+from scheduler.store import keys
+from scheduler.store.idempotency import kept, noted, once_name
+from scheduler.store.lifecycle.cancel import Canceller
+from scheduler.store.lifecycle.create import Schedules
+from scheduler.store.lifecycle.results import CreateResult
+from scheduler.store.queries.reading import read_one
+from scheduler.store.recurring.chain import Chain
+from scheduler.store.recurring.made import created_before, note_of
+from scheduler.store.recurring.reading import NO_RULE, Rules
+from scheduler.store.recurring.rules import (
+    DELETED,
+    StoredRule,
+    new_rule,
+    occurrence_of,
+    redefined,
+    shown,
+)
+from scheduler.store.recurring.steps import Step, Steps
+from scheduler.store.recurring.tending import Tending
+from scheduler.store.retention import Retention
+from scheduler.store.scans import Scans
+from scheduler.store.server import Server
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
+
+_AGAIN = (Verdict.CHANGED, Verdict.HELD)
+
+
+class Recurring(Tending):
+    """An account's rules. What changes one raises NotFound, KeepsChanging, Unreadable and
+    StoreError, and then has changed nothing, but for OutcomeUnknown; it is safe to repeat."""
+
+    def __init__(
+        self,
+        server: Server,
+        clock: StoreClock,
+        retention: Retention,
+        scans: Scans,
+        schedules: Schedules,
+        canceller: Canceller,
+        horizon_days: int,
+    ) -> None:
+        steps = Steps(server, clock, retention)
+        self._horizon_ms = horizon_days * DAY_MS
+        chain = Chain(server.secrecy, clock, self._horizon_ms)
+        super().__init__(server, clock, steps, chain, canceller)
+        self._rules = Rules(server, steps, scans)
+        self._schedules = schedules
+
+    async def read(self, account_id: str, recurring_id: str) -> Rule:
+        """Raises NotFound, Unreadable. Read-only."""
+        return self._shown(await self._rules.one(account_id, recurring_id))
+
+    async def by_name(self, account_id: str, name: str) -> Rule:
+        """Raises NotFound, Unreadable. Read-only."""
+        return await self.read(account_id, await self._rules.id_of(account_id, name) or "")
+
+    async def page(
+        self,
+        account_id: str,
+        *,
+        state: RuleState | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> RulePage:
+        """In the order of creation. Those in one state count as a search, and a page of them may
+        be short. Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
+        return await self._rules.page(account_id, state, limit, cursor)
+
+    async def create(
+        self, account_id: str, draft: Draft, once: Idempotency | None = None
+    ) -> Created:
+        """Stores a rule and its first occurrence, for a credit. Each call makes another; with
+        `once`, one in 24 hours. Raises NotFound (the account), InvalidRequest, KeyReused,
+        RecurringNameTaken, TooManyRecurring, InsufficientCredits, QuotaExceeded, TooManyLanes."""
+        if once is not None:
+            key = keys.account(account_id) + keys.ONCE + once_name(once)
+            if (value := await self._server.read("GET", key)) is not None:
+                return Created(created_before(draft, kept(value, once)), repeated=True)
+        now_ms = self._clock.now_ms()
+        rule = new_rule(account_id, draft, now_ms, self._server.secrecy)
+        rule.slot_ms = await self._first_slot(rule.timing, now_ms)
+        step = self._chain.begun(rule, now_ms)
+        if once is not None:
+            step.once = (once_name(once), note_of(once, rule))
+        answer = await self._steps.one(step, stores=True)
+        if answer.verdict is Verdict.REPEATED:
+            before = created_before(draft, noted(answer.known))
+            return Created(before, repeated=before.recurring_id != rule.recurring_id)
+        if answer.verdict is not Verdict.DONE:
+            _refuse(answer.verdict, rule, f"There is no account {account_id}.")
+        return Created(self._shown(rule))
+
+    async def put(self, account_id: str, draft: Draft) -> Put:
+        """Creates the rule of `draft.name`, or changes it. What is so already stays as it is.
+        Raises as `create` and `change`."""
+        assert draft.name is not None
+        for _ in range(MOST_CHANGES_MET):
+            recurring_id = await self._rules.id_of(account_id, draft.name)
+            try:
+                if recurring_id is None:
+                    return Put((await self.create(account_id, draft)).rule, created=True)
+                return Put(await self.change(account_id, recurring_id, lambda _: draft), False)
+            except RecurringNameTaken:
+                continue
+            except NotFound:
+                if recurring_id is None:
+                    raise
+        raise KeepsChanging
+
+    async def change(
+        self, account_id: str, recurring_id: str, make: Callable[[Rule], Draft]
+    ) -> Rule:
+        """Replaces what a rule asks for by what `make` makes of it. The occurrence that waits
+        follows; beside one that was sent, or is held, the next one is made. Changes nothing if all
+        is so already. Raises also InvalidRequest, RecurringNameTaken, QuotaExceeded, TooManyLanes,
+        and what `make` raises."""
+        for _ in range(MOST_CHANGES_MET):
+            before = await self._rules.one(account_id, recurring_id)
+            draft = make(self._shown(before))
+            after = redefined(before, draft, self._server.secrecy)
+            if after is None:
+                return self._shown(before)
+            step = await self._changed(before, after)
+            answer = await self._steps.one(step, stores=True)
+            if answer.verdict is Verdict.DONE:
+                return await self.read(account_id, recurring_id)
+            if answer.verdict not in _AGAIN:
+                _refuse(answer.verdict, after)
+        raise KeepsChanging
+
+    async def pause(self, account_id: str, recurring_id: str) -> Rule:
+        """Cancels the occurrence that waits; one that is held finishes. One that has ended stays
+        so. Repeats are harmless."""
+        for _ in range(MOST_CHANGES_MET):
+            rule = await self._rules.one(account_id, recurring_id)
+            if rule.state in (RuleState.PAUSED, RuleState.ENDED):
+                break
+            if await self._is_done(self._chain.stopped(rule, RuleState.PAUSED)):
+                break
+        await self.tend(account_id, [recurring_id])
+        return await self.read(account_id, recurring_id)
+
+    async def resume(self, account_id: str, recurring_id: str) -> Rule:
+        """Makes the next occurrence of a paused rule, or tries to of a blocked one. Where it cannot
+        be stored, the rule is blocked. Repeats are harmless."""
+        for _ in range(MOST_CHANGES_MET):
+            rule = await self._rules.one(account_id, recurring_id)
+            if rule.state not in (RuleState.PAUSED, RuleState.BLOCKED):
+                break
+            if await self._is_done(await self._chain.resumed(rule)):
+                break
+        await self.tend(account_id, [recurring_id])
+        return await self.read(account_id, recurring_id)
+
+    async def delete(self, account_id: str, recurring_id: str) -> Rule:
+        """Cancels the occurrence that waits; one that is held finishes. Returns the rule that there
+        was."""
+        for _ in range(MOST_CHANGES_MET):
+            rule = await self._rules.one(account_id, recurring_id)
+            if await self._is_done(self._chain.stopped(rule, DELETED)):
+                await self.tend(account_id, [recurring_id])
+                return self._shown(rule)
+        raise KeepsChanging
+
+    async def trigger(
+        self, account_id: str, recurring_id: str, once: Idempotency | None = None
+    ) -> CreateResult:
+        """Makes an occurrence for now, beside the rule's times, whatever its state. Raises as
+        `Schedules.create_all`."""
+        rule = await self._rules.one(account_id, recurring_id)
+        now_ms = self._clock.now_ms()
+        request = occurrence_of(rule.request(self._server.secrecy), rule.timing, None, now_ms)
+        return await self._schedules.create_all(account_id, [request], once, now_ms)
+
+    def _shown(self, rule: StoredRule) -> Rule:
+        return shown(rule, self._server.secrecy)
+
+    async def _is_done(self, step: Step) -> bool:
+        """False: the rule has changed since it was read."""
+        verdict = (await self._steps.one(step)).verdict
+        if verdict is Verdict.CHANGED:
+            return False
+        if verdict is not Verdict.DONE:
+            _refuse(verdict, None)
+        return True
+
+    async def _first_slot(self, timing: Timing, after_ms: int) -> int:
+        """Raises InvalidRequest if there is none that schedules may be due at."""
+        slot_ms = await first_slot(timing, after_ms)
+        if slot_ms > self._clock.now_ms() + self._horizon_ms:
+            days = self._horizon_ms // DAY_MS
+            field = "every" if timing.cron is None else "cron"
+            field = field if timing.starts_at_ms is None else "startsAt"
+            message = f"Its first time is more than {days:,} days ahead."
+            raise InvalidRequest([FieldError(field, message)])
+        return slot_ms
+
+    async def _changed(self, before: StoredRule, after: StoredRule) -> Step:
+        """The step to another definition, with what follows for the occurrence."""
+        times_differ = before.timing != after.timing
+        if before.state == RuleState.PAUSED or (
+            before.state == RuleState.ENDED and not times_differ
+        ):
+            return Step.of(before, {}, None).with_definition(before, after)
+        settled_ms = before.settled_ms
+        if before.state == RuleState.ACTIVE and not before.occurrence:
+            settled_ms = max(settled_ms, before.slot_ms or 0)  # it was cancelled
+        if times_differ:
+            settled_ms = max(settled_ms, self._clock.now_ms())
+            await self._first_slot(after.timing, settled_ms)
+        step = None
+        if before.state == RuleState.ACTIVE and before.occurrence:
+            step = await self._changed_in_place(before, after, settled_ms)
+            settled_ms = max(settled_ms, before.slot_ms or 0)
+        if step is None:
+            step = await self._chain.filled(after, settled_ms)
+        return step.with_definition(before, after)
+
+    async def _changed_in_place(
+        self, before: StoredRule, after: StoredRule, settled_ms: int
+    ) -> Step | None:
+        """None if its occurrence waits no longer, untried."""
+        schedule_id = ids.schedule_id(before.occurrence)
+        try:
+            found = await read_one(self._server, before.account_id, schedule_id)
+        except NotFound:
+            return None
+        if found.held or found.outcome is not None or found.attempt is not None:
+            return None
+        return await self._chain.moved(before, after, settled_ms, found.packed or b"")
+
+
+def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: str = NO_RULE) -> NoReturn:
+    match verdict:
+        case Verdict.UNKNOWN:
+            raise NotFound(unknown)
+        case Verdict.KEY_REUSED:
+            raise KeyReused
+        case Verdict.NAME_TAKEN if rule is not None:
+            raise RecurringNameTaken(rule.definition.name or "")
+        case Verdict.TOO_MANY:
+            raise TooManyRecurring(MOST_RECURRING)
+        case Verdict.CHANGED | Verdict.HELD:
+            raise KeepsChanging
+        case Verdict.DAMAGED:
+            raise Unreadable("The recurring schedule is damaged, or its account is")
+    raise refusal("", verdict)

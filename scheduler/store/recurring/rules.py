@@ -1,0 +1,208 @@
+"""How a rule lies in the store.
+
+Its HASH has `v`, a version that each write raises by one; `d`, the definition (msgpack: name,
+timing, version of tzdata); `r`, the request of its occurrences, packed, sealed and with heads as
+requests are, due at 0 and without a slot; `p`, its state, and behind a space why it is blocked;
+`i`, the occurrence that is made for its next slot ("": none), and `s`, that slot (ms; "": none).
+Of an active rule without an occurrence, `s` is the slot of the one that was cancelled; of a blocked
+one, the next slot to be made. `l` is the newest slot (ms) that is settled: fired, cancelled or
+missed. No occurrence is made of that one or an earlier one. `m` counts the slots missed since the
+rule is blocked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from scheduler import ids
+from scheduler.errors import Unreadable
+from scheduler.models import Occurrence, Request
+from scheduler.recurrence import TZDATA_VERSION, Timing
+from scheduler.recurring import Draft, Rule, RuleState
+from scheduler.store import keys
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.server import Argument
+from scheduler.store.stored import open_request, seal_request
+
+FIELDS = ("v", "d", "r", "p", "i", "s", "l", "m")
+# The state of a rule whose owner has deleted it, until its occurrence is cancelled.
+DELETED = "deleted"
+# Of a rule, beside its request and definition.
+_RULE_BYTES = 256
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Definition(msgspec.Struct, array_like=True, frozen=True):
+    name: str | None
+    timing: Timing
+    tzdata: str
+
+
+_decode = msgspec.msgpack.Decoder(Definition).decode
+
+
+class StoredRule(msgspec.Struct):
+    """A rule as it was read. `state` is a RuleState or DELETED. `request` stays packed."""
+
+    account_id: str
+    local: str
+    version: int
+    definition: Definition
+    packed: bytes
+    state: str
+    reason: str
+    occurrence: str
+    slot_ms: int | None
+    settled_ms: int
+    missed: int
+    size_bytes: int
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.account_id, self.local
+
+    @property
+    def recurring_id(self) -> str:
+        return ids.recurring_id(self.local)
+
+    @property
+    def timing(self) -> Timing:
+        return self.definition.timing
+
+    def request(self, secrecy: Secrecy) -> Request:
+        """Raises Unreadable."""
+        return open_request(self.packed, secrecy)
+
+
+def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredRule | None:
+    """Of the values of FIELDS; None if there is no such rule. Raises Unreadable."""
+    version, definition, packed, state, occurrence, slot, settled, missed = row
+    if version is None:
+        return None
+    try:
+        told, _, reason = (state or b"").decode().partition(" ")
+        return StoredRule(
+            account_id,
+            local,
+            int(version),
+            _decode(definition or b""),
+            packed or b"",
+            told if told == DELETED else RuleState(told),
+            reason,
+            (occurrence or b"").decode(),
+            int(slot) if slot else None,
+            int(settled or 0),
+            int(missed or 0),
+            weight_of(definition or b"", packed or b""),
+        )
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Unreadable(f"The recurring schedule {ids.recurring_id(local)} is damaged") from error
+
+
+def weight_of(definition: bytes, packed: bytes) -> int:
+    """What a rule itself counts in its account's bytes; its occurrences count as schedules."""
+    return _RULE_BYTES + len(definition) + len(packed)
+
+
+def packed_definition(definition: Definition) -> bytes:
+    return _encode(definition)
+
+
+def defined(draft: Draft, recurring_id: str) -> Definition:
+    """With the anchor of its intervals, which is its beginning or its creation."""
+    timing = draft.timing
+    if timing.every_ms is not None:
+        begins_ms = timing.starts_at_ms
+        anchor_ms = ids.created_at_ms(recurring_id) if begins_ms is None else begins_ms
+        timing = msgspec.structs.replace(timing, anchor_ms=anchor_ms)
+    return Definition(draft.name, timing, TZDATA_VERSION)
+
+
+def new_rule(account_id: str, draft: Draft, now_ms: int, secrecy: Secrecy) -> StoredRule:
+    """A rule that is not stored yet, without a slot; with the id of its first occurrence."""
+    recurring_id = ids.new_recurring_id(now_ms)
+    definition = defined(draft, recurring_id)
+    packed = seal_request(template(draft.request, recurring_id), secrecy)
+    size_bytes = weight_of(packed_definition(definition), packed)
+    occurrence = ids.local(ids.new_schedule_ids(1, now_ms)[0])
+    what = (account_id, ids.local(recurring_id), 0, definition, packed, RuleState.ACTIVE, "")
+    return StoredRule(*what, occurrence, None, now_ms, 0, size_bytes)
+
+
+def redefined(rule: StoredRule, draft: Draft, secrecy: Secrecy) -> StoredRule | None:
+    """The rule as the draft asks for it; None if it is so already. Raises Unreadable."""
+    definition = defined(draft, rule.recurring_id)
+    before, request = rule.definition, template(draft.request, rule.recurring_id)
+    if definition.timing == before.timing:
+        definition = msgspec.structs.replace(definition, tzdata=before.tzdata)
+    packed = rule.packed
+    if request != rule.request(secrecy):
+        packed = seal_request(request, secrecy)
+    elif definition == before:
+        return None
+    size_bytes = weight_of(packed_definition(definition), packed)
+    return msgspec.structs.replace(
+        rule, definition=definition, packed=packed, size_bytes=size_bytes
+    )
+
+
+def template(request: Request, recurring_id: str) -> Request:
+    """The request that a rule keeps: without its times and trace, and with the rule."""
+    mark, fields = Occurrence(recurring_id), {"trigger_at_ms": 0, "expires_at_ms": None}
+    return msgspec.structs.replace(request, **fields, trace=None, recurring=mark)
+
+
+def occurrence_of(
+    request: Request, timing: Timing, slot_ms: int | None, trigger_at_ms: int
+) -> Request:
+    """A template's request for one time."""
+    mark = request.recurring
+    assert mark is not None
+    lasts_ms = timing.expires_after_ms
+    return msgspec.structs.replace(
+        request,
+        trigger_at_ms=trigger_at_ms,
+        expires_at_ms=None if lasts_ms is None else trigger_at_ms + lasts_ms,
+        recurring=mark._replace(slot_ms=slot_ms),
+    )
+
+
+def shown(rule: StoredRule, secrecy: Secrecy) -> Rule:
+    """As its owner sees it. Raises Unreadable."""
+    waits = bool(rule.occurrence) and rule.state == RuleState.ACTIVE
+    has_next = waits or rule.state == RuleState.BLOCKED
+    return Rule(
+        recurring_id=rule.recurring_id,
+        name=rule.definition.name,
+        timing=rule.timing,
+        request=rule.request(secrecy),
+        state=RuleState(rule.state),
+        created_at_ms=ids.created_at_ms(rule.recurring_id),
+        reason=rule.reason,
+        slot_ms=rule.slot_ms if has_next else None,
+        schedule_id=ids.schedule_id(rule.occurrence) if waits else None,
+        missed=rule.missed,
+        etag=etag_of(rule),
+    )
+
+
+def etag_of(rule: StoredRule) -> str:
+    """A digest of what its owner sets: it stays as occurrences come and go."""
+    paused = b"1" if rule.state == RuleState.PAUSED else b"0"
+    what = b"\0".join((packed_definition(rule.definition), rule.packed, paused))
+    return hashlib.sha1(what, usedforsecurity=False).hexdigest()
+
+
+def key_of(account_id: str, local: str) -> str:
+    return keys.account(account_id) + keys.RULE + local
+
+
+def state_value(state: str, reason: str = "") -> Argument:
+    return f"{state} {reason}" if reason else state
+
+
+def is_in(state: RuleState, value: object) -> bool:
+    """Whether the value of `p` says so."""
+    return isinstance(value, bytes) and value.decode(errors="replace").split(" ")[0] == state

@@ -1,0 +1,252 @@
+-- Steps recurring schedules (rules), each from the version that the caller read: writes what
+-- changes of the rule, makes its next occurrence or changes the one that waits, and logs what was
+-- missed, all of that or nothing. Safe to repeat: the version has moved on then.
+-- KEYS[1]  the shard's prefix
+-- ARGV     how long a day's rollup and the log are kept (ms), most log entries of an account, how
+--          long a once-key is kept (ms), most rules of an account, a list of plans with a quota:
+--          plan, bytes; a list begins with its length
+-- ARGV[…]  for each rule: account, rule, its version ('': there is no such rule yet), kind: '', or
+--          'x': it is removed, or 'p': it cannot be read, and is only put off; when to look after
+--          its occurrence (ms; '': not), by how much the rule's own bytes grow, and lists: fields and values; the occurrence: schedule, when due (ms),
+--          packed request, and SHA-1 of the request that it is to replace, if it is there already;
+--          names: the one before, the new one ('': none), '+' or '-' if it enters the account's
+--          rules or leaves them; the log's chunk of what was missed, and the index streams' names
+--          and digests; of a new rule the once-key ('': none) and its value
+-- Returns  {now (us), for each rule its verdict in a byte}: DONE; CHANGED: it has another version,
+--          or its occurrence another request; UNPAID, NO_ROOM, TOO_MANY_LANES; HELD: its occurrence
+--          was attempted or a worker has it; NAME_TAKEN, TOO_MANY; UNKNOWN: no such account or
+--          rule; DAMAGED; REPEATED, followed by the once-key's value behind the digest; KEY_REUSED
+--@include now
+--@include operation
+--@include lifecycle/place
+--@include ledger
+--@include log/append
+--@include lifecycle/weight
+local reference_of, reference_weight
+--@include lifecycle/reference
+local prefix, ttl_ms, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local once_ttl_ms, most_rules = ARGV[3], tonumber(ARGV[4])
+
+-- The list whose length stands at `i` of the arguments, and where what follows it begins.
+local function list(i)
+  local count = tonumber(ARGV[i])
+  return {unpack(ARGV, i + 1, i + count)}, i + 1 + count
+end
+
+local quotas, plans, i = {}, list(5)
+for n = 1, #plans, 2 do
+  quotas[plans[n]] = tonumber(plans[n + 1])
+end
+
+-- A verdict on a rule that is not stored yet, because of what is; nil: it can be.
+local function judge_new(one)
+  local key, value = one.once[1], one.once[2]
+  local known = key and redis.call('GET', one.base .. K.ONCE .. key)
+  if known then
+    if #known < 18 then
+      error('DAMAGED', 0)
+    elseif string.sub(known, 1, 16) ~= string.sub(value, 1, 16) then
+      return V.KEY_REUSED
+    end
+    one.known = string.sub(known, 17)
+    return V.REPEATED
+  elseif was_done(one.base, one.rule) then
+    return V.DONE
+  elseif redis.call('ZCARD', one.base .. K.RULES) >= most_rules then
+    return V.TOO_MANY
+  end
+end
+
+-- The same of the occurrence: of a new one, or of one that gets another request.
+local function judge_occurrence(one)
+  local request, read_sha1 = one.occurrence[3], one.occurrence[4]
+  one.key = one.base .. K.SCHEDULE .. one.occurrence[1]
+  local weight, before = reference_weight(request), nil
+  if read_sha1 then
+    local stored = redis.call('HMGET', one.key, 'r', 'o', 'n')
+    before = stored[1]
+    if not before or stored[2] then
+      return V.CHANGED
+    elseif stored[3] or redis.call('ZSCORE', one.base .. K.HELD, one.occurrence[1]) then
+      return V.HELD
+    elseif redis.sha1hex(before) ~= read_sha1 then
+      return V.CHANGED
+    end
+    one.more = one.more + #request - #before + weight - reference_weight(before)
+  else
+    if redis.call('HEXISTS', one.key, 'r') == 1 then
+      return V.CHANGED
+    elseif number(one.stored[1]) < 1 then
+      return V.UNPAID
+    end
+    one.more = one.more + weight_of(#request) + weight
+  end
+  local lane, lane_before = lane_of(request), before and lane_of(before)
+  one.queue = queue_of(prefix, lane and one.account .. '/' .. lane or one.account)
+  check_queue(one.queue)
+  if before and lane ~= lane_before then
+    one.queue_before = queue_of(prefix, lane_before and one.account .. '/' .. lane_before
+      or one.account)
+    check_queue(one.queue_before)
+  end
+  if lane and lane ~= lane_before and not of_lanes().has_room(one.queue) then
+    return V.TOO_MANY_LANES
+  end
+  one.reference, one.reference_before = reference_of(request), before and reference_of(before)
+  if one.reference ~= one.reference_before then
+    redis.call('ZCARD', one.base .. K.REFERENCES)
+  end
+end
+
+-- Reads and checks all that `record` writes. Returns a verdict if that is not to be.
+local function judge(one)
+  one.base = prefix .. one.account .. ':'
+  local account = redis.call('HMGET', one.base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes',
+    'settled')
+  one.rule_key, one.stored = one.base .. K.RULE .. one.rule, account
+  local version = redis.call('HGET', one.rule_key, 'v')
+  if not account[3] then
+    return V.UNKNOWN
+  elseif one.version == '' then
+    local verdict = judge_new(one)
+    if verdict then
+      return verdict
+    end
+  end
+  if (version or '') ~= one.version then
+    return version and V.CHANGED or V.UNKNOWN
+  end
+  one.next_version = whole(plus(version or 0, 1))
+  if #one.names > 0 then
+    local holder = redis.call('HGET', one.base .. K.RULE_NAMES, one.names[2])
+    redis.call('ZCARD', one.base .. K.RULES)
+    if one.names[2] ~= '' and holder and holder ~= one.rule then
+      return V.NAME_TAKEN
+    end
+  end
+  local verdict = #one.occurrence > 0 and judge_occurrence(one)
+  if verdict then
+    return verdict
+  end
+  if one.more ~= 0 then
+    local bytes, over = stored_bytes(one.base, account[4], account[5])
+    local quota = quotas[account[3]]
+    if quota and one.more > 0 and bytes + one.more > quota then
+      return V.NO_ROOM
+    end
+    one.sums, one.over = {'bytes', whole(plus(bytes, one.more))}, over
+  end
+  if #one.occurrence == 3 then
+    one.sums = {'credits', whole(plus(account[1], -1)), 'spent', whole(plus(account[2], 1)),
+      unpack(one.sums)}
+    one.movement = moved_credits(one.base, 'spent', 1)
+  end
+  if #one.entry > 0 then
+    one.log = read_log(one.base, 1, one.entry[1])
+  end
+end
+
+local function record_occurrence(one)
+  local schedule, due, references = one.occurrence[1], one.occurrence[2], one.base .. K.REFERENCES
+  redis.call('HSET', one.key, 'r', one.occurrence[3])
+  if one.queue_before then
+    leave(one.queue_before, {schedule})
+  end
+  wait(one.queue, {due, schedule}, tonumber(due))
+  if one.reference_before and one.reference_before ~= one.reference then
+    redis.call('ZREM', references, one.reference_before .. '\0' .. schedule)
+  end
+  if one.reference and one.reference ~= one.reference_before then
+    redis.call('ZADD', references, 0, one.reference .. '\0' .. schedule)
+  end
+end
+
+local function record_names(one)
+  local before, after, listed = one.names[1], one.names[2], one.names[3]
+  if before ~= '' and before ~= after then
+    redis.call('HDEL', one.base .. K.RULE_NAMES, before)
+  end
+  if after ~= '' then
+    redis.call('HSET', one.base .. K.RULE_NAMES, after, one.rule)
+  end
+  if listed == '+' then
+    redis.call('ZADD', one.base .. K.RULES, 0, one.rule)
+  elseif listed == '-' then
+    redis.call('ZREM', one.base .. K.RULES, one.rule)
+  end
+end
+
+-- Writing cannot fail.
+local function record(one)
+  if #one.occurrence > 0 then
+    record_occurrence(one)
+  end
+  if one.sums then
+    redis.call('HSET', one.base .. K.ACCOUNT, unpack(one.sums))
+  end
+  if one.over then
+    settle(one.base, one.over)
+  end
+  if one.movement then
+    write(one.movement, ttl_ms)
+  end
+  if #one.names > 0 then
+    record_names(one)
+  end
+  if one.log then
+    append(one.base, one.log, one.entry[1], 1, {unpack(one.entry, 2)}, ttl_ms, most)
+  end
+  if one.kind == 'x' then
+    redis.call('UNLINK', one.rule_key)
+  elseif #one.fields > 0 then
+    redis.call('HSET', one.rule_key, 'v', one.next_version, unpack(one.fields))
+  end
+  if one.version == '' then
+    note_done(one.base, one.rule, 60000)
+    if one.once[1] then
+      redis.call('SET', one.base .. K.ONCE .. one.once[1], one.once[2], 'PX', once_ttl_ms)
+    end
+  end
+end
+
+local function look_after(one)
+  local member = one.account .. ':' .. one.rule
+  if one.due == '' then
+    redis.call('ZREM', prefix .. K.RULES_DUE, member)
+  else
+    redis.call('ZADD', prefix .. K.RULES_DUE, one.due, member)
+  end
+end
+
+-- Returns the verdict. What cannot be read is damaged, and then nothing is written of it; it is
+-- looked after a minute later, so that it is not in the way of others.
+local function step(one)
+  local sound, verdict = pcall(judge, one)
+  if not sound or one.kind == 'p' then
+    redis.call('ZADD', prefix .. K.RULES_DUE, 'XX', now_ms + 60000,
+      one.account .. ':' .. one.rule)
+    return V.DAMAGED
+  elseif verdict == V.UNKNOWN and one.version ~= '' then
+    one.due = ''
+    look_after(one)
+  elseif not verdict then
+    record(one)
+    look_after(one)
+  end
+  return verdict or V.DONE
+end
+
+check_heads(prefix)
+redis.call('ZCARD', prefix .. K.RULES_DUE)
+local verdicts = {}
+while i <= #ARGV do
+  local one = {account = ARGV[i], rule = ARGV[i + 1], version = ARGV[i + 2], kind = ARGV[i + 3],
+    due = ARGV[i + 4], more = tonumber(ARGV[i + 5])}
+  one.fields, i = list(i + 6)
+  one.occurrence, i = list(i)
+  one.names, i = list(i)
+  one.entry, i = list(i)
+  one.once, i = list(i)
+  verdicts[#verdicts + 1] = string.char(step(one)) .. (one.known or '')
+end
+return {now_us, verdicts}

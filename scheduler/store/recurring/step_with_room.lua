@@ -1,0 +1,3 @@
+#!lua
+-- Steps of recurring schedules that store more than was there before: a full store refuses them.
+--@include recurring/step

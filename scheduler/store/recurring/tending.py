@@ -1,0 +1,156 @@
+"""What goes on in rules by itself: the next occurrence is made as one is about to be fired, and
+rules whose occurrence is not as it should be are tended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from scheduler import ids
+from scheduler.errors import Conflict, Reason, Unreadable
+from scheduler.models import Invocation
+from scheduler.recurring import RuleState
+from scheduler.store import keys
+from scheduler.store.lifecycle.cancel import Canceller
+from scheduler.store.recurring.chain import Chain
+from scheduler.store.recurring.rules import StoredRule
+from scheduler.store.recurring.steps import Found, Named, Step, Steps, parts_of
+from scheduler.store.server import Server
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
+
+_TENDED_AT_ONCE = 100
+_log = structlog.get_logger(__name__)
+
+
+class Tending:
+    """Each call is safe to repeat, by several processes at a time. Raises StoreError: then some of
+    it may have been done. Rules that cannot be read are left as they are, and logged."""
+
+    def __init__(
+        self, server: Server, clock: StoreClock, steps: Steps, chain: Chain, canceller: Canceller
+    ) -> None:
+        self._server = server
+        self._clock = clock
+        self._steps = steps
+        self._chain = chain
+        self._canceller = canceller
+
+    async def advance(self, invocations: Iterable[Invocation]) -> None:
+        """Makes the next occurrence of each rule whose occurrence is among these; for a worker that
+        has claimed them, before it sends a byte. Where the rule has gone on already, and for
+        invocations without a slot, nothing changes."""
+        fired: dict[Named, set[str]] = {}
+        sizes: dict[Named, int] = {}
+        for each in invocations:
+            mark = each.request.recurring
+            if mark is not None and mark.slot_ms is not None:
+                name = each.account_id, ids.local(mark.recurring_id)
+                fired.setdefault(name, set()).add(ids.local(each.schedule_id))
+                sizes[name] = each.size_bytes
+        for part in parts_of(sizes):
+            await self._advance({name: fired[name] for name in part})
+
+    async def tend(self, account_id: str, recurring_ids: Iterable[str]) -> None:
+        """Brings the occurrences of an account's rules in line with them, now."""
+        await self._tend([(account_id, ids.local(each)) for each in recurring_ids])
+
+    async def tend_due(self, shard: int) -> int:
+        """Tends the rules of a shard that are due to be, 100 at most; returns how many were."""
+        key = keys.shard(shard) + keys.RULES_DUE
+        until = (self._clock.now_ms(), "BYSCORE", "LIMIT", 0, _TENDED_AT_ONCE)
+        named = list[Named]()
+        for member in await self._server.read("ZRANGE", key, "-inf", *until):
+            account, _, local = member.decode().partition(":")
+            named.append((ids.account_id(shard, account), local))
+        await self._tend(named)
+        return len(named)
+
+    async def _advance(self, fired: dict[Named, set[str]]) -> None:
+        for _ in range(MOST_CHANGES_MET if fired else 0):
+            steps = list[Step]()
+            for name, found in await self._steps.read(list(fired)):
+                if isinstance(found, Unreadable):
+                    _log_unreadable(name, found)
+                elif found is not None and found.occurrence in fired[name]:
+                    try:
+                        steps.append(await self._chain.advanced(found))
+                    except Unreadable as error:
+                        _log_unreadable(name, error)
+            fired = {name: fired[name] for name in await self._carry_out(steps)}
+            if not fired:
+                return
+
+    async def _tend(self, named: Sequence[Named]) -> None:
+        for _ in range(MOST_CHANGES_MET if named else 0):
+            changed = list[Named]()
+            for part in parts_of(await self._steps.sizes(named)):
+                changed += await self._tend_part(part)
+            named = changed
+            if not named:
+                return
+
+    async def _tend_part(self, named: Sequence[Named]) -> list[Named]:
+        found = await self._steps.read(named)
+        waiting = await self._unended([rule for _, rule in found if isinstance(rule, StoredRule)])
+        steps = [await self._tended(name, rule, waiting) for name, rule in found]
+        return await self._carry_out([each for each in steps if each is not None])
+
+    async def _unended(self, rules: Iterable[StoredRule]) -> set[Named]:
+        """The active ones among them whose occurrence has not ended."""
+        some = [each for each in rules if each.state == RuleState.ACTIVE and each.occurrence]
+        asked = list[Sequence[str]]()
+        for each in some:
+            key = keys.account(each.account_id) + keys.SCHEDULE + each.occurrence
+            asked += ("HEXISTS", key, "r"), ("HEXISTS", key, "o")
+        replies = await self._server.reads(asked, damaged=True)
+        places = zip(some, replies[::2], replies[1::2], strict=True)
+        return {each.name for each, is_there, has_ended in places if is_there and has_ended != 1}
+
+    async def _tended(self, name: Named, rule: Found, unended: set[Named]) -> Step | None:
+        """None: it cannot be done now, and is tended again."""
+        try:
+            if isinstance(rule, Unreadable):
+                raise rule
+            if rule is None:
+                return Step.of_none(name)
+            if rule.state == RuleState.ACTIVE:
+                if rule.occurrence and name in unended:
+                    return self._chain.looked_at(rule)
+                return await self._chain.filled(rule, max(rule.settled_ms, rule.slot_ms or 0))
+            if rule.state == RuleState.BLOCKED:
+                return await self._chain.filled(rule, rule.settled_ms)
+            if rule.occurrence:
+                return await self._without_occurrence(rule)
+            return self._chain.let_go(rule, is_settled=False)
+        except Unreadable as error:
+            _log_unreadable(name, error)
+            return Step.of_unreadable(name)
+
+    async def _without_occurrence(self, rule: StoredRule) -> Step | None:
+        """The occurrence of a rule that is to have none is cancelled; one that is held finishes."""
+        schedule_id = ids.schedule_id(rule.occurrence)
+        [done] = (await self._canceller.by_id(rule.account_id, [schedule_id])).each
+        refusal = done.refusal
+        if isinstance(refusal, Conflict) and refusal.reason is Reason.KEEPS_CHANGING:
+            return None
+        return self._chain.let_go(rule, is_settled=refusal is not None or done.stopped is not None)
+
+    async def _carry_out(self, steps: Sequence[Step]) -> list[Named]:
+        """Returns the rules that have changed since they were read."""
+        changed = list[Named]()
+        for step, verdict in zip(steps, await self._steps.all(steps), strict=True):
+            if verdict is Verdict.CHANGED:
+                changed.append((step.account_id, step.local))
+            elif verdict is Verdict.DAMAGED and not step.is_put_off:
+                name = {"account": step.account_id, "recurring": ids.recurring_id(step.local)}
+                _log.error("a recurring schedule is damaged, or its account is", **name)
+        return changed
+
+
+def _log_unreadable(name: Named, error: Unreadable) -> None:
+    account_id, local = name
+    recurring = ids.recurring_id(local)
+    sentence = "a recurring schedule cannot be read"
+    _log.error(sentence, account=account_id, recurring=recurring, error=str(error))
