@@ -27,6 +27,7 @@ from tests.plain import redis_of
 from tests.scheduler.scene import Scene
 
 _REQUEST = Request(1, "POST", "https://example.com/a", {"A": "b"}, b"{}")
+_OTHER = replace(_REQUEST, url="https://example.com/b", lane="b", reference="other")
 _SECRET = Secrecy([b"k" * 32])
 _LANES = [None, "a", "Tenant-7.eu:x_y", "9" * 64]
 _REFERENCES = [None, "#1", "order-17", "~" * 128]
@@ -41,11 +42,10 @@ _READ = """--@include now
 local reference_of, reference_weight
 --@include lifecycle/reference
 --@include lifecycle/recurring_head
-local rule, slot = recurring_of(ARGV[1])
 local lane, once, expires = lane_of(ARGV[1])
 return {lane or false, once and 1 or 0, string.format('%.0f', expires or 0),
-  reference_of(ARGV[1]) or false, reference_weight(ARGV[1]), rule or false,
-  string.format('%.0f', slot or 0)}
+  reference_of(ARGV[1]) or false, reference_weight(ARGV[1]),
+  as_occurrence_of(ARGV[2], ARGV[1])}
 """
 
 
@@ -81,8 +81,9 @@ def test_a_request_is_read_as_it_was_stored(secrecy: Secrecy) -> None:
 
 async def test_scripts_read_the_same(scene: Scene) -> None:
     source = scripts._CONSTANT.sub(scripts._spelt, scripts._with_includes(_READ, set()))
+    other = seal_request(_OTHER, Secrecy())
     for request in requests():
-        found = await redis_of(scene.store).eval(source, 0, seal_request(request, Secrecy()))
+        found = await redis_of(scene.store).eval(source, 0, seal_request(request, Secrecy()), other)
         lane, name = request.lane, request.reference
         once = int(lane is not None and request.delivery is Delivery.AT_MOST_ONCE)
         expires = str(request.expires_at_ms or 0) if lane else "0"
@@ -94,8 +95,7 @@ async def test_scripts_read_the_same(scene: Scene) -> None:
             expires.encode(),
             name and name.encode(),
             weight,
-            _RULE[4:].encode() if request.recurring else None,
-            str((request.recurring and request.recurring.slot_ms) or 0).encode(),
+            seal_request(replace(_OTHER, recurring=request.recurring), Secrecy()),
         ]
 
 

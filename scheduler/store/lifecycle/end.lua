@@ -15,7 +15,8 @@
 --          Where `+` follows the kind, another list comes before the parts by kind: the members of
 --          `references` of schedules that end. A `!` follows where some rows of `f` or `s` say
 --          whether their end is reported, then a list: place, `1` (it is), `0` (not) or `a` (it is,
---          if the account has a default); the other rows leave it to that. A `/` follows where all
+--          if the account has a default); the other rows leave it to that. A `~` follows where some
+--          of `c` stand for the slot of a rule, then a list: schedule, rule. A `/` follows where all
 --          of them have a lane: then a list of lane, number of rows, and until when the lane is to
 --          be calm (ms; '': not); and so on for the rows that follow
 --          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
@@ -67,10 +68,6 @@ local function judge_row(group, row, score)
     return V.UNKNOWN
   elseif redis.call('ZSCORE', group.queue.held, ARGV[row]) then
     return V.HELD
-  end
-  if group.kind == 'c' and (string.byte(stored[1]) or 128) < 128 then
-    group.headed = group.headed or {}
-    group.headed[ARGV[row]] = stored[1]
   end
   local as_read = redis.sha1hex(stored[1]) == ARGV[row + 3]
   if as_read and not score then
@@ -189,7 +186,7 @@ local function read(group)
     plan.bytes = added(account, {'credits', 'spent', 'bytes'}, {count, -count, -group.less})
     plan.movement = moved_credits(group.base, 'refunded', count)
     note_expiring(hours, weight_of(group.kept_bytes, count), now_ms + kept_ms)
-    if group.headed then
+    if group.occurrences then
       if not read_rules then
 --@include lifecycle/let_go
       end
@@ -369,6 +366,9 @@ while i <= #ARGV do
     end
     if string.find(kind, '!', 2, true) then
       group.wishes, i = list(i)
+    end
+    if string.find(kind, '~', 2, true) then
+      group.occurrences, i = list(i)
     end
     if string.byte(kind, -1) == 47 then
       group.lanes, i = list(i)

@@ -287,7 +287,7 @@ def _head(
     referred = [(ids.local(each), name) for each, r in made if (name := r.reference) is not None]
     named.update(place_name(reference) for _, reference in referred)
     named.update(lane_place_name(str(lane)) for lane in runs[::3])
-    rules = {rule for _, request in made if (rule := request.recurring_id) is not None}
+    rules = {one.recurring.recurring_id for _, one in made if one.recurring is not None}
     for pair in url_places(named, rules).items():
         places += pair
     account = keys.parts(account_id).local
@@ -298,11 +298,23 @@ def _head(
     if wishes:
         kind += "!"
         head += (len(wishes), *wishes)
+    if kind[0] == _CANCELLED and (slots := _slots_of(made)):
+        kind += "~"
+        head += (len(slots), *slots)
     if runs:
         kind += "/"
         head += (len(runs), *runs)
     head[1] = kind
     return head
+
+
+def _slots_of(made: Sequence[tuple[str, Request]]) -> list[Argument]:
+    """Which of them stand for the slot of a rule, and of which."""
+    slots: list[Argument] = []
+    for schedule_id, request in made:
+        if request.recurring is not None and request.recurring.slot_ms is not None:
+            slots += ids.local(schedule_id), ids.local(request.recurring.recurring_id)
+    return slots
 
 
 def _runs_of(acks: Sequence[Ack]) -> list[Argument]:

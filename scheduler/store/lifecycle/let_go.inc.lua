@@ -1,7 +1,6 @@
 -- Rules whose waiting occurrence is cancelled, in the step that does it: none waits then, and
 -- `rules_due` has them to be looked after. Needs `end`.
 
---@include lifecycle/recurring_head
 -- Which these are: flat, the rule and its next version. Damaged ones, and all if `rules_due` is
 -- damaged, stay as they are: `postdate check` finds them, and the schedule is cancelled.
 read_rules = function(group)
@@ -9,14 +8,12 @@ read_rules = function(group)
   if type(redis.pcall('ZCARD', prefix .. K.RULES_DUE)) ~= 'number' then
     return found
   end
-  for schedule, request in pairs(group.headed) do
-    local sound, rule = pcall(recurring_of, request)
-    if sound and rule then
-      local stored = redis.pcall('HMGET', group.base .. K.RULE .. rule, 'i', 'v')
-      local counted, version = pcall(plus, stored[2], 1)
-      if stored[1] == schedule and counted then
-        found[#found + 1], found[#found + 2] = rule, whole(version)
-      end
+  for i = 1, #group.occurrences, 2 do
+    local schedule, rule = group.occurrences[i], group.occurrences[i + 1]
+    local stored = redis.pcall('HMGET', group.base .. K.RULE .. rule, 'i', 'v')
+    local counted, version = pcall(plus, stored[2], 1)
+    if stored[1] == schedule and counted then
+      found[#found + 1], found[#found + 2] = rule, whole(version)
     end
   end
   return found

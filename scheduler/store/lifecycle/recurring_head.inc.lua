@@ -13,17 +13,6 @@ local function behind_names(stored)
   return at
 end
 
--- The rule, and the occurrence's slot (ms; 0: none); nil if it is no occurrence.
-local function recurring_of(stored)
-  local at = behind_names(stored)
-  if string.byte(stored, at) ~= S.RECURRING then
-    return nil
-  end
-  local a, b, c, d, e, f = string.byte(stored, at + 27, at + 32)
-  local slot = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-  return string.sub(stored, at + 1, at + 26), slot
-end
-
 -- A stored request, without a head of this kind, with the one that another has, if any.
 local function as_occurrence_of(request, other)
   local from = behind_names(other)
