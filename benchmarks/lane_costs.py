@@ -97,9 +97,9 @@ def idle(options: argparse.Namespace) -> None:
             connected(server.url) as ask,
         ):
             account_id = ask(lambda store: new_account(store, "lanes")).account_id
-            shares = [_shares([server, worker], options.seconds)]
+            shares = [cpu_shares([server, worker], options.seconds)]
             ask(lambda store, owner=account_id: _set_many(store, owner, options.lanes))
-            shares.append(_shares([server, worker], options.seconds))
+            shares.append(cpu_shares([server, worker], options.seconds))
         (store_0, worker_0), (store_n, worker_n) = shares
         print(
             f"idle, round {number}, without lanes and with {options.lanes} set: store "
@@ -113,7 +113,8 @@ async def _set_many(store: Store, account_id: str, count: int) -> None:
         await limit(store, account_id, f"lane-{n}", rate=100, per_ms=1000, parallelism=5)
 
 
-def _shares(processes: list[stage.Running], seconds: float) -> list[float]:
+def cpu_shares(processes: list[stage.Running], seconds: float) -> list[float]:
+    """The part of a core that each takes, after a rest."""
     time.sleep(2.0)
     before = [each.cpu_s() for each in processes]
     time.sleep(seconds)

@@ -1,0 +1,246 @@
+"""What do recurring schedules cost, and whom do they delay?
+
+    python -m benchmarks.recurring [crowd cost one all] [--rules 100000] [--seconds 20]
+                                   [--rounds 3] [--accounts 10] [--all 1000000]
+
+crowd   lateness of one-off schedules, 500 a second, beside `--rules` rules that are due at one
+        moment in their middle, against as many one-off schedules in the rules' place, in turn
+cost    CPU of worker and store for each occurrence of a twentieth of `--rules`, due at one moment,
+        and for each of as many one-off schedules, in turn
+one     10,000 rules of one account: how long each create, a page of the list and one rule take
+all     memory for each of `--all` rules of a hundredth as many accounts, and the part of a core
+        that store and worker take while none is due
+
+Rules are of `--accounts` accounts, and due again after an hour. Each part starts servers of its
+own. All run on one machine, so there is one clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import stage
+from benchmarks.lane_costs import cpu_shares
+from benchmarks.lanes import LEAD_MS, connected
+from benchmarks.lateness import arrivals_ms, lateness
+from benchmarks.payload import new_account, request, schedule_all
+from benchmarks.rounds import warn_of_noise
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft
+from scheduler.store import Store, keys
+
+RATE = 500
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+_AT_ONCE = 500
+_OF_ONE = 10_000
+_STORED_A_SECOND = 3000
+_BEFORE_MS = 100
+
+
+class Cost(NamedTuple):
+    """CPU (us) of each fire."""
+
+    worker_us: float
+    store_us: float
+
+
+async def _rules(store: Store, owners: list[str], count: int, url: str, due_ms: int) -> None:
+    """Due at one moment, and again each hour."""
+    timing = Timing(every_ms=HOUR_MS, starts_at_ms=due_ms)
+    draft = Draft(request(url, 0), timing)
+    for start in range(0, count, _AT_ONCE):
+        some = range(start, min(count, start + _AT_ONCE))
+        await asyncio.gather(
+            *(store.recurring.create(owners[n % len(owners)], draft, None) for n in some)
+        )
+
+
+async def _due(
+    store: Store, count: int, url: str, due_ms: int, *, as_rules: bool, accounts: int
+) -> list[str]:
+    """So many due at one moment; returns their accounts."""
+    owners = [(await new_account(store, f"recurring-{n}")).account_id for n in range(accounts)]
+    if as_rules:
+        await _rules(store, owners, count, url, due_ms)
+    else:
+        for owner in owners:
+            await schedule_all(store, owner, [request(url, due_ms)] * (count // accounts))
+    if store.clock.now_ms() > due_ms - _BEFORE_MS:
+        raise SystemExit("They were not stored in time; take fewer.")
+    return owners
+
+
+async def _executed(store: Store, owners: list[str], due_ms: int) -> None:
+    """Returns once nothing is left that was due then."""
+    for owner in owners:
+        waiting = keys.account(owner) + keys.WAITING
+        while await store.server.read("ZCOUNT", waiting, "-inf", due_ms + HOUR_MS // 2):
+            await asyncio.sleep(0.02)
+
+
+def crowd(options: argparse.Namespace) -> None:
+    """p99 of one-offs beside rules is to be at most twice that beside one-offs."""
+    ratios = []
+    for number in range(1, options.rounds + 1):
+        one_offs, rules = (_crowd(options, as_rules=each) for each in (False, True))
+        ratios.append(rules / one_offs)
+        print(
+            f"crowd, round {number}: p99 {one_offs:.1f} ms beside {options.rules} one-off "
+            f"schedules, {rules:.1f} ms beside as many rules",
+            flush=True,
+        )
+    print(f"median of the ratios {statistics.median(ratios):.2f} (at most 2)")
+    warn_of_noise([{"ratio": each} for each in ratios])
+
+
+def _crowd(options: argparse.Namespace, *, as_rules: bool) -> float:
+    count = RATE * options.seconds
+    with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
+        log = Path(home) / "received"
+        with (
+            stage.valkey() as server,
+            stage.logging_target(log) as target,
+            stage.target() as other,
+            stage.worker(server.url),
+            connected(server.url) as ask,
+        ):
+
+            async def store_all(store: Store) -> dict[str, int]:
+                lead_ms = LEAD_MS + 1000 * (options.rules + count) // _STORED_A_SECOND
+                begin_ms = store.clock.now_ms() + lead_ms
+                due_ms = begin_ms + 500 * options.seconds
+                how = {"as_rules": as_rules, "accounts": options.accounts}
+                owners = await _due(store, options.rules, other.url, due_ms, **how)
+                alone = (await new_account(store, "alone")).account_id
+                moments = [begin_ms + n * 1000 // RATE for n in range(count)]
+                made = await schedule_all(store, alone, [request(target.url, m) for m in moments])
+                await asyncio.sleep((due_ms - store.clock.now_ms()) / 1000)
+                await _executed(store, [*owners, alone], due_ms)
+                return dict(zip(made, moments, strict=True))
+
+            due = ask(store_all)
+            time.sleep(max(0.0, max(due.values()) / 1000 - time.time()) + 2)
+        return lateness(arrivals_ms(log), due).p99
+
+
+def cost(options: argparse.Namespace) -> None:
+    """The rule's part is to be at most 30 us of the worker and 20 us of the store."""
+    rounds: list[tuple[Cost, Cost]] = []
+    for number in range(1, options.rounds + 1):
+        one_off, rule = (_cost(options, as_rules=each) for each in (False, True))
+        rounds.append((one_off, rule))
+        print(
+            f"cost, round {number}: worker {one_off.worker_us:.1f} us and store "
+            f"{one_off.store_us:.1f} us a one-off, {rule.worker_us:.1f} and {rule.store_us:.1f} "
+            "an occurrence",
+            flush=True,
+        )
+    more = [Cost(r.worker_us - o.worker_us, r.store_us - o.store_us) for o, r in rounds]
+    worker_us, store_us = map(statistics.median, zip(*more, strict=True))
+    print(f"an occurrence costs {worker_us:.1f} us of the worker and {store_us:.1f} us more")
+    warn_of_noise([rule._asdict() for _, rule in rounds], "occurrences")
+
+
+def _cost(options: argparse.Namespace, *, as_rules: bool) -> Cost:
+    count = options.rules // 20
+    with (
+        stage.valkey() as server,
+        stage.target() as target,
+        stage.worker(server.url) as worker,
+        connected(server.url) as ask,
+    ):
+
+        async def measured(store: Store) -> Cost:
+            due_ms = store.clock.now_ms() + LEAD_MS + 1000 * count // _STORED_A_SECOND
+            how = {"as_rules": as_rules, "accounts": options.accounts}
+            owners = await _due(store, count, target.url, due_ms, **how)
+            await asyncio.sleep((due_ms - _BEFORE_MS - store.clock.now_ms()) / 1000)
+            worker_s, store_s = worker.cpu_s(), server.cpu_s()
+            await _executed(store, owners, due_ms)
+            each = 1e6 / count
+            return Cost((worker.cpu_s() - worker_s) * each, (server.cpu_s() - store_s) * each)
+
+        found: Cost = ask(measured)
+        return found
+
+
+def one(options: argparse.Namespace) -> None:
+    """As many as an account may have. Medians of calls to the store, one after the other."""
+    with stage.valkey() as server, connected(server.url) as ask:
+
+        async def measured(store: Store) -> None:
+            owner = (await new_account(store, "recurring")).account_id
+            due_ms = store.clock.now_ms() + DAY_MS
+            took = []
+            for _ in range(_OF_ONE // _AT_ONCE):
+                began_s = time.perf_counter()
+                await _rules(store, [owner], _AT_ONCE, "https://example.com/hook", due_ms)
+                took.append((time.perf_counter() - began_s) * 1000 / _AT_ONCE)
+            print(f"create: {took[0]:.2f} ms the first, {took[-1]:.2f} ms the last {_AT_ONCE}")
+            pages, reads = [], []
+            for _ in range(options.rounds * 20):
+                began_s = time.perf_counter()
+                page = await store.recurring.page(owner, state=None, limit=100, cursor=None)
+                then_s = time.perf_counter()
+                await store.recurring.read(owner, page.rules[-1].recurring_id)
+                pages.append((then_s - began_s) * 1000)
+                reads.append((time.perf_counter() - then_s) * 1000)
+            page_ms, read_ms = statistics.median(pages), statistics.median(reads)
+            print(f"a page of 100: {page_ms:.2f} ms; one rule: {read_ms:.2f} ms", flush=True)
+
+        ask(measured)
+
+
+def all_of_all(options: argparse.Namespace) -> None:
+    """`all`: with none, then with all of them."""
+    count, accounts = options.all, max(1, options.all // 10_000)
+    with stage.valkey() as server, connected(server.url) as ask:
+        before = ask(_used_bytes)
+
+        async def fill(store: Store) -> None:
+            due_ms = store.clock.now_ms() + 30 * DAY_MS
+            owners = [(await new_account(store, f"all-{n}")).account_id for n in range(accounts)]
+            await _rules(store, owners, count, "https://example.com/hook", due_ms)
+
+        with stage.worker(server.url) as worker:
+            shares = [cpu_shares([server, worker], options.seconds)]
+            ask(fill)
+            shares.append(cpu_shares([server, worker], options.seconds))
+        each = (ask(_used_bytes) - before) / count
+    for name, (store_share, worker_share) in zip(("none", f"{count} rules"), shares, strict=True):
+        print(f"with {name}: store {store_share:.2%} of a core, worker {worker_share:.2%}")
+    print(f"a rule and its occurrence take {each:,.0f} bytes of the store")
+
+
+async def _used_bytes(store: Store) -> int:
+    lines: Iterator[bytes] = iter((await store.server.read("INFO", "memory")).splitlines())
+    return next(int(each.split(b":")[1]) for each in lines if each.startswith(b"used_memory:"))
+
+
+PARTS = {"crowd": crowd, "cost": cost, "one": one, "all": all_of_all}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measures what recurring schedules cost.")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="by default all but `all`")
+    parser.add_argument("--rules", type=int, default=100_000)
+    parser.add_argument("--accounts", type=int, default=10)
+    parser.add_argument("--all", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if options.rules // 20 % options.accounts:
+        parser.error("A twentieth of --rules is to be divisible by --accounts.")
+    for part in options.parts or ("crowd", "cost", "one"):
+        PARTS[part](options)
+
+
+if __name__ == "__main__":
+    main()
