@@ -15,6 +15,7 @@ from cli.parameters import (
     duration,
     from_option,
     lane_option,
+    recurring_option,
     reference_option,
     target_option,
     to_option,
@@ -44,6 +45,7 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled",
 @target_option()
 @reference_option()
 @lane_option()
+@recurring_option()
 @from_option()
 @to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
@@ -57,6 +59,7 @@ def logs_command(
     target: str | None,
     reference: str | None,
     lane: str | None,
+    recurring_id: str | None,
     limit: int,
     from_: str | None,
     to: str | None,
@@ -72,9 +75,9 @@ def logs_command(
         if schedule_id or from_ or to or order or "scheduled" in (statuses or ()):
             raise click.UsageError(
                 "--follow goes with --status (of what ended), --target, --reference, --lane,"
-                " --limit."
+                " --recurring, --limit."
             )
-        tail = Tail(remote.client, statuses or _ENDED, target, reference, lane)
+        tail = Tail(remote.client, statuses or _ENDED, target, reference, lane, recurring_id)
         _follow(remote, tail, limit)
         return
     found = remote.client.logs(
@@ -83,6 +86,7 @@ def logs_command(
         url=target,
         reference=reference,
         lane=lane,
+        recurring_id=recurring_id,
         from_=from_,
         to=to,
         limit=limit,
@@ -123,11 +127,13 @@ class Tail:
         url: str | None = None,
         reference: str | None = None,
         lane: str | None = None,
+        recurring_id: str | None = None,
     ) -> None:
         self._client = client
         self._statuses = statuses
         self._filters: dict[str, Any] = {"url": url, "reference": reference, "lane": lane}
-        self._newest = ("", 0, "")
+        self._filters["recurring_id"] = recurring_id
+        self._newest: tuple[object, ...] = ()
         self._first = True
 
     def look(self, limit: int) -> list[LogEntry]:
@@ -143,9 +149,11 @@ class Tail:
         return new[::-1]
 
 
-def _name(entry: LogEntry) -> tuple[str, int, str]:
-    """Unique: an invocation has several attempts, and one that is stopped ends as the last did."""
-    return entry.invocation_id, entry.attempt, entry.status
+def _name(entry: LogEntry) -> tuple[object, ...]:
+    """Unique: an invocation has several attempts, and one that is stopped ends as the last did.
+    One that is skipped has no invocation."""
+    missed = (entry.recurring_id, entry.scheduled_at) if entry.status == "skipped" else ()
+    return entry.invocation_id, entry.attempt, entry.status, *missed
 
 
 def _follow(remote: Remote, tail: Tail, limit: int) -> None:
@@ -186,6 +194,8 @@ def _line(entry: LogEntry) -> str:
         *([] if entry.lane is None else [f"in {entry.lane}"]),
         entry.error_message,
     ]
+    if entry.status == "skipped":
+        parts[2:] = [f"{entry.missed:,} missed", entry.recurring_id or "", entry.error_message]
     if entry.next_attempt_at is not None:
         parts.append(f"attempt {entry.attempt + 1} at {when(entry.next_attempt_at)}")
     return "  ".join(parts).rstrip()

@@ -101,6 +101,12 @@ def lane_option() -> Callable[[F], F]:
     return click.option("--lane", metavar="NAME", help="Only those in this lane.")
 
 
+def recurring_option() -> Callable[[F], F]:
+    """--recurring, a filter."""
+    said = "Only occurrences of this recurring schedule."
+    return click.option("--recurring", "recurring_id", metavar="ID", help=said)
+
+
 def header(text: str) -> tuple[str, str]:
     """`Name: value`, as curl has it."""
     name, colon, value = text.partition(":")

@@ -115,6 +115,7 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 @parameters.target_option()
 @parameters.reference_option()
 @parameters.lane_option()
+@parameters.recurring_option()
 @parameters.from_option()
 @parameters.to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
@@ -126,6 +127,7 @@ def list_command(
     target: str | None,
     reference: str | None,
     lane: str | None,
+    recurring_id: str | None,
     from_: str | None,
     to: str | None,
     limit: int,
@@ -146,6 +148,7 @@ def list_command(
             url=target,
             reference=reference,
             lane=lane,
+            recurring_id=recurring_id,
             from_=from_,
             to=to,
             limit=limit + 1,

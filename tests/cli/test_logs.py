@@ -57,6 +57,22 @@ def test_the_first_look_finds_the_last_few_the_others_all_that_is_new() -> None:
     assert tail.look(3) == []
 
 
+def skipped(number: int) -> LogEntry:
+    first = MORNING + timedelta(hours=number)
+    return LogEntry(
+        "", "", first, first, None, "http://x", "GET", "skipped", 0, 0, "", missed=2,
+        recurring_id="rec_1",
+    )  # fmt: skip
+
+
+def test_times_that_were_missed_are_told_apart_though_they_have_no_id() -> None:
+    log = Log(skipped(1))
+    tail = Tail(log.client, ("skipped", "failed"))
+    assert tail.look(3) == [skipped(1)]
+    log.entries += [entry(1, "failed"), skipped(2)]
+    assert tail.look(3) == [entry(1, "failed"), skipped(2)]
+
+
 def test_one_that_is_stopped_ends_as_its_last_attempt_did_and_is_shown() -> None:
     log = Log(entry(1, "retrying"))
     tail = Tail(log.client, ("retrying", "failed"))

@@ -96,6 +96,31 @@ def test_for_machines_it_prints_the_answer() -> None:
     assert RULE.items() <= shown.items()
 
 
+def test_its_log_says_what_was_missed() -> None:
+    entry = {
+        "invocationId": "",
+        "scheduleId": "",
+        "createdAt": NEXT,
+        "scheduledAt": NEXT,
+        "executedAt": None,
+        "targetUrl": "https://example.com/report",
+        "targetMethod": "POST",
+        "status": "skipped",
+        "statusCode": 0,
+        "responseTimeMs": 0,
+        "errorMessage": "",
+        "recurringId": "rec_1",
+        "missed": 1200,
+    }
+    with Line(answer(200, {"logs": [entry], "nextCursor": None})) as line:
+        settings = {"url": line.url, "api_key": "pd_00_key"}
+        logged = postdate("logs", "--recurring", "rec_1", "--status", "skipped", **settings)
+        postdate("list", "--recurring", "rec_1", **settings)
+    assert logged.stdout == f"{NEXT}  skipped    1,200 missed  rec_1\n"
+    assert all("recurringId=rec_1" in each for each in line.requests)
+    assert "status=skipped" in line.requests[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
