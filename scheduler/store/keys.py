@@ -76,8 +76,8 @@ LANE_QUEUE = "lane_queue:"  # <lane>, ZSET: schedule -> due at (ms); those that 
 # at their lease's end, below zero if they run, above if they are only to be ended
 RULE = "rule:"  # <rule>, HASH, a recurring schedule: `v` its version, `d` its definition, `r` the
 # request of its occurrences, `s` the slot (ms) of the one that waits, or is next to be made, `i`
-# that schedule, `l` the newest slot (ms) that is settled, `p` its state and why, `m` how many slots
-# were missed since it is blocked
+# that schedule, `l` the newest slot (ms) that was fired or missed, `c` that was cancelled, `p` its
+# state and why, `m` how many slots were missed since it is blocked
 RULES = "rules"  # ZSET: recurring schedule -> 0
 RULE_NAMES = "rule_names"  # HASH: a name -> the recurring schedule that has it
 CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not say: `url`, sealed,

@@ -3,72 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from scheduler.errors import NotFound, StoreUnavailable
-from scheduler.models import Invocation, Occurrence, Request
-from scheduler.recurrence import Timing
-from scheduler.recurring import Draft, Rule, RuleState
-from scheduler.store import keys
-from scheduler.store.queries.listing import Selection
+from scheduler.models import Occurrence
+from scheduler.recurring import RuleState
 from tests.scheduler.clocks import START_MS
-from tests.scheduler.scene import CREDITS, URL, Scene
-
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-HOURLY = Timing(cron="0 * * * *")
-
-
-def draft(timing: Timing = HOURLY, name: str | None = None, **fields: Any) -> Draft:
-    return Draft(Request(0, "POST", URL, **fields), timing, name)
-
-
-class Rules:
-    """The verbs of rules in short."""
-
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        self.recurring = scene.store.recurring
-
-    async def create(self, timing: Timing = HOURLY, **fields: Any) -> Rule:
-        made = await self.recurring.create(self.scene.account_id, draft(timing, **fields))
-        return made.rule
-
-    async def read(self, rule: Rule) -> Rule:
-        return await self.recurring.read(self.scene.account_id, rule.recurring_id)
-
-    async def waiting(self) -> list[tuple[int | None, int]]:
-        """Slots of the schedules that have not ended, and when these are due."""
-        page = await self.scene.store.unended.page(self.scene.account_id, _ALL)
-        return [(_slot(each.request), each.request.trigger_at_ms) for each in page.schedules]
-
-    async def to(self, at_ms: int) -> None:
-        await self.scene.clock.pass_ms(at_ms - await self.scene.clock.now_ms())
-        await self.scene.store.tick()
-
-    async def fire(self) -> list[Invocation]:
-        """As a worker does: claimed, advanced, sent and acked."""
-        held = await self.scene.claim()
-        await self.recurring.advance(held)
-        await self.scene.ack(held)
-        return held
-
-    async def due(self) -> dict[bytes, float]:
-        key = keys.shard(self.scene.shard) + keys.RULES_DUE
-        return dict(await self.scene.redis.zrange(key, 0, -1, withscores=True))
-
-    async def tend(self) -> int:
-        await self.scene.store.tick()
-        return await self.recurring.tend_due(self.scene.shard)
-
-
-def _slot(request: Request) -> int | None:
-    return request.recurring.slot_ms if request.recurring else None
-
-
-_ALL = Selection(limit=100)
+from tests.scheduler.rules import ALL, HOUR_MS, HOURLY, Rules, slot_of
+from tests.scheduler.scene import CREDITS, Scene
 
 
 @pytest.fixture
@@ -127,11 +71,11 @@ async def test_times_that_were_missed_are_not_made_up_for(fake_rules: Rules) -> 
     await rules.create()
     await rules.to(START_MS + 5 * HOUR_MS + 1)
     [held] = await rules.fire()
-    assert _slot(held.request) == START_MS + HOUR_MS
+    assert slot_of(held.request) == START_MS + HOUR_MS
     assert await rules.waiting() == [(START_MS + 6 * HOUR_MS,) * 2]
 
 
-async def test_an_old_account_of_the_clock_never_repeats_a_slot(fake_rules: Rules) -> None:
+async def test_an_old_account_of_the_clock_never_repeats_aslot_of(fake_rules: Rules) -> None:
     """The server's clock was set back: nothing is made of slots that were fired."""
     rules, scene = fake_rules, fake_rules.scene
     await rules.create()
@@ -139,7 +83,7 @@ async def test_an_old_account_of_the_clock_never_repeats_a_slot(fake_rules: Rule
     await rules.fire()
     await scene.clock.pass_ms(-HOUR_MS)
     await scene.store.tick()
-    [page] = (await scene.store.unended.page(scene.account_id, _ALL)).schedules
+    [page] = (await scene.store.unended.page(scene.account_id, ALL)).schedules
     await scene.cancel(page.schedule_id)
     assert await rules.tend() == 1
     assert await rules.waiting() == [(START_MS + 3 * HOUR_MS,) * 2]
@@ -197,18 +141,12 @@ async def test_what_an_outage_missed_is_one_entry_of_the_log(fake_rules: Rules) 
     assert [each.recurring_id for each in entries] == [rule.recurring_id]
 
 
-async def take_credits(scene: Scene, left: int) -> None:
-    spend = await scene.credits() - left
-    await scene.redis.hincrby(scene.base + keys.ACCOUNT, "credits", -spend)
-    await scene.redis.hincrby(scene.base + keys.ACCOUNT, "granted", -spend)
-
-
 async def test_a_rule_without_credits_is_blocked_and_goes_on_with_the_next_time(
     fake_rules: Rules,
 ) -> None:
     rules, scene = fake_rules, fake_rules.scene
     rule = await rules.create()
-    await take_credits(scene, 0)
+    await rules.take_credits(0)
     await rules.to(START_MS + HOUR_MS)
     await rules.fire()
     found = await rules.read(rule)
@@ -234,9 +172,9 @@ async def test_a_rule_without_credits_is_blocked_and_goes_on_with_the_next_time(
 async def test_a_blocked_rule_that_missed_times_while_nothing_ran_counts_them(
     fake_rules: Rules,
 ) -> None:
-    rules, scene = fake_rules, fake_rules.scene
+    rules = fake_rules
     rule = await rules.create()
-    await take_credits(scene, 0)
+    await rules.take_credits(0)
     await rules.to(START_MS + HOUR_MS)
     await rules.fire()
     await rules.to(START_MS + 9 * HOUR_MS + 1)

@@ -38,16 +38,16 @@ class Chain:
         self._clock = clock
         self._horizon_ms = horizon_ms
 
-    async def filled(self, rule: StoredRule, settled_ms: int) -> Step:
-        """Makes the occurrence of the first slot to come of a rule that has none. Slots up to
-        `settled_ms` are settled; later ones that have passed are missed."""
+    async def filled(self, rule: StoredRule) -> Step:
+        """Makes the occurrence of the first slot to come of a rule that has none. Slots that have
+        passed and are not settled are missed."""
         now_ms, timing, missed = self._clock.now_ms(), rule.timing, _NONE
-        slot_ms = await following(timing, settled_ms)
+        slot_ms = await following(timing, rule.settled_ms)
         if slot_ms is not None and slot_ms <= now_ms:
-            missed = await missed_between(timing, settled_ms, now_ms + 1)
-            settled_ms = now_ms
-            slot_ms = await following(timing, now_ms)
-        fields: dict[str, Argument] = {"l": settled_ms}
+            missed = await missed_between(timing, rule.settled_ms, now_ms + 1)
+            rule.note_passed(now_ms)
+            slot_ms = await following(timing, rule.settled_ms)
+        fields = rule.floors
         entry = self._entry(rule, missed)
         if slot_ms is None or slot_ms > now_ms + self._horizon_ms:
             fields |= {"p": RuleState.ENDED, "i": "", "s": "", "m": 0}
@@ -76,37 +76,34 @@ class Chain:
         slot_ms, definition = rule.slot_ms, packed_definition(rule.definition)
         assert slot_ms is not None
         fields: dict[str, Argument] = {"d": definition, "r": rule.packed, "p": rule.state}
-        fields |= {"i": rule.occurrence, "s": slot_ms, "l": rule.settled_ms}
+        fields |= {"i": rule.occurrence, "s": slot_ms, "l": rule.fired_ms}
         step = Step.of(rule, fields, look_at_ms(slot_ms, now_ms))
         step.version, step.more_bytes = None, rule.size_bytes
         step.names = ("", rule.definition.name or "", "+")
         step.occurrence = (rule.occurrence, slot_ms, self.packed(rule, slot_ms, slot_ms))
         return step
 
-    async def moved(
-        self, before: StoredRule, after: StoredRule, settled_ms: int, packed: bytes
-    ) -> Step | None:
+    async def moved(self, before: StoredRule, after: StoredRule, packed: bytes) -> Step | None:
         """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, the
         time stays to which its owner may have moved it. None if there is no slot left."""
         slot_ms, now_ms = before.slot_ms, self._clock.now_ms()
         if before.timing != after.timing:
-            slot_ms = await following(after.timing, settled_ms)
+            slot_ms = await following(after.timing, after.settled_ms)
         if slot_ms is None:
             return None
         trigger_at_ms = slot_ms
         if slot_ms == before.slot_ms:
             trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
-        step = Step.of(before, {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
+        step = Step.of(before, after.floors | {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
         made = self.packed(after, slot_ms, trigger_at_ms)
         step.occurrence = (before.occurrence, trigger_at_ms, made, sha1_of(packed))
         return step
 
     def stopped(self, rule: StoredRule, state: str) -> Step:
         """Puts a rule in a state without an occurrence; `let_go` is to follow."""
-        fields: dict[str, Argument] = {"p": state, "m": 0}
-        if rule.state == RuleState.ACTIVE and not rule.occurrence and rule.slot_ms is not None:
-            fields["l"] = max(rule.settled_ms, rule.slot_ms)  # that one was cancelled
-        step = Step.of(rule, fields, self._clock.now_ms())
+        if rule.state == RuleState.ACTIVE and not rule.occurrence:
+            rule.note_cancelled()
+        step = Step.of(rule, rule.floors | {"p": state, "m": 0}, self._clock.now_ms())
         if state == DELETED:
             step.names = (rule.definition.name or "", "", "-")
         return step
@@ -114,10 +111,11 @@ class Chain:
     async def resumed(self, rule: StoredRule) -> Step:
         """Slots that passed during a pause are not missed."""
         if rule.state == RuleState.BLOCKED:
-            return await self.filled(rule, rule.settled_ms)
+            return await self.filled(rule)
         if rule.occurrence:  # the pause has not cancelled it yet
             return Step.of(rule, {"p": RuleState.ACTIVE}, self._clock.now_ms())
-        return await self.filled(rule, max(rule.settled_ms, self._clock.now_ms()))
+        rule.note_passed(self._clock.now_ms())
+        return await self.filled(rule)
 
     def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
         """The request of an occurrence."""
@@ -127,22 +125,16 @@ class Chain:
 
     async def advanced(self, rule: StoredRule) -> Step:
         """The occurrence of a rule is about to be fired: the next one is made, if there is one."""
-        assert rule.slot_ms is not None
-        if rule.state == RuleState.ACTIVE:
-            return await self.filled(rule, rule.slot_ms)
-        return self.let_go(rule, is_settled=True)
+        rule.note_fired()
+        return await self.filled(rule) if rule.state == RuleState.ACTIVE else self.let_go(rule)
 
-    def let_go(self, rule: StoredRule, *, is_settled: bool) -> Step:
-        """A rule that is to have no occurrence has none; a deleted one goes. `is_settled`: the
-        occurrence that it had was fired, or will be."""
+    def let_go(self, rule: StoredRule) -> Step:
+        """A rule that is to have no occurrence has none; a deleted one goes."""
         if rule.state == DELETED:
             return Step.of_removal(rule)
         if not rule.occurrence:
             return Step.of(rule, {}, None)
-        fields: dict[str, Argument] = {"i": ""}
-        if is_settled and rule.slot_ms is not None:
-            fields["l"] = rule.slot_ms
-        return Step.of(rule, fields, None)
+        return Step.of(rule, rule.floors | {"i": ""}, None)
 
     def looked_at(self, rule: StoredRule) -> Step:
         """Its occurrence is as it should be. The later it is, the later is the next look."""

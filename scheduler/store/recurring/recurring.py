@@ -17,7 +17,7 @@ from scheduler.errors import (
     Unreadable,
 )
 from scheduler.models import Idempotency
-from scheduler.recurrence import Timing, first_slot
+from scheduler.recurrence import Timing, checked, first_slot
 from scheduler.recurring import (
     MOST_RECURRING,
     Created,
@@ -217,7 +217,7 @@ class Recurring(Tending):
 
     async def _first_slot(self, timing: Timing, after_ms: int) -> int:
         """Raises InvalidRequest if there is none that schedules may be due at."""
-        slot_ms = await first_slot(timing, after_ms)
+        slot_ms = await first_slot(checked(timing), after_ms)
         if slot_ms > self._clock.now_ms() + self._horizon_ms:
             days = self._horizon_ms // DAY_MS
             field = "every" if timing.cron is None else "cron"
@@ -228,28 +228,24 @@ class Recurring(Tending):
 
     async def _changed(self, before: StoredRule, after: StoredRule) -> Step:
         """The step to another definition, with what follows for the occurrence."""
-        times_differ = before.timing != after.timing
-        if before.state == RuleState.PAUSED or (
-            before.state == RuleState.ENDED and not times_differ
-        ):
-            return Step.of(before, {}, None).with_definition(before, after)
-        settled_ms = before.settled_ms
-        if before.state == RuleState.ACTIVE and not before.occurrence:
-            settled_ms = max(settled_ms, before.slot_ms or 0)  # it was cancelled
-        if times_differ:
-            settled_ms = max(settled_ms, self._clock.now_ms())
-            await self._first_slot(after.timing, settled_ms)
-        step = None
-        if before.state == RuleState.ACTIVE and before.occurrence:
-            step = await self._changed_in_place(before, after, settled_ms)
-            settled_ms = max(settled_ms, before.slot_ms or 0)
-        if step is None:
-            step = await self._chain.filled(after, settled_ms)
-        return step.with_definition(before, after)
+        active, differs = before.state == RuleState.ACTIVE, before.timing != after.timing
+        if differs:
+            after.cancelled_ms = 0
+        if before.state == RuleState.PAUSED or (before.state == RuleState.ENDED and not differs):
+            return Step.of(before, after.floors, None).with_definition(before, after)
+        if differs:
+            after.note_passed(self._clock.now_ms())
+            await self._first_slot(after.timing, after.settled_ms)
+        elif active and not before.occurrence:
+            after.note_cancelled()
+        if active and before.occurrence:
+            step = await self._changed_in_place(before, after)
+            if step is not None:
+                return step.with_definition(before, after)
+            after.note_fired()
+        return (await self._chain.filled(after)).with_definition(before, after)
 
-    async def _changed_in_place(
-        self, before: StoredRule, after: StoredRule, settled_ms: int
-    ) -> Step | None:
+    async def _changed_in_place(self, before: StoredRule, after: StoredRule) -> Step | None:
         """None if its occurrence waits no longer, untried."""
         schedule_id = ids.schedule_id(before.occurrence)
         try:
@@ -258,7 +254,7 @@ class Recurring(Tending):
             return None
         if found.held or found.outcome is not None or found.attempt is not None:
             return None
-        return await self._chain.moved(before, after, settled_ms, found.packed or b"")
+        return await self._chain.moved(before, after, found.packed or b"")
 
 
 def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: str = NO_RULE) -> NoReturn:

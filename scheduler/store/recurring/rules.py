@@ -5,9 +5,9 @@ timing, version of tzdata); `r`, the request of its occurrences, packed, sealed 
 requests are, due at 0 and without a slot; `p`, its state, and behind a space why it is blocked;
 `i`, the occurrence that is made for its next slot ("": none), and `s`, that slot (ms; "": none).
 Of an active rule without an occurrence, `s` is the slot of the one that was cancelled; of a blocked
-one, the next slot to be made. `l` is the newest slot (ms) that is settled: fired, cancelled or
-missed. No occurrence is made of that one or an earlier one. `m` counts the slots missed since the
-rule is blocked.
+one, the next slot to be made. `l` is the newest slot (ms) that was fired or missed, `c` the newest
+that was cancelled: no occurrence is made of these and earlier ones. With other times only `l`
+counts, which never goes back. `m` counts the slots missed since the rule is blocked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.stored import open_request, seal_request
 
-FIELDS = ("v", "d", "r", "p", "i", "s", "l", "m")
+FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m")
 # The state of a rule whose owner has deleted it, until its occurrence is cancelled.
 DELETED = "deleted"
 # Of a rule, beside its request and definition.
@@ -55,7 +55,8 @@ class StoredRule(msgspec.Struct):
     reason: str
     occurrence: str
     slot_ms: int | None
-    settled_ms: int
+    fired_ms: int
+    cancelled_ms: int
     missed: int
     size_bytes: int
 
@@ -71,6 +72,27 @@ class StoredRule(msgspec.Struct):
     def timing(self) -> Timing:
         return self.definition.timing
 
+    @property
+    def settled_ms(self) -> int:
+        """Up to this slot none is made."""
+        return max(self.fired_ms, self.cancelled_ms)
+
+    def note_fired(self) -> None:
+        """Its occurrence was fired, or is about to be."""
+        self.fired_ms = max(self.fired_ms, self.slot_ms or 0)
+
+    def note_cancelled(self) -> None:
+        """Its owner has cancelled its occurrence."""
+        self.cancelled_ms = max(self.cancelled_ms, self.slot_ms or 0)
+
+    def note_passed(self, now_ms: int) -> None:
+        """Slots up to now are not missed."""
+        self.fired_ms = max(self.fired_ms, now_ms)
+
+    @property
+    def floors(self) -> dict[str, Argument]:
+        return {"l": self.fired_ms, "c": self.cancelled_ms}
+
     def request(self, secrecy: Secrecy) -> Request:
         """Raises Unreadable."""
         return open_request(self.packed, secrecy)
@@ -78,7 +100,7 @@ class StoredRule(msgspec.Struct):
 
 def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredRule | None:
     """Of the values of FIELDS; None if there is no such rule. Raises Unreadable."""
-    version, definition, packed, state, occurrence, slot, settled, missed = row
+    version, definition, packed, state, occurrence, slot, fired, cancelled, missed = row
     if version is None:
         return None
     try:
@@ -93,7 +115,8 @@ def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredR
             reason,
             (occurrence or b"").decode(),
             int(slot) if slot else None,
-            int(settled or 0),
+            int(fired or 0),
+            int(cancelled or 0),
             int(missed or 0),
             weight_of(definition or b"", packed or b""),
         )
@@ -128,7 +151,7 @@ def new_rule(account_id: str, draft: Draft, now_ms: int, secrecy: Secrecy) -> St
     size_bytes = weight_of(packed_definition(definition), packed)
     occurrence = ids.local(ids.new_schedule_ids(1, now_ms)[0])
     what = (account_id, ids.local(recurring_id), 0, definition, packed, RuleState.ACTIVE, "")
-    return StoredRule(*what, occurrence, None, now_ms, 0, size_bytes)
+    return StoredRule(*what, occurrence, None, now_ms, 0, 0, size_bytes)
 
 
 def redefined(rule: StoredRule, draft: Draft, secrecy: Secrecy) -> StoredRule | None:

@@ -118,12 +118,12 @@ class Tending:
             if rule.state == RuleState.ACTIVE:
                 if rule.occurrence and name in unended:
                     return self._chain.looked_at(rule)
-                return await self._chain.filled(rule, max(rule.settled_ms, rule.slot_ms or 0))
+                return await self._chain.filled(_without(rule))
             if rule.state == RuleState.BLOCKED:
-                return await self._chain.filled(rule, rule.settled_ms)
+                return await self._chain.filled(rule)
             if rule.occurrence:
                 return await self._without_occurrence(rule)
-            return self._chain.let_go(rule, is_settled=False)
+            return self._chain.let_go(rule)
         except Unreadable as error:
             _log_unreadable(name, error)
             return Step.of_unreadable(name)
@@ -135,7 +135,9 @@ class Tending:
         refusal = done.refusal
         if isinstance(refusal, Conflict) and refusal.reason is Reason.KEEPS_CHANGING:
             return None
-        return self._chain.let_go(rule, is_settled=refusal is not None or done.stopped is not None)
+        if refusal is not None or done.stopped is not None:
+            rule.note_fired()
+        return self._chain.let_go(rule)
 
     async def _carry_out(self, steps: Sequence[Step]) -> list[Named]:
         """Returns the rules that have changed since they were read."""
@@ -147,6 +149,16 @@ class Tending:
                 name = {"account": step.account_id, "recurring": ids.recurring_id(step.local)}
                 _log.error("a recurring schedule is damaged, or its account is", **name)
         return changed
+
+
+def _without(rule: StoredRule) -> StoredRule:
+    """An active rule without an occurrence that waits: its owner has cancelled it, or it has ended
+    without an advance."""
+    if rule.occurrence:
+        rule.note_fired()
+    else:
+        rule.note_cancelled()
+    return rule
 
 
 def _log_unreadable(name: Named, error: Unreadable) -> None:
