@@ -13,6 +13,9 @@ from litestar.params import FromPath
 
 from api.dashboard import holder, keys, lanes, overview, pauses, system
 from api.dashboard.answer import Raw, redirect
+from api.dashboard.recurring import composer as recurring_composer
+from api.dashboard.recurring import listing as recurring_listing
+from api.dashboard.recurring import preview, rule
 from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import bulk, composer, entry, listing
 from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, signed_in
@@ -31,7 +34,9 @@ from scheduler.errors import (
 
 _log = structlog.get_logger()
 
-_PAGES = (holder, overview, listing, composer, bulk, entry, lanes, pauses, keys, system)
+_REQUESTS = (listing, composer, bulk, entry)
+_RECURRING = (recurring_listing, recurring_composer, preview, rule)
+_PAGES = (holder, overview, *_REQUESTS, *_RECURRING, lanes, pauses, keys, system)
 _TITLES = {
     400: "That is not valid",
     402: "No credits left",

@@ -13,8 +13,8 @@ from tests.browser import chromium
 from tests.servers import Customer, PostdateProcess, postdate_json
 
 PAGES = (
-    *("", "/requests", "/requests/new", "/lanes", "/lanes/invoices", "/keys", "/signing/rotate"),
-    *("/credits", "/account", "/system"),
+    *("", "/requests", "/requests/new", "/recurring", "/recurring/new", "/lanes"),
+    *("/lanes/invoices", "/keys", "/signing/rotate", "/credits", "/account", "/system"),
 )
 _LOOK = "() => document.dispatchEvent(new Event('visibilitychange'))"
 _LOOK_UNTIL = """([selector, words]) => {

@@ -19,7 +19,7 @@ from tests.servers import in_days
 
 UNKNOWN = "sch_" + "0" * 26
 KEY = re.compile(r"pd_\d\d_[\w-]{43}")
-PAGES = ("", "/requests", "/lanes", "/lanes/a", "/keys", "/credits", "/account")
+PAGES = ("", "/requests", "/recurring", "/lanes", "/lanes/a", "/keys", "/credits", "/account")
 
 
 async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browser) -> None:

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from api.dashboard.routes import dashboard_router
 from scheduler.lane_settings import Pause
-from scheduler.models import Account
+from scheduler.models import Account, Request
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
@@ -45,6 +47,18 @@ FIELDS = {
     "/lanes/{lane}/pause": {"for": "1h"},
     "/lanes/{lane}/resume": {},
     "/link/{secret}": {},
+    "/recurring/new": {"way": "every", "every": "1h", "url": "https://example.com/", "once": "x"},
+    "/recurring/{recurring_id}/change": {
+        "way": "every",
+        "every": "2h",
+        "url": "https://example.com/",
+        "name": "other",
+        "etag": "{etag}",
+    },
+    "/recurring/{recurring_id}/delete": {},
+    "/recurring/{recurring_id}/pause": {},
+    "/recurring/{recurring_id}/resume": {},
+    "/recurring/{recurring_id}/run": {"once": "x"},
     "/requests/bulk": {"action": "cancel", "id": "{schedule_id}", "confirmed": "1"},
     "/requests/new": {"url": "https://example.com/", "method": "GET", "delay": "1h", "once": "x"},
     "/requests/{schedule_id}/again": {"once": "x"},
@@ -74,6 +88,8 @@ class Holder:
         used = dict(self.names)
         if path.endswith(("/again", "/callback")):
             used["schedule_id"] = used["ended"]
+        if path.endswith("{recurring_id}/resume"):
+            used["recurring_id"] = used["resting"]
         fields = {name: value.format_map(used) for name, value in FIELDS[path].items()}
         return await browser.post(path.format_map(used), headers, **fields, **token)
 
@@ -100,8 +116,21 @@ async def holder(dashboard: Dashboard) -> Holder:
         "schedule_id": await hers.schedule(),
         "secret": await store.sessions.make_link(account.account_id, Purpose.SIGN_IN),
     }
+    names |= await recurring(store, account.account_id)
     await stop(store, account.account_id, names["lane"])
     return Holder(dashboard, account, names)
+
+
+async def recurring(store: Store, account_id: str) -> dict[str, str]:
+    """One that is active, and one that is paused."""
+    asked = Draft(Request(0, "GET", "https://example.com/"), Timing(every_ms=3_600_000))
+    active, resting = [(await store.recurring.create(account_id, asked)).rule for _ in range(2)]
+    await store.recurring.pause(account_id, resting.recurring_id)
+    return {
+        "recurring_id": active.recurring_id,
+        "resting": resting.recurring_id,
+        "etag": active.etag,
+    }
 
 
 async def stop(store: Store, account_id: str, lane: str) -> None:

@@ -150,7 +150,8 @@ async def _selected(
 
 
 def _portion(found: Sequence[LogEntry], rest: str | None) -> Portion:
-    ids = list(dict.fromkeys(each.schedule_id for each in found))
+    # No schedule was made for a time that a recurring one missed.
+    ids = list(dict.fromkeys(each.schedule_id for each in found if each.schedule_id))
     return Portion(ids, rest, min((each.at_ms for each in found), default=None))
 
 

@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, is_for_panel
 from api.dashboard.banner import readable as readable_settings
 from api.dashboard.csrf import once_of, written
+from api.dashboard.recurring.outcomes import occurrences_beside
 from api.dashboard.render import page
 from api.dashboard.requests.attempts import line_of_one, read_attempts, waterfall
 from api.dashboard.requests.filters import read_filter
@@ -103,6 +104,7 @@ def entry_of(schedule: Schedule) -> Entry:
         executing=schedule.executing,
         lane=request.lane,
         reference=request.reference,
+        recurring_id=request.recurring.recurring_id if request.recurring else None,
         schedule=schedule,
     )
 
@@ -131,6 +133,7 @@ async def show(
         return await _part(request, viewer, await reading, status, fault)
     shown, entry = await asyncio.gather(read_page(request, viewer), reading)
     values = await _values(request, viewer, entry, fault) | await _attempts(store, viewer, entry)
+    values |= await _beside(store, viewer, entry)
     return list_page(request, shown | values, status=status)
 
 
@@ -146,6 +149,7 @@ async def _part(
     if not same:
         name = "requests/panel.html"
         values |= await _attempts(service_of(request).store, viewer, entry)
+        values |= await _beside(service_of(request).store, viewer, entry)
     answer = page(request, name, status=status, wanted=wanted, **values)
     if not news:
         at = str(entry.at_ms) if entry.has_ended else None
@@ -209,6 +213,14 @@ async def _attempts(store: Store, viewer: Viewer, entry: Entry) -> dict[str, Any
     retry = entry.schedule.retry if entry.schedule and not entry.has_ended else None
     next_ms = retry.due_at_ms if retry else None
     return await read_attempts(store, viewer.account_id, entry.schedule_id, next_ms)
+
+
+async def _beside(store: Store, viewer: Viewer, entry: Entry) -> dict[str, Any]:
+    if entry.recurring_id is None:
+        return {"beside": None}
+    ended_ms = entry.at_ms if entry.has_ended else None
+    ids = (entry.recurring_id, entry.schedule_id)
+    return {"beside": await occurrences_beside(store, viewer.account_id, *ids, ended_ms)}
 
 
 @post("/requests/{schedule_id:str}/cancel")

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.session import ROOT
 from api.dashboard.zones import Zone, zone_named
+from scheduler.ids import is_recurring_id
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
 from scheduler.references import is_filter
@@ -25,14 +26,15 @@ _STATUSES = frozenset(LogStatus)
 class Filter(NamedTuple):
     """`q` is a part of the URL, `host` its whole host; `reference` a whole one, or how some begin,
     with `*`; `lane` and `answer` a whole lane's name, and a whole status code or error message;
-    `when` names a window, else `from_ms` and `to_ms` may bound the list. `back`: the page before
-    the cursor."""
+    `recurring` the id of the rule that it is of; `when` names a window, else `from_ms` and `to_ms`
+    may bound the list. `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
     host: str = ""
     reference: str = ""
     lane: str = ""
+    recurring: str = ""
     answer: str = ""
     when: str = ""
     from_ms: int | None = None
@@ -42,7 +44,8 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        return bool(self.q or self.host or self.reference or self.lane or self.answer)
+        named = (self.q, self.host, self.reference, self.lane, self.recurring, self.answer)
+        return any(named)
 
     @property
     def is_any(self) -> bool:
@@ -60,6 +63,7 @@ class Filter(NamedTuple):
             "host": self.host,
             "reference": self.reference,
             "lane": self.lane,
+            "recurring": self.recurring,
             "answer": self.answer,
             "when": self.when,
             "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
@@ -103,6 +107,7 @@ class Filter(NamedTuple):
             host=self.host,
             reference=self.reference or None,
             lane=self.lane or None,
+            recurring_id=self.recurring or None,
             answer=self.answer,
         )
 
@@ -124,6 +129,9 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     lane = texts.get("lane", "")
     if lane and not is_lane(lane):
         lane, faults["lane"] = "", "No lane has such a name."
+    recurring = texts.get("recurring", "")
+    if recurring and not is_recurring_id(recurring):
+        recurring, faults["recurring"] = "", "No recurring schedule has such an id."
     from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
     return Filter(
         status=LogStatus(status) if status else None,
@@ -131,6 +139,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         host=texts.get("host", ""),
         reference=reference,
         lane=lane,
+        recurring=recurring,
         answer=texts.get("answer", ""),
         when=when,
         from_ms=from_ms,

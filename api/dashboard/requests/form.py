@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from api.dashboard.csrf import Form
 from api.dashboard.requests.text import readable
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.masks import masked, masked_url
@@ -33,7 +33,7 @@ def labelled(field: str, labels: dict[str, str]) -> str:
     return labels.get(name, name) + (f", {part}" if part else "")
 
 
-def request_fields(form: Form) -> dict[str, Any]:
+def request_fields(form: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the API that a form gives; an empty one is left out."""
     fields: dict[str, Any] = {"targetUrl": form.get("url", "").strip()}
     if form.get("method"):
@@ -73,7 +73,7 @@ def headers_of(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _callback(form: Form) -> dict[str, str | None]:
+def _callback(form: Mapping[str, str]) -> dict[str, str | None]:
     """Without a URL that of the account is meant, if it has one."""
     if form.get("callbackOn") == "none":
         return {"callbackUrl": None}

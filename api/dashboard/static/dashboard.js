@@ -11,7 +11,8 @@
 
   // --- News keep what the viewer did: open tables, the readout of a chart; list.js keeps ticks ----
 
-  const KEPT = { checked: 'input[type="checkbox"]', open: "details" };
+  // And the key of a form, so that its repeat after a lost answer is done once.
+  const KEPT = { checked: 'input[type="checkbox"]', open: "details", value: 'input[name="once"]' };
   Idiomorph.defaults.ignoreActiveValue = true;
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
   Idiomorph.defaults.callbacks.beforeNodeMorphed = (node, news) => !node.matches?.(".readout, #fresh") && !stoodStill(node, news);
@@ -54,6 +55,8 @@
 
   // Its answers say nothing of the rest of the page, and one that fails is asked for again.
   const isSlow = (element) => Boolean(element?.matches?.('[hx-trigger~="slow"]'));
+  // A preview of what is typed says nothing of a press that failed.
+  const isPreview = (element) => Boolean(element?.matches?.('[hx-trigger~="input"]'));
   const isLive = (element) => Boolean(element?.matches?.("[data-live]"));
 
   let ticks = 0;
@@ -85,9 +88,10 @@
 
   const make = (name, properties) => Object.assign(document.createElement(name), properties);
 
-  function alarm(words, again) {
+  function alarm(words, again, by) {
     const box = $("#alarm");
     box.replaceChildren();
+    box.by = by;
     if (!words) {
       return;
     }
@@ -118,7 +122,7 @@
     if (isLive(element)) {
       contact(words.startsWith("The store") ? "Store lost" : "Lost contact");
     } else {
-      alarm(words, element.isConnected ? () => repeat(element, request?.triggeringEvent?.submitter) : null);
+      alarm(words, element.isConnected ? () => repeat(element, request?.triggeringEvent?.submitter) : null, element);
     }
   }
 
@@ -155,7 +159,9 @@
       }
     } else if (xhr.status >= 200) {
       // Contact alone does not make done what failed; who goes on has read of it.
-      alarm();
+      if (!isPreview(element) || $("#alarm").by === element) {
+        alarm();
+      }
       contact();
     }
   });

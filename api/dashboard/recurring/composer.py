@@ -1,0 +1,180 @@
+"""Makes and changes recurring schedules by the fields and rules of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from litestar import get, post
+from litestar.params import FromPath
+
+from api.dashboard.answer import Raw
+from api.dashboard.csrf import Form, once_of, written
+from api.dashboard.recurring.form import LABELS, changes, fields_of, given_of
+from api.dashboard.recurring.preview import preview_of
+from api.dashboard.recurring.texts import ADDRESS, name_of, named
+from api.dashboard.render import page
+from api.dashboard.requests.form import labelled
+from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in, zone_of
+from api.errors import status_of
+from api.recurring_fields import parse_draft, parse_draft_change
+from api.recurring_times import judge_first
+from api.service import HttpRequest, service_of
+from scheduler.errors import (
+    Conflict,
+    InsufficientCredits,
+    InvalidRequest,
+    PreconditionFailed,
+    QuotaExceeded,
+    RecurringNameTaken,
+    TooManyLanes,
+    TooManyScans,
+)
+from scheduler.http import METHODS
+from scheduler.recurring import Draft, Rule
+
+# Examples of a cron, in words.
+_CRONS = {
+    "*/15 * * * *": "every quarter of an hour",
+    "0 9 * * MON-FRI": "weekdays at nine",
+    "30 2 * * *": "each night at half past two",
+    "0 8 1 * *": "the first of each month at eight",
+    "0 17 * * 5L": "the last Friday of a month at five",
+}
+
+
+@get("/recurring/new")
+async def compose(request: HttpRequest) -> Raw:
+    """Filled in with the echo target, each morning in the viewer's zone."""
+    viewer = await signed_in(request)
+    given = {
+        "way": "cron",
+        "cron": "0 9 * * *",
+        "timeZone": zone_of(request).name,
+        "url": f"{base_url(request)}{ROOT}/echo",
+        "method": "POST",
+        "body": '{"hello": "again"}',
+    }
+    return await _show(request, viewer, given)
+
+
+@post("/recurring/new")
+async def create(request: HttpRequest) -> Raw:
+    """Opens what it made; a form that is sent twice makes one. `preview` only shows the times."""
+    viewer, form = await written(request)
+    if form.get("preview"):
+        return await _show(request, viewer, dict(form))
+    service = service_of(request)
+    try:
+        fields = fields_of(form, zone_of(request))
+        now_ms = service.store.clock.now_ms()
+        draft = parse_draft(msgspec.json.encode(fields), service.rules, now_ms)
+        await judge_first(service.store, viewer.account_id, draft.timing, now_ms)
+        once = once_of(form, repr(sorted(form.items())))
+        created = await service.store.recurring.create(viewer.account_id, draft, once)
+    except _REFUSALS as refusal:
+        return await _refused(request, viewer, form, refusal)
+    words = "It is set; each occurrence takes one credit, the first one is taken."
+    return await redirect_saying(request, viewer, words, f"{ADDRESS}/{created.rule.recurring_id}")
+
+
+@get("/recurring/{recurring_id:str}/change")
+async def change_page(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
+    viewer = await signed_in(request)
+    rule = await service_of(request).store.recurring.read(viewer.account_id, named(recurring_id))
+    return await _show(request, viewer, given_of(rule, zone_of(request)), rule=rule)
+
+
+@post("/recurring/{recurring_id:str}/change")
+async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
+    """Changes the fields that the form has otherwise than it was filled, if the rule still is what
+    it was filled with. `preview` only shows the times."""
+    viewer, form = await written(request)
+    service, zone = service_of(request), zone_of(request)
+    recurring, name = service.store.recurring, named(recurring_id)
+    if form.get("preview"):
+        rule = await recurring.read(viewer.account_id, name)
+        return await _show(request, viewer, dict(form), rule=rule)
+
+    def changed(before: Rule) -> Draft:
+        if form.get("etag") != before.etag:
+            raise PreconditionFailed
+        fields = changes(form, before, zone)
+        if not fields:
+            return Draft(before.request, before.timing, before.name)
+        now_ms = service.store.clock.now_ms()
+        return parse_draft_change(msgspec.json.encode(fields), service.rules, now_ms).of(before)
+
+    try:
+        before = await recurring.read(viewer.account_id, name)
+        if (timing := changed(before).timing) != before.timing:
+            now_ms = service.store.clock.now_ms()
+            await judge_first(service.store, viewer.account_id, timing, now_ms)
+        await recurring.change(viewer.account_id, name, changed)
+    except _REFUSALS as refusal:
+        rule = await recurring.read(viewer.account_id, name)
+        return await _refused(request, viewer, form, refusal, rule)
+    return await redirect_saying(request, viewer, "It is changed.", f"{ADDRESS}/{name}")
+
+
+_REFUSALS = (
+    *(InvalidRequest, Conflict, PreconditionFailed),
+    *(InsufficientCredits, QuotaExceeded, TooManyScans),
+)
+
+
+async def _refused(
+    request: HttpRequest, viewer: Viewer, form: Form, why: Exception, rule: Rule | None = None
+) -> Raw:
+    """The form as it was filled in, with what is wrong by its fields' names."""
+    if isinstance(why, InvalidRequest):
+        faults = {labelled(each.field, LABELS): each.message for each in why.details}
+    elif isinstance(why, PreconditionFailed):
+        faults = {}
+    else:
+        faults = {_field_of(why): f"{str(why).rstrip('.')}."}
+    if isinstance(why, InsufficientCredits):
+        account = msgspec.structs.replace(viewer.account, credits=0)
+        request.state.viewer = viewer._replace(account=account)
+    return await _show(request, viewer, dict(form), faults, rule, status_of(why))
+
+
+def _field_of(why: Exception) -> str:
+    if isinstance(why, InsufficientCredits):
+        return "Credits"
+    if isinstance(why, TooManyLanes):
+        return "Lane"
+    return "Name" if isinstance(why, RecurringNameTaken) else "Not saved"
+
+
+async def _show(
+    request: HttpRequest,
+    viewer: Viewer,
+    given: dict[str, str],
+    faults: dict[str, str] | None = None,
+    rule: Rule | None = None,
+    status: int = 200,
+) -> Raw:
+    """The form and the times that it comes to. That of a change keeps the etag that it was filled
+    with; after a 412 it gets the one of now, so that a save replaces just that."""
+    values: dict[str, Any] = {"given": given, "faults": faults or {}, "rule": rule}
+    met_a_change = status == status_of(PreconditionFailed())
+    now_etag = rule.etag if rule else ""
+    values["etag"] = now_etag if met_a_change else given.get("etag", now_etag)
+    preview = await preview_of(request, viewer, given)
+    return page(
+        request,
+        "recurring/composer.html",
+        status=status,
+        met_a_change=met_a_change,
+        preview=preview,
+        now_ms=preview.now_ms,
+        methods=sorted(METHODS),
+        crons=_CRONS,
+        title=name_of(rule) if rule else "",
+        address=f"{ADDRESS}/{rule.recurring_id}/change" if rule else f"{ADDRESS}/new",
+        **values,
+    )
+
+
+HANDLERS = [compose, create, change_page, change]

@@ -1,0 +1,150 @@
+"""Recurring schedules in a real browser: a form that shows its times while it is typed, by keyboard
+alone, and with a button where there are no scripts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Watched, sign_in
+from tests.browser.test_dashboard import store_away
+from tests.browser.test_every_page import _BEYOND, _CUT, _TOO_SMALL, serious
+from tests.servers import PostdateProcess, Receiver
+
+
+def make(page: Page, base_url: str, **fields: str) -> str:
+    """The id of a rule that fires each day, made by its form, which needs no scripts."""
+    page.goto(f"{base_url}/dashboard/recurring/new")
+    page.locator('[name="way"]').select_option("every")
+    for name, text in ({"every": "1d", "url": "https://example.com/"} | fields).items():
+        page.locator(f'[name="{name}"]').fill(text)
+    page.get_by_role("button", name="Set it").click()
+    page.wait_for_url("**/recurring/rec_*")
+    return page.url.rpartition("/")[2]
+
+
+def type_over(page: Page, text: str) -> None:
+    """Into the field that has the focus."""
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type(text)
+
+
+def tab_to(page: Page, name: str) -> None:
+    """To the next field of this name, by the keyboard."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == name:
+            return
+    raise AssertionError(f"Tab does not lead to {name}")
+
+
+def test_one_is_made_by_keyboard_and_its_times_follow_the_typing(signed_in: Watched) -> None:
+    page = signed_in.page
+    signed_in.go("/recurring")
+    page.get_by_role("link", name="New recurring schedule").press("Enter")
+    preview = page.locator("#preview")
+    expect(preview).to_contain_text("At 09:00, UTC")
+    tab_to(page, "cron")
+    type_over(page, "30 2 * * SUN")
+    expect(preview).to_contain_text("At 02:30")
+    type_over(page, "30 2 * *")
+    expect(preview).to_contain_text("It must have five fields")
+    type_over(page, "30 2 * * SUN")
+    tab_to(page, "timeZone")
+    type_over(page, "Europe/Berlin")
+    expect(preview.locator("tbody tr")).to_have_count(10)
+    expect(preview.locator("tbody tr").first).to_contain_text("Sun 02:30:00")
+    tab_to(page, "name")
+    page.keyboard.type("by-keyboard")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="by-keyboard")).to_be_visible()
+    expect(page.locator("#tile-state")).to_have_text("active")
+    signed_in.assert_quiet()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_one_is_paused_and_resumed_with_one_press(
+    browser: Browser, postdate_up: PostdateProcess, scripts: bool
+) -> None:
+    name = "with" if scripts else "without"
+    context = browser.new_context(java_script_enabled=scripts)
+    sign_in(context, postdate_up)
+    page = context.new_page()
+    make(page, postdate_up.base_url, name=name)
+    page.goto(f"{postdate_up.base_url}/dashboard/recurring")
+    page.get_by_role("button", name=f"Pause {name}", exact=True).click()
+    expect(page.get_by_role("status").first).to_contain_text(f"{name} is paused")
+    expect(page).to_have_url(re.compile("/recurring$"))
+    page.get_by_role("button", name=f"Resume {name}", exact=True).click()
+    expect(page.get_by_role("button", name=f"Pause {name}", exact=True)).to_be_visible()
+    context.close()
+
+
+def test_without_scripts_a_button_shows_the_times(
+    browser: Browser, postdate_up: PostdateProcess
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    sign_in(context, postdate_up)
+    page = context.new_page()
+    page.goto(f"{postdate_up.base_url}/dashboard/recurring/new")
+    page.get_by_label("Repeats").select_option("every")
+    expect(page.get_by_role("combobox", name="Cron")).to_be_hidden()
+    page.get_by_role("textbox", name="Every").fill("90m")
+    page.get_by_role("button", name="Show the next times").click()
+    expect(page.locator("#preview")).to_contain_text("Every 1h30m")
+    expect(page.get_by_role("textbox", name="Every")).to_have_value("90m")
+    context.close()
+
+
+def test_an_occurrence_shows_as_a_dot_without_a_reload(
+    signed_in: Watched, receiver: Receiver
+) -> None:
+    page = signed_in.page
+    rule = make(page, signed_in.base_url, name="runs", url=f"{receiver.url}/runs")
+    signed_in.go(f"/recurring/{rule}")
+    page.get_by_role("button", name="Run now runs").click()
+    expect(page.get_by_role("status").first).to_contain_text("runs is run now")
+    signed_in.look_until("#live", "completed")
+    signed_in.look_until("#contact", "Live")
+    words = "The last 1: 1 completed; the latest completed"
+    expect(page.get_by_role("img", name=words)).to_be_visible()
+    page.locator("#live table").last.get_by_role("link").first.click()
+    panel = page.locator("#panel")
+    panel.get_by_role("link", name="After: the one that waits").click()
+    expect(panel.get_by_role("link", name="Before: completed")).to_be_visible()
+    panel.get_by_role("link", name="runs", exact=True).click()
+    expect(page.get_by_role("heading", name="runs")).to_be_visible()
+    signed_in.assert_quiet()
+
+
+def test_a_save_that_failed_keeps_what_was_typed(signed_in: Watched) -> None:
+    page = signed_in.page
+    rule = make(page, signed_in.base_url, name="kept")
+    signed_in.go(f"/recurring/{rule}/change")
+    page.get_by_role("textbox", name="Every").fill("2d")
+    page.route("**/change", store_away)
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#alarm")).to_contain_text("The store does not answer right now.")
+    expect(page.get_by_role("textbox", name="Every")).to_have_value("2d")
+    page.unroute("**/change")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status").first).to_contain_text("It is changed.")
+    expect(page.locator("#live")).to_contain_text("Every 2d")
+
+
+def test_its_pages_fit_and_keep_nobody_out(signed_in: Watched) -> None:
+    page = signed_in.page
+    url = "https://example.com/" + "x" * 300
+    names = {"name": "n" * 64, "lane": "l" * 64, "reference": "r" * 128}
+    rule = make(page, signed_in.base_url, url=url, **names)
+    found: list[str] = []
+    for path in ("/recurring", f"/recurring/{rule}", f"/recurring/{rule}/change"):
+        signed_in.go(path)
+        for width in (320, 380, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            for faults in (_BEYOND, _TOO_SMALL, _CUT):
+                assert not page.evaluate(faults), (path, width)
+        found += serious(page)
+    assert found == []
