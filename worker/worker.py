@@ -33,10 +33,12 @@ from worker.lane_starts import LaneStarts, crowding
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
+from worker.occurrences import Occurrences
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
+from worker.tends import TEND_EVERY_S, Tends
 from worker.timer_wheel import TimerWheel
 from worker.unreadable import Unreadables
 from worker.upkeep import Backoff, ended, keep_up
@@ -132,6 +134,8 @@ class Worker:
         self._clock_steps = ClockSteps(store, settings.lease_ms)
         self._leases = Leases(store, self.holdings, touch, settings.lease_ms)
         self.unreadables = Unreadables(store, self._leases, touch, self._presence)
+        self.occurrences = Occurrences(store, touch, self.unreadables, unsure=self._unsure)
+        self.tends = Tends(store, self._presence, touch)
         self.claimer = Claimer(
             store,
             self.holdings,
@@ -176,6 +180,7 @@ class Worker:
                 ("keys", KEYS_READ_EVERY_S, self.store.sealing_keys.watch),
                 ("clock", WATCH_EVERY_S, self._clock_steps.watch),
                 ("recover", _RECOVER_EVERY_S, self._recover),
+                ("tend", TEND_EVERY_S, self.tends.step),
             )
         ]
         try:
@@ -203,16 +208,38 @@ class Worker:
             self._in_background(self._give_back(batch.invocations))
         elif batch.invocations:
             unread = self._signatures.missing(batch.invocations)
-            ready = [each for each in batch.invocations if each.account_id not in unread]
+            ready = [
+                each
+                for each in batch.invocations
+                if each.account_id not in unread and each.request.recurring is None
+            ]
             if ready:
                 self._wheel.add(ready, batch.reading)
-            if unread:
-                others = [each for each in batch.invocations if each.account_id in unread]
-                self._in_background(self._read_and_keep(others, batch.reading))
+            if len(ready) < len(batch.invocations):
+                self._prepare(batch, unread)
         if batch.unread or batch.broken:
             self.unreadables.note_broken(batch.broken)
             self.unreadables.put(batch.unread)
             self._in_background(self.unreadables.settle())
+
+    def _prepare(self, batch: Batch, unread: set[str]) -> None:
+        """Those that wait for a secret, and occurrences, shard by shard: none waits for another
+        kind."""
+        others, occurrences = list[Invocation](), dict[int, list[Invocation]]()
+        for each in batch.invocations:
+            if each.request.recurring is not None:
+                occurrences.setdefault(each.shard, []).append(each)
+            elif each.account_id in unread:
+                others.append(each)
+        if others:
+            self._in_background(self._read_and_keep(others, batch.reading))
+        for shard, theirs in occurrences.items():
+            self._in_background(self._advance_and_keep(shard, theirs, batch.reading))
+
+    async def _advance_and_keep(
+        self, shard: int, invocations: list[Invocation], reading: int
+    ) -> None:
+        await self._read_and_keep(await self.occurrences.advance(shard, invocations), reading)
 
     async def _read_and_keep(self, invocations: list[Invocation], reading: int) -> None:
         """Schedules claimed ahead have the time for it."""
@@ -282,7 +309,7 @@ class Worker:
         gone = set(lost)
         ours = [each for each in unsure if each not in gone]
         if ours and not self._draining:
-            ours = await self._signatures.read_for(ours)
+            ours = await self.occurrences.advance(shard, await self._signatures.read_for(ours))
         if self._draining:
             await self._give_back(ours)
         else:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from base64 import b64encode
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 from scheduler.callers import SigningSecret
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import StoreError, StoreUnavailable
+from scheduler.errors import StoreError, StoreUnavailable, Unreadable
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -222,6 +222,54 @@ class ScriptedSigning:
         return {each: [self.broken.get(each, good)] for each in found}
 
 
+class ScriptedRecurring:
+    """Rules that always advance; those of occurrences in `unread` cannot be read. Shards that are
+    away for claims are away here, `on_hold` there too. `raised` has the errors that the next
+    advances end with, None for none; `poison` fails every call that has it. `asked` notes the
+    advances, `tended` the shards; `overdue_in` counts overdue rules."""
+
+    def __init__(self, claims: ScriptedClaims) -> None:
+        self.claims = claims
+        self.unread: dict[Invocation, Unreadable] = {}
+        self.poison: Invocation | None = None
+        self.raised: list[Exception | None] = []
+        self.advancing: Callable[[Sequence[Invocation]], Awaitable[None]] = nothing
+        self.asked: list[list[Invocation]] = []
+        self.overdue_in: Counter[int] = Counter()
+        self.tended: list[int] = []
+        self.most_tended = 100
+
+    async def advance(self, invocations: Sequence[Invocation]) -> dict[Invocation, Unreadable]:
+        [shard] = {each.shard for each in invocations}
+        self.asked.append(list(invocations))
+        await self.advancing(invocations)
+        error = self.raised.pop(0) if self.raised else None
+        if error is None and shard in self.claims.away:
+            error = AWAY
+        if error is None and self.poison in invocations:
+            error = ZeroDivisionError("a rule")
+        if error is not None:
+            raise error
+        return {each: self.unread[each] for each in invocations if each in self.unread}
+
+    async def overdue(self, shards: Sequence[int]) -> dict[int, bool | StoreError]:
+        here = {shard for shard in shards if shard not in self.claims.on_hold}
+        found = {shard: shard in here and self.overdue_in[shard] > 0 for shard in shards}
+        return {shard: AWAY if shard in self.claims.away else is_ for shard, is_ in found.items()}
+
+    async def tend_due(self, shard: int) -> int:
+        self.tended.append(shard)
+        error = self.raised.pop(0) if self.raised else None
+        if error is not None:
+            raise error
+        count = min(self.most_tended, self.overdue_in[shard])
+        self.overdue_in[shard] -= count
+        return count
+
+
+async def nothing(_: Sequence[Invocation]) -> None: ...
+
+
 class ScriptedStore:
     """As much of a store as a worker uses."""
 
@@ -231,6 +279,7 @@ class ScriptedStore:
         self.claims = self.ends = ScriptedClaims(self.clock, due)
         self.callbacks = SimpleNamespace(ack=self.claims.ack_callbacks)
         self.signing = ScriptedSigning(self.claims)
+        self.recurring = ScriptedRecurring(self.claims)
         self.server = SimpleNamespace(routed=False)
         self.shards = self
         self.workers = self

@@ -3,12 +3,13 @@ rules whose occurrence is not as it should be are tended."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 import structlog
 
 from scheduler import ids
-from scheduler.errors import Conflict, Reason, Unreadable
+from scheduler.errors import Conflict, Reason, StoreError, Unreadable
 from scheduler.models import Invocation
 from scheduler.recurring import RuleState
 from scheduler.store import keys
@@ -16,7 +17,7 @@ from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.recurring.chain import Chain
 from scheduler.store.recurring.rules import StoredRule
 from scheduler.store.recurring.steps import Found, Named, Step, Steps, parts_of
-from scheduler.store.server import Server
+from scheduler.store.server import Argument, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
 
@@ -55,6 +56,23 @@ class Tending:
     async def tend(self, account_id: str, recurring_ids: Iterable[str]) -> None:
         """Brings the occurrences of an account's rules in line with them, now."""
         await self._tend([(account_id, ids.local(each)) for each in recurring_ids])
+
+    async def overdue(self, shards: Sequence[int]) -> dict[int, int | StoreError]:
+        """How many rules of each shard are due to be tended, in one round trip. A shard on hold has
+        none, and one that cannot be read has its error instead. Read-only."""
+        now_ms, commands = self._clock.now_ms(), list[Sequence[Argument]]()
+        for prefix in map(keys.shard, shards):
+            commands.append(("ZCOUNT", prefix + keys.RULES_DUE, "-inf", now_ms))
+            commands.append(("EXISTS", prefix + keys.HOLD))
+        try:
+            replies = await self._server.reads(commands, damaged=True)
+        except StoreError as error:
+            if len(shards) == 1 or not self._server.routed:
+                return dict.fromkeys(shards, error)
+            alone = await asyncio.gather(*(self.overdue([each]) for each in shards))
+            return {shard: due for each in alone for shard, due in each.items()}
+        due_and_holds = zip(shards, replies[::2], replies[1::2], strict=True)
+        return {shard: 0 if on_hold == 1 else due for shard, due, on_hold in due_and_holds}
 
     async def tend_due(self, shard: int) -> int:
         """Tends the rules of a shard that are due to be, 100 at most; returns how many were."""

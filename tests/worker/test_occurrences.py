@@ -1,0 +1,208 @@
+"""Occurrences of recurring schedules: none is sent before its rule has advanced, whatever fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.errors import OutcomeUnknown, StoreRefused, StoreUnavailable, Unreadable
+from scheduler.models import Invocation, Occurrence, Outcome, Retry, Stage, Status
+from tests.worker.desk import AWAY
+from tests.worker.scene import Scene
+from tests.worker.scripted import answer, answering, playing, until
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+RULE = "rec_01KAQ0000000000000000000AA"
+SLOT = Occurrence(RULE, 1_795_161_600_000)
+LAST = Outcome(Status.FAILED, 500, 1, "Internal Server Error")
+
+
+def hand_out(scene: Scene, url: str, shard: int = 0, **fields: Any) -> Invocation:
+    return scene.hand_out(shard, url=url, **({"recurring": SLOT} | fields))
+
+
+async def test_none_is_sent_before_its_rule_has_advanced(scene: Scene) -> None:
+    may_answer, recurring = asyncio.Event(), scene.store.recurring
+
+    async def slow(_: Sequence[Invocation]) -> None:
+        await may_answer.wait()
+
+    recurring.advancing = slow
+    async with playing(answering(answer(), answer(), answer())) as target:
+        occurrence = hand_out(scene, target.url())
+        abroad = hand_out(scene, target.url(), shard=1)
+        other = scene.hand_out(url=target.url())
+        await scene.start()
+        # Others of its account and shard go out meanwhile.
+        await until(lambda: scene.recorded == [other] and len(recurring.asked) == 2)
+        assert scene.worker.holdings.stages() == {Stage.CLAIMED: 2}
+        assert len(target.requests) == 1
+        may_answer.set()
+        await until(lambda: len(scene.recorded) == 3)
+        await scene.stop()
+    assert sorted(recurring.asked, key=lambda some: some[0].shard) == [[occurrence], [abroad]]
+    assert scene.worker.occurrences.advanced == 2
+
+
+async def test_what_moves_no_rule_asks_for_none(scene: Scene) -> None:
+    """Neither what `trigger` made, nor a retry: its rule advanced before the first attempt."""
+    async with playing(answering(answer(), answer())) as target:
+        hand_out(scene, target.url(), recurring=Occurrence(RULE))
+        retried = hand_out(scene, target.url(), retries=1)
+        retried.retry, retried.attempt = Retry(1, 0, 1, LAST, 0), 2
+        await scene.start()
+        await until(lambda: len(scene.recorded) == 2)
+        await scene.stop()
+    assert scene.store.recurring.asked == []
+
+
+async def test_one_that_another_worker_held_advances_again(scene: Scene) -> None:
+    """That worker may have been lost before it did."""
+    async with playing(answering(answer())) as target:
+        lost = hand_out(scene, target.url())
+        lost.attempt = 2
+        await scene.start()
+        await until(lambda: scene.recorded == [lost])
+        await scene.stop()
+    assert scene.store.recurring.asked == [[lost]]
+
+
+async def test_one_that_has_expired_advances_before_it_ends(scene: Scene) -> None:
+    expired = hand_out(scene, "http://example.com/", expires_at_ms=1)
+    asked: list[list[Invocation]] = []
+
+    async def note(some: Sequence[Invocation]) -> None:
+        asked.append([*scene.recorded, *some])
+
+    scene.store.recurring.advancing = note
+    await scene.start()
+    await until(lambda: scene.recorded == [expired])
+    await scene.stop()
+    assert asked == [[expired]]
+    assert scene.claims.acked[0].outcome.error_message == "Expired before execution"
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), OutcomeUnknown("the reply was lost")])
+async def test_while_the_store_does_not_answer_nothing_is_sent_and_nothing_is_lost(
+    scene: Scene, error: Exception
+) -> None:
+    recurring = scene.store.recurring
+    recurring.raised = [error, error]
+    async with playing(answering(answer())) as target:
+        occurrence = hand_out(scene, target.url())
+        await scene.start()
+        await until(lambda: recurring.raised == [])
+        await until(lambda: scene.recorded == [occurrence])
+        await scene.stop()
+    # The last of the three was answered; before each repeat the lease was confirmed.
+    assert recurring.asked == [[occurrence]] * 3
+    assert scene.claims.extended.count(occurrence) >= 2
+    assert (len(target.requests), occurrence.attempt) == (1, 1)
+
+
+async def test_one_that_another_took_over_meanwhile_is_not_sent(scene: Scene) -> None:
+    """The store was slow, or this process stood still: the lease ended."""
+    scene.store.recurring.raised = [AWAY]
+    async with playing(answering(answer())) as target:
+        taken = hand_out(scene, target.url())
+        scene.claims.taken.add(taken)
+        await scene.start()
+        await until(lambda: scene.claims.extended == [taken] and scene.held == 0)
+        await scene.stop()
+    assert (target.requests, scene.recorded, scene.claims.released) == ([], [], [])
+
+
+async def test_a_pause_between_advance_and_send_asks_for_the_lease_first(scene: Scene) -> None:
+    async def pause(some: Sequence[Invocation]) -> None:
+        for each in some:
+            each.lease_until_s = 0.0
+        scene.store.recurring.advancing = nothing
+
+    async def nothing(_: Sequence[Invocation]) -> None: ...
+
+    scene.store.recurring.advancing = pause
+    async with playing(answering(answer())) as target:
+        occurrence = hand_out(scene, target.url())
+        await scene.start()
+        await until(lambda: scene.recorded == [occurrence])
+        await scene.stop()
+    assert scene.claims.extended == [occurrence]
+    assert (len(target.requests), len(scene.store.recurring.asked)) == (1, 2)
+
+
+@pytest.mark.parametrize("shard_away", [False, True])
+async def test_a_drain_gives_back_what_was_advancing(scene: Scene, *, shard_away: bool) -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Sequence[Invocation]) -> None:
+        asked.set()
+        await may_answer.wait()
+
+    scene.store.recurring.advancing = slow
+    scene.store.recurring.raised = [AWAY] if shard_away else []
+    async with playing(answering(answer())) as target:
+        occurrence = hand_out(scene, target.url())
+        await scene.start()
+        await asked.wait()
+        scene.stopping.set()
+        await until(lambda: scene.worker._draining)
+        may_answer.set()
+        await scene.stop()
+    assert (target.requests, scene.claims.released, scene.held) == ([], [occurrence], 0)
+
+
+@pytest.mark.parametrize("key_id", ["", "k1"])
+async def test_one_whose_rule_cannot_be_read_goes_back_and_the_others_are_sent(
+    scene: Scene, key_id: str
+) -> None:
+    async with playing(answering(answer())) as target:
+        unread, good = (hand_out(scene, target.url()) for _ in range(2))
+        scene.store.recurring.unread[unread] = Unreadable("it is sealed", key_id)
+        await scene.start()
+        await until(lambda: scene.recorded == [good] and scene.claims.released == [unread])
+        assert unread.due_at_ms > scene.store.clock.now_ms()
+        await scene.stop()
+    assert scene.worker.unreadables.counted["key" if key_id else "damaged"] == 1
+    assert scene.worker.touch.lost == set()
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_rule_that_fails_every_call_holds_up_its_own_occurrence_alone(
+    scene: Scene, *, refused: bool
+) -> None:
+    recurring = scene.store.recurring
+    recurring.raised = [StoreRefused("WRONGTYPE")] if refused else []
+    with capture_logs() as told:
+        async with playing(answering(answer(), answer())) as target:
+            given = [hand_out(scene, target.url()) for _ in range(3)]
+            recurring.poison = given[1]
+            await scene.start()
+            await until(lambda: {*scene.recorded} == {given[0], given[2]})
+            await until(lambda: scene.claims.released == [given[1]])
+            await scene.stop()
+    assert recurring.asked == [given, [given[0]], [given[1]], [given[2]]]
+    faults = [each for each in told if each["event"] == "a recurring schedule cannot advance"]
+    assert [each["schedule"] for each in faults] == [given[1].schedule_id]
+    assert not [each for each in told if each["event"].startswith("lost touch")]
+
+
+async def test_a_crowd_advances_piece_by_piece(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And none of it is lost if the store goes away in the middle."""
+    monkeypatch.setattr("worker.occurrences._MOST_AT_ONCE", 2)
+    recurring = scene.store.recurring
+    recurring.raised = [None, AWAY]
+    async with playing(answering(*[answer()] * 5)) as target:
+        given = [hand_out(scene, target.url()) for _ in range(5)]
+        await scene.start()
+        await until(lambda: {*scene.recorded} == {*given})
+        await scene.stop()
+    assert recurring.asked[:2] == [given[:2], given[2:4]]
+    assert [one for some in recurring.asked[2:] for one in some] == given[2:]
+    assert len(target.requests) == 5

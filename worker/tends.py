@@ -1,0 +1,50 @@
+"""Tends recurring schedules whose next occurrence is not as it should be."""
+
+from __future__ import annotations
+
+import structlog
+
+from scheduler.errors import StoreError, StoreRefused
+from scheduler.reminder import Reminder
+from scheduler.store import Store
+from worker.leases import Touch
+from worker.presence import Presence
+
+TEND_EVERY_S = 1.0
+# Of one shard in a turn: others wait no longer for theirs.
+_MOST_CALLS = 10
+_log = structlog.get_logger(__name__)
+
+
+class Tends:
+    """Whoever cancels an occurrence advances its rule at once, if he does not die in between or
+    lose touch. The workers see to the rest, each to its own shards. `tended` counts rules."""
+
+    def __init__(self, store: Store, presence: Presence, touch: Touch) -> None:
+        self._store = store
+        self._presence = presence
+        self._touch = touch
+        self._reminder = Reminder()
+        self.tended = 0
+
+    async def step(self) -> None:
+        """Tends overdue rules of own shards that are not on hold. Safe to repeat."""
+        own = sorted(self._presence.shards - self._touch.lost)
+        for shard, overdue in (await self._store.recurring.overdue(own)).items():
+            try:
+                if isinstance(overdue, StoreError):
+                    raise overdue
+                if overdue:
+                    await self._tend(shard)
+            except Exception as error:
+                if isinstance(error, StoreError) and not isinstance(error, StoreRefused):
+                    self._touch.lose([shard], error)
+                elif self._reminder.is_due():  # the other shards are not to wait for it
+                    _log.exception("recurring schedules cannot be tended", shard=shard)
+
+    async def _tend(self, shard: int) -> None:
+        for _ in range(_MOST_CALLS):
+            tended = await self._store.recurring.tend_due(shard)
+            self.tended += tended
+            if not tended:
+                break
