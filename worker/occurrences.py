@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from scheduler.errors import StoreError, StoreRefused, Unreadable
+from scheduler.errors import StoreError, StoreRefused
 from scheduler.models import Invocation
 from scheduler.reminder import Reminder
 from scheduler.store import Store
@@ -39,8 +39,7 @@ class Occurrences:
 
     async def advance(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:
         """Of claimed ones of one shard, those that may be sent: their rules have advanced, or have
-        not to. The others go back to the store if their rule cannot be read here. Safe to repeat.
-        """
+        not to. Those of which that fails go back to the store. Safe to repeat."""
         waiting = [each for each in invocations if _is_to_advance(each)]
         if not waiting:
             return list(invocations)
@@ -59,9 +58,9 @@ class Occurrences:
         return [each for each in invocations if each not in held_back]
 
     async def _advance(self, some: list[Invocation]) -> set[Invocation]:
-        """Returns those whose rules cannot be read here. Raises StoreError."""
+        """Returns those that go back. Raises StoreError."""
         try:
-            unread = await self._store.recurring.advance(some)
+            await self._store.recurring.advance(some)
         except Exception as error:
             if isinstance(error, StoreError) and not isinstance(error, StoreRefused):
                 raise
@@ -69,11 +68,10 @@ class Occurrences:
                 return {each for one in some for each in await self._advance([one])}
             if self._reminder.is_due():
                 _log.exception("a recurring schedule cannot advance", schedule=some[0].schedule_id)
-            unread = {some[0]: Unreadable(f"its recurring schedule cannot advance: {error}")}
-        self._unreadables.put(
-            [UnreadClaim(each, str(error), error.key_id) for each, error in unread.items()]
-        )
-        return set(unread)
+            why = f"its recurring schedule cannot advance: {error}"
+            self._unreadables.put([UnreadClaim(some[0], why, "")])
+            return {*some}
+        return set()
 
 
 def _is_to_advance(invocation: Invocation) -> bool:

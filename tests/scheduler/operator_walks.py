@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -136,6 +137,25 @@ async def among_the_callbacks(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     await scene.redis.zadd(scene.base + keys.CALLBACKS, {each[4:]: FAR_MS for each in made})
     return named(await scene.store.check(), "is among its callbacks"), made
+
+
+async def stray_references(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    strays = {f"order\0{each[4:]}": 0 for each in made}
+    await scene.redis.zadd(scene.base + keys.REFERENCES, strays)
+    told = [each for each in await scene.store.check() if "among its references is" in each]
+    return ["sch_" + each.split("\\x00")[1][:26] for each in told], made
+
+
+async def stray_rules(scene: Scene, count: int) -> Found:
+    """Each in three indexes."""
+    names = [f"n{number}" for number in range(count)]
+    await scene.redis.zadd(scene.base + keys.RULES, dict.fromkeys(names, 0))
+    await scene.redis.hset(scene.base + keys.RULE_NAMES, mapping={each: each for each in names})
+    due = {f"{keys.parts(scene.account_id).local}:{each}": FAR_MS for each in names}
+    await scene.redis.zadd(keys.shard(scene.shard) + keys.RULES_DUE, due)
+    sentences = await scene.store.check()
+    return [n for n in names for s in sentences if re.search(rf"\b{n}'", s)], names * 3
 
 
 async def damaged_requests(scene: Scene, count: int) -> Found:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Invocation, Status
+from scheduler.models import Invocation, Occurrence, Status
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import UnreadClaim
@@ -26,10 +26,11 @@ from tests.scheduler import operator_walks as operators
 from tests.scheduler.keyed import REQUEST
 from tests.scheduler.operator_walks import DUE_MS, FAR_MS, Found, Place
 from tests.scheduler.scene import COMPLETED, Scene, ids_of
-from tests.worker.desk import LEASE_MS, ScriptedStore
+from tests.worker.desk import LEASE_MS, Invocations, ScriptedStore
 from worker.acks import Acks
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
+from worker.occurrences import Occurrences
 from worker.signatures import Signatures
 from worker.unreadable import Unreadables
 
@@ -248,6 +249,16 @@ async def put_off(scene: Scene, count: int) -> Found:
     return ids_of(store.claims.released), ids_of(held)
 
 
+async def advanced(scene: Scene, count: int) -> Found:
+    """Occurrences, which may be sent then."""
+    store, make, shelf = ScriptedStore({0: 0}), Invocations(), cast("Any", None)
+    occurrence = Occurrence(ids.new_recurring_id(1), 1)
+    held = [make.one(recurring=occurrence) for _ in range(count)]
+    occurrences = Occurrences(store.as_store, TOUCH, shelf, unsure=held.remove)
+    assert await occurrences.advance(0, held) == held
+    return ids_of(each for some in store.recurring.asked for each in some), ids_of(held)
+
+
 _CHECK = "scheduler.store.operators.check."
 _LETTERS = "scheduler.store.operators.letters."
 _ACCOUNTS = "scheduler.store.operators.damage._SCAN_COUNT"
@@ -267,6 +278,8 @@ WALKS = (
     Walk(operators.strayed_letters, (_LETTERS + "_CHUNK",)),
     Walk(operators.among_the_callbacks, ("scheduler.store.operators.called_back._CHUNK",)),
     Walk(operators.in_the_queue_of_a_lane, ("scheduler.store.operators.laned._CHUNK",)),
+    Walk(operators.stray_references, ("scheduler.store.operators.references._CHUNK",)),
+    Walk(operators.stray_rules, ("scheduler.store.operators.recurred._CHUNK",)),
     Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),
     Walk(operators.damaged_log, (_CHECK + "_CHUNKS",)),
     Walk(operators.of_another_kind, ("scheduler.store.operators.damage._SCAN_COUNT",)),
@@ -291,5 +304,6 @@ WALKS = (
     Walk(signed, ("worker.signatures._MOST_AT_ONCE",)),
     Walk(extended, ("worker.leases._MOST_AT_ONCE",)),
     Walk(acked, ("worker.acks._MOST_AT_ONCE",)),
+    Walk(advanced, ("worker.occurrences._MOST_AT_ONCE",)),
     Walk(put_off, ("worker.leases._MOST_AT_ONCE",)),
 )

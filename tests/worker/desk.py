@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from scheduler.callers import SigningSecret
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import StoreError, StoreUnavailable, Unreadable
+from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -223,14 +223,13 @@ class ScriptedSigning:
 
 
 class ScriptedRecurring:
-    """Rules that always advance; those of occurrences in `unread` cannot be read. Shards that are
-    away for claims are away here, `on_hold` there too. `raised` has the errors that the next
+    """Rules that always advance. Shards that are away for claims are away here, and `on_hold` too.
+    `raised` has the errors that the next
     advances end with, None for none; `poison` fails every call that has it. `asked` notes the
     advances, `tended` the shards; `overdue_in` counts overdue rules."""
 
     def __init__(self, claims: ScriptedClaims) -> None:
         self.claims = claims
-        self.unread: dict[Invocation, Unreadable] = {}
         self.poison: Invocation | None = None
         self.raised: list[Exception | None] = []
         self.advancing: Callable[[Sequence[Invocation]], Awaitable[None]] = nothing
@@ -239,7 +238,7 @@ class ScriptedRecurring:
         self.tended: list[int] = []
         self.most_tended = 100
 
-    async def advance(self, invocations: Sequence[Invocation]) -> dict[Invocation, Unreadable]:
+    async def advance(self, invocations: Sequence[Invocation]) -> None:
         [shard] = {each.shard for each in invocations}
         self.asked.append(list(invocations))
         await self.advancing(invocations)
@@ -250,12 +249,10 @@ class ScriptedRecurring:
             error = ZeroDivisionError("a rule")
         if error is not None:
             raise error
-        return {each: self.unread[each] for each in invocations if each in self.unread}
 
-    async def overdue(self, shards: Sequence[int]) -> dict[int, bool | StoreError]:
-        here = {shard for shard in shards if shard not in self.claims.on_hold}
-        found = {shard: shard in here and self.overdue_in[shard] > 0 for shard in shards}
-        return {shard: AWAY if shard in self.claims.away else is_ for shard, is_ in found.items()}
+    async def overdue(self, shards: Sequence[int]) -> dict[int, int | StoreError]:
+        here = [shard for shard in shards if shard not in self.claims.on_hold]
+        return {each: AWAY if each in self.claims.away else self.overdue_in[each] for each in here}
 
     async def tend_due(self, shard: int) -> int:
         self.tended.append(shard)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.errors import OutcomeUnknown, StoreRefused, StoreUnavailable, Unreadable
+from scheduler.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from scheduler.models import Invocation, Occurrence, Outcome, Retry, Stage, Status
 from tests.worker.desk import AWAY
 from tests.worker.scene import Scene
@@ -156,21 +156,6 @@ async def test_a_drain_gives_back_what_was_advancing(scene: Scene, *, shard_away
     assert (target.requests, scene.claims.released, scene.held) == ([], [occurrence], 0)
 
 
-@pytest.mark.parametrize("key_id", ["", "k1"])
-async def test_one_whose_rule_cannot_be_read_goes_back_and_the_others_are_sent(
-    scene: Scene, key_id: str
-) -> None:
-    async with playing(answering(answer())) as target:
-        unread, good = (hand_out(scene, target.url()) for _ in range(2))
-        scene.store.recurring.unread[unread] = Unreadable("it is sealed", key_id)
-        await scene.start()
-        await until(lambda: scene.recorded == [good] and scene.claims.released == [unread])
-        assert unread.due_at_ms > scene.store.clock.now_ms()
-        await scene.stop()
-    assert scene.worker.unreadables.counted["key" if key_id else "damaged"] == 1
-    assert scene.worker.touch.lost == set()
-
-
 @pytest.mark.parametrize("refused", [False, True])
 async def test_a_rule_that_fails_every_call_holds_up_its_own_occurrence_alone(
     scene: Scene, *, refused: bool
@@ -184,6 +169,7 @@ async def test_a_rule_that_fails_every_call_holds_up_its_own_occurrence_alone(
             await scene.start()
             await until(lambda: {*scene.recorded} == {given[0], given[2]})
             await until(lambda: scene.claims.released == [given[1]])
+            assert given[1].due_at_ms > scene.store.clock.now_ms()
             await scene.stop()
     assert recurring.asked == [given, [given[0]], [given[1]], [given[2]]]
     faults = [each for each in told if each["event"] == "a recurring schedule cannot advance"]

@@ -4,7 +4,7 @@ atomic with concurrent writes, so a fault counts only if a second look finds it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
@@ -29,13 +29,19 @@ from scheduler.store.operators.damage import (
 )
 from scheduler.store.operators.laned import misplaced, strangers_in
 from scheduler.store.operators.letters import faults_by_reference
+from scheduler.store.operators.recurred import (
+    Slots,
+    faults_of_lists,
+    faults_of_rules,
+    strangers_due,
+)
+from scheduler.store.operators.references import misreferred, unreferred
 from scheduler.store.operators.reserved import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
 from scheduler.store.operators.stands import read_stands
 from scheduler.store.operators.turns import faults_of_heads, faults_of_lane
 from scheduler.store.operators.weights import Weights
 from scheduler.store.queries.reading import read_rows
-from scheduler.store.queries.referred import schedule_of
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 from scheduler.store.stored import Fields, ended_status
@@ -83,6 +89,7 @@ class _Look:
         # By the prefix of their keys; and the prefixes of shards whose accounts cannot be listed.
         self._owners: dict[str, Owner] = {}
         self._unlisted: set[str] = set()
+        self._slots = Slots()
 
     async def all(self, shards: int) -> list[str]:
         """Each broken invariant once, though several ways lead to it."""
@@ -90,10 +97,15 @@ class _Look:
         for shard in range(shards):
             for account_id in await self._accounts(shard):
                 await self._account(await self._owner(account_id))
+            with noting_damage(self._found, f"The recurring schedules of shard {shard}"):
+                self._found += [fault async for fault in strangers_due(self._server, shard)]
         async for chunk in self._server.keys(keys.ALL_LANES, _CHUNK):
             await self._lanes(chunk)
         async for chunk in self._server.keys(keys.ALL_SCHEDULES, _CHUNK):
             await self._stored(chunk)
+        self._found += self._slots.faults
+        async for chunk in self._server.keys(keys.ALL_RULES, _CHUNK):
+            await self._rules(chunk)
         for account_id in self._weights.before:
             with self._noting(account_id, "its weight"):
                 self._found += await self._weights.faults(account_id)
@@ -145,6 +157,7 @@ class _Look:
             ("its callbacks", self._callbacks),
             ("its references", self._references),
             ("its dead letters with a reference", self._named_letters),
+            ("its recurring schedules", self._lists_of_rules),
             ("its log", self._log),
             ("its signing secrets", self._secrets),
         ):
@@ -195,6 +208,10 @@ class _Look:
         async for fault in strangers_among(self._server, keys.account(account_id)):
             self._found.append(f"{account_id}: {fault}")
 
+    async def _lists_of_rules(self, account_id: str) -> None:
+        async for fault in faults_of_lists(self._server, account_id):
+            self._found.append(f"{account_id}: {fault}")
+
     async def _letters(self, account_id: str) -> None:
         """Dead letters that are gone although older ones are there: those are forgotten first."""
         base = keys.account(account_id)
@@ -216,26 +233,8 @@ class _Look:
             place += len(found)
 
     async def _references(self, account_id: str) -> None:
-        """Whether each leads to a schedule that has not ended and has this reference."""
-        base, after, chunk = keys.account(account_id), "-", [b""]
-        while chunk:
-            chunk = await self._server.read(
-                "ZRANGE", base + keys.REFERENCES, after, "+", "BYLEX", "LIMIT", 0, _CHUNK
-            )
-            self._weights.refer(account_id, chunk)
-            after = b"(" + chunk[-1] if chunk else after
-            members = chunk
-            while members:
-                names = [schedule_of(each) for each in members]
-                rows = await read_rows(self._server, base, names)
-                for member, name, fields in zip(members, names, rows, strict=False):
-                    head = heads_of(fields.packed or b"").reference
-                    if fields.outcome is not None or head[2:] + b"\0" + name.encode() != member:
-                        self._found.append(
-                            f"{account_id}: among its references is {text(member)!r}, of no"
-                            " schedule that has it and has not ended"
-                        )
-                members = members[len(rows) :]
+        async for fault in misreferred(self._server, self._weights, account_id):
+            self._found.append(f"{account_id}: {fault}")
 
     async def _named_letters(self, account_id: str) -> None:
         base, failed_ms = keys.account(account_id), self._kept.failed_ms
@@ -271,17 +270,31 @@ class _Look:
                     self._found += [f"{about} {fault}" for fault in faults]
 
     async def _stored(self, names: Iterable[bytes]) -> None:
+        for owner, some in self._by_owner(names, keys.SCHEDULE, "sch_"):
+            await self._stored_of(owner, some)
+
+    async def _rules(self, names: Iterable[bytes]) -> None:
+        for owner, some in self._by_owner(names, keys.RULE, "rec_"):
+            with self._noting(owner.account_id, "its recurring schedules"):
+                rules = list(map(text, some))
+                self._found += await faults_of_rules(
+                    self._server, self._weights, owner.account_id, rules
+                )
+
+    def _by_owner(
+        self, names: Iterable[bytes], kind: str, prefix: str
+    ) -> Iterator[tuple[Owner, list[bytes]]]:
+        """The local ids of keys of a kind, by the accounts that have them, without those that are
+        being deleted."""
         by_account: dict[Owner, list[bytes]] = {}
         for name in names:
-            base, _, schedule = name.rpartition(keys.SCHEDULE.encode())
+            base, _, local = name.rpartition(kind.encode())
             owner = self._owners.get(text(base))
             if owner is not None:
-                by_account.setdefault(owner, []).append(schedule)
+                by_account.setdefault(owner, []).append(local)
             elif not text(name).startswith(tuple(self._unlisted)):
-                self._found.append(f"sch_{text(schedule)} belongs to no account ({text(name)})")
-        for owner, some in by_account.items():
-            if not owner.leaving:
-                await self._stored_of(owner, some)
+                self._found.append(f"{prefix}{text(local)} belongs to no account ({text(name)})")
+        return ((owner, some) for owner, some in by_account.items() if not owner.leaving)
 
     async def _stored_of(self, owner: Owner, names: Iterable[bytes]) -> None:
         account_id = owner.account_id
@@ -305,9 +318,9 @@ class _Look:
                         self._found.append(
                             f"{owner.account_id}: {what} has ended, and its callback is missing"
                         )
+            self._slots.note(owner.account_id, zip(schedules, rows, strict=False))
             self._weigh_heads(owner, zip(schedules, rows, strict=False))
-            await self._referred(owner, zip(schedules, rows, strict=False))
-            for look in (misplaced, misplaced_callbacks):
+            for look in (unreferred, misplaced, misplaced_callbacks):
                 async for fault in look(
                     self._server, owner.base, zip(schedules, rows, strict=False)
                 ):
@@ -322,24 +335,6 @@ class _Look:
             with suppress(Unreadable):
                 if head and fields.outcome and ended_status(fields.outcome) is Status.FAILED:
                     self._weights.refer_letter(owner.account_id, schedule, head)
-
-    async def _referred(self, owner: Owner, rows: Iterable[tuple[str, Fields]]) -> None:
-        """Whether those that have a reference and have not ended are among the references."""
-        named = [
-            (schedule, head[2:] + b"\0" + schedule.encode())
-            for schedule, fields in rows
-            if fields.outcome is None and (head := heads_of(fields.packed or b"").reference)
-        ]
-        if not named:
-            return
-        members = [member for _, member in named]
-        [scores] = await self._server.reads([("ZMSCORE", owner.base + keys.REFERENCES, *members)])
-        for (schedule, _), score in zip(named, scores, strict=True):
-            if score is None:
-                what = ids.schedule_id(schedule)
-                self._found.append(
-                    f"{owner.account_id}: {what} has a reference, but is not among those that do"
-                )
 
     def _schedules_among(self, members: Iterable[bytes], where: str) -> list[str]:
         """Those that can be schedules, as the store spells them; the others are faults."""

@@ -60,6 +60,10 @@ class Weights:
         """Adds the lane of an unended one."""
         self._unended[account_id] += LANE_BYTES
 
+    def add_rule(self, account_id: str, size_bytes: int) -> None:
+        """Adds a recurring schedule, beside its occurrences."""
+        self._unended[account_id] += size_bytes
+
     def refer_letter(self, account_id: str, schedule: str, head: bytes) -> None:
         """Adds the reference of a failed one that was added last: it counts until the schedule is
         forgotten, also after it was trimmed or replayed, and while its callback is pending."""
