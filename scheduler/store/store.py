@@ -93,7 +93,9 @@ class Store:
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)
         self.resealer = Resealer(server, self.shards, self.sealing_keys, (self.workers, self.apis))
-        self.restore = Restore(server, self.clock, self.shards, self.claims, self.ends)
+        self.restore = Restore(
+            server, self.clock, self.shards, self.claims, self.ends, self.recurring
+        )
         self.system = System(server, self.claims, self.shards)
 
     @classmethod

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from scheduler.callbacks import Callback
 from scheduler.lane_settings import LaneSettings, Pause
-from scheduler.models import Delivery, Status
+from scheduler.models import Delivery, Request, Status
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft
 from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
 from scheduler.store.verdict import Verdict
-from tests.scheduler.scene import Scene, ids_of
+from tests.scheduler.scene import URL, Scene, ids_of
 
 pytestmark = pytest.mark.sound
 
@@ -35,6 +37,28 @@ async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> 
     await scene.store.hold.end()
     assert (await scene.store.hold.look()).since_ms is None
     assert ids_of(await scene.claim()) == [due]
+
+
+async def test_a_recurring_schedule_of_which_something_is_ended_goes_on_from_now(
+    fake_scene: Scene,
+) -> None:
+    """Those of its times that have passed since the backup are not sent, but logged."""
+    scene, recurring = fake_scene, fake_scene.store.recurring
+    draft = Draft(Request(0, "POST", URL), Timing(every_ms=MINUTE_MS))
+    rule = (await recurring.create(scene.account_id, draft)).rule
+    await scene.store.hold.begin()
+    await scene.clock.pass_ms(10 * MINUTE_MS + 1)
+    await scene.store.tick()
+    assert await recurring.overdue([scene.shard]) == {scene.shard: 0}
+    await scene.store.restore.expire(await scene.clock.now_ms(), lambda _: None)
+    assert rule.schedule_id is not None
+    assert await scene.status(rule.schedule_id) == Status.FAILED
+    after = await recurring.read(scene.account_id, rule.recurring_id)
+    assert after.slot_ms == (rule.slot_ms or 0) + 10 * MINUTE_MS
+    assert [each.missed for each in await scene.log(statuses=["skipped"])] == [9]
+    await scene.store.hold.end()
+    assert await scene.claim() == []
+    assert await scene.store.check() == []
 
 
 async def test_what_may_have_been_fired_is_ended_and_the_rest_is_not(scene: Scene) -> None:

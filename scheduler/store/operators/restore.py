@@ -19,6 +19,7 @@ from scheduler.store import keys
 from scheduler.store.lifecycle.claim import Claims, UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack, Ends
 from scheduler.store.operators.damage import accounts_of, noting_damage
+from scheduler.store.recurring.tending import Tending
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.shards import Shards
@@ -77,13 +78,20 @@ class Restore:
     """Use it on hold. `damaged` has a sentence for each account that a walk could not read."""
 
     def __init__(
-        self, server: Server, clock: StoreClock, shards: Shards, claims: Claims, ends: Ends
+        self,
+        server: Server,
+        clock: StoreClock,
+        shards: Shards,
+        claims: Claims,
+        ends: Ends,
+        recurring: Tending,
     ) -> None:
         self._server = server
         self._clock = clock
         self._shards = shards
         self._claims = claims
         self._ends = ends
+        self._recurring = recurring
         self.damaged: list[str] = []
 
     async def last_entry_ms(self, by_ms: int) -> int | None:
@@ -127,9 +135,9 @@ class Restore:
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def expire(self, by_ms: int, ended: Callable[[int], None]) -> None:
-        """Ends all that was due by then as failed, unsent, and logs it; no credit moves. Calls
-        `ended` after each step with how many it ended. Safe to repeat; after a crash, schedules
-        claimed by then are held for a minute."""
+        """Ends all that was due by then as failed, unsent, and logs it. No credit moves but for the
+        next occurrences of recurring schedules. Calls `ended` after each step with how many it
+        ended. Safe to repeat; after a crash, schedules claimed by then are held for a minute."""
         async for account_id in self._accounts():
             with self._sound(account_id):
                 await self._expire_of(account_id, by_ms, ended)
@@ -145,6 +153,7 @@ class Restore:
             await self._put_off(shard, batch.unread, by_ms)
             found = batch.invocations
             if found:
+                await self._recurring.advance(found)
                 acks = [Ack(each, _OUTCOME, None) for each in found]
                 verdicts = await self._ends.ack(shard, acks)
                 ended(sum(each in (Verdict.DONE, Verdict.ENDED) for each in verdicts))
