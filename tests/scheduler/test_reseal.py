@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler import ids
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
-from scheduler.models import Answer, Delivery, Occurrence, Outcome, Plan, Status
+from scheduler.models import Answer, Delivery, Outcome, Plan, Status
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft, Rule
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.heads import head_of, heads_of
@@ -23,7 +24,6 @@ from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Resealed
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.stored import open_request, seal_request
 from tests.cluster import ValkeyCluster
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
@@ -78,12 +78,14 @@ async def ack(store: Store, invocations: list[Any], outcome: Outcome = COMPLETED
 
 
 @contextmanager
-def before_the_first_write(store: Store, act: Callable[[], Awaitable[None]]) -> Iterator[None]:
-    """Something that happens once the requests were read, and before one is replaced."""
+def before_the_first_write(
+    store: Store, act: Callable[[], Awaitable[None]], script: str = "operators/reseal"
+) -> Iterator[None]:
+    """Something that happens once all was read, and before the script replaces something."""
     write, acts = store.server.write, [act]
 
     async def acting(sent: Any, *arguments: Any) -> Any:
-        if sent.path == "operators/reseal" and acts:
+        if sent.path == script and acts:
             await acts.pop()()
         return await write(sent, *arguments)
 
@@ -173,23 +175,30 @@ async def test_what_lay_in_clear_weighs_more_and_what_is_held_is_waited_for(stor
 async def test_the_requests_of_recurring_schedules_are_sealed_anew_with_their_heads(
     stores: Stores, keys_before: tuple[bytes, ...]
 ) -> None:
-    """What they weigh more counts in their account."""
+    """Beside a change, which counts what they weigh by what it read."""
     before = await stores.open(*keys_before)
     account_id = await account_of(before)
-    rule = ids.new_recurring_id(1)
-    request = msgspec.structs.replace(REQUEST, lane="mail", recurring=Occurrence(rule))
-    key, account = f"{keys.account(account_id)}rule:{ids.local(rule)}", keys.account(account_id)
-    await redis_of(before).hset(key, "r", seal_request(request, before.server.secrecy))
-    weighs = int(await redis_of(before).hget(account + keys.ACCOUNT, "bytes") or 0)
-    packed = await redis_of(before).hget(key, "r")
+    request = msgspec.structs.replace(REQUEST, lane="mail")
+    draft = Draft(request, Timing(cron="0 0 1 1 *"), "yearly")
+    rule = (await before.recurring.create(account_id, draft)).rule
+    await before.recurring.pause(account_id, rule.recurring_id)
     store = await stores.open(NEW, *keys_before)
-    done = await store.resealer.reseal()
-    assert (done.requests, done.unreadable, done.kept) == (1, [], {})
-    resealed = await redis_of(store).hget(key, "r")
-    assert open_request(resealed, Secrecy([NEW])) == request
-    more = int(await redis_of(store).hget(account + keys.ACCOUNT, "bytes") or 0) - weighs
-    assert more == len(resealed) - len(packed)
-    assert (more > 0) is (keys_before == ())
+    other, read = await stores.open(NEW, *keys_before), list[Rule]()
+
+    def renamed(rule: Rule) -> Draft:
+        read.append(rule)
+        return draft._replace(name="renamed, and longer")
+
+    async def act() -> None:
+        await store.resealer.reseal()
+
+    with before_the_first_write(other, act, "recurring/step_with_room"):
+        changed = await other.recurring.change(account_id, rule.recurring_id, renamed)
+    assert len(read) == (1 if keys_before else 2), "read once more, for what it weighs"
+    assert changed.request == rule.request
+    assert await store.check() == []
+    after = await stores.open(NEW)
+    assert (await after.recurring.read(account_id, rule.recurring_id)).request == rule.request
     assert (await store.resealer.reseal()).requests == 0
 
 

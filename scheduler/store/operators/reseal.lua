@@ -12,8 +12,9 @@ local account = base .. K.ACCOUNT
 -- Of an account that is being deleted nothing is counted any more.
 local counted = redis.call('EXISTS', account) == 1
 
--- The sums to write when what has this key weighs `more`: the account's, and that of the hour in
--- which it is forgotten. Nil if a worker holds it; raises if a sum is damaged.
+-- The sums to write when what has this key weighs `more`: the account's, that of the hour in which
+-- it is forgotten, and the version of a recurring one, because its changes count by what they read.
+-- Nil if a worker holds it; raises if a sum is damaged.
 local function weighed(key, more)
   if more == 0 then
     return {}
@@ -24,7 +25,9 @@ local function weighed(key, more)
   end
   local at_ms, hours = redis.call('PEXPIRETIME', key), {}
   local sums = {added(account, {'bytes'}, {more})}
-  if at_ms > 0 then
+  if string.sub(key, #base + 1, #base + #K.RULE) == K.RULE then
+    sums[2] = added(key, {'v'}, {1})
+  elseif at_ms > 0 then
     note_expiring(hours, more, at_ms)
     sums[2] = read_expiring(base, hours)
   end
