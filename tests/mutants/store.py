@@ -521,6 +521,25 @@ STORE = r"""
 # dead letters by reference are listed after they are kept
 - from_ms=max(selected.from_ms or 0, self._oldest_ms())
 + from_ms=selected.from_ms
+@ scheduler/store/operators/reseal.lua tests/scheduler/test_reseal.py -k recurring
+# a change of a recurring schedule counts by what it weighed in clear
+- sums[2] = added(key, {'v'}, {1})
++ sums[2] = nil
+@ scheduler/store/operators/restore.py tests/scheduler/test_hold.py
+# a recurring schedule ends with an occurrence that a restore ends
+- await self._recurring.advance(found)
++ pass
+@ scheduler/store/recurring/tending.py tests/scheduler/test_rules_due.py
+# recurring schedules are tended on hold
+- 0 if on_hold == 1 else due
++ due
+@ scheduler/store/operators/recurred.py tests/scheduler/test_recurring_check.py
+# two schedules for one slot are not told
+- if digest in self._seen:
++ if False:
+# a slot without an occurrence is not told
+- if is_active and not has_occurrence and stand.due_ms
++ if False and stand.due_ms
 @ scheduler/store/operators/reseal.py tests/scheduler/test_reseal.py
 # a request that is sealed anew loses its reference
 - rows += (kind + local, field, head + packed, head + sealed)

@@ -15,6 +15,8 @@ import msgspec
 
 from scheduler import ids
 from scheduler.models import Invocation, Occurrence, Status
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import UnreadClaim
@@ -249,6 +251,20 @@ async def put_off(scene: Scene, count: int) -> Found:
     return ids_of(store.claims.released), ids_of(held)
 
 
+async def tended(scene: Scene, count: int) -> Found:
+    """Recurring schedules of which the occurrence was cancelled."""
+    draft, recurring = Draft(REQUEST, Timing(cron="0 0 1 1 *")), scene.store.recurring
+    made = [(await recurring.create(scene.account_id, draft)).rule for _ in range(count)]
+    await scene.store.canceller.by_id(scene.account_id, [each.schedule_id or "" for each in made])
+    await scene.store.tick()
+    while await recurring.tend_due(scene.shard):
+        pass
+    page = await recurring.page(scene.account_id, limit=100)
+    found = [each.recurring_id for each in page.rules if each.schedule_id is not None]
+    assert await scene.redis.zcard(scene.base + keys.WAITING) == count
+    return found, [each.recurring_id for each in made]
+
+
 async def advanced(scene: Scene, count: int) -> Found:
     """Occurrences, which may be sent then."""
     store, make, shelf = ScriptedStore({0: 0}), Invocations(), cast("Any", None)
@@ -264,6 +280,7 @@ _LETTERS = "scheduler.store.operators.letters."
 _ACCOUNTS = "scheduler.store.operators.damage._SCAN_COUNT"
 _RESTORE = "scheduler.store.operators.restore."
 _LOG = "scheduler.store.log."
+_RECURRING = "scheduler.store.recurring."
 _CLOCK_BACK = "scheduler.store.lifecycle.clock_back."
 
 WALKS = (
@@ -304,6 +321,7 @@ WALKS = (
     Walk(signed, ("worker.signatures._MOST_AT_ONCE",)),
     Walk(extended, ("worker.leases._MOST_AT_ONCE",)),
     Walk(acked, ("worker.acks._MOST_AT_ONCE",)),
+    Walk(tended, (_RECURRING + "tending._TENDED_AT_ONCE", _RECURRING + "steps._MOST_AT_ONCE")),
     Walk(advanced, ("worker.occurrences._MOST_AT_ONCE",)),
     Walk(put_off, ("worker.leases._MOST_AT_ONCE",)),
 )
