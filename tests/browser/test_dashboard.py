@@ -174,7 +174,7 @@ def test_it_is_usable_by_keyboard(signed_in: Watched) -> None:
     page.keyboard.press("Tab")
     focused = page.locator(":focus")
     expect(focused).to_have_text("Skip to the content")
-    for name in ("Postdate", "Overview", "Requests", "Lanes", "API keys"):
+    for name in ("Postdate", "Overview", "Requests", "Recurring", "Lanes", "API keys"):
         page.keyboard.press("Tab")
         expect(focused).to_have_text(name)
         expect(focused).to_have_css("outline-style", "solid")
