@@ -16,7 +16,7 @@ from scheduler.ids import new_schedule_ids
 from scheduler.models import Outcome, Request, Status
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS, buckets_of
 from scheduler.store import Store, keys
-from scheduler.store.log.entries import entry, pack_chunk, url_place
+from scheduler.store.log.entries import entry, pack_chunk, recurring_place, url_place
 from scheduler.store.server import Argument, flat
 
 _AT_ONCE = 2000
@@ -67,7 +67,9 @@ def _text(totals: tuple[int, ...]) -> str:
 def _appended(base: str, stream_id: str, past: Past, totals: tuple[int, ...]) -> list[Command]:
     [schedule_id] = new_schedule_ids(1, past.at_ms - HOUR_MS)
     chunk = pack_chunk([entry(schedule_id, past.request, past.outcome, past.lateness_ms)])
-    indexes = ((past.outcome.status, b""), url_place(past.request.url))
+    indexes = [(past.outcome.status.value, b""), url_place(past.request.url)]
+    if past.request.recurring is not None:
+        indexes.append(recurring_place(past.request.recurring.recurring_id))
     return [
         ("XADD", base + keys.LOG, stream_id, "e", chunk, "t", _text(totals)),
         *(("XADD", base + keys.INDEX + index, stream_id, "h", digest) for index, digest in indexes),

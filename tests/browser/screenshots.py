@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import merge
 from typing import Any
 
 import httpx
+import msgspec
 from playwright.sync_api import Page
 
 from benchmarks.history import Past, fill
 from cli.options import with_store
-from scheduler.models import Outcome, Request, Status
+from scheduler.models import Occurrence, Outcome, Request, Status
+from scheduler.recurrence import Timing, upcoming
+from scheduler.recurring import Draft, Rule
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.browser.chromium import chromium
@@ -29,6 +33,13 @@ _DAY_MS = 86_400_000
 _WIDE, _NARROW = {"width": 1440, "height": 900}, {"width": 380, "height": 800}
 _PAGES = ("keys", "credits", "system")
 _TARGETS = ("invoices/remind", "reports/nightly", "carts/abandoned", "trials/ending")
+_RULES = (
+    ("nightly-report", Timing("30 2 * * *", zone="Europe/Berlin"), "reports/nightly"),
+    ("reminders", Timing("0 9 * * MON-FRI", zone="America/New_York"), "invoices/remind"),
+    (None, Timing("*/15 * * * *"), "carts/abandoned"),
+    ("month-end", Timing("0 18 L * *", zone="Europe/Berlin"), "reports/month"),
+    ("trials", Timing("0 */6 * * *"), "trials/ending"),
+)
 _FAILURES = (
     Outcome(Status.FAILED, 503, 84, "Service Unavailable"),
     Outcome(Status.FAILED, 0, 30_000, "Timeout after 30 seconds"),
@@ -50,10 +61,39 @@ def past(now_ms: int, dice: random.Random) -> Iterator[Past]:
         at_ms += dice.expovariate(busy * (12 if now_ms - at_ms < 3_600_000 else 1) / 150_000)
 
 
+async def make_rules(store: Store, account_id: str) -> list[Rule]:
+    rules = []
+    for name, timing, target in _RULES:
+        request = Request(0, "POST", f"https://api.example.com/{target}")
+        draft = Draft(request, timing, name)
+        rules.append((await store.recurring.create(account_id, draft)).rule)
+    return rules
+
+
+def past_of(rules: Iterable[Rule], now_ms: int) -> Iterator[Past]:
+    """What became of their last times."""
+    dice, found = random.Random(11), []
+    for rule in rules:
+        slots = upcoming(rule.timing, now_ms - 29 * _DAY_MS, 5000)
+        for slot_ms in [each for each in slots if each < now_ms - 70_000][-20:]:
+            mark = Occurrence(rule.recurring_id, slot_ms)
+            request = msgspec.structs.replace(rule.request, trigger_at_ms=slot_ms, recurring=mark)
+            outcome = Outcome(Status.COMPLETED, 200, int(dice.gauss(62, 14)), "")
+            if dice.random() < 0.06:
+                outcome = dice.choice(_FAILURES)
+            found.append(Past(slot_ms + 80, request, outcome, 2))
+    return iter(sorted(found, key=lambda each: each.at_ms))
+
+
 async def prepare(store: Store) -> None:
     """The default account's past."""
     [account], _ = await store.accounts.some()
-    await fill(store, account.account_id, past(store.clock.now_ms(), random.Random(4)))
+    now_ms, rules = store.clock.now_ms(), await make_rules(store, account.account_id)
+    executions = merge(
+        past(now_ms, random.Random(4)), past_of(rules, now_ms), key=lambda each: each.at_ms
+    )
+    await fill(store, account.account_id, executions)
+    await store.recurring.pause(account.account_id, rules[-1].recurring_id)
     await store.api_keys.create(account.account_id, "nightly reports")
 
 
@@ -97,6 +137,9 @@ def look(page: Page, base_url: str, name: str) -> None:
     for where in _PAGES if name == "light" else ():
         page.goto(f"{base_url}/dashboard/{where}")
         _take(page, f"{where}-{name}")
+    if name != "narrow":
+        page.goto(f"{base_url}/dashboard/recurring")
+        _take(page, f"recurring-{name}")
     page.goto(f"{base_url}/dashboard/requests")
     if name != "dark":
         _take(page, f"requests-{name}")

@@ -36,8 +36,8 @@ def named(recurring_id: str) -> str:
 
 
 def name_of(rule: Rule) -> str:
-    """Its name, or what it calls."""
-    return rule.name or f"{rule.request.method} {masked_url(rule.request.url)}"
+    """Its name, or what it calls, from the host on."""
+    return rule.name or f"{rule.request.method} {masked_url(rule.request.url).partition('://')[2]}"
 
 
 def trouble(rule: Rule) -> str:
