@@ -15,6 +15,7 @@ from litestar.params import FromPath
 from api.dashboard import formats
 from api.dashboard.answer import Raw, html, is_for_panel
 from api.dashboard.csrf import masked_token
+from api.dashboard.menu import MENU, OPERATORS_MENU
 from api.dashboard.session import Viewer, asks_for_news, base_url, here, zone_of
 from api.service import HttpRequest
 from scheduler.errors import NotFound
@@ -58,6 +59,7 @@ _templates = Environment(
 )
 _templates.filters.update(formats.FILTERS)
 _templates.globals.update(asset=address, iso=format_iso8601)
+_templates.globals.update(menu=MENU, operators_menu=OPERATORS_MENU)
 
 
 def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any) -> Raw:

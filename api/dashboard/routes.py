@@ -11,7 +11,7 @@ from litestar import Response, Router, get
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
 
-from api.dashboard import holder, keys, lanes, overview, pauses, system
+from api.dashboard import holder, jump, keys, lanes, overview, pauses, system
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.recurring import composer as recurring_composer
 from api.dashboard.recurring import listing as recurring_listing
@@ -36,7 +36,7 @@ _log = structlog.get_logger()
 
 _REQUESTS = (listing, composer, bulk, entry)
 _RECURRING = (recurring_listing, recurring_composer, preview, rule)
-_PAGES = (holder, overview, *_REQUESTS, *_RECURRING, lanes, pauses, keys, system)
+_PAGES = (holder, overview, jump, *_REQUESTS, *_RECURRING, lanes, pauses, keys, system)
 _TITLES = {
     400: "That is not valid",
     402: "No credits left",

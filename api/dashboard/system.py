@@ -65,7 +65,7 @@ async def _page(request: HttpRequest, status: int = 200, fault: str | None = Non
     if asks_for_news(request):
         return page(request, "system_live.html", **live)
     wanted = request.query_params.get("q", "").strip()
-    accounts, count = await _accounts(request, wanted)
+    accounts, count = await found_accounts(request, wanted)
     since_ms, activity = await store.overview.activity([each.account_id for each in accounts])
     return page(
         request,
@@ -115,7 +115,7 @@ async def _read(
     return workers, await store.census.look(), shards, await store.system.servers()
 
 
-async def _accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], int]:
+async def found_accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], int]:
     """Those with a part in their name, id or address; and how many accounts there are in all."""
     store = service_of(request).store
     if not wanted:

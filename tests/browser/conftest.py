@@ -13,7 +13,7 @@ from tests.browser import chromium
 from tests.servers import Customer, PostdateProcess, postdate_json
 
 PAGES = (
-    *("", "/requests", "/requests/new", "/recurring", "/recurring/new", "/lanes"),
+    *("", "/requests", "/requests/new", "/recurring", "/recurring/new", "/lanes", "/jump?q=a"),
     *("/lanes/invoices", "/keys", "/signing/rotate", "/credits", "/account", "/system"),
 )
 _LOOK = "() => document.dispatchEvent(new Event('visibilitychange'))"

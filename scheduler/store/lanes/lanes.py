@@ -85,6 +85,16 @@ class Lanes:
                 _log.error("a lane is damaged", account=account_id, lane=row[0].decode())
         return LanePage(lanes, _cursor_of(rows[-1][0]) if len(rows) == limit else None)
 
+    async def beginning(self, account_id: str, begin: str, most: int) -> list[str]:
+        """Names of listed lanes that begin so, the first ones. Counts as a search. Raises
+        TooManyScans. Read-only."""
+        behind = f"{begin[:-1]}{chr(ord(begin[-1]) - 1)}~"  # no name has a character above ~
+        async with self._scans.of(account_id, searches=True) as scan:
+            rows = await self._rows(account_id, behind, most)
+            scan.us += len(rows) * (_USED_US + _LANE_US)
+        names = [row[0].decode() for row in rows]
+        return [name for name in names if name.startswith(begin)]
+
     async def paused(self, account_id: str, most: int) -> PausedLanes:
         """The lanes that are paused, first those whose pause ends first. Read-only."""
         key, now_ms = keys.account(account_id) + keys.LANES_PAUSED, self._clock.now_ms()

@@ -43,7 +43,8 @@ class LogQuery(NamedTuple):
     `statuses`: all. `url_part` and `host` ignore letter case; `host` is a whole one, with its port
     if the URL has one. `answer` is a status code, or a whole error message. `schedule_id`: only the
     entries of this one, `lane`: of this, `recurring_id`: of this rule. `reference`: only those of
-    it or, with `*` behind it, of all that begin so."""
+    it or, with `*` behind it, of all that begin so. `text` is a part of the URL or of the
+    reference, in any letter case."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -54,6 +55,7 @@ class LogQuery(NamedTuple):
     cursor: str | None = None
     url_part: str = ""
     host: str = ""
+    text: str = ""
     answer: str = ""
     schedule_id: str | None = None
     lane: str | None = None
@@ -69,7 +71,7 @@ class LogQuery(NamedTuple):
     def is_search(self) -> bool:
         """Whether entries are looked through for those that it names."""
         named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
-        texts = (self.url_part, self.host, self.answer)
+        texts = (self.url_part, self.host, self.text, self.answer)
         return any(each is not None for each in named) or any(texts)
 
     @property
@@ -77,7 +79,7 @@ class LogQuery(NamedTuple):
         """A text that each wanted entry contains, in small letters."""
         beginning = self.reference and self.reference.removesuffix("*")
         rule = self.recurring_id and ids.local(self.recurring_id)
-        named = (self.url_part, self.host, self.url, rule, beginning, self.lane)
+        named = (self.url_part, self.host, self.text, self.url, rule, beginning, self.lane)
         return lowered(next(filter(None, named), None) or "")
 
     @property
@@ -93,6 +95,8 @@ class LogQuery(NamedTuple):
         if self.recurring_id not in (None, one.recurring_id):
             return False
         if self.host and lowered(split_url(one.url)[0]) != lowered(self.host):
+            return False
+        if self.text and lowered(self.text) not in lowered(f"{one.url}\n{one.reference or ''}"):
             return False
         return not self.url_part or lowered(self.url_part) in lowered(one.url)
 

@@ -1,0 +1,103 @@
+"""Jumping to a page, a request, a lane or an account."""
+
+from __future__ import annotations
+
+import html
+import re
+from unittest.mock import AsyncMock
+
+import pytest
+
+from scheduler.store import keys
+from tests.dashboard.conftest import Browser, Dashboard
+from tests.plain import redis_of
+
+NEWS = {"hx-request": "true", "hx-target": "found"}
+
+
+async def jump(browser: Browser, wanted: str) -> dict[str, str]:
+    """The places that the dialog offers, with their kinds."""
+    text = (await browser.client.get("/dashboard/jump", params={"q": wanted}, headers=NEWS)).text
+    assert "<html" not in text
+    found = re.findall(r'<li data-kind="(\w+)"><a href="([^"]+)">', text)
+    return {html.unescape(address): kind for kind, address in found}
+
+
+async def test_every_page_of_the_menu_is_found(browser: Browser, boss: Browser) -> None:
+    for viewer in (browser, boss):
+        text = await viewer.text("/jump")
+        [menu] = re.findall(r'<nav aria-label="Pages">(.*?)</nav>', text, re.DOTALL)
+        for address, words in re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', menu):
+            assert next(iter(await jump(viewer, words.lower()))) == address
+    assert "/dashboard/system" not in await jump(browser, "system")
+
+
+async def test_a_request_is_found_by_id_reference_or_url(browser: Browser) -> None:
+    waiting = await browser.schedule(reference="Order-17", url="https://example.com/Invoices/7")
+    ended = await browser.execute(url="https://example.com/carts")
+    ended_ms = (await browser.kept(ended)).ended_at_ms
+    there, gone = f"/dashboard/requests/{waiting}", f"/dashboard/requests/{ended}?at={ended_ms}"
+    for wanted, address in (
+        (waiting, there),
+        (waiting.replace("sch_", "inv_"), there),
+        ("Order-17", there),
+        ("order-1", there),
+        ("com/invoices", there),
+        ("https://example.com/inv", there),
+        ("/CARTS", gone),
+    ):
+        assert next(iter(await jump(browser, wanted))) == address, wanted
+        assert (await browser.client.get(address)).status_code == 200
+    assert await jump(browser, "or") == {}
+    assert [*(await jump(browser, "none like it")).values()] == ["search"]
+
+
+async def test_a_reference_is_found_before_urls_that_have_it(browser: Browser) -> None:
+    named = await browser.schedule(reference="hook")
+    await browser.schedule(60_000)
+    requests = [at for at, kind in (await jump(browser, "hook")).items() if kind == "request"]
+    assert (requests[0], len(requests)) == (f"/dashboard/requests/{named}", 2)
+
+
+async def test_lanes_are_found_by_how_they_begin(browser: Browser) -> None:
+    for lane in ("inv", "invoices", "inu", "inw", "Invoices"):
+        await browser.schedule(lane=lane)
+    found = [at for at, kind in (await jump(browser, "inv")).items() if kind == "lane"]
+    assert found == ["/dashboard/lanes/inv", "/dashboard/lanes/invoices"]
+    assert "/dashboard/lanes/invoices" not in await jump(browser, "nvoices")
+
+
+async def test_operators_find_accounts_and_others_nothing_of_them(
+    dashboard: Dashboard, browser: Browser, boss: Browser
+) -> None:
+    bob = await dashboard.account("bob & sons", email="bob@example.com")
+    address = f"/dashboard/system?q={bob.account_id}#accounts"
+    for wanted in ("BOB & s", bob.account_id, "bob@"):
+        assert (await jump(boss, wanted))[address] == "account"
+        assert address not in await jump(browser, wanted)
+    await dashboard.browser(bob).schedule(reference="bobs", lane="bobs")
+    assert {*(await jump(browser, "bobs")).values()} <= {"search"}
+
+
+async def test_a_jump_counts_as_its_searches(browser: Browser) -> None:
+    await browser.schedule(lane="keys", reference="keys")
+    base = keys.account(browser.account_id)
+    await redis_of(browser.store).set(base + keys.SCANS, 2**52)
+    text = await browser.text("/jump", q="keys")
+    assert "Too much was searched" in text
+    assert {*(await jump(browser, "keys")).values()} == {"page"}
+
+
+async def test_what_is_typed_is_text(browser: Browser) -> None:
+    text = await browser.text("/jump", q='"><script>x</script>')
+    assert "<script>x" not in text
+    assert (await browser.get("/jump", q="x" * 5000)).status_code == 200
+
+
+async def test_short_words_search_no_requests(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = AsyncMock()
+    monkeypatch.setattr(browser.store.logs, "page", page)
+    await jump(browser, "ab")
+    page.assert_not_called()
