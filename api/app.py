@@ -14,7 +14,7 @@ from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
 from litestar.types import HTTPScope, Message, Receive, Send
 
-from api import batch, bulk, lanes, public, schedule, signing, stats
+from api import batch, bulk, lanes, public, recurring, schedule, signing, stats
 from api.answer import JsonResponse, Options
 from api.dashboard.routes import dashboard_router
 from api.errors import answered, error_body, on_exception
@@ -29,7 +29,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.version import version
 
-_ROOMS = (public, schedule, batch, bulk, stats, lanes, signing)
+_ROOMS = (public, schedule, batch, bulk, stats, lanes, recurring, signing)
 _HEALTH = ("/healthz", "/readyz")
 _DASHBOARD = "/dashboard"
 _PORT = re.compile(r":[0-9]*$")

@@ -39,6 +39,7 @@ from api.query import (
     url_of,
 )
 from api.reading import REPLAYED, idempotency, read_body
+from api.recurring_times import follow
 from api.service import HttpRequest
 from scheduler.errors import Conflict
 from scheduler.ids import invocation_id, is_schedule_id
@@ -200,6 +201,7 @@ async def cancel_schedules(request: HttpRequest) -> JsonResponse:
         done = await canceller.waiting(call.account_id, asked.selection)
     else:
         done = await canceller.by_id(call.account_id, schedule_ids)
+    await follow(call.store, call.account_id, done.each)
     each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
     body = CancelledManyBody(list(map(_cancelled, each)), done.credits, next_cursor)

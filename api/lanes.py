@@ -64,7 +64,7 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     """Sets the limits of a lane and its note, all at once: a limit left out is removed. Its pause
     stays as it is. The limits hold for all workers together, from the next claim on."""
     call = await call_of(request)
-    name, if_match = _named(lane), _if_match(request)
+    name, if_match = _named(lane), if_match_of(request)
     values = parse_put(await _body(request, call), call.service.rules, _now_ms(call))
     _refuse_misfits(values, values)
     settings = LaneSettings(**{_ATTRIBUTES[each]: value for each, value in values.items()})
@@ -77,7 +77,7 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
     With `paused` nothing of it starts until it is resumed, or until `pausedUntil`; running
     schedules end. Schedules that came due meanwhile go out in their order, at the lane's rate."""
     call = await call_of(request)
-    name, if_match = _named(lane), _if_match(request)
+    name, if_match = _named(lane), if_match_of(request)
     given = parse_patch(await _body(request, call), OF_PATCH, call.service.rules, _now_ms(call))
     pausing = await _pausing(call, given)
 
@@ -121,7 +121,7 @@ async def change_account(request: HttpRequest) -> JsonResponse:
     waits there starts when neither is on. A `callbackUrl` is for what ends from now on, and for
     callbacks of the account that wait."""
     call = await call_of(request)
-    if_match = _if_match(request)
+    if_match = if_match_of(request)
     given = parse_patch(await _body(request, call), OF_ACCOUNT, call.service.rules, _now_ms(call))
     pausing = await _pausing(call, given)
 
@@ -174,8 +174,8 @@ def _named(lane: str) -> str:
         raise invalid([FieldError("lane", str(error))]) from None
 
 
-def _if_match(request: HttpRequest) -> list[str]:
-    """Raises InvalidRequest."""
+def if_match_of(request: HttpRequest) -> list[str]:
+    """The entity tags of which one must fit; none if any does. Raises InvalidRequest."""
     lines = [value for name, value in request.scope["headers"] if name == b"if-match"]
     try:
         return etags_of(lines) if lines else []

@@ -15,6 +15,7 @@ from scheduler.errors import FieldError, InvalidRequest
 from scheduler.ids import is_recurring_id, is_schedule_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.models import LogStatus, Status
+from scheduler.recurring import RuleState
 from scheduler.references import FILTER_PATTERN
 
 DEFAULT_LIMIT = 50
@@ -236,6 +237,12 @@ OF_SCHEDULES = (
 OF_LANES = (
     _LIMIT,
     CURSOR._replace(description="`nextCursor` of the answer before."),
+)
+OF_RECURRING = (
+    Parameter("name", str, {"type": "string"}, "Only the one of this name."),
+    one_of("state", list(RuleState), {}, "Only those in this state."),
+    _LIMIT,
+    CURSOR._replace(description="`nextCursor` of the answer before; `state` stays the same."),
 )
 OF_LOGS = (
     statuses_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,12 +22,9 @@ from scheduler.recurrence import LONGEST_EVERY_MS, SHORTEST_EVERY_MS, Timing, fa
 from scheduler.recurring import Draft, Rule
 from scheduler.settings import DAY_MS
 
+T = TypeVar("T")
 _DURATION: Schema = {"pattern": f"^{durations.PATTERN}$"}
 _NULL = b"null"
-
-
-def _text(text: str, rules: Rules, now_ms: int) -> str:
-    return text
 
 
 def _name(text: str, rules: Rules, now_ms: int) -> str:
@@ -55,8 +52,24 @@ def _starts_at(text: str, rules: Rules, now_ms: int) -> int:
     return moment_ms
 
 
+def _cron(text: str, rules: Rules, now_ms: int) -> str:
+    return cron.normalised(text)
+
+
 def _every(span: str | int, rules: Rules, now_ms: int) -> int:
-    return duration(span)
+    return _fitting("every", duration(span))
+
+
+def _zone(name: str, rules: Rules, now_ms: int) -> str:
+    return _fitting("timeZone", name)
+
+
+def _fitting(name: str, value: T) -> T:
+    """The value, by itself. Raises ValueError."""
+    for found in faults(timing_of({name: value})):
+        if found.field == name:
+            raise ValueError(found.message)
+    return value
 
 
 def _expires_after(span: str | int, rules: Rules, now_ms: int) -> int:
@@ -78,7 +91,7 @@ _OWN = (
     SettingsField(
         "cron",
         TEXT,
-        _text,
+        _cron,
         {"maxLength": cron.LONGEST},
         "When, on the clock of `timeZone`: minute, hour, day of the month, month and day of the "
         "week, as `0 9 * * 1-5`; with names, ranges, steps, lists, `L` (the last day), `LW`, `5L` "
@@ -94,7 +107,7 @@ _OWN = (
         "Instead of `cron`: at intervals from `startsAt` on, or from the creation; 1s to 366d.",
     ),
     SettingsField(
-        "timeZone", TEXT, _text, {}, "Of `cron`: a name of the IANA database. UTC if left out."
+        "timeZone", TEXT, _zone, {}, "Of `cron`: a name of the IANA database. UTC if left out."
     ),
     SettingsField("startsAt", TEXT, _starts_at, {"format": "date-time"}, "Never before this."),
     SettingsField("endsAt", TEXT, _moment, {"format": "date-time"}, "Never after this."),
@@ -161,12 +174,12 @@ def _draft(
     now_ms: int,
 ) -> Draft:
     settings = judged(own, OWN, rules, now_ms, findings)
-    if settings.keys() == own.keys():  # else what is missing was refused already
+    if not findings:  # else a part is missing
         findings.extend(faults(timing_of(settings)))
     values = payload.whole(given, rules, now_ms, findings, _REQUIRED)
     findings.refuse_if_any()
     request = request_of({**values, "trigger_at_ms": 0})
-    return Draft(request, _normalised(timing_of(settings)), settings.get("name"))
+    return Draft(request, timing_of(settings), settings.get("name"))
 
 
 def timing_of(settings: Mapping[str, Any], before: Timing | None = None) -> Timing:
@@ -182,12 +195,6 @@ def timing_of(settings: Mapping[str, Any], before: Timing | None = None) -> Timi
     return msgspec.structs.replace(before or Timing(), **given)
 
 
-def _normalised(timing: Timing) -> Timing:
-    if timing.cron is None:
-        return timing
-    return msgspec.structs.replace(timing, cron=cron.normalised(timing.cron))
-
-
 class DraftChange(msgspec.Struct, frozen=True):
     """New values for fields of a rule, by their names in the API, and of its request."""
 
@@ -200,7 +207,7 @@ class DraftChange(msgspec.Struct, frozen=True):
         if found := faults(timing):
             raise invalid(found)
         name = self.settings.get("name", rule.name)
-        return Draft(self.request.of(rule.request), _normalised(timing), name)
+        return Draft(self.request.of(rule.request), timing, name)
 
 
 def parse_draft_change(data: bytes, rules: Rules, now_ms: int) -> DraftChange:

@@ -1,13 +1,16 @@
-"""Searches for the times of a rule, within what an account may search."""
+"""What calls do about the rules of an account: search for times, within what it may search, and
+make the occurrences after cancelled ones."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 
 from scheduler.cron import may_take_long
+from scheduler.errors import InvalidRequest, StoreError
 from scheduler.recurrence import Timing, first_slot, soon
 from scheduler.store import Store
+from scheduler.store.lifecycle.cancel import Cancellation
 from scheduler.store.scans import Scan
 
 _YEAR_MS = 366 * 86_400_000
@@ -17,12 +20,19 @@ _YEAR_US = 400.0
 
 
 async def judge_first(store: Store, account_id: str, timing: Timing, now_ms: int) -> None:
-    """Raises InvalidRequest if the rule has no first time, TooManyScans if it may take long to see
-    and the account has searched too much. Afterwards the first time is known."""
+    """Raises InvalidRequest if a rule has no first time, TooManyScans if that may take long to see
+    and the account has searched too much."""
     async with _search(store, account_id, timing) as scan:
         scan.us = _YEARS_OF_A_SEARCH * _YEAR_US
-        first_ms = await first_slot(timing, now_ms)
-        scan.us = _us(now_ms, first_ms)
+        scan.us = (await first_slot(timing, now_ms) - now_ms) / _YEAR_MS * _YEAR_US
+
+
+async def search_ahead(store: Store, account_id: str, timing: Timing, now_ms: int) -> None:
+    """Finds a first time that may take long, so that it is known when the store asks for it. Raises
+    TooManyScans as above."""
+    if timing.cron is not None and may_take_long(timing.cron):
+        with suppress(InvalidRequest):
+            await judge_first(store, account_id, timing, now_ms)
 
 
 async def next_times(
@@ -31,9 +41,18 @@ async def next_times(
     """At most so many. Raises TooManyScans as above."""
     async with _search(store, account_id, timing) as scan:
         found = await soon(timing, after_ms, most)
-        years = _YEARS_OF_A_SEARCH if len(found) < most and timing.ends_at_ms is None else 0
-        scan.us = _us(after_ms, found[-1] if found else after_ms) + years * _YEAR_US
+        years = (found[-1] - after_ms) / _YEAR_MS if found else 0
+        scan.us = (years if len(found) == most else years + _YEARS_OF_A_SEARCH) * _YEAR_US
         return found
+
+
+async def follow(store: Store, account_id: str, cancelled: Iterable[Cancellation]) -> None:
+    """Makes the occurrences that follow cancelled ones. A failure is none of the call that has
+    cancelled them: a worker makes them then."""
+    rules = {each.recurring_id for each in cancelled if each.recurring_id is not None}
+    if rules:
+        with suppress(StoreError):
+            await store.recurring.tend(account_id, rules)
 
 
 @asynccontextmanager
@@ -42,7 +61,3 @@ async def _search(store: Store, account_id: str, timing: Timing) -> AsyncIterato
     searches = timing.cron is not None and may_take_long(timing.cron)
     async with store.scans.of(account_id, searches=searches) as scan:
         yield scan
-
-
-def _us(from_ms: int, to_ms: int) -> float:
-    return max(0, to_ms - from_ms) / _YEAR_MS * _YEAR_US

@@ -23,6 +23,7 @@ from api.bodies import (
 from api.payload import parse_callback, parse_change, parse_create, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
+from api.recurring_times import follow
 from api.service import HttpRequest, Service, service_of
 from scheduler.callers import KnownKey, Rate
 from scheduler.errors import InvalidRequest
@@ -196,6 +197,7 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
     refunded. Safe to repeat: while it is kept, the answer is the same, with the credits by then."""
     call = await call_of(request)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
+    await follow(call.store, call.account_id, cancelled.each)
     return JsonResponse(200, CancelledBody.of(cancelled))
 
 

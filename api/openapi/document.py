@@ -17,7 +17,9 @@ from api.openapi.operations import (
     IDEMPOTENCY_KEY,
     IF_MATCH,
     LANE,
+    NAME,
     OPERATIONS,
+    RECURRING_ID,
     REQUESTS,
     SCHEDULE_ID,
 )
@@ -43,6 +45,7 @@ _TAGS = {
     "Schedules": "Requests that wait for their time.",
     "Statistics": "Executed requests, their outcomes, and the credits that are left.",
     "Lanes": "Limits and pauses that schedules share; and what is set for the whole account.",
+    "Recurring": "Requests that are sent again and again, by a rule.",
     "Signing": "Secrets by which a target verifies that a request is ours.",
     _HEALTH: "For load balancers.",
 }
@@ -52,9 +55,12 @@ _TAG_OF = {
     "stats": "Statistics",
     "lanes": "Lanes",
     "account": "Lanes",
+    "recurring": "Recurring",
     "signing": "Signing",
 }
-_SCHEDULE_ID = f"{{{SCHEDULE_ID['name']}}}"
+# What stands in a path, and its parameter; some may name what there is not.
+_IN_PATH = {f"{{{each['name']}}}": each for each in (SCHEDULE_ID, RECURRING_ID, LANE, NAME)}
+_MAY_BE_UNKNOWN = (SCHEDULE_ID, RECURRING_ID)
 _PUBLIC_ERRORS = (400, 414, 431)
 _KEYED_ERRORS = (400, 401, 403, 414, 429, 431, 500, 503)
 _RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
@@ -85,7 +91,9 @@ _ERRORS = {
         "Suspended",
         "An operator has suspended the account. Nothing was done; due schedules wait.",
     ),
-    404: _Error("NotFound", "There is no such schedule, or it is another account's."),
+    404: _Error(
+        "NotFound", "There is no such schedule or recurring schedule, or it is another account's."
+    ),
     409: _Error(
         "Conflict",
         "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which. "
@@ -149,6 +157,27 @@ _OWN_ERRORS = {
         )
         for name in ("setLane", "changeLane", "changeAccount")
     },
+    **{
+        (name, 409): _Error(
+            "RecurringConflict",
+            "The name is another one's, the account has as many recurring schedules or lanes as it "
+            "may have, or other calls keep changing it. Nothing was changed.",
+            bodies.ConflictBody,
+        )
+        for name in (
+            "createRecurring",
+            "changeRecurring",
+            "setRecurring",
+            "deleteRecurring",
+            "pauseRecurring",
+            "resumeRecurring",
+        )
+    },
+    ("triggerRecurring", 409): _Error(
+        "TooManyLanes",
+        "The account would have more lanes than it may have; nothing was stored.",
+        bodies.ConflictBody,
+    ),
     ("resendCallback", 409): _Error(
         "NothingToReport",
         "It has not ended, its callback is pending already, or it was cancelled; `status` says how "
@@ -230,7 +259,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
 def _described(routes: Iterable[object]) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
     for route in routes:
         if isinstance(route, HTTPRoute):
-            path = route.path_format.replace("{schedule_id}", _SCHEDULE_ID)
+            path = route.path_format.replace("_id}", "Id}")
             for method, (handler, _) in route.route_handler_map.items():
                 if handler.operation_id and method != "HEAD":
                     yield path, method.lower(), handler
@@ -255,11 +284,10 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
         errors.add(422)
     if 412 in errors:
         parameters.insert(0, IF_MATCH)
-    if _SCHEDULE_ID in path:
-        parameters.insert(0, SCHEDULE_ID)
-        errors.add(404)
-    elif "{lane}" in path:
-        parameters.insert(0, LANE)
+    for parameter in (each for place, each in _IN_PATH.items() if place in path):
+        parameters.insert(0, parameter)
+        if parameter in _MAY_BE_UNKNOWN:
+            errors.add(404)
     described: Schema = {
         "operationId": handler.operation_id,
         "summary": handler.summary,

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from api import account_bodies, bodies
+from api import account_bodies, bodies, recurring_bodies
 from api.bulk import IDS_SCHEMA, filter_schema
 from api.field import DURATION, Schema
 from api.fields import FIELDS, ON_EXISTING, REQUIRED, SOON
 from api.limits import MAX_ITEMS
-from api.query import OF_LANES, OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
+from api.query import OF_LANES, OF_LOGS, OF_RECURRING, OF_SCHEDULES, PERIOD, Parameter
+from api.recurring_fields import OWN, PREVIEW
+from api.recurring_fields import REQUEST as OF_REQUEST
 from api.settings_fields import OF_ACCOUNT, OF_PATCH, OF_PUT
 from scheduler import durations
 from scheduler.lanes import LANE_PATTERN
@@ -51,6 +53,22 @@ SCHEDULE_ID: Schema = {
     "description": "The id that the create answered.",
     "example": "sch_01m7td70g0fw3s9s2m2v2v2v2v",
 }
+RECURRING_ID: Schema = {
+    "name": "recurringId",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^rec_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
+    "description": "The id that the create answered.",
+    "example": "rec_01m7td70g0fw3s9s2m2v2v2v2v",
+}
+NAME: Schema = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": f"^{LANE_PATTERN}$"},
+    "description": "The name of a recurring schedule.",
+    "example": "daily-report",
+}
 
 
 class Operation(NamedTuple):
@@ -68,6 +86,7 @@ class Operation(NamedTuple):
     existing: type | None = None
 
 
+_RECURRING = recurring_bodies.RECURRING.type
 OPERATIONS = {
     "createSchedule": Operation(
         bodies.CreatedBody,
@@ -117,6 +136,23 @@ OPERATIONS = {
     "changeAccount": Operation(
         account_bodies.ACCOUNT.type, errors=(409, 412), body="AccountRequest", tagged=True
     ),
+    "createRecurring": Operation(
+        recurring_bodies.CreatedRecurringBody,
+        errors=(402, 409),
+        body="RecurringRequest",
+        once=True,
+    ),
+    "listRecurring": Operation(recurring_bodies.RecurringListBody, query=OF_RECURRING),
+    "previewRecurring": Operation(recurring_bodies.PreviewBody, query=PREVIEW),
+    "getRecurring": Operation(_RECURRING, tagged=True),
+    "changeRecurring": Operation(
+        _RECURRING, errors=(402, 409, 412), body="RecurringChangeRequest", tagged=True
+    ),
+    "setRecurring": Operation(_RECURRING, errors=(402, 409), body="RecurringRequest", tagged=True),
+    "deleteRecurring": Operation(recurring_bodies.DeletedRecurringBody, errors=(409,)),
+    "pauseRecurring": Operation(_RECURRING, errors=(409,), tagged=True),
+    "resumeRecurring": Operation(_RECURRING, errors=(409,), tagged=True),
+    "triggerRecurring": Operation(bodies.CreatedBody, errors=(402, 409), once=True),
     "getHealth": Operation(bodies.HealthBody),
     "getReadiness": Operation(bodies.HealthBody, errors=(503,)),
 }
@@ -134,6 +170,7 @@ _RESENT_TO = (
     "it was to be, or the account's."
 )
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
+_RECURRING_PROPERTIES = {name: field.schema for name, field in (OWN | OF_REQUEST).items()}
 
 
 def _either(*names: str, examples: list[Schema]) -> Schema:
@@ -216,6 +253,32 @@ REQUESTS: dict[str, Schema] = {
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"paused": True, "pausedUntil": SOON}],
+    },
+    "RecurringRequest": {
+        "type": "object",
+        "description": "A request, and the rule by which it is sent: one of `cron` and `every` is "
+        "needed. Null is as good as absent, but for `callbackUrl`.",
+        "properties": _RECURRING_PROPERTIES,
+        "required": ["targetUrl"],
+        "additionalProperties": False,
+        "examples": [
+            {
+                "name": NAME["example"],
+                "cron": "0 9 * * 1-5",
+                "timeZone": "America/New_York",
+                "targetUrl": "https://example.com/reports",
+                "targetBody": {"report": "daily"},
+            }
+        ],
+    },
+    "RecurringChangeRequest": {
+        "type": "object",
+        "description": "The fields to change, each as a whole, judged as in a change of a "
+        "schedule; null clears it. Fields that are left out stay as they are.",
+        "properties": _RECURRING_PROPERTIES,
+        "minProperties": 1,
+        "additionalProperties": False,
+        "examples": [{"cron": "30 8 * * 1-5"}],
     },
     "RotationRequest": {
         "type": "object",

@@ -21,7 +21,10 @@ POST /schedule/nothing/callback, POST /schedule/replay, POST /schedule/cancel,
 GET /stats?from=nothing, GET /stats/logs?limit=0,
 GET /stats/remaining-credits?unknown=1, GET /signing?unknown=1, POST /signing/rotate,
 GET /lanes?limit=0, GET /lanes/-, PUT /lanes/-, PATCH /lanes/-, DELETE /lanes/-,
-GET /account?unknown=1, PATCH /account"""
+GET /account?unknown=1, PATCH /account,
+POST /recurring, GET /recurring?limit=0, GET /recurring/preview, PUT /recurring/by-name/_,
+GET /recurring/none, PATCH /recurring/none, DELETE /recurring/none, POST /recurring/none/pause,
+POST /recurring/none/resume, POST /recurring/none/trigger"""
 ENDPOINTS = [tuple(each.split()) for each in CALLS.split(",")]
 UNKNOWN = "x" * 43
 TWO_KEYS = "More than one API key: give one, as x-api-key or as Authorization: Bearer"
@@ -30,9 +33,11 @@ PUBLIC = ("/healthz", "/readyz", "/schema", "/dashboard")
 
 
 def test_every_route_is_either_public_or_in_the_table(api: Api) -> None:
+    places = {"nothing": "{schedule_id:str}", "none": "{recurring_id:str}"}
+    places |= {"-": "{lane:str}", "_": "{name:str}"}
     table = {
-        (method, path.replace("/nothing", "/{schedule_id:str}").replace("/-", "/{lane:str}"))
-        for method, path in ((each, target.split("?")[0]) for each, target in ENDPOINTS)
+        (method, "/".join(places.get(part, part) for part in target.split("?")[0].split("/")))
+        for method, target in ENDPOINTS
     }
     served = {
         (method, route.path)

@@ -17,7 +17,7 @@ import pytest
 
 import api.openapi
 from api.fields import SOON
-from api.openapi.operations import LANE, REQUESTS, SCHEDULE_ID
+from api.openapi.operations import LANE, NAME, REQUESTS, SCHEDULE_ID
 from scheduler.models import Answer, Outcome, Phases, Status
 from tests.api.conftest import Api, past
 
@@ -32,7 +32,7 @@ UNAVAILABLE = Outcome(
 )
 _SECRET = re.compile(r"whsec_[\w+/=]+")
 # What is another one each time.
-_VOLATILE = re.compile(r"(sch|inv|sec)_[0-9a-z]{12,26}|\d{4}-\d\d-\d\dT[\d:.]+Z")
+_VOLATILE = re.compile(r"(sch|inv|sec|rec)_[0-9a-z]{12,26}|\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 class Examples:
@@ -51,14 +51,15 @@ class Examples:
     def unsent(self) -> set[str]:
         return self._operations.keys() - self.answers.keys()
 
-    async def send(self, name: str, schedule_id: str = "", **query: Any) -> dict[str, Any]:
-        """`schedule_id` takes the place of the example's; a lane is the example's own."""
+    async def send(self, name: str, its_id: str = "", **query: Any) -> dict[str, Any]:
+        """`its_id` takes the place of the example's; lanes and names are the examples' own."""
         method, path, operation = self._operations[name]
         sent: dict[str, Any] = {}
         if "requestBody" in operation:
             example = json.dumps(operation["requestBody"]["content"]["application/json"]["example"])
-            sent["content"] = example.replace(SCHEDULE_ID["example"], schedule_id)
-        path = path.replace("{scheduleId}", schedule_id).replace("{lane}", LANE["example"])
+            sent["content"] = example.replace(SCHEDULE_ID["example"], its_id)
+        path = path.replace("{scheduleId}", its_id).replace("{recurringId}", its_id)
+        path = path.replace("{lane}", LANE["example"]).replace("{name}", NAME["example"])
         answer = await self._api.client.request(method, path, params=query, **sent)
         assert str(answer.status_code) in operation["responses"], answer.text
         assert answer.is_success, answer.text
@@ -97,6 +98,14 @@ async def all_sent(served: Api, document: dict[str, Any]) -> dict[str, Any]:
         await send(name)
     for name in ("getAccount", "changeAccount"):
         await send(name)
+    rule = (await send("createRecurring"))["recurringId"]
+    for name in ("getRecurring", "changeRecurring", "pauseRecurring", "resumeRecurring"):
+        await send(name, rule)
+    for name in ("setRecurring", "listRecurring"):
+        await send(name)
+    await send("previewRecurring", cron="0 9 * * 1-5", timeZone="America/New_York")
+    for name in ("triggerRecurring", "deleteRecurring"):
+        await send(name, rule)
     for name in ("getUsage", "getCredits", "rotateSigningSecret"):
         await send(name)
     assert examples.unsent == set()

@@ -36,7 +36,7 @@ def operations(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 async def test_every_endpoint_of_the_api_is_in_it(api: Api, document: dict[str, Any]) -> None:
     described = set(operations(document))
     served = {
-        f"{method} {route.path_format.replace('{schedule_id}', '{scheduleId}')}"
+        f"{method} {route.path_format.replace('_id}', 'Id}')}"
         for route in api.app.routes
         for method in getattr(route, "methods", ())
         if method not in ("OPTIONS", "HEAD") and route.path_format != "/"

@@ -19,6 +19,7 @@ from api.dashboard.requests.listing import searched
 from api.dashboard.session import Viewer, redirect_saying, zone_of
 from api.findings import invalid
 from api.payload import AS_IT_WAS
+from api.recurring_times import follow
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotFound
@@ -203,7 +204,9 @@ async def _read(store: Store, account_id: str, schedule_id: str) -> Schedule | N
 
 
 async def _cancel(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
-    done = await service_of(request).store.canceller.by_id(viewer.account_id, ids)
+    store = service_of(request).store
+    done = await store.canceller.by_id(viewer.account_id, ids)
+    await follow(store, viewer.account_id, done.each)
     refused = Counter(str(each.refusal) for each in done.each if each.refusal is not None)
     return Done(len(done.each) - refused.total(), refused)
 

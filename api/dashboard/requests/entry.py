@@ -23,6 +23,7 @@ from api.dashboard.requests.text import curl_of, readable
 from api.dashboard.session import Viewer, asks_for_news, redirect_saying, signed_in, zone_of
 from api.errors import status_of
 from api.payload import AS_IT_WAS, Change, parse_change
+from api.recurring_times import follow
 from api.service import HttpRequest, service_of
 from scheduler.callbacks import CallbackState, CallbackStatus
 from scheduler.errors import Conflict, InvalidRequest, NotFound
@@ -227,9 +228,11 @@ async def _beside(store: Store, viewer: Viewer, entry: Entry) -> dict[str, Any]:
 async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer, _ = await written(request)
     try:
-        done = await service_of(request).store.canceller.cancel(viewer.account_id, schedule_id)
+        store = service_of(request).store
+        done = await store.canceller.cancel(viewer.account_id, schedule_id)
     except Conflict as conflict:
         return await _refused(request, viewer, schedule_id, conflict)
+    await follow(store, viewer.account_id, done.each)
     is_stopped = done.each[0].stopped is not None
     words = "Stopped; no credit moved." if is_stopped else "Cancelled; its credit is yours again."
     return await _done(request, viewer, schedule_id, words)

@@ -15,6 +15,7 @@ import schemathesis
 from hypothesis import strategies as st
 
 _BODIES = ("targetBody", "targetBodyText", "targetBodyBase64")
+_RULE = {"cron": "0 9 * * *", "timeZone": "Europe/Berlin", "expiresAfter": "1h"}
 _SETTINGS = {"rate", "per", "burst", "parallelism", "note", "paused", "pausedUntil", "calmUntil"}
 _NOW = datetime.now(UTC)
 _DAY_S = 86_000
@@ -42,14 +43,23 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             case.headers[name] = value
     if case.operation.definition.raw.get("operationId") in ("replaySchedule", "resendCallback"):
         case.path_parameters["scheduleId"] = os.environ["ENDED_SCHEDULE"]
+    if case.operation.path == "/recurring/preview":
+        case.query = {name: _RULE[name] for name in ("cron", "timeZone")}
     if case.query:
         _make_a_list(case.query)
         if "from" in case.query:
             case.query.setdefault("to", _LAST)  # one that is in the future needs it
-    if isinstance(case.body, dict) and {"ids", "status"} & set(case.body):
-        _make_a_list(case.body)
-    elif isinstance(case.body, dict) and case.body:
-        for payload in case.body.get("schedules", [case.body]):
+    if isinstance(case.body, dict) and case.operation.path.startswith("/recurring"):
+        _make_a_rule(case.body, case.path_parameters or {})
+    elif isinstance(case.body, dict):
+        _make_a_body(case.body)
+
+
+def _make_a_body(body: dict[str, Any]) -> None:
+    if {"ids", "status"} & set(body):
+        _make_a_list(body)
+    elif body:
+        for payload in body.get("schedules", [body]):
             _make_valid(payload)
 
 
@@ -94,12 +104,21 @@ def _make_limits(settings: dict[str, Any]) -> None:
         settings.update(paused=True, pausedUntil=_LATEST)
 
 
+def _make_a_rule(payload: dict[str, Any], parameters: dict[str, Any]) -> None:
+    for name in ("every", "startsAt", "endsAt"):
+        payload.pop(name, None)
+    payload.update(_RULE)
+    _name_a_callback(payload)
+    if payload.get("name") is not None:
+        payload["name"] = parameters.get("name") or f"r{uuid.uuid4().hex}"
+    _make_a_request(payload)
+
+
 def _make_valid(payload: dict[str, Any]) -> None:
     if "keepFor" in payload:
         payload["keepFor"] = "1h30m"
         return
-    if payload.get("callbackOn") is not None and payload.get("callbackUrl") is None:
-        payload["callbackUrl"] = "https://example.com/ended"
+    _name_a_callback(payload)
     if _SETTINGS & set(payload):
         _make_limits(payload)
         return
@@ -108,13 +127,22 @@ def _make_valid(payload: dict[str, Any]) -> None:
     # Schemathesis tries what it has found in answers, and not every moment there is a good one.
     if payload.get("triggerAt") and not _SOONEST <= payload["triggerAt"] <= _LATEST:
         payload["triggerAt"] = _LATEST
+    _mean_one_or_none(payload)
+    _say_when_once(payload)
+    _make_a_request(payload)
+
+
+def _name_a_callback(payload: dict[str, Any]) -> None:
+    if payload.get("callbackOn") is not None and payload.get("callbackUrl") is None:
+        payload["callbackUrl"] = "https://example.com/ended"
+
+
+def _make_a_request(payload: dict[str, Any]) -> None:
     if payload.get("retryDelays") is not None:
         payload["retryDelays"] = ["1s", "7d"]
         payload.setdefault("retries", 3)
     if payload.get("timeout") is not None:
         payload["timeout"] = "5s"
-    _mean_one_or_none(payload)
-    _say_when_once(payload)
     bodies = [name for name in _BODIES if payload.get(name) is not None]
     for name in bodies[1:]:
         del payload[name]
