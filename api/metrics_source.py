@@ -14,6 +14,7 @@ from api.service import PATIENCE_S, Service
 from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
 from scheduler.errors import StoreError, StoreReplaced
+from scheduler.recurring import RuleState
 from scheduler.store.operators.census import LANE_STATES, WINDOW_MS, WINDOWS, Figures
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import PERSISTENCE, ServerStatus
@@ -147,6 +148,12 @@ def _of_shards(seen: Seen) -> Iterator[Metric]:
         {shard: each.on_hold_ms / 1000 for shard, each in due.items()},
     )
     yield shard_gauge(
+        "postdate_recurring_untended",
+        "Recurring schedules without their next occurrence, or to be looked after, that a worker"
+        " should have tended ten seconds ago, by shard.",
+        {shard: each.untended for shard, each in due.items()},
+    )
+    yield shard_gauge(
         "postdate_waiting",
         "Schedules that wait, by shard.",
         {shard: each[0] for shard, each in counted.items()},
@@ -192,7 +199,8 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
     if figures.counted.keys() != figures.due.keys():
         return
     totals = map(sum, zip(*figures.counted.values(), strict=True))
-    _, _, accounts, broken, remaining, spent, *lanes, pending, failing = totals
+    _, _, accounts, broken, remaining, spent, *others = totals
+    lanes, (pending, failing, *rules) = others[: len(LANE_STATES)], others[len(LANE_STATES) :]
     yield gauge("postdate_accounts", "Accounts that there are.", accounts)
     yield gauge(
         "postdate_ledgers_broken",
@@ -217,6 +225,13 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
         "postdate_callback_accounts_failing",
         "Accounts with a callback that failed and waits for its next attempt.",
         failing,
+    )
+    yield gauge(
+        "postdate_recurring",
+        "Recurring schedules of all accounts: active, paused, blocked for want of credits or room,"
+        " or ended.",
+        {(state,): count for state, count in zip(RuleState, rules, strict=True)},
+        ("state",),
     )
 
 

@@ -39,6 +39,7 @@ class WorkerSource:
             yield from _claims(worker)
             yield from _lanes(worker)
             yield _callbacks(worker)
+            yield from _recurring(worker)
 
 
 def _fires(worker: Worker) -> Iterator[Metric]:
@@ -140,4 +141,22 @@ def _callbacks(worker: Worker) -> Metric:
         "Attempts of callbacks that ended, by what came of them.",
         {(result,): count for result, count in worker.endings.callbacks.items()},
         ("result",),
+    )
+
+
+def _recurring(worker: Worker) -> Iterator[Metric]:
+    yield counter(
+        "postdate_recurring_advanced",
+        "Claimed occurrences of recurring schedules whose next one was made, or was there.",
+        worker.occurrences.advanced,
+    )
+    yield counter(
+        "postdate_recurring_tended",
+        "Recurring schedules that were looked after beside that: one was cancelled, or is late.",
+        worker.tends.tended,
+    )
+    yield counter(
+        "postdate_recurring_missed",
+        "Times of recurring schedules that passed without an occurrence.",
+        worker.store.recurring.missed,
     )

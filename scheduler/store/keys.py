@@ -79,6 +79,7 @@ RULE = "rule:"  # <rule>, HASH, a recurring schedule: `v` its version, `d` its d
 # that schedule, `l` the newest slot (ms) that was fired or missed, `c` that was cancelled, `p` its
 # state and why, `m` how many slots were missed since it is blocked
 RULES = "rules"  # ZSET: recurring schedule -> 0
+RULE_STATES = "rule_states"  # ZSET: one that is not active -> 1 it is paused, 2 blocked, 3 ended
 RULE_NAMES = "rule_names"  # HASH: a name -> the recurring schedule that has it
 CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not say: `url`, sealed,
 # and `on`, which ends; without `on` that ended, and `url` is where those go that are pending

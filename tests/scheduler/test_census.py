@@ -7,13 +7,15 @@ import math
 import pytest
 
 from scheduler.callbacks import Callback
-from scheduler.models import Invocation, Outcome
+from scheduler.models import Invocation, Outcome, Request
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft
 from scheduler.store import keys
 from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.operators.census import WINDOW_MS
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.lanes import Lane
-from tests.scheduler.scene import COMPLETED, FAILED, Scene
+from tests.scheduler.scene import COMPLETED, FAILED, URL, Scene
 
 
 async def test_what_is_due_and_what_comes_and_what_a_worker_holds(fake_scene: Scene) -> None:
@@ -100,7 +102,7 @@ async def test_pending_callbacks_are_counted_and_accounts_of_which_some_failed(
 ) -> None:
     async def counted() -> list[int]:
         figures = await fake_scene.store.census.look()
-        return list(figures.counted[fake_scene.shard][10:])
+        return list(figures.counted[fake_scene.shard][10:12])
 
     async def answered(call: Invocation, outcome: Outcome, wait_ms: int | None = None) -> None:
         ack = CallbackAck(call, outcome, wait_ms and fake_clock.ms + wait_ms)
@@ -119,3 +121,42 @@ async def test_pending_callbacks_are_counted_and_accounts_of_which_some_failed(
     fake_clock.ms += 10_000
     await answered(await fake_scene.claim_one(), FAILED)
     assert await counted() == [0, 0]
+
+
+async def test_recurring_schedules_are_counted_by_state_and_those_that_nobody_tends(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    scene, recurring, account_id = fake_scene, fake_scene.store.recurring, fake_scene.account_id
+
+    async def counted() -> tuple[list[int], int]:
+        figures = await scene.store.census.look()
+        return list(figures.counted[scene.shard][12:]), figures.due[scene.shard].untended
+
+    async def create(timing: Timing) -> str:
+        draft = Draft(Request(0, "POST", URL), timing)
+        return (await recurring.create(account_id, draft)).rule.recurring_id
+
+    hourly = [await create(Timing(cron="0 * * * *")) for _ in range(3)]
+    now_ms = await scene.clock.now_ms()
+    once = await create(Timing(cron="0 * * * *", ends_at_ms=now_ms + 3_600_000))
+    assert await counted() == ([4, 0, 0, 0], 0)
+    await recurring.pause(account_id, hourly[0])
+    assert await counted() == ([3, 1, 0, 0], 0)
+    await scene.redis.hset(scene.base + keys.ACCOUNT, "credits", 0)
+    fake_clock.ms += 3_600_000
+    await scene.store.tick()
+    await recurring.advance(await scene.claim())
+    assert await counted() == ([0, 1, 2, 1], 0)
+    await recurring.delete(account_id, once)
+    await scene.redis.hset(scene.base + keys.ACCOUNT, "credits", 10)
+    fake_clock.ms += 3_600_000 - 5_000 + 9_000  # a blocked one is tried ahead of its time
+    assert await counted() == ([0, 1, 2, 0], 0)
+    fake_clock.ms += 2_000
+    assert (await counted())[1] == 2
+    await scene.store.tick()
+    assert await recurring.tend_due(scene.shard) == 2
+    assert await counted() == ([2, 1, 0, 0], 0)
+    assert recurring.missed == 2
+    await recurring.resume(account_id, hourly[0])
+    await recurring.delete(account_id, hourly[1])
+    assert await counted() == ([2, 0, 0, 0], 0)

@@ -70,6 +70,11 @@ async def misnamed(scene: Scene, rule: Rule) -> object:
     return await scene.redis.hset(scene.base + keys.RULE_NAMES, "nightly", local)
 
 
+async def miscounted(scene: Scene, rule: Rule) -> object:
+    local = ids.local(rule.recurring_id)
+    return await scene.redis.zadd(scene.base + keys.RULE_STATES, {local: 1})
+
+
 async def gone(scene: Scene, rule: Rule) -> object:
     return await scene.redis.delete(key(scene, rule))
 
@@ -92,7 +97,9 @@ async def another_for_its_slot(scene: Scene, rule: Rule) -> object:
     ("breakage", "sentences"),
     [
         (unlisted, ["is not among its account's recurring schedules"]),
-        (listed(keys.RULES, "x"), ["among its recurring schedules is 'x', which is gone"]),
+        (listed(keys.RULES, "x"), ["among its rules is 'x', which is gone"]),
+        (listed(keys.RULE_STATES, "x"), ["among its rule_states is 'x', which is gone"]),
+        (miscounted, ["is active, and counted as in another state"]),
         (unnamed, ["has the name 'nightly', which does not lead to it"]),
         (misnamed, ["has the name 'nightly', which does not lead to it"]),
         (looked_at(None), ["is to be looked after, and no worker will"]),
@@ -109,7 +116,7 @@ async def another_for_its_slot(scene: Scene, rule: Rule) -> object:
         (
             gone,
             [
-                "among its recurring schedules is",
+                "among its rules is",
                 "the name 'nightly' leads to",
                 "looks after",
                 "its schedules that have not ended",

@@ -236,6 +236,7 @@ class ScriptedRecurring:
         self.asked: list[list[Invocation]] = []
         self.overdue_in: Counter[int] = Counter()
         self.tended: list[int] = []
+        self.missed = 0
         self.most_tended = 100
 
     async def advance(self, invocations: Sequence[Invocation]) -> None:

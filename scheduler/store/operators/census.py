@@ -20,6 +20,8 @@ WINDOW_MS = 30_000
 _MOST_ACCOUNTS = 2048
 _MOST_LANES = 64
 _LEAST_OF_A_SHARD = 16
+# A worker tends overdue recurring schedules each second, a thousand of each shard.
+_UNTENDED_MS = 10_000
 
 # Nothing waits or runs in an idle one; claims look at one that is ready now, and at one that is
 # `later` when it can next start something; a paused one is so without an end.
@@ -33,19 +35,21 @@ class Due(NamedTuple):
     """Of one shard. `overdue` is due and not held, the oldest for `oldest_ms`; `coming` is due in
     each of the next `WINDOWS`, of `WINDOW_MS`: estimates if more accounts or lanes are due than a
     look may cost. In a lane with limits only those count that these let start, from the moment on
-    that they do. `on_hold_ms`: for how long the shard is on hold; 0: it is not."""
+    that they do. `on_hold_ms`: for how long the shard is on hold; 0: it is not. `untended`:
+    recurring schedules that a worker should have tended ten seconds ago."""
 
     overdue: float
     oldest_ms: float
     coming: list[float]
     on_hold_ms: float = 0.0
+    untended: int = 0
 
 
 class Figures(NamedTuple):
     """By shard, without those that cannot be read. `counted` (schedules waiting, held by workers;
     accounts, unbalanced ledgers, credits remaining, credits spent, then lanes by `LANE_STATES`,
-    pending callbacks, accounts of which some wait for a retry) is of the last whole walk, and
-    missing before the first one is over."""
+    pending callbacks, accounts of which some wait for a retry, recurring schedules by RuleState) is
+    of the last whole walk, and missing before the first one is over."""
 
     due: dict[int, Due]
     counted: dict[int, Sequence[int]]
@@ -75,14 +79,16 @@ class Census:
         return Figures(found, {n: each.found for n, each in walks.items() if each.found})
 
     async def _due(self, shard: int, most: int) -> Due:
-        now_us, total, seen, overdue, oldest, coming, on_hold = await self._server.run(
-            _DUE, keys.shard(shard), (most, _MOST_LANES, WINDOWS, WINDOW_MS)
+        arguments = (most, _MOST_LANES, WINDOWS, WINDOW_MS, _UNTENDED_MS)
+        now_us, total, seen, overdue, oldest, coming, on_hold, untended = await self._server.run(
+            _DUE, keys.shard(shard), arguments
         )
         part = seen / total if total else 1.0
         now_ms = now_us / 1000
         oldest_ms = max(0.0, now_ms - float(oldest)) if oldest else 0.0
         on_hold_ms = max(1.0, now_ms - float(on_hold)) if on_hold else 0.0
-        return Due(overdue / part, oldest_ms, [each / part for each in coming], on_hold_ms)
+        coming = [each / part for each in coming]
+        return Due(overdue / part, oldest_ms, coming, on_hold_ms, untended)
 
 
 class _CensusWalk:

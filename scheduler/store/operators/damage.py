@@ -76,7 +76,7 @@ _OF_AN_ACCOUNT = _by_name(
         *(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED),
         *(keys.REFERENCES, keys.FAILED_REFERENCES, keys.LANED, keys.LANES),
         *(keys.LANE_HEADS, keys.LANE_QUEUE, keys.LANES_PAUSED),
-        *(keys.CALLBACKS, keys.CALLING, keys.RULES),
+        *(keys.CALLBACKS, keys.CALLING, keys.RULES, keys.RULE_STATES),
     ),
     stream=(keys.LOG, keys.INDEX),
     string=(keys.ONCE, keys.RATE, keys.SCANS, keys.OPERATION),

@@ -4,10 +4,11 @@
 -- with limits only those count that may start: a customer's rate makes nothing overdue.
 -- KEYS[1]  the shard's prefix
 -- ARGV     most accounts and lanes to look at, most lanes of one account, how many windows of time
---          to look ahead, a window (ms)
+--          to look ahead, a window (ms), that while (ms)
 -- Returns  {now (us), heads with something due by the last window's end, how many of these were
 --          looked at, overdue, since when the oldest is due (ms; '' if none is), {how many come due
---          in each window}, since when the shard is on hold (ms; '' if it is not)}
+--          in each window}, since when the shard is on hold (ms; '' if it is not), recurring
+--          schedules that should have been tended a while ago}
 --@include now
 local room, most_lanes = tonumber(ARGV[1]), tonumber(ARGV[2])
 local windows, window_ms = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -129,4 +130,6 @@ for _, name in ipairs(names) do
 end
 local total = redis.call('ZCOUNT', heads, '(-inf', horizon)
 local on_hold = redis.call('GET', KEYS[1] .. K.HOLD) or ''
-return {now_us, total, seen, overdue, oldest and tostring(oldest) or '', coming, on_hold}
+local untended = redis.pcall('ZCOUNT', KEYS[1] .. K.RULES_DUE, '-inf', now_ms - ARGV[5])
+untended = type(untended) == 'number' and untended or 0
+return {now_us, total, seen, overdue, oldest and tostring(oldest) or '', coming, on_hold, untended}

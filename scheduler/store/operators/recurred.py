@@ -25,16 +25,19 @@ _SLACK_MS = 1000
 # The latest look after an occurrence that is late.
 _MOST_WATCH_MS = 3_600_000
 _TENDED = (RuleState.ACTIVE, RuleState.BLOCKED, DELETED)
+# As scripts number them: the others are not in `rule_states`.
+_STATES = {RuleState.PAUSED.value: 1, RuleState.BLOCKED.value: 2, RuleState.ENDED.value: 3}
 _WITHOUT_REQUEST = tuple(each for each in FIELDS if each != "r")
 
 
 class _Stand(NamedTuple):
-    """Where a rule stands at one moment: among its account's, when it is looked after (ms), and the
-    rule that has its name."""
+    """Where a rule stands at one moment: among its account's, when it is looked after (ms), the
+    number of its state, and the rule that has its name."""
 
     now_ms: float
     listed: bool
     due_ms: float | None
+    state: int
     holder: str = ""
 
 
@@ -90,6 +93,8 @@ def _faults(rule: StoredRule, stand: _Stand, *, has_occurrence: bool) -> Iterato
         yield f"is {'still' if is_deleted else 'not'} among its account's recurring schedules"
     if name is not None and not is_deleted and stand.holder != rule.local:
         yield f"has the name {name!r}, which does not lead to it"
+    if stand.state != _STATES.get(rule.state, 0):
+        yield f"is {rule.state}, and counted as in another state"
     if stand.due_ms is None:
         if rule.state in _TENDED or rule.occurrence:
             yield "is to be looked after, and no worker will"
@@ -108,10 +113,11 @@ def _faults(rule: StoredRule, stand: _Stand, *, has_occurrence: bool) -> Iterato
 async def faults_of_lists(server: Server, account_id: str) -> AsyncIterator[str]:
     """A sentence for each member of an account's indexes of rules that leads to none."""
     base = keys.account(account_id)
-    async for chunk in server.members("ZSCAN", base + keys.RULES, _CHUNK):
-        for local, there in zip(chunk, await _exist(server, base, chunk), strict=True):
-            if not there:
-                yield f"among its recurring schedules is {text(local)!r}, which is gone"
+    for place in (keys.RULES, keys.RULE_STATES):
+        async for chunk in server.members("ZSCAN", base + place, _CHUNK):
+            for local, there in zip(chunk, await _exist(server, base, chunk), strict=True):
+                if not there:
+                    yield f"among its {place} is {text(local)!r}, which is gone"
     async for names in server.members("HSCAN", base + keys.RULE_NAMES, _CHUNK):
         holders = [
             each or b"" for each in await server.read("HMGET", base + keys.RULE_NAMES, *names)
@@ -150,12 +156,14 @@ async def _rows(
         commands.append(("HMGET", base + keys.RULE + local, *_WITHOUT_REQUEST))
         commands.append(("ZSCORE", base + keys.RULES, local))
         commands.append(("ZSCORE", prefix + keys.RULES_DUE, f"{account}:{local}"))
+        commands.append(("ZSCORE", base + keys.RULE_STATES, local))
     time, *replies = await server.reads(commands, at_once=prefix)
     now_ms = time_us(time) / 1000
-    return [
-        (row, _Stand(now_ms, listed is not None, None if due is None else float(due)))
-        for row, listed, due in zip(replies[::3], replies[1::3], replies[2::3], strict=True)
-    ]
+    found = list[tuple[list[Any], _Stand]]()
+    for row, listed, due, state in zip(*(replies[n::4] for n in range(4)), strict=True):
+        due_ms = None if due is None else float(due)
+        found.append((row, _Stand(now_ms, listed is not None, due_ms, int(state or 0))))
+    return found
 
 
 async def _find_holders(

@@ -6,13 +6,15 @@
 -- Returns  {where it stands now ('0': at its end), schedules waiting, held by workers, accounts,
 --          those whose ledger does not balance, credits remaining, credits spent, lanes that are
 --          idle, ready, looked at later, paused without an end; callbacks that are pending, and
---          accounts of which some wait for a retry}
+--          accounts of which some wait for a retry; recurring schedules that are active, paused,
+--          blocked, ended}
 --@include now
 --@include number
 local page = redis.call('ZSCAN', KEYS[1] .. K.ACCOUNTS, ARGV[1], 'COUNT', ARGV[2])
 local all, held, broken, remaining, all_spent = 0, 0, 0, 0, 0
 local idle, ready, later, paused = 0, 0, 0, 0
 local pending, failing = 0, 0
+local rules = {0, 0, 0, 0}
 local function add_schedules(base)
   local theirs = redis.call('ZCARD', base .. K.WAITING) + redis.call('ZCARD', base .. K.LANED)
   local theirs_held = redis.call('ZCARD', base .. K.HELD)
@@ -37,6 +39,16 @@ local function add_callbacks(base)
     pending, failing = pending + theirs, failing + (theirs > due + theirs_held and 1 or 0)
   end
 end
+local function add_rules(base)
+  local active = redis.call('ZCARD', base .. K.RULES)
+  if active > 0 then
+    for state = 1, 3 do
+      local count = redis.call('ZCOUNT', base .. K.RULE_STATES, state, state)
+      active, rules[state + 1] = active - count, rules[state + 1] + count
+    end
+    rules[1] = rules[1] + math.max(0, active)
+  end
+end
 local function add_ledger(base)
   local ledger = redis.call('HMGET', base .. K.ACCOUNT, 'granted', 'credits', 'spent')
   local granted, credits, spent = number(ledger[1]), number(ledger[2]), number(ledger[3])
@@ -48,8 +60,9 @@ for i = 1, #page[2], 2 do
   pcall(add_schedules, base)
   pcall(add_lanes, base)
   pcall(add_callbacks, base)
+  pcall(add_rules, base)
   local sound, balances = pcall(add_ledger, base)
   broken = broken + (sound and balances and 0 or 1)
 end
 return {page[1], math.max(0, all - held), held, #page[2] / 2, broken, remaining, all_spent,
-  idle, ready, later, paused, pending, failing}
+  idle, ready, later, paused, pending, failing, unpack(rules)}

@@ -51,7 +51,7 @@ class Chain:
         entry = self._entry(rule, missed)
         if slot_ms is None or slot_ms > now_ms + self._horizon_ms:
             fields |= {"p": RuleState.ENDED, "i": "", "s": "", "m": 0}
-            return _step(rule, fields, None, entry)
+            return _step(rule, fields, None, entry, missed.count)
         was_blocked = rule.state == RuleState.BLOCKED
         missed_in_all = rule.missed + missed.count if was_blocked else 0
 
@@ -60,13 +60,14 @@ class Chain:
             others = {"p": state, "i": "", "s": slot_ms, "m": missed_in_all}
             assert slot_ms is not None
             ahead_ms = slot_ms - _TRY_AHEAD_MS
-            return _step(rule, fields | others, ahead_ms if ahead_ms > now_ms else slot_ms, entry)
+            at_ms = ahead_ms if ahead_ms > now_ms else slot_ms
+            return _step(rule, fields | others, at_ms, entry, missed.count)
 
         schedule = ids.local(ids.new_schedule_ids(1, now_ms)[0])
         made: dict[str, Argument] = {"i": schedule, "s": slot_ms}
         if rule.state != RuleState.ACTIVE:
             made |= {"p": RuleState.ACTIVE, "m": 0}
-        step = _step(rule, fields | made, look_at_ms(slot_ms, now_ms), entry)
+        step = _step(rule, fields | made, look_at_ms(slot_ms, now_ms), entry, missed.count)
         step.occurrence = (schedule, slot_ms, self.packed(rule, slot_ms, slot_ms))
         step.instead = blocked
         return step
@@ -165,8 +166,12 @@ SENTENCE_OF = {reason_of(each): SENTENCES[each] for each in REFUSALS}
 
 
 def _step(
-    rule: StoredRule, fields: dict[str, Argument], due_ms: int | None, entry: tuple[Argument, ...]
+    rule: StoredRule,
+    fields: dict[str, Argument],
+    due_ms: int | None,
+    entry: tuple[Argument, ...],
+    missed: int,
 ) -> Step:
     step = Step.of(rule, fields, due_ms)
-    step.entry = entry
+    step.entry, step.missed = entry, missed
     return step

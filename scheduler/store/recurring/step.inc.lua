@@ -7,11 +7,12 @@
 --          plan, bytes; a list begins with its length
 -- ARGV[…]  for each rule: account, rule, its version ('': there is no such rule yet), kind: '', or
 --          'x': it is removed, or 'p': it cannot be read, and is only put off; when to look after
---          its occurrence (ms; '': not), by how much the rule's own bytes grow, and lists: fields and values; the occurrence: schedule, when due (ms),
---          packed request, and SHA-1 of the request that it is to replace, if it is there already;
---          names: the one before, the new one ('': none), '+' or '-' if it enters the account's
---          rules or leaves them; the log's chunk of what was missed, and the index streams' names
---          and digests; of a new rule the once-key ('': none) and its value
+--          its occurrence (ms; '': not), by how much the rule's own bytes grow, and lists: fields
+--          and values; the occurrence: schedule, when due (ms), packed request, and SHA-1 of the
+--          request that it is to replace, if it is there already; names: the one before, the new
+--          one ('': none), '+' or '-' if it enters the account's rules or leaves them; the log's
+--          chunk of what was missed, and the index streams' names and digests; of a new rule the
+--          once-key ('': none) and its value
 -- Returns  {now (us), for each rule its verdict in a byte}: DONE; CHANGED: it has another version,
 --          or its occurrence another request; UNPAID, NO_ROOM, TOO_MANY_LANES; HELD: its occurrence
 --          was attempted or a worker has it; NAME_TAKEN, TOO_MANY; UNKNOWN: no such account or
@@ -98,6 +99,19 @@ local function judge_occurrence(one)
   end
 end
 
+-- The numbers of states in `rule_states`, where active and deleted rules are not.
+local STATES = {paused = 1, blocked = 2, ended = 3}
+
+-- Notes which state the rule is to have, if that is written.
+local function judge_state(one)
+  for n = 1, #one.fields, 2 do
+    if one.fields[n] == 'p' then
+      one.state = string.match(one.fields[n + 1], '^%l+')
+      redis.call('ZCARD', one.base .. K.RULE_STATES)
+    end
+  end
+end
+
 -- Reads and checks all that `record` writes. Returns a verdict if that is not to be.
 local function judge(one)
   one.base = prefix .. one.account .. ':'
@@ -117,6 +131,7 @@ local function judge(one)
     return version and V.CHANGED or V.UNKNOWN
   end
   one.next_version = whole(plus(version or 0, 1))
+  judge_state(one)
   if #one.names > 0 then
     local holder = redis.call('HGET', one.base .. K.RULE_NAMES, one.names[2])
     redis.call('ZCARD', one.base .. K.RULES)
@@ -195,6 +210,11 @@ local function record(one)
   end
   if one.log then
     append(one.base, one.log, one.entry[1], 1, {unpack(one.entry, 2)}, ttl_ms, most)
+  end
+  if STATES[one.state] then
+    redis.call('ZADD', one.base .. K.RULE_STATES, STATES[one.state], one.rule)
+  elseif one.state and one.version ~= '' then
+    redis.call('ZREM', one.base .. K.RULE_STATES, one.rule)
   end
   if one.kind == 'x' then
     redis.call('UNLINK', one.rule_key)

@@ -42,7 +42,7 @@ _REMOVED, _PUT_OFF = "x", "p"
 class Step(msgspec.Struct):
     """What is written of a rule from `version` on (None: it is new). The head of `step.inc.lua`
     says what the parts are. `instead` makes the step that is carried out if the occurrence cannot
-    be stored, of the verdict that says why."""
+    be stored, of the verdict that says why. `missed`: how many slots it passes over."""
 
     account_id: str
     local: str
@@ -55,6 +55,7 @@ class Step(msgspec.Struct):
     entry: tuple[Argument, ...] = ()
     once: tuple[Argument, ...] = ()
     kind: str = ""
+    missed: int = 0
     instead: Callable[[Verdict], Step] | None = None
 
     @classmethod

@@ -27,7 +27,8 @@ _log = structlog.get_logger(__name__)
 
 class Tending:
     """Each call is safe to repeat, by several processes at a time. Raises StoreError: then some of
-    it may have been done. Rules that cannot be read are left as they are, and logged."""
+    it may have been done. Rules that cannot be read are left as they are, and logged. `missed`
+    counts the slots that passed without an occurrence."""
 
     def __init__(
         self, server: Server, clock: StoreClock, steps: Steps, chain: Chain, canceller: Canceller
@@ -37,6 +38,7 @@ class Tending:
         self._steps = steps
         self._chain = chain
         self._canceller = canceller
+        self.missed = 0
 
     async def advance(self, invocations: Iterable[Invocation]) -> None:
         """Makes the next occurrence of each rule whose occurrence is among these; for a worker that
@@ -161,7 +163,9 @@ class Tending:
         """Returns the rules that have changed since they were read."""
         changed = list[Named]()
         for step, verdict in zip(steps, await self._steps.all(steps), strict=True):
-            if verdict is Verdict.CHANGED:
+            if verdict is Verdict.DONE:
+                self.missed += step.missed
+            elif verdict is Verdict.CHANGED:
                 changed.append((step.account_id, step.local))
             elif verdict is Verdict.DAMAGED and not step.is_put_off:
                 name = {"account": step.account_id, "recurring": ids.recurring_id(step.local)}
