@@ -619,6 +619,12 @@ STORE = r"""
 # the lost ones of a lane come one claim after the other
 - lane.lost, lane.ends = lane.lost + passed, next_at
 + lane.lost, lane.ends = lane.lost + passed, math.huge
+# a lane that a claim had no room for waits for the turn of another
+- next_turn = math.min(next_turn, lane.turn)
++ next_turn = next_turn
+# one that can only end has the slot of the one before it
+- for i = #slots + 1, #part[2] / 2 - 1 do
++ for i = #slots + 1, 0 do
 # the first lane takes all
 - local share = math.max(1, math.floor(most / math.max(1, #found)))
 -   for _, lane in ipairs(found) do

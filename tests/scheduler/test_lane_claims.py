@@ -110,6 +110,29 @@ async def test_what_can_only_end_takes_no_place_and_is_found_after_a_lost_worker
     assert await scene.claim() == []
 
 
+async def test_in_a_lane_without_limits_only_what_can_just_end_has_a_slot(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    scene, ends_ms = fake_scene, fake_clock.ms + 10
+    made = [
+        await scene.create(n - 10, lane="a", expires_at_ms=expires_ms)
+        for n, expires_ms in enumerate((None, ends_ms, None))
+    ]
+    fake_clock.ms += 11
+    found = await scene.claim()
+    assert ids_of(found) == made
+    starts_us = [each.slot_us or 0 for each in found]
+    assert starts_us[1] == (ends_ms + 1) * 1000
+    assert starts_us[0] <= fake_clock.us >= starts_us[2]
+
+
+async def test_a_claim_with_little_room_leaves_other_lanes_their_turn(fake_scene: Scene) -> None:
+    for lane in ("a", "b", "c"):
+        await fake_scene.create(lane=lane)
+    claimed = [await fake_scene.claim(most=1) for _ in range(4)]
+    assert [each.lane for some in claimed for each in some] == ["a", "b", "c"]
+
+
 async def test_one_claim_ends_many_that_expired_before_the_lane_goes_on(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:

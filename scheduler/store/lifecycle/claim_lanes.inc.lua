@@ -19,13 +19,25 @@ for account, count in pairs(counts) do
   shares[account] = math.max(1, math.floor(room / count_accounts / count))
 end
 
--- The lanes to look at: those whose turn has come. For an operator, those with due schedules.
-local function due_lanes(account)
-  local base = prefix .. account .. ':'
-  if not only then
-    return redis.call('ZRANGE', base .. K.LANE_HEADS, '(-inf', due_by, 'BYSCORE', 'LIMIT', 0,
-      MOST_LANES)
+-- The lanes to look at: those whose turn has come. Returns also when it was theirs (ms), by place,
+-- with that of the lane that comes after them.
+local function due_lanes(base)
+  local names, turns = {}, {}
+  local due = redis.call('ZRANGE', base .. K.LANE_HEADS, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,
+    MOST_LANES + 1, 'WITHSCORES')
+  for i = 2, #due, 2 do
+    local place, at = i / 2, tonumber(due[i])
+    turns[place] = at
+    if at > due_by or place > MOST_LANES then
+      break
+    end
+    names[place] = due[i - 1]
   end
+  return names, turns
+end
+
+-- The same for an operator: lanes with due schedules.
+local function lanes_with_due(base)
   redis.call('ZCARD', base .. K.LANE_HEADS)
   local names, met = {}, {}
   local due = redis.call('ZRANGE', base .. K.LANED, '-inf', due_by, 'BYSCORE', 'LIMIT', 0, room)
@@ -36,7 +48,7 @@ local function due_lanes(account)
       met[name], names[#names + 1] = true, name
     end
   end
-  return names
+  return names, {}
 end
 
 -- Reads lanes; raises if a key is damaged that all of an account's share, and that they or an end
@@ -49,21 +61,24 @@ local function open_lanes(account)
   local found = {all = queue_of(prefix, account), ends = {}, newly_held = {}, tried = {},
     is_tried = redis.call('HLEN', base .. K.TRIED) > 0}
   found.all.waiting = base .. K.LANED
-  for i, name in ipairs(due_lanes(account)) do
+  local due, turns = (only and lanes_with_due or due_lanes)(base)
+  found.next_turn = turns[#due + 1] or math.huge
+  for i, name in ipairs(due) do
     queues[i] = of_lanes().queue_of(prefix, account, name)
     states[i] = queues[i].state
   end
   local are_set = #states > 0 and redis.call('EXISTS', unpack(states)) > 0
-  for _, queue in ipairs(queues) do
+  for i, queue in ipairs(queues) do
     local sound, lane = pcall(of_lanes().read, queue, not are_set)
     if sound then
-      lane.lost, lane.seen, lane.slots, lane.account, lane.moves = 0, 0, {}, found, {}
+      lane.account, lane.turn = found, turns[i]
       lane.from_ms = math.max(lane.gate, resumed_at and resumed_at(account) or 0)
       lane.is_free = only
       found[#found + 1] = lane
     else
       damaged[#damaged + 1] = account
       redis.call('ZADD', queue.heads, lease_end, queue.lane)
+      found.next_turn = math.min(found.next_turn, lease_end)
     end
   end
   opened[account] = found
@@ -142,17 +157,32 @@ local function read_rows(lane, schedules, is_any_held)
     lane.account.is_tried and redis.call('HMGET', all.tried, unpack(schedules)) or {}
 end
 
+-- Puts a slot into a lane's part of the reply, as the last one. Schedules before the first slot may
+-- start as soon as they are due.
+local function note_slot(lane, part, slot, has_place)
+  local slots = part[4] or {}
+  if #slots > 0 or lane.interval or lane.from_ms > 0 or not has_place then
+    for i = #slots + 1, #part[2] / 2 - 1 do
+      slots[i] = 0
+    end
+    slots[#slots + 1] = slot
+    part[4], part[5] = slots, lane.interval and lane.slack or 0
+    part[6] = lane.parallelism and 1 or 0
+  end
+end
+
 -- Claims from a stretch of a lane. Returns how many it claimed, and whether more may follow.
 local function take_stretch(lane, most)
   local queue, found, latest, is_lost = lane.queue, stretch_of(lane, most)
   lane.was_lost = is_lost
-  local schedules, is_any_held = {}, is_lost
+  local schedules, scores, is_any_held = {}, {}, is_lost
   for i = 1, math.min(#found, 2 * most), 2 do
     local score = tonumber(found[i + 1])
     if score > latest then
       break
     end
-    schedules[#schedules + 1] = found[i]
+    local place = #schedules + 1
+    schedules[place], scores[place] = found[i], score
     -- Only leases end at other than whole milliseconds.
     is_any_held = is_any_held or score % 1 > 0
   end
@@ -164,7 +194,7 @@ local function take_stretch(lane, most)
   local ends, newly_held, tried, moves = account.ends, account.newly_held, account.tried, lane.moves
   local taken, passed, is_over = 0, 0, false
   for i, schedule in ipairs(schedules) do
-    local score, since = tonumber(found[2 * i]), held_since[i]
+    local score, since = scores[i], held_since[i]
     if since and score > asked_at then
       lane.left_at = lane.left_at or score
     elseif room_bytes <= 0 then
@@ -185,6 +215,9 @@ local function take_stretch(lane, most)
         if not part then
           part = {queue.name, {}, {}}
           claimed[queue.name], order[#order + 1] = part, part
+          if lane.parallelism then
+            part[4], part[5], part[6] = {}, 0, 1
+          end
         end
         local attempt = add(part, key, schedule, request, since, used[i])
         if attempt > 1 then
@@ -193,8 +226,7 @@ local function take_stretch(lane, most)
         if not since then
           newly_held[#newly_held + 1], newly_held[#newly_held + 2] = found[2 * i], schedule
         end
-        lane.slots[#lane.slots + 1] = slot
-        lane.has_slots = lane.has_slots or lane.interval or lane.from_ms > 0 or not has_place
+        note_slot(lane, part, slot, has_place)
       end
       taken = taken + 1
       ends[#ends + 1], ends[#ends + 2] = held_until, schedule
@@ -204,12 +236,6 @@ local function take_stretch(lane, most)
       lane.has_ending = lane.has_ending or not has_place
     end
     passed = i
-  end
-  if part then
-    if lane.has_slots or lane.parallelism then
-      part[4], part[5] = lane.has_slots and lane.slots or {}, lane.interval and lane.slack or 0
-      part[6] = lane.parallelism and 1 or 0
-    end
   end
   local next_at = tonumber(found[2 * passed + 2] or '') or math.huge
   if is_lost then
@@ -281,26 +307,28 @@ end
 
 -- As `set_head`, of lanes.
 settle_lanes = function(account, served_after)
-  local base, found, since, looks = prefix .. account .. ':', opened[account], math.huge, {}
+  local base, found, looks = prefix .. account .. ':', opened[account], {}
+  local next_turn = found.next_turn
   hold(found.all, found.ends, found.newly_held, found.tried)
   for place, lane in ipairs(found) do
     hold_lane(lane)
     if lane.is_damaged then
       looks[#looks + 1], looks[#looks + 2] = lease_end, lane.queue.lane
+      next_turn = math.min(next_turn, lease_end)
     elseif only then
       of_lanes().relook(lane.queue)
     elseif lane.is_served then
       local at = of_lanes().settle(lane, now - (#found - place) / 1000, looks)
-      since = math.min(since, at)
+      next_turn = math.min(next_turn, at)
+    else
+      next_turn = math.min(next_turn, lane.turn)
     end
   end
   each_thousand('ZADD', base .. K.LANE_HEADS, looks)
   if only then
     return math.huge
   end
-  local first = redis.call('ZRANGE', base .. K.LANE_HEADS, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,
-    1, 'WITHSCORES')
-  local at, turn = tonumber(first[2]), now - served_after / 1000
-  look_again(prefix, account .. '/', at and math.max(at, turn))
-  return math.min(since, at or math.huge)
+  local turn = now - served_after / 1000
+  look_again(prefix, account .. '/', next_turn < math.huge and math.max(next_turn, turn) or nil)
+  return next_turn
 end
