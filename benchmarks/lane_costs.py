@@ -4,7 +4,8 @@
                                     [--throttled 50000] [--lanes 10000] [--waiting 1000000]
 
 free      lateness in a lane without limits, alone and beside 200 lanes of one account with
-          `--throttled` due, of which each may start one in 10 s
+          `--throttled` due, of which each starts one in 10 s, 50 ms after the lane before it: all
+          at once would be a burst of 200, which delays others without lanes as well
 idle      the part of a core that store and worker take, without lanes and with `--lanes` set
 waiting   latency of create, list and GET without and with `--waiting` due in a paused lane of the
           same account, call for call in turn; how soon after its resume the first one starts
@@ -35,6 +36,7 @@ from scheduler.models import Request
 from scheduler.store import Store
 
 THROTTLED_LANES, FREE_RATE = 200, 100
+_EVERY_MS = 10_000  # in which each throttled lane may start one
 _CALLS = 200
 _FAR_MS = 30 * 86_400_000
 
@@ -74,15 +76,18 @@ async def _beside(
 ) -> dict[str, int]:
     """Returns triggerAt (ms) of those in the free lane, by id."""
     account_id = (await new_account(store, "lanes")).account_id
+    begin_ms = 0
     if throttled:
         lanes = [f"throttled-{n}" for n in range(THROTTLED_LANES)]
         for lane in lanes:
-            await limit(store, account_id, lane, rate=1, per_ms=10_000)
-        now_ms = store.clock.now_ms()
-        filler = (request(other, now_ms, lanes[n % len(lanes)]) for n in range(throttled))
-        await schedule_all(store, account_id, filler)
+            await limit(store, account_id, lane, rate=1, per_ms=_EVERY_MS)
+        begin_ms = store.clock.now_ms() + LEAD_MS
+        turns = range(begin_ms, begin_ms + _EVERY_MS, _EVERY_MS // THROTTLED_LANES)
+        fillers = [request(other, at_ms, lane) for at_ms, lane in zip(turns, lanes, strict=True)]
+        await schedule_all(store, account_id, (fillers * (throttled // len(lanes) + 1))[:throttled])
+        begin_ms += _EVERY_MS  # by then something of each is due
     count = FREE_RATE * options.seconds
-    begin_ms = store.clock.now_ms() + LEAD_MS + count
+    begin_ms = max(begin_ms, store.clock.now_ms()) + LEAD_MS + count
     moments = [begin_ms + n * 1000 // FREE_RATE for n in range(count)]
     wanted = [request(url, ms, "free") for ms in moments]
     created = await schedule_all(store, account_id, wanted)
@@ -147,7 +152,7 @@ def waiting(options: argparse.Namespace) -> None:
         stack.push(ended)
         for store, count in zip(stores, (0, options.waiting), strict=True):
             api = stack.enter_context(stage.api(store.url))
-            stack.enter_context(stage.worker(store.url))
+            stack.enter_context(stage.worker(store.url, metrics_port=0))
             with connected(store.url) as ask:
                 owner = ask(lambda store: new_account(store, "lanes")).account_id
                 key = ask(lambda store, owner=owner: store.api_keys.create(owner, "lanes"))[1]
