@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from scheduler.errors import NotFound, StoreUnavailable
 from scheduler.models import Occurrence
+from scheduler.recurrence import Timing
 from scheduler.recurring import RuleState
 from tests.scheduler.clocks import START_MS
-from tests.scheduler.rules import ALL, HOUR_MS, HOURLY, Rules, slot_of
+from tests.scheduler.rules import ALL, DAY_MS, HOUR_MS, HOURLY, Rules, slot_of
 from tests.scheduler.scene import CREDITS, Scene
 
 
@@ -139,6 +140,19 @@ async def test_what_an_outage_missed_is_one_entry_of_the_log(fake_rules: Rules) 
     assert await skipped(rules) == [(START_MS + 2 * HOUR_MS, 4, "")]
     entries = await rules.scene.log(recurring_id=rule.recurring_id, statuses=["skipped"])
     assert [each.recurring_id for each in entries] == [rule.recurring_id]
+
+
+async def test_other_times_count_what_a_late_occurrence_stood_for_as_missed(
+    fake_rules: Rules,
+) -> None:
+    rules = fake_rules
+    rule = await rules.create()
+    await rules.to(START_MS + 5 * HOUR_MS + 1)
+    await rules.change(rule, body=b"{}")
+    assert await skipped(rules) == []
+    await rules.change(rule, timing=Timing(every_ms=DAY_MS))
+    assert await skipped(rules) == [(START_MS + HOUR_MS, 5, "")]
+    assert await rules.waiting() == [(START_MS + DAY_MS,) * 2]
 
 
 async def test_a_rule_without_credits_is_blocked_and_goes_on_with_the_next_time(

@@ -86,10 +86,13 @@ class Chain:
 
     async def moved(self, before: StoredRule, after: StoredRule, packed: bytes) -> Step | None:
         """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, the
-        time stays to which its owner may have moved it. None if there is no slot left."""
-        slot_ms, now_ms = before.slot_ms, self._clock.now_ms()
+        time stays to which its owner may have moved it. With other times, those that passed while
+        it was late are missed. None if there is no slot left."""
+        slot_ms, now_ms, missed = before.slot_ms, self._clock.now_ms(), _NONE
         if before.timing != after.timing:
             slot_ms = await following(after.timing, after.settled_ms)
+            if before.slot_ms is not None and before.slot_ms <= now_ms:
+                missed = await missed_between(before.timing, before.slot_ms - 1, now_ms + 1)
         if slot_ms is None:
             return None
         trigger_at_ms = slot_ms
@@ -98,6 +101,7 @@ class Chain:
         step = Step.of(before, after.floors | {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
         made = self.packed(after, slot_ms, trigger_at_ms)
         step.occurrence = (before.occurrence, trigger_at_ms, made, sha1_of(packed))
+        step.entry = self._entry(before, missed)
         return step
 
     def stopped(self, rule: StoredRule, state: str) -> Step:
