@@ -4,6 +4,7 @@ they are, and the step that cancels one hands its rule over to be looked after."
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -23,6 +24,14 @@ SLOT_MS = 2_000_000_000_000
 OCCURRENCE = Occurrence(RULE, SLOT_MS)
 _LANE, _REFERENCE = {"lane": "a"}, {"reference": "x"}
 NAMED: list[dict[str, Any]] = [{}, _LANE, _REFERENCE, _LANE | _REFERENCE]
+
+
+@pytest.fixture(autouse=True)
+async def _by_hand(scene: Scene) -> AsyncIterator[None]:
+    """Rules that were made by hand are gone before all else is checked to be sound."""
+    yield
+    made = [key async for key in scene.redis.scan_iter(match=keys.ALL_RULES)]
+    await scene.redis.delete(keys.shard(scene.shard) + keys.RULES_DUE, *made)
 
 
 def rule_key(scene: Scene, rule: str = RULE) -> str:

@@ -33,17 +33,20 @@ async def test_none_is_sent_before_its_rule_has_advanced(scene: Scene) -> None:
         await may_answer.wait()
 
     recurring.advancing = slow
-    async with playing(answering(answer(), answer(), answer())) as target:
+    async with playing(answering(*[answer()] * 4)) as target:
+        known = scene.hand_out(url=target.url())
+        await scene.start()
+        await until(lambda: scene.recorded == [known])  # its secret is there from now on
         occurrence = hand_out(scene, target.url())
         abroad = hand_out(scene, target.url(), shard=1)
         other = scene.hand_out(url=target.url())
-        await scene.start()
+        scene.worker.claimer.wake()
         # Others of its account and shard go out meanwhile.
-        await until(lambda: scene.recorded == [other] and len(recurring.asked) == 2)
+        await until(lambda: scene.recorded == [known, other] and len(recurring.asked) == 2)
         assert scene.worker.holdings.stages() == {Stage.CLAIMED: 2}
-        assert len(target.requests) == 1
+        assert len(target.requests) == 2
         may_answer.set()
-        await until(lambda: len(scene.recorded) == 3)
+        await until(lambda: len(scene.recorded) == 4)
         await scene.stop()
     assert sorted(recurring.asked, key=lambda some: some[0].shard) == [[occurrence], [abroad]]
     assert scene.worker.occurrences.advanced == 2
