@@ -13,7 +13,9 @@ from api.dashboard.recurring import listing
 from api.dashboard.zones import zone_named
 from scheduler.errors import StoreUnavailable, TooManyScans
 from scheduler.masks import MASK
+from scheduler.models import LogEntry, LogStatus
 from scheduler.recurring import Rule, RuleState
+from scheduler.store.log.logs import LogPage
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, once_of, rows, tiles_of
 from tests.servers import in_days
 
@@ -378,3 +380,30 @@ async def test_another_accounts_rules_are_not_there(dashboard: Dashboard, browse
     for where in (path, f"{path}/change"):
         assert (await bob.get(where)).status_code == 404
     assert (await bob.get("/recurring", q="invoices")).status_code == 400
+
+
+async def test_times_that_were_missed_are_no_requests(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stand in the lists and lead to their rule; nothing can be done to them."""
+    path = await made(browser)
+    rule, now_ms = await rule_of(browser, path), browser.store.clock.now_ms()
+    missed = LogEntry(
+        *("", now_ms, now_ms - 3_600_000, None, "https://example.com/", "POST", LogStatus.SKIPPED),
+        error_message="Insufficient credits",
+        at_ms=now_ms,
+        recurring_id=rule.recurring_id,
+        missed=3,
+    )
+    logged = AsyncMock(return_value=LogPage([missed], None))
+    monkeypatch.setattr(browser.store.logs, "page", logged)
+    for where in ("", "/requests?status=skipped"):
+        text = await browser.text(where)
+        assert f'href="/dashboard{path}"' in text, where
+        assert 'href="/dashboard/requests/?' not in text
+    assert 'name="id"' not in text
+    text = await browser.text(path)
+    assert "3 missed from then on: Insufficient credits" in text
+    matching = {"action": "again", "scope": "matching"}
+    asked = await browser.write("/requests/bulk", **matching)
+    assert "None is selected, or none matches." in asked.text

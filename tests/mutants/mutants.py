@@ -53,6 +53,7 @@ _UNCHECKED = """    from api.dashboard.csrf import read_form
     from api.dashboard.session import signed_in
     {names} = await signed_in(request), await read_form(request)
 """
+_RECURRING = "    recurring = service_of(request).store.recurring\n    rule = await recurring.{}("
 # Each write of the dashboard: its file, and what follows its check.
 _WRITES = (
     ("a new password", "holder.py", "viewer, form", "    users ="),
@@ -60,6 +61,12 @@ _WRITES = (
     ("a deactivation", "keys.py", "viewer, _", "    key ="),
     ("a bulk action", "requests/bulk.py", "viewer, form", "    store ="),
     ("a composed request", "requests/composer.py", "viewer, form", "    service ="),
+    ("a recurring schedule", "recurring/composer.py", "viewer, form", "    if form.get"),
+    ("its change", "recurring/composer.py", "viewer, form", "    service, zone ="),
+    ("its pause", "recurring/rule.py", "viewer, form", _RECURRING.format("pause")),
+    ("its end of a pause", "recurring/rule.py", "viewer, form", _RECURRING.format("resume")),
+    ("its run", "recurring/rule.py", "viewer, form", "    recurring, name ="),
+    ("its deletion", "recurring/rule.py", "viewer, _", _RECURRING.format("delete")),
     ("a cancellation", "requests/entry.py", "viewer, _", "    try:"),
     ("a new time", "requests/entry.py", "viewer, form", "    schedules ="),
     ("a repetition", "requests/entry.py", "viewer, form", "    store ="),
