@@ -1,5 +1,5 @@
-"""Jumps to a page, a request, a lane or an account by a few letters of it: a dialog on every page,
-and a page of its own."""
+"""Jumps to a page, a request, a recurring schedule, a lane or an account by a few letters of it: a
+dialog on every page, and a page of its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from litestar import get
 
 from api.dashboard.answer import Raw
 from api.dashboard.menu import MENU, OPERATORS_MENU
+from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, Filter
 from api.dashboard.session import ROOT, Viewer, asks_for_news, signed_in
 from api.dashboard.system import found_accounts
 from api.service import HttpRequest, service_of
-from scheduler.errors import TooManyScans
-from scheduler.ids import is_schedule_id
+from scheduler.errors import NotFound, TooManyScans
+from scheduler.ids import is_recurring_id, is_schedule_id
 from scheduler.lanes import is_lane
 from scheduler.models import LogEntry, LogStatus
 from scheduler.references import is_reference
@@ -68,6 +69,7 @@ async def _found(request: HttpRequest, viewer: Viewer, wanted: str) -> Found:
     wanted_id = wanted.replace("inv_", "sch_", 1)
     if is_schedule_id(wanted_id):
         return Found([Place("request", f"{ADDRESS}/{wanted_id}", wanted_id)])
+    places += await _recurring(store, viewer.account_id, wanted)
     if viewer.account.operator and wanted:
         accounts, _ = await found_accounts(request, wanted)
         address = f"{ROOT}/system?q={{}}#accounts"
@@ -92,6 +94,20 @@ def _pages(viewer: Viewer, wanted: str) -> list[Place]:
         found = [each for each in every if part in each[1].lower()]
         found.sort(key=lambda each: not each[1].lower().startswith(part))
     return [Place("page", ROOT + path, words) for path, words in found]
+
+
+async def _recurring(store: Store, account_id: str, wanted: str) -> list[Place]:
+    """The one with this name or id."""
+    if not is_lane(wanted):  # their names are like those of lanes
+        return []
+    try:
+        if is_recurring_id(wanted):
+            rule = await store.recurring.read(account_id, wanted)
+        else:
+            rule = await store.recurring.by_name(account_id, wanted)
+    except NotFound:
+        return []
+    return [Place("recurring", f"{ROOT}/recurring/{rule.recurring_id}", name_of(rule))]
 
 
 async def _lanes(store: Store, account_id: str, wanted: str) -> list[Place]:

@@ -8,6 +8,9 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from scheduler.models import Request
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft
 from scheduler.store import keys
 from tests.dashboard.conftest import Browser, Dashboard
 from tests.plain import redis_of
@@ -50,6 +53,15 @@ async def test_a_request_is_found_by_id_reference_or_url(browser: Browser) -> No
         assert (await browser.client.get(address)).status_code == 200
     assert await jump(browser, "or") == {}
     assert [*(await jump(browser, "none like it")).values()] == ["search"]
+
+
+async def test_a_recurring_schedule_is_found_by_name_or_id(browser: Browser) -> None:
+    draft = Draft(Request(0, "GET", "https://example.com/"), Timing(every_ms=3_600_000), "nightly")
+    rule = (await browser.store.recurring.create(browser.account_id, draft)).rule
+    address = f"/dashboard/recurring/{rule.recurring_id}"
+    for wanted in ("nightly", rule.recurring_id):
+        assert (await jump(browser, wanted))[address] == "recurring"
+    assert address not in await jump(browser, "night")
 
 
 async def test_a_reference_is_found_before_urls_that_have_it(browser: Browser) -> None:
