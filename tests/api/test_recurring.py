@@ -29,11 +29,6 @@ async def read(api: Api, recurring_id: str) -> dict[str, Any]:
     return dict(answer.json())
 
 
-async def stands(api: Api, *, credits: int, waiting: set[str]) -> None:
-    assert await api.credits() == credits
-    assert {each["scheduleId"] for each in await api.listed()} == waiting
-
-
 def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, error_of(answer)["reason"]
 
@@ -57,7 +52,7 @@ async def test_a_rule_and_its_first_occurrence_are_created(api: Api) -> None:
     occurrence = await api.read(rule["scheduleId"])
     assert (occurrence["recurringId"], occurrence["slot"]) == (rule["recurringId"], rule["nextAt"])
     assert (occurrence["triggerAt"], occurrence["targetBody"]) == (rule["nextAt"], {"a": 1})
-    await stands(api, credits=CREDITS - 1, waiting={rule["scheduleId"]})
+    await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})
 
 
 async def test_a_repeat_with_the_same_key_creates_nothing(api: Api) -> None:
@@ -69,7 +64,7 @@ async def test_a_repeat_with_the_same_key_creates_nothing(api: Api) -> None:
     assert (again.status_code, again.headers["idempotency-replayed"]) == (201, "true")
     other = await api.client.post("/recurring", json=DAILY | {"retries": 1}, headers=headers)
     assert refusal(other) == (422, Reason.KEY_REUSED)
-    await stands(api, credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+    await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
 
 
 @pytest.mark.parametrize(
@@ -94,7 +89,7 @@ async def test_a_bad_rule_is_refused_and_nothing_is_stored(
     answer = await api.client.request(method, path, json=DAILY | members)
     assert bad_fields(answer) == [field]
     assert (await api.client.get("/recurring")).json() == {"recurring": [], "nextCursor": None}
-    await stands(api, credits=CREDITS, waiting=set())
+    await api.holds(credits=CREDITS, waiting=set())
 
 
 async def test_a_change_moves_the_occurrence_and_keeps_its_id(api: Api) -> None:
@@ -109,7 +104,7 @@ async def test_a_change_moves_the_occurrence_and_keeps_its_id(api: Api) -> None:
     bad = await api.client.patch(path, json={"cron": "* * *"})
     assert bad_fields(bad) == ["cron"]
     assert bad_fields(await api.client.patch(path, json={})) == ["body"]
-    await stands(api, credits=CREDITS - 1, waiting={rule["scheduleId"]})
+    await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})
 
 
 async def test_a_change_may_be_bound_to_what_was_seen(api: Api) -> None:
@@ -138,7 +133,7 @@ async def test_a_put_by_name_creates_changes_or_leaves_it(api: Api) -> None:
     assert (other.json()["cron"], other.json()["timeZone"]) == ("0 8 * * *", "UTC")
     bad = await api.client.put("/recurring/by-name/a%20b", json=DAILY)
     assert bad_fields(bad) == ["name"]
-    await stands(api, credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+    await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
 
 
 async def test_a_name_is_one_rules(api: Api) -> None:
@@ -153,11 +148,11 @@ async def test_a_pause_and_its_end(api: Api) -> None:
         paused = await posted(api, rule, "pause")
         assert (paused["state"], paused["nextAt"], paused["scheduleId"]) == ("paused", None, None)
     assert (await read(api, rule["recurringId"]))["next"] == []
-    await stands(api, credits=CREDITS, waiting=set())
+    await api.holds(credits=CREDITS, waiting=set())
     for _ in range(2):
         resumed = await posted(api, rule, "resume")
         assert (resumed["state"], resumed["nextAt"]) == ("active", rule["nextAt"])
-    await stands(api, credits=CREDITS - 1, waiting={resumed["scheduleId"]})
+    await api.holds(credits=CREDITS - 1, waiting={resumed["scheduleId"]})
 
 
 async def test_an_occurrence_may_be_made_now(api: Api) -> None:
@@ -172,7 +167,7 @@ async def test_an_occurrence_may_be_made_now(api: Api) -> None:
     assert (shown["recurringId"], shown["slot"]) == (rule["recurringId"], None)
     assert shown["triggerAt"] == first.json()["triggerAt"]
     waiting = {rule["scheduleId"], first.json()["scheduleId"]}
-    await stands(api, credits=CREDITS - 2, waiting=waiting)
+    await api.holds(credits=CREDITS - 2, waiting=waiting)
 
 
 @pytest.mark.parametrize("call", ["pause", "resume", "trigger"])
@@ -213,7 +208,7 @@ async def test_anothers_rule_is_not_there(api: Api, method: str, call: str) -> N
             assert refusal(answer) == (404, Reason.NOT_FOUND)
         listed = await other.client.get("/recurring", params={"name": "report"})
         assert listed.json()["recurring"] == []
-    await stands(api, credits=CREDITS - 1, waiting={rule["scheduleId"]})
+    await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})
 
 
 async def test_rules_are_listed_in_pages_and_by_name_and_state(api: Api) -> None:
@@ -253,7 +248,7 @@ async def test_a_preview_has_ten_times_and_a_sentence(api: Api) -> None:
     answer = await preview(api, every="40m", startsAt=starts, endsAt=ends)
     times = ["2027-01-01T00:00:00.000Z", "2027-01-01T00:40:00.000Z"]
     assert answer.json() == {"next": times, "description": "Every 40m"}
-    await stands(api, credits=CREDITS, waiting=set())
+    await api.holds(credits=CREDITS, waiting=set())
 
 
 @pytest.mark.parametrize(
@@ -300,7 +295,7 @@ async def test_a_cancelled_occurrence_is_followed_by_the_next(api: Api, is_bulk:
     shown = await read(api, rule["recurringId"])
     assert shown["scheduleId"] not in (None, rule["scheduleId"])
     assert shown["nextAt"] > rule["nextAt"]
-    await stands(api, credits=CREDITS - 1, waiting={shown["scheduleId"]})
+    await api.holds(credits=CREDITS - 1, waiting={shown["scheduleId"]})
 
 
 async def test_a_cancellation_stands_where_the_next_could_not_be_made(

@@ -66,6 +66,8 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid_after_
                 "responseBody": None,
                 "lane": None,
                 "reference": None,
+                "recurringId": None,
+                "missed": 0,
             }
             times = [parse_iso8601(entry[at]) for at in ("createdAt", "executedAt")]
             assert began_ms <= times[0] < due_ms <= times[1] <= now_ms()
