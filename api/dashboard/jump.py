@@ -27,6 +27,7 @@ from scheduler.store.log.logs import LogQuery
 _MOST = 5
 _FEWEST_LETTERS = 3
 _LONGEST = 200
+_NO_REQUEST = (LogStatus.RETRYING, LogStatus.SKIPPED)
 _FURTHER = {
     "/requests/new": "Schedule a request",
     "/recurring/new": "New recurring schedule",
@@ -129,7 +130,7 @@ async def _requests(store: Store, account_id: str, wanted: str) -> list[Place]:
     if len(some) < _MOST:
         query = LogQuery(limit=_MOST, text=wanted)
         some += (await store.logs.page(account_id, query)).entries
-    found = {each.schedule_id: each for each in some if each.status is not LogStatus.RETRYING}
+    found = {each.schedule_id: each for each in some if each.status not in _NO_REQUEST}
     places = [Place("request", _address(each), each.url, each) for each in found.values()][:_MOST]
     return [*places, Place("search", Filter(q=wanted).address(), "Requests with this in their URL")]
 

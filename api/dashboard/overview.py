@@ -95,7 +95,7 @@ async def overview_page(request: HttpRequest) -> Raw:
 
 
 async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
-    """The largest groups, each with the address of just those that it counts."""
+    """The largest groups of those that were not replayed, each with the address of just those."""
     first = LogQuery(
         (LogStatus.FAILED,), from_ms=now_ms - DAY_MS, to_ms=now_ms + 1, limit=_PER_PAGE
     )
@@ -103,15 +103,15 @@ async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
     found: dict[tuple[str, str, int], list[int]] = {}
     for _ in range(_PAGES):
         log = await store.logs.page(account_id, query)
-        for each in log.entries:
+        for each in await store.logs.replayable(account_id, log.entries):
             key = (split_url(each.url)[0].lower(), each.error_message, each.status_code)
             found.setdefault(key, []).append(each.at_ms)
         if log.next_cursor is None:
             break
         query = query._replace(cursor=log.next_cursor)
     else:  # earlier ones are not counted
-        from_ms = min(moments[-1] for moments in found.values())
-    every = Filter(status=LogStatus.FAILED, from_ms=from_ms, to_ms=first.to_ms)
+        from_ms = log.entries[-1].at_ms
+    every = Filter(LogStatus.FAILED, replayable=True, from_ms=from_ms, to_ms=first.to_ms)
     groups = []
     for (host, answer, code), moments in found.items():
         alike = every._replace(host=host, answer=answer or str(code))

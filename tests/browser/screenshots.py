@@ -40,6 +40,7 @@ _RULES = (
     ("month-end", Timing("0 18 L * *", zone="Europe/Berlin"), "reports/month"),
     ("trials", Timing("0 */6 * * *"), "trials/ending"),
 )
+_RETRIED = {"retries": 3, "retryDelays": ["1s", "2s", "4s"]}
 _FAILURES = (
     Outcome(Status.FAILED, 503, 84, "Service Unavailable"),
     Outcome(Status.FAILED, 0, 30_000, "Timeout after 30 seconds"),
@@ -169,7 +170,10 @@ def main() -> None:
             ]
             customer.schedule_batch(items)
             broken = receiver.answer("/broken", status=503)
-            customer.outcome(customer.schedule(broken, targetBody={"hello": "future"}))
+            gone = receiver.answer("/gone", status=404)
+            for url in (gone, gone, broken, broken, broken):
+                failed = customer.schedule(url, targetBody={"hello": "future"}, **_RETRIED)
+                customer.outcome(failed)
         with chromium() as browser:
             pages = dict[str, Page]()
             for name in ("light", "dark", "narrow"):

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from api.dashboard.requests import bulk
-from tests.dashboard.conftest import ORIGIN, Browser, listed, once_of
+from tests.dashboard.conftest import ORIGIN, Browser, listed, once_of, rows
 
 
 async def post_many(browser: Browser, action: str, ids: list[str], **fields: str) -> httpx.Response:
@@ -92,6 +92,24 @@ async def test_all_that_failed_run_again_once_however_many_there_are(
     assert "3 run again" in await browser.text_after(asked)
     assert await browser.credits() == 100 - 4 - 3
     assert len(await listed(browser, status="scheduled")) == 3
+
+
+async def test_what_was_replayed_leaves_the_groups_and_shows_its_replay(browser: Browser) -> None:
+    first, second = [await browser.execute(503) for _ in range(2)]
+    assert await listed(browser, status="failed", replayed="no") == [second, first]
+    done = await browser.write(f"/requests/{first}/again", once="o" * 16)
+    replay = done.headers["location"].rpartition("/")[2]
+    assert "1 failures of example.com" in await browser.text("")
+    assert await listed(browser, status="failed", replayed="no") == [second]
+    text = await browser.text("/requests", status="failed")
+    assert rows(text) == [second, first]
+    [row] = re.findall(rf'<tr id="r-{first}" data-row class="replayed">.*?</tr>', text, re.DOTALL)
+    assert f'/dashboard/requests/{replay}?status=failed">replayed</a>' in row
+    assert text.count(">replayed</a>") == 1
+    asked = await match(browser, "again", status="failed", replayed="no")
+    assert ids_of(asked) == [second]
+    # Only of those that failed: elsewhere the parameter means nothing.
+    assert await listed(browser, replayed="no") == [replay, second, first]
 
 
 async def test_many_are_moved_by_so_much_or_to_one_time(browser: Browser) -> None:

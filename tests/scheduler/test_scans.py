@@ -49,6 +49,7 @@ SEARCHES: dict[str, Call] = {
     "log, part of a URL": logs(LogQuery(url_part="none")),
     "log, host": logs(LogQuery(host="none")),
     "log, text": logs(LogQuery(text="none")),
+    "log, replayable": logs(LogQuery(replayable=True)),
     "log, answer": logs(LogQuery(answer="418")),
     "log, schedule": logs(LogQuery(schedule_id=new_id())),
     "by status, URL": kept(Selection(OTHER)),

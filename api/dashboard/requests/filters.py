@@ -27,7 +27,8 @@ class Filter(NamedTuple):
     """`q` is a part of the URL, `host` its whole host; `reference` a whole one, or how some begin,
     with `*`; `lane` and `answer` a whole lane's name, and a whole status code or error message;
     `recurring` the id of the rule that it is of; `when` names a window, else `from_ms` and `to_ms`
-    may bound the list. `back`: the page before the cursor."""
+    may bound the list. `replayable`: of those that failed, only those that can be run again and
+    were not. `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
@@ -36,6 +37,7 @@ class Filter(NamedTuple):
     lane: str = ""
     recurring: str = ""
     answer: str = ""
+    replayable: bool = False
     when: str = ""
     from_ms: int | None = None
     to_ms: int | None = None
@@ -45,7 +47,7 @@ class Filter(NamedTuple):
     @property
     def is_search(self) -> bool:
         named = (self.q, self.host, self.reference, self.lane, self.recurring, self.answer)
-        return any(named)
+        return any(named) or self.replayable
 
     @property
     def is_any(self) -> bool:
@@ -65,6 +67,7 @@ class Filter(NamedTuple):
             "lane": self.lane,
             "recurring": self.recurring,
             "answer": self.answer,
+            "replayed": "no" if self.replayable else "",
             "when": self.when,
             "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
             "to": format_iso8601(self.to_ms) if self.to_ms is not None else "",
@@ -109,6 +112,7 @@ class Filter(NamedTuple):
             lane=self.lane or None,
             recurring_id=self.recurring or None,
             answer=self.answer,
+            replayable=self.replayable,
         )
 
 
@@ -141,6 +145,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         lane=lane,
         recurring=recurring,
         answer=texts.get("answer", ""),
+        replayable=status == LogStatus.FAILED and texts.get("replayed") == "no",
         when=when,
         from_ms=from_ms,
         to_ms=to_ms,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from litestar import get
@@ -34,7 +36,7 @@ _CLOCK_TOLERANCE_MS = 100
 
 class Rows(NamedTuple):
     """`next` and `before` are the cursors of the pages beside this one. `unfinished`: a search has
-    come as far as `reached_ms`, and may go on after `wait_ms`."""
+    come as far as `reached_ms`, and may go on after `wait_ms`. `replays` of those that failed."""
 
     entries: list[LogEntry]
     next: str | None = None
@@ -42,6 +44,7 @@ class Rows(NamedTuple):
     unfinished: bool = False
     reached_ms: int | None = None
     wait_ms: int = 0
+    replays: Mapping[str, str | None] = MappingProxyType({})
 
     @property
     def refused_ms(self) -> int:
@@ -113,6 +116,7 @@ async def more(request: HttpRequest) -> Raw:
         rows = await _coming_rows(store, viewer.account_id, wanted, now_ms)
     else:
         rows = await searched(store, viewer.account_id, wanted.query(now_ms))
+        rows = await _with_replays(store, viewer.account_id, rows)
     return page(
         request,
         "requests/more.html",
@@ -185,12 +189,18 @@ async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -
         past = wanted.query(now_ms)._replace(to_ms=edge_ms, limit=PER_PAGE - _COMING)
         # Requests that end while we read move to the past: so the past is read last.
         coming = await _coming_rows(store, account_id, wanted, edge_ms)
-        found = await searched(store, account_id, past)
+        found = await _with_replays(store, account_id, await searched(store, account_id, past))
         return Listing(found._replace(before=None), coming)
     found = await searched(store, account_id, wanted.query(now_ms))
+    found = await _with_replays(store, account_id, found)
     if wanted.back:
-        return Listing(Rows(found.entries[::-1], next=found.before, before=found.next))
+        turned = Rows(found.entries[::-1], next=found.before, before=found.next)
+        return Listing(turned._replace(replays=found.replays))
     return Listing(found if wanted.cursor else found._replace(before=None))
+
+
+async def _with_replays(store: Store, account_id: str, rows: Rows) -> Rows:
+    return rows._replace(replays=await store.logs.replays(account_id, rows.entries))
 
 
 async def _coming_rows(store: Store, account_id: str, wanted: Filter, from_ms: int) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
@@ -44,7 +44,8 @@ class LogQuery(NamedTuple):
     if the URL has one. `answer` is a status code, or a whole error message. `schedule_id`: only the
     entries of this one, `lane`: of this, `recurring_id`: of this rule. `reference`: only those of
     it or, with `*` behind it, of all that begin so. `text` is a part of the URL or of the
-    reference, in any letter case."""
+    reference, in any letter case. `replayable`: only those that failed, are kept, and were not
+    replayed."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -56,6 +57,7 @@ class LogQuery(NamedTuple):
     url_part: str = ""
     host: str = ""
     text: str = ""
+    replayable: bool = False
     answer: str = ""
     schedule_id: str | None = None
     lane: str | None = None
@@ -72,7 +74,7 @@ class LogQuery(NamedTuple):
         """Whether entries are looked through for those that it names."""
         named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
         texts = (self.url_part, self.host, self.text, self.answer)
-        return any(each is not None for each in named) or any(texts)
+        return any(each is not None for each in named) or any(texts) or self.replayable
 
     @property
     def part(self) -> bytes:
@@ -160,6 +162,7 @@ class Logs:
     def __init__(
         self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
     ) -> None:
+        self._server = server
         self._clock = clock
         self._scans = scans
         self._unended = Unended(server, scans)
@@ -180,12 +183,33 @@ class Logs:
                 account_id, query.schedule_id, stretch, query.wants_entry, scan
             )
         page = merge(sources, query.limit, stretch)
+        entries = page.entries
+        if query.replayable:
+            entries = await self.replayable(account_id, entries)
+            scan.add(len(page.entries), 0, 0)
         return LogPage(
-            page.entries,
+            entries,
             None if page.next is None else encode_cursor(page.next),
             None if page.first is None else encode_cursor(page.first),
             None if page.next is None else page.next.ms,
         )
+
+    async def replayable(self, account_id: str, entries: Sequence[LogEntry]) -> list[LogEntry]:
+        """Those that failed, are kept, and were not replayed. Read-only."""
+        replays = await self.replays(account_id, entries)
+        return [each for each in entries if replays.get(each.schedule_id, "") is None]
+
+    async def replays(self, account_id: str, entries: Iterable[LogEntry]) -> dict[str, str | None]:
+        """Of those that failed and are kept, the last replay of each; None of one that has none.
+        Read-only."""
+        failed = [each.schedule_id for each in entries if each.status is LogStatus.FAILED]
+        kept = [("HMGET", keys.schedule(account_id, each), "o", "a") for each in failed]
+        rows = await self._server.reads(kept, damaged=True) if kept else []
+        return {
+            schedule_id: row[1] and ids.schedule_id(row[1].decode())
+            for schedule_id, row in zip(failed, rows, strict=True)
+            if isinstance(row, list) and row[0] is not None
+        }
 
     async def _sources(
         self, account_id: str, query: LogQuery, stretch: Span, scan: Scan
