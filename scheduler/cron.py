@@ -141,9 +141,17 @@ def _first_shown(zone: tzinfo, wall: datetime) -> datetime:
     return wall.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
 
 
-@lru_cache(maxsize=1024)
 def described(cron: str) -> str:
-    """`At 09:00 on weekdays`; the expression itself where no sentence says it rightly."""
+    """`At 09:00 on weekdays`; the expression itself where no sentence says it rightly. 250 us for
+    a new one: cron-descriptor opens a file each time."""
+    try:
+        return _described(cron)
+    except OSError:  # too many files are open
+        return f"By {cron}"
+
+
+@lru_cache(maxsize=1024)
+def _described(cron: str) -> str:
     _, _, day, _, weekday = cron.split()
     listed = "," in weekday and ("#" in weekday or "L" in weekday)
     either = day[0] != "*" and weekday[0] != "*"

@@ -3,6 +3,8 @@ occurrences: tests/scheduler/test_recurring.py."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -10,9 +12,12 @@ import pytest
 
 from scheduler import recurrence
 from scheduler.errors import Reason
+from scheduler.store import keys
+from scheduler.store.scans import Scan
 from scheduler.store.store import Store
 from tests.api.conftest import CREDITS, URL, Api, bad_fields
 from tests.api.errors import error_of
+from tests.plain import redis_of
 
 DAILY: dict[str, Any] = {"targetUrl": URL, "cron": "0 9 * * *", "timeZone": "Europe/Berlin"}
 
@@ -269,19 +274,45 @@ async def test_a_preview_names_the_bad_parameter(
     assert bad_fields(await preview(api, **query)) == [field]
 
 
-async def test_long_searches_are_counted_and_refused_when_they_are_too_many(api: Api) -> None:
-    """`* MON#2` of the 1st never comes, which takes 20 ms to see, away from the loop."""
-    answers = [await preview(api, cron=f"{n} 0 */31 * MON#2") for n in range(30)]
-    refused = [each for each in answers if each.status_code == 429]
-    assert refused
-    assert {refusal(each) for each in refused} == {(429, Reason.SEARCHES_LIMITED)}
-    body = DAILY | {"cron": "59 0 */31 * MON#2"}
-    for method, path in (("POST", "/recurring"), ("PUT", "/recurring/by-name/a")):
-        late = await api.client.request(method, path, json=body)
-        assert refusal(late) == (429, Reason.SEARCHES_LIMITED)
+NEVER = "0 0 */31 * MON#2"  # the 1st is no second Monday, which takes 20 ms to see
+
+
+async def test_who_has_searched_too_much_makes_no_long_search(api: Api) -> None:
+    rule = await created(api)
+    await redis_of(api.store).set(keys.account(api.account_id) + keys.SCANS, 2**52)
+    body, path = DAILY | {"cron": NEVER}, f"/recurring/{rule['recurringId']}"
+    for answer in (
+        await preview(api, cron=NEVER),
+        await api.client.post("/recurring", json=body),
+        await api.client.put("/recurring/by-name/a", json=body),
+        await api.client.patch(path, json={"cron": NEVER}),
+    ):
+        assert refusal(answer) == (429, Reason.SEARCHES_LIMITED)
     assert (await preview(api, cron="0 9 * * *")).status_code == 200
+    await created(api)
     async with api.another() as other:
         assert (await preview(other, cron="0 0 29 2 */7")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("cron", "most_ms"), [("0 9 * * *", 0), ("0 0 29 2 */7", 120), (NEVER, 40)]
+)
+async def test_a_long_search_counts_as_long_as_it_takes(
+    api: Api, monkeypatch: pytest.MonkeyPatch, cron: str, most_ms: int
+) -> None:
+    counted: list[Scan] = []
+
+    @asynccontextmanager
+    async def of(account_id: str, *, searches: bool) -> AsyncIterator[Scan]:
+        scan = Scan()
+        if searches:
+            counted.append(scan)
+        yield scan
+
+    monkeypatch.setattr(api.store.scans, "of", of)
+    await preview(api, cron=cron)
+    spent_us = sum(scan.us for scan in counted)
+    assert most_ms / 4 <= spent_us / 1000 <= most_ms
 
 
 @pytest.mark.parametrize("is_bulk", [False, True])

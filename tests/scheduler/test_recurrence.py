@@ -231,6 +231,18 @@ def test_the_sentence(timing: Timing, sentence: str) -> None:
     assert describe(timing) == sentence
 
 
+def test_a_sentence_needs_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose files are all open still answers, and has the sentence afterwards."""
+
+    def none_left(*_: object) -> str:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cron, "get_description", none_left)
+        assert describe(Timing(cron="7 7 7 * *")) == "By 7 7 7 * *, UTC"
+    assert describe(Timing(cron="7 7 7 * *")) == "At 07:07, on day 7 of the month, UTC"
+
+
 _PART = st.sampled_from(
     ["*", "1", "L", "LW", "MON", "7", "1-5", "*/2", "3/2", "5L", "MON#5", "1,3", "0", "30", "FEB"]
 )
