@@ -556,7 +556,7 @@ OF_RULES = [
     ),
     Operation(
         "advance rules",
-        ["recurring/step"],
+        ["recurring/advance"],
         advance,
         prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
         together=True,

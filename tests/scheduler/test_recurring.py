@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from scheduler.errors import NotFound, StoreUnavailable
 from scheduler.models import Occurrence
-from scheduler.recurrence import Timing
+from scheduler.recurrence import Timing, next_slot
 from scheduler.recurring import RuleState
 from tests.scheduler.clocks import START_MS
 from tests.scheduler.rules import ALL, DAY_MS, HOUR_MS, HOURLY, Rules, slot_of
@@ -27,9 +27,9 @@ def fake_rules(fake_scene: Scene) -> Rules:
 
 
 async def test_a_rule_begins_with_one_occurrence_for_a_credit(rules: Rules) -> None:
-    scene, now_ms = rules.scene, await rules.scene.clock.now_ms()
+    scene = rules.scene
     rule = await rules.create(lane="a", reference="x", body=b"{}")
-    slot_ms = (now_ms // HOUR_MS + 1) * HOUR_MS
+    slot_ms = next_slot(rules.timing, await scene.clock.now_ms())
     assert (rule.state, rule.slot_ms, rule.missed) == (RuleState.ACTIVE, slot_ms, 0)
     assert rule.schedule_id is not None
     found = await scene.get(rule.schedule_id)

@@ -131,7 +131,11 @@ class Chain:
     async def advanced(self, rule: StoredRule) -> Step:
         """The occurrence of a rule is about to be fired: the next one is made, if there is one."""
         rule.note_fired()
-        return await self.filled(rule) if rule.state == RuleState.ACTIVE else self.let_go(rule)
+        if rule.state != RuleState.ACTIVE:
+            return self.let_go(rule)
+        step = await self.filled(rule)
+        step.only_makes = bool(step.occurrence and not step.entry)
+        return step
 
     def let_go(self, rule: StoredRule) -> Step:
         """A rule that is to have no occurrence has none; a deleted one goes."""

@@ -188,7 +188,7 @@ def occurrence_of(
         request,
         trigger_at_ms=trigger_at_ms,
         expires_at_ms=None if lasts_ms is None else trigger_at_ms + lasts_ms,
-        recurring=mark._replace(slot_ms=slot_ms),
+        recurring=Occurrence(mark.recurring_id, slot_ms),
     )
 
 

@@ -25,6 +25,7 @@ from scheduler.store.verdict import VERDICTS, Verdict
 
 _STEP = Script("recurring/step")
 _STEP_WITH_ROOM = Script("recurring/step_with_room")
+_ADVANCE = Script("recurring/advance")
 # Of one call of a script: 64 take the store a millisecond.
 _MOST_AT_ONCE = 64
 # Why an occurrence is not stored, which blocks its rule.
@@ -42,7 +43,8 @@ _REMOVED, _PUT_OFF = "x", "p"
 class Step(msgspec.Struct):
     """What is written of a rule from `version` on (None: it is new). The head of `step.inc.lua`
     says what the parts are. `instead` makes the step that is carried out if the occurrence cannot
-    be stored, of the verdict that says why. `missed`: how many slots it passes over."""
+    be stored, of the verdict that says why. `missed`: how many slots it passes over. `only_makes`:
+    it does no more than make the next occurrence of an active rule."""
 
     account_id: str
     local: str
@@ -56,6 +58,7 @@ class Step(msgspec.Struct):
     once: tuple[Argument, ...] = ()
     kind: str = ""
     missed: int = 0
+    only_makes: bool = False
     instead: Callable[[Verdict], Step] | None = None
 
     @classmethod
@@ -92,6 +95,12 @@ class Step(msgspec.Struct):
             self.instead = lambda verdict: instead(verdict).with_definition(before, after)
         return self
 
+    def row(self) -> tuple[Argument, ...]:
+        """For `advance.lua`, of one that `only_makes`."""
+        account, version = keys.parts(self.account_id).local, self.version or 0
+        when = version + 1, self.due_ms or 0, self.fields["l"]
+        return (account, self.local, version, *when, *self.occurrence)
+
     @property
     def is_put_off(self) -> bool:
         return self.kind == _PUT_OFF
@@ -125,6 +134,7 @@ class Steps:
         quotas = retention.quotas
         self._head: list[Argument] = [retention.log_ms, retention.log_entries, ONCE_KEPT_MS]
         self._head += (MOST_RECURRING, len(quotas), *quotas)
+        self._short_head: list[Argument] = [retention.log_ms, len(quotas), *quotas]
 
     async def read(self, names: Sequence[Named]) -> list[tuple[Named, Found]]:
         """These rules with their requests. Read-only."""
@@ -167,52 +177,59 @@ class Steps:
     async def all(self, steps: Sequence[Step]) -> list[Verdict]:
         """Carries out steps of different rules, in one call where one server has them all. Raises
         StoreError if one of the calls failed; others may have been carried out."""
-        verdicts = await self._each(steps)
+        verdicts = [Verdict.AGAIN] * len(steps)
+        await self._each(_ADVANCE, steps, verdicts)
+        await self._each(_STEP, steps, verdicts)
         again = {
             n: instead(each)
             for n, each in enumerate(verdicts)
             if each in REFUSALS and (instead := steps[n].instead) is not None
         }
         if again:
-            instead_of = await self._each(list(again.values()))
-            for n, verdict in zip(again, instead_of, strict=True):
+            instead_of = list(again.values())
+            others = [Verdict.AGAIN] * len(again)
+            await self._each(_STEP, instead_of, others)
+            for n, verdict in zip(again, others, strict=True):
                 verdicts[n] = verdict
         return verdicts
 
-    async def _each(self, steps: Sequence[Step]) -> list[Verdict]:
+    async def _each(self, script: Script, steps: Sequence[Step], verdicts: list[Verdict]) -> None:
+        """Carries out those that the script is for and that have no verdict yet."""
         by_shard: dict[int, list[int]] = {}
         for n, step in enumerate(steps):
-            by_shard.setdefault(keys.parts(step.account_id).shard, []).append(n)
+            if verdicts[n] is Verdict.AGAIN and (script is _STEP or step.only_makes):
+                by_shard.setdefault(keys.parts(step.account_id).shard, []).append(n)
         calls = [
             (shard, places[first : first + _MOST_AT_ONCE])
             for shard, places in by_shard.items()
             for first in range(0, len(places), _MOST_AT_ONCE)
         ]
-        verdicts = [Verdict.CHANGED] * len(steps)
-        most = 1 if self._server.routed else len(calls)
-        for first in range(0, len(calls), max(1, most)):
-            await self._call(calls[first : first + most], steps, verdicts)
-        return verdicts
+        most = 1 if self._server.routed else max(1, len(calls))
+        for first in range(0, len(calls), most):
+            await self._call(script, calls[first : first + most], steps, verdicts)
 
     async def _call(
         self,
+        script: Script,
         calls: Sequence[tuple[int, Sequence[int]]],
         steps: Sequence[Step],
         verdicts: list[Verdict],
     ) -> None:
-        replies = await self._server.run_each(
-            _STEP,
-            [
-                (keys.shard(shard), self._head + [a for n in places for a in steps[n].arguments()])
-                for shard, places in calls
-            ],
-        )
+        asked = list[tuple[str, list[Argument]]]()
+        for shard, places in calls:
+            arguments = list(self._head if script is _STEP else self._short_head)
+            for n in places:
+                arguments += steps[n].arguments() if script is _STEP else steps[n].row()
+            asked.append((keys.shard(shard), arguments))
+        replies = await self._server.run_each(script, asked)
         self._clock.observe_newest(replies)
         for (_, places), reply in zip(calls, replies, strict=True):
             if isinstance(reply, StoreError):
                 raise anew(reply)
-            for n, each in zip(places, reply[1], strict=True):
-                verdicts[n] = _answer(each).verdict
+            # Of `step` one that is of a verdict alone, as none of these creates a rule.
+            found = b"".join(reply[1]) if script is _STEP else reply[1]
+            for n, verdict in zip(places, found, strict=True):
+                verdicts[n] = VERDICTS[verdict]
 
 
 def parts_of(sizes: Mapping[Named, int]) -> Iterator[list[Named]]:
