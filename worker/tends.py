@@ -11,6 +11,7 @@ from worker.leases import Touch
 from worker.presence import Presence
 
 TEND_EVERY_S = 1.0
+RENEW_EVERY_S = 60.0
 # Of one shard in a turn: others wait no longer for theirs.
 _MOST_CALLS = 10
 _log = structlog.get_logger(__name__)
@@ -37,10 +38,25 @@ class Tends:
                 if overdue:
                     await self._tend(shard)
             except Exception as error:
-                if isinstance(error, StoreError) and not isinstance(error, StoreRefused):
-                    self._touch.lose([shard], error)
-                elif self._reminder.is_due():  # the other shards are not to wait for it
-                    _log.exception("recurring schedules cannot be tended", shard=shard)
+                self._note(shard, error)
+
+    async def renew(self) -> None:
+        """Computes times anew by a tzdata that is newer, once. Safe to repeat."""
+        for shard in sorted(self._presence.shards - self._touch.lost):
+            try:
+                renewed = await self._store.renewal.renew(shard)
+            except Exception as error:
+                self._note(shard, error)
+            else:
+                if renewed:
+                    _log.info("times of recurring schedules renewed", shard=shard, rules=renewed)
+
+    def _note(self, shard: int, error: Exception) -> None:
+        """The other shards are not to wait for this one."""
+        if isinstance(error, StoreError) and not isinstance(error, StoreRefused):
+            self._touch.lose([shard], error)
+        elif self._reminder.is_due():
+            _log.exception("recurring schedules cannot be tended", shard=shard)
 
     async def _tend(self, shard: int) -> None:
         for _ in range(_MOST_CALLS):

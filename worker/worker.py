@@ -38,7 +38,7 @@ from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
-from worker.tends import TEND_EVERY_S, Tends
+from worker.tends import RENEW_EVERY_S, TEND_EVERY_S, Tends
 from worker.timer_wheel import TimerWheel
 from worker.unreadable import Unreadables
 from worker.upkeep import Backoff, ended, keep_up
@@ -181,6 +181,7 @@ class Worker:
                 ("clock", WATCH_EVERY_S, self._clock_steps.watch),
                 ("recover", _RECOVER_EVERY_S, self._recover),
                 ("tend", TEND_EVERY_S, self.tends.step),
+                ("renew", RENEW_EVERY_S, self.tends.renew),
             )
         ]
         try:

@@ -21,7 +21,7 @@ ROOT = "pd:"  # with it every key begins
 
 # Beside the shards, each in a slot of its own
 META = ROOT + "meta"  # HASH: number of shards, format, the store's id, the account that `up` made,
-# each key that sealed something
+# each key that sealed something, the tzdata by which each shard's recurring schedules were computed
 WORKERS = ROOT + "workers"  # HASH: process -> when it was heard of, and what it said of itself
 APIS = ROOT + "apis"  # HASH: the same of APIs
 NAME = ROOT + "name:"  # <name>, STRING: an account's name, reserved -> the account's id

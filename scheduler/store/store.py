@@ -31,6 +31,7 @@ from scheduler.store.operators.restore import Hold, Restore
 from scheduler.store.operators.system import System, server_warnings, version_of
 from scheduler.store.queries.listing import Failed, Unended
 from scheduler.store.recurring.recurring import Recurring
+from scheduler.store.recurring.renewal import Renewal
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
 from scheduler.store.secrecy import Secrecy
@@ -89,6 +90,7 @@ class Store:
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
         self.lanes = Lanes(server, self.clock, scans)
+        self.renewal = Renewal(server, self.recurring)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)

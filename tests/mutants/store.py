@@ -533,6 +533,18 @@ STORE = r"""
 # recurring schedules are tended on hold
 - 0 if on_hold == 1 else due
 + due
+@ scheduler/store/recurring/rules.py tests/scheduler/test_renewal.py
+# a newer tzdata moves nothing
+- if not by_zone or self.definition.tzdata >= TZDATA_VERSION:
++ if True:
+@ scheduler/store/recurring/chain.py tests/scheduler/test_renewal.py
+# a newer tzdata takes the time back that an owner gave
+- is_owners = before.timing == after.timing and trigger_at_ms != before.slot_ms
++ is_owners = False
+@ scheduler/store/recurring/renewal.py tests/scheduler/test_renewal.py
+# an older tzdata walks too
+- if mark.decode() >= TZDATA_VERSION:
++ if mark.decode() == TZDATA_VERSION:
 @ scheduler/store/operators/recurred.py tests/scheduler/test_recurring_check.py
 # two schedules for one slot are not told
 - if digest in self._seen:

@@ -125,8 +125,8 @@ WORKER = r"""
 - self._touch.lose([shard], error)
 + raise
 # the rules of other workers' shards are tended
-- self._presence.shards - self._touch.lost
-+ {0, 1, 2}
+- own = sorted(self._presence.shards - self._touch.lost)
++ own = [0, 1, 2]
 @ worker/worker.py tests/worker/test_expiry.py
 # what has expired is sent if it had not when it was claimed
 - unsent=self._unsent,

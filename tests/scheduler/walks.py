@@ -265,6 +265,13 @@ async def tended(scene: Scene, count: int) -> Found:
     return found, [each.recurring_id for each in made]
 
 
+async def renewed(scene: Scene, count: int) -> Found:
+    draft, recurring = Draft(REQUEST, Timing(cron="0 0 1 1 *")), scene.store.recurring
+    for _ in range(count):
+        await recurring.create(scene.account_id, draft)
+    return [await scene.store.renewal.renew(scene.shard)], [count]
+
+
 async def advanced(scene: Scene, count: int) -> Found:
     """Occurrences, which may be sent then."""
     store, make, shelf = ScriptedStore({0: 0}), Invocations(), cast("Any", None)
@@ -322,6 +329,7 @@ WALKS = (
     Walk(extended, ("worker.leases._MOST_AT_ONCE",)),
     Walk(acked, ("worker.acks._MOST_AT_ONCE",)),
     Walk(tended, (_RECURRING + "tending._TENDED_AT_ONCE", _RECURRING + "steps._MOST_AT_ONCE")),
+    Walk(renewed, (_RECURRING + "renewal._CHUNK",)),
     Walk(advanced, ("worker.occurrences._MOST_AT_ONCE",)),
     Walk(put_off, ("worker.leases._MOST_AT_ONCE",)),
 )

@@ -237,6 +237,7 @@ class ScriptedRecurring:
         self.overdue_in: Counter[int] = Counter()
         self.tended: list[int] = []
         self.missed = 0
+        self.renewed: list[int] = []
         self.most_tended = 100
 
     async def advance(self, invocations: Sequence[Invocation]) -> None:
@@ -264,6 +265,12 @@ class ScriptedRecurring:
         self.overdue_in[shard] -= count
         return count
 
+    async def renew(self, shard: int) -> int:
+        if shard in self.claims.away:
+            raise AWAY
+        self.renewed.append(shard)
+        return 1
+
 
 async def nothing(_: Sequence[Invocation]) -> None: ...
 
@@ -277,7 +284,7 @@ class ScriptedStore:
         self.claims = self.ends = ScriptedClaims(self.clock, due)
         self.callbacks = SimpleNamespace(ack=self.claims.ack_callbacks)
         self.signing = ScriptedSigning(self.claims)
-        self.recurring = ScriptedRecurring(self.claims)
+        self.recurring = self.renewal = ScriptedRecurring(self.claims)
         self.server = SimpleNamespace(routed=False)
         self.shards = self
         self.workers = self

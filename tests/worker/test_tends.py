@@ -77,3 +77,13 @@ async def test_an_unforeseen_error_of_one_shard_keeps_the_next_from_nothing(
         await tended.tends.step()
     assert (tended.touch.lost, tended.recurring.overdue_in[1]) == (set(), 0)
     assert [each["shard"] for each in told] == [0]
+
+
+async def test_each_own_shard_is_renewed_and_one_that_is_away_spoils_no_other(
+    tended: Tended,
+) -> None:
+    tended.store.claims.away.add(0)
+    with capture_logs() as told:
+        await tended.tends.renew()
+    assert (tended.touch.lost, tended.recurring.renewed) == ({0}, [1])
+    assert [each.get("rules") for each in told] == [None, 1]

@@ -85,19 +85,20 @@ class Chain:
         return step
 
     async def moved(self, before: StoredRule, after: StoredRule, packed: bytes) -> Step | None:
-        """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, the
-        time stays to which its owner may have moved it. With other times, those that passed while
-        it was late are missed. None if there is no slot left."""
+        """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, or
+        moves by a newer tzdata, the time stays to which its owner may have moved it. With other
+        times, those that passed while it was late are missed. None if there is no slot left."""
         slot_ms, now_ms, missed = before.slot_ms, self._clock.now_ms(), _NONE
-        if before.timing != after.timing:
+        if before.computed != after.computed:
             slot_ms = await following(after.timing, after.settled_ms)
             if before.slot_ms is not None and before.slot_ms <= now_ms:
                 missed = await missed_between(before.timing, before.slot_ms - 1, now_ms + 1)
         if slot_ms is None:
             return None
-        trigger_at_ms = slot_ms
-        if slot_ms == before.slot_ms:
-            trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
+        trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
+        is_owners = before.timing == after.timing and trigger_at_ms != before.slot_ms
+        if slot_ms != before.slot_ms and not is_owners:
+            trigger_at_ms = slot_ms
         step = Step.of(before, after.floors | {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
         made = self.packed(after, slot_ms, trigger_at_ms)
         step.occurrence = (before.occurrence, trigger_at_ms, made, sha1_of(packed))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from scheduler import ids
 from scheduler.errors import (
     FieldError,
     InvalidRequest,
@@ -33,7 +32,6 @@ from scheduler.store.idempotency import kept, noted, once_name
 from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.lifecycle.create import Schedules
 from scheduler.store.lifecycle.results import CreateResult
-from scheduler.store.queries.reading import read_one
 from scheduler.store.recurring.chain import Chain
 from scheduler.store.recurring.made import created_before, note_of
 from scheduler.store.recurring.reading import NO_RULE, Rules
@@ -244,17 +242,6 @@ class Recurring(Tending):
                 return step.with_definition(before, after)
             after.note_fired()
         return (await self._chain.filled(after)).with_definition(before, after)
-
-    async def _changed_in_place(self, before: StoredRule, after: StoredRule) -> Step | None:
-        """None if its occurrence waits no longer, untried."""
-        schedule_id = ids.schedule_id(before.occurrence)
-        try:
-            found = await read_one(self._server, before.account_id, schedule_id)
-        except NotFound:
-            return None
-        if found.held or found.outcome is not None or found.attempt is not None:
-            return None
-        return await self._chain.moved(before, after, found.packed or b"")
 
 
 def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: str = NO_RULE) -> NoReturn:

@@ -73,6 +73,20 @@ class StoredRule(msgspec.Struct):
         return self.definition.timing
 
     @property
+    def computed(self) -> tuple[Timing, str]:
+        """What its slots follow from."""
+        return self.timing, self.definition.tzdata
+
+    def renewed(self) -> StoredRule | None:
+        """The same by this process's tzdata; None if that is not newer, or does not matter."""
+        by_zone = self.timing.cron is not None and self.timing.zone != "UTC"
+        if not by_zone or self.definition.tzdata >= TZDATA_VERSION:
+            return None
+        definition = msgspec.structs.replace(self.definition, tzdata=TZDATA_VERSION)
+        size_bytes = weight_of(packed_definition(definition), self.packed)
+        return msgspec.structs.replace(self, definition=definition, size_bytes=size_bytes)
+
+    @property
     def settled_ms(self) -> int:
         """Up to this slot none is made."""
         return max(self.fired_ms, self.cancelled_ms)

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from scheduler import ids
-from scheduler.errors import Conflict, Reason, StoreError, Unreadable
+from scheduler.errors import Conflict, NotFound, Reason, StoreError, Unreadable
 from scheduler.models import Invocation
 from scheduler.recurring import RuleState
 from scheduler.store import keys
 from scheduler.store.lifecycle.cancel import Canceller
+from scheduler.store.queries.reading import read_one
 from scheduler.store.recurring.chain import Chain
 from scheduler.store.recurring.rules import StoredRule
 from scheduler.store.recurring.steps import Found, Named, Step, Steps, parts_of
@@ -137,7 +138,7 @@ class Tending:
                 return Step.of_none(name)
             if rule.state == RuleState.ACTIVE:
                 if rule.occurrence and name in unended:
-                    return self._chain.looked_at(rule)
+                    return await self._renewed(rule) or self._chain.looked_at(rule)
                 return await self._chain.filled(_without(rule))
             if rule.state == RuleState.BLOCKED:
                 return await self._chain.filled(rule)
@@ -147,6 +148,26 @@ class Tending:
         except Unreadable as error:
             _log_unreadable(name, error)
             return Step.of_unreadable(name)
+
+    async def _renewed(self, rule: StoredRule) -> Step | None:
+        """What a newer tzdata changes of an occurrence that lies ahead; None if there is none."""
+        now_ms = self._clock.now_ms()
+        if (rule.slot_ms or 0) <= now_ms or (after := rule.renewed()) is None:
+            return None
+        after.note_passed(now_ms)
+        step = await self._changed_in_place(rule, after)
+        return step and step.with_definition(rule, after)
+
+    async def _changed_in_place(self, before: StoredRule, after: StoredRule) -> Step | None:
+        """None if its occurrence waits no longer, untried."""
+        schedule_id = ids.schedule_id(before.occurrence)
+        try:
+            found = await read_one(self._server, before.account_id, schedule_id)
+        except NotFound:
+            return None
+        if found.held or found.outcome is not None or found.attempt is not None:
+            return None
+        return await self._chain.moved(before, after, found.packed or b"")
 
     async def _without_occurrence(self, rule: StoredRule) -> Step | None:
         """The occurrence of a rule that is to have none is cancelled; one that is held finishes."""
