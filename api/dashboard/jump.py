@@ -15,7 +15,7 @@ from api.dashboard.requests.filters import ADDRESS, Filter
 from api.dashboard.session import ROOT, Viewer, asks_for_news, signed_in
 from api.dashboard.system import found_accounts
 from api.service import HttpRequest, service_of
-from scheduler.errors import NotFound, TooManyScans
+from scheduler.errors import NotFound, TooManyScans, Unreadable
 from scheduler.ids import is_recurring_id, is_schedule_id
 from scheduler.lanes import is_lane
 from scheduler.models import LogEntry, LogStatus
@@ -106,7 +106,7 @@ async def _recurring(store: Store, account_id: str, wanted: str) -> list[Place]:
             rule = await store.recurring.read(account_id, wanted)
         else:
             rule = await store.recurring.by_name(account_id, wanted)
-    except NotFound:
+    except (NotFound, Unreadable):
         return []
     return [Place("recurring", f"{ROOT}/recurring/{rule.recurring_id}", name_of(rule))]
 

@@ -30,6 +30,7 @@ from scheduler.errors import (
     StoreError,
     StoreFull,
     TooManyLanes,
+    Unreadable,
 )
 
 _log = structlog.get_logger()
@@ -83,6 +84,12 @@ def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
         return error.status_code, _TITLES.get(error.status_code, _OTHER), f"{error.detail}."
     if isinstance(error, Damaged):
         return 500, "Cannot be read", f"{error}."
+    if isinstance(error, Unreadable) and not error.key_id:
+        return (
+            500,
+            "Cannot be read",
+            "What is stored of it is damaged: an operator can look.",
+        )
     if isinstance(error, StoreError):
         service_of(request).outage.note(error, request_id_of(request.scope))
     if isinstance(error, OutcomeUnknown) and request.method == "POST":

@@ -12,11 +12,14 @@ import pytest
 from api.dashboard.recurring import listing
 from api.dashboard.zones import zone_named
 from scheduler.errors import StoreUnavailable, TooManyScans
+from scheduler.ids import local
 from scheduler.masks import MASK
 from scheduler.models import LogEntry, LogStatus
-from scheduler.recurring import Rule, RuleState
+from scheduler.recurring import Rule, RulePage, RuleState
+from scheduler.store import keys
 from scheduler.store.log.logs import LogPage
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, once_of, rows, tiles_of
+from tests.plain import redis_of
 from tests.servers import in_days
 
 UNKNOWN = "rec_" + "0" * 26
@@ -407,3 +410,26 @@ async def test_times_that_were_missed_are_no_requests(
     matching = {"action": "again", "scope": "matching"}
     asked = await browser.write("/requests/bulk", **matching)
     assert "None is selected, or none matches." in asked.text
+
+
+async def test_a_damaged_rule_takes_no_other_page_away(browser: Browser) -> None:
+    path, other = await made(browser), await made(browser, name="other", once="y")
+    recurring_id, waiting = path.rpartition("/")[2], (await rule_of(browser, path)).schedule_id
+    client = redis_of(browser.store)
+    await client.hset(keys.account(browser.account_id) + keys.RULE + local(recurring_id), "d", "x")
+    listed = await browser.text("/recurring")
+    assert (other in listed, path in listed) == (True, False)
+    shown = await browser.get(path)
+    assert (shown.status_code, "is damaged: an operator can look." in shown.text) == (500, True)
+    assert f'href="/dashboard{path}"' in await browser.text(f"/requests/{waiting}")
+    assert (await browser.get("/jump", q="invoices")).status_code == 200
+
+
+async def test_a_page_of_a_state_may_find_none_and_go_on(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = AsyncMock(return_value=RulePage([], UNKNOWN))
+    monkeypatch.setattr(browser.store.recurring, "page", page)
+    text = await browser.text("/recurring", state="ended")
+    assert "None among those that were looked at so far." in text
+    assert f'href="/dashboard/recurring?state=ended&amp;cursor={UNKNOWN}" rel="next"' in text

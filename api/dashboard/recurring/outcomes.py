@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from api.dashboard.recurring.texts import name_of
-from scheduler.errors import NotFound, TooManyScans
+from scheduler.errors import NotFound, TooManyScans, Unreadable
 from scheduler.models import LogEntry, LogStatus
 from scheduler.recurring import Rule
 from scheduler.store import Store
@@ -36,12 +35,13 @@ class Outcomes(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """The occurrences beside one. `rule` is None if it is deleted; `waiting` is the id of the next
-    one, where it has not ended. `looked` is False if the account searches too much to look for
-    them now."""
+    """The occurrences beside one. `rule` is None if it is deleted, or `damaged`; `waiting` is the
+    id of the next one, where it has not ended. `looked` is False if the account searches too much
+    to look for them now."""
 
     recurring_id: str
     rule: Rule | None = None
+    damaged: bool = False
     before: LogEntry | None = None
     after: LogEntry | None = None
     waiting: str | None = None
@@ -49,7 +49,7 @@ class Beside(NamedTuple):
 
     @property
     def title(self) -> str:
-        return name_of(self.rule) if self.rule else ""
+        return name_of(self.rule) if self.rule else self.recurring_id
 
 
 async def outcomes_of(store: Store, account_id: str, recurring_id: str) -> Outcomes | None:
@@ -74,10 +74,13 @@ async def occurrences_beside(
 ) -> Beside:
     """The occurrences before and after one that ended at a moment (None: it has not). Three reads
     at most."""
-    rule = None
-    with contextlib.suppress(NotFound):
-        rule = await store.recurring.read(account_id, recurring_id)
-    found = Beside(recurring_id, rule)
+    found = Beside(recurring_id)
+    try:
+        found = found._replace(rule=await store.recurring.read(account_id, recurring_id))
+    except NotFound:
+        pass
+    except Unreadable:
+        found = found._replace(damaged=True)
     earlier, later = (
         LogQuery(_RAN, limit=2, descending=down, recurring_id=recurring_id)
         for down in (True, False)
@@ -91,9 +94,8 @@ async def occurrences_beside(
         before = _other(await store.logs.page(account_id, earlier), schedule_id)
     except TooManyScans:
         return found._replace(looked=False)
-    waiting = rule.schedule_id if rule and after is None else None
-    if waiting == schedule_id:
-        waiting = None
+    waiting = found.rule.schedule_id if found.rule and after is None else None
+    waiting = None if waiting == schedule_id else waiting
     return found._replace(before=before, after=after, waiting=waiting)
 
 
