@@ -11,6 +11,7 @@ from scheduler.errors import NotFound, StoreUnavailable
 from scheduler.models import Occurrence
 from scheduler.recurrence import Timing, next_slot
 from scheduler.recurring import RuleState
+from scheduler.store.recurring.steps import Answer, Step
 from tests.scheduler.clocks import START_MS
 from tests.scheduler.rules import ALL, DAY_MS, HOUR_MS, HOURLY, Rules, slot_of
 from tests.scheduler.scene import CREDITS, Scene
@@ -260,6 +261,27 @@ async def test_a_deleted_rule_is_gone_with_what_waits(rules: Rules) -> None:
     left = await scene.redis.keys(scene.base + "rule*")
     assert left == []
     await rules.create(name="ours")
+
+
+async def test_a_deletion_whose_reply_was_lost_is_done(
+    fake_rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules, scene = fake_rules, fake_rules.scene
+    rule = await rules.create()
+    steps = rules.recurring._steps
+    once = steps.one
+
+    async def repeated(step: Step, *, stores: bool = False) -> Answer:
+        """As the server does after a lost reply."""
+        await once(step, stores=stores)
+        return await once(step, stores=stores)
+
+    monkeypatch.setattr(steps, "one", repeated)
+    deleted = await rules.recurring.delete(scene.account_id, rule.recurring_id)
+    assert deleted.recurring_id == rule.recurring_id
+    assert await rules.waiting() == []
+    with pytest.raises(NotFound):
+        await rules.recurring.delete(scene.account_id, rule.recurring_id)
 
 
 async def test_a_pause_that_died_in_the_middle_is_completed(

@@ -184,12 +184,18 @@ class Recurring(Tending):
     async def delete(self, account_id: str, recurring_id: str) -> Rule:
         """Cancels the occurrence that waits; one that is held finishes. Returns the rule that there
         was."""
+        rule = await self._rules.one(account_id, recurring_id)
         for _ in range(MOST_CHANGES_MET):
-            rule = await self._rules.one(account_id, recurring_id)
             if await self._is_done(self._chain.stopped(rule, DELETED)):
-                await self.tend(account_id, [recurring_id])
-                return self._shown(rule)
-        raise KeepsChanging
+                break
+            try:
+                rule = await self._rules.one(account_id, recurring_id)
+            except NotFound:  # deleted meanwhile: by this call, where a reply was lost
+                break
+        else:
+            raise KeepsChanging
+        await self.tend(account_id, [recurring_id])
+        return self._shown(rule)
 
     async def trigger(
         self, account_id: str, recurring_id: str, once: Idempotency | None = None
