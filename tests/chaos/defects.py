@@ -126,6 +126,14 @@ _DEFECTS = r"""
 # what a drain gives back counts as an attempt
 - fresh[#fresh + 1] = schedule
 + tried[#tried + 1], tried[#tried + 2] = schedule, 1
+@ scheduler/store/recurring/rules.py "a rule's slot: never two for one"
+# an occurrence that goes out does not settle its slot
+- self.fired_ms = max(self.fired_ms, self.slot_ms or 0)
++ self.fired_ms = max(self.fired_ms, 0)
+@ scheduler/store/recurring/chain.py "a rule's slot: never none" --faults stop
+# times that were missed leave no entry
+- entry = self._entry(rule, missed)
++ entry = ()
 """  # noqa: E501
 DEFECTS = tuple(read(_DEFECTS))
 _BROKEN = re.compile(r"^  Broken: (.*)$", re.MULTILINE)

@@ -70,6 +70,7 @@ class Reader:
             schedules=dict(zip(wanted, found, strict=True)),
             waiting=[each["scheduleId"] for each in waiting],
             secrets=msgspec.convert((await self._get("/signing"))["secrets"], list[Secret]),
+            rules=await self._pages("/recurring", "recurring"),
             skipped=msgspec.convert(skipped, list[Skipped]),
         )
 

@@ -87,6 +87,7 @@ class Ruled(msgspec.Struct, frozen=True, omit_defaults=True):
     every_ms: int
     anchor_ms: int = 0
     version: int = 0
+    lane: str | None = None
 
     @property
     def path(self) -> str:

@@ -50,8 +50,11 @@ def never_none(case: Case) -> Looked:
     for rule in case.rules:
         made = {slot for _, slot in rule.occurrences if slot is not None}
         made |= {slot for each in rule.skipped for slot in _skipped(rule, each)}
+        let_go = _let_go(case, rule)
         for window in windows(rule):
-            times = list(_times(window))
+            late = [slot for slot in let_go if not any(slot < m < window.until_ms for m in made)]
+            until_ms = min([window.until_ms, *late])
+            times = [time for time in _times(window) if time < until_ms]
             looked += len(times)
             missing = [time for time in times if time not in made]
             breaches += [f"{rule.tag} has no occurrence for {time:.0f}" for time in missing]
@@ -98,6 +101,19 @@ def as_told(case: Case) -> Looked:
         if sent > len(asked):
             breaches.append(f"{rule.tag} was triggered {sent} times, of {len(asked)} asked for")
     return Looked(len(case.rules), breaches)
+
+
+def _let_go(case: Case, rule: Rule) -> set[float]:
+    """The slots of what a pause or the deletion cancelled. If one was late by then, those after it
+    had not come up; they count as not missed."""
+    calls = [call.invoked for call in case.calls if call.result != "fail"]
+    named = {each.schedule_id for each in calls if each.call == "cancel"}
+    named |= {one for each in calls if each.call == "cancel many" for one in each.schedule_ids}
+    return {
+        slot
+        for entry, slot in rule.occurrences
+        if slot and entry.status == "cancelled" and entry.schedule_id not in named
+    }
 
 
 def windows(rule: Rule, *, active: bool = True) -> Iterator[Window]:

@@ -11,6 +11,7 @@ import msgspec
 
 from tests.chaos.clients import Client, iso
 from tests.chaos.history import Answered, Kind, Ruled, now_ms
+from tests.chaos.keeper import LANES
 
 _RULES = 5
 _EVERY_MS = (1000, 2000, 3000)
@@ -19,6 +20,7 @@ _FAR_MS = 3_600_000
 _AHEAD_MS = (200, 1500)
 _LATER_MS = (300, 4000)
 _PAUSE_S = (0.05, 0.4)
+_IN_LANES = 0.2
 _BEHAVIOURS = {"ok": 70, "slow": 15, "fail": 10, "reset": 5}
 _CALLS: dict[Kind, float] = {
     "rule": 12,
@@ -78,7 +80,9 @@ class RecurringClient(Client):
         self._made += 1
         behaviours = list(_BEHAVIOURS)
         [behaviour] = self._random.choices(behaviours, list(_BEHAVIOURS.values()))
-        ruled = self._timed(Ruled(f"rule-{self.name}-{self._made}", behaviour, 0))
+        lane = self._random.choice(LANES) if self._random.random() < _IN_LANES else None
+        behaviour = "ok" if lane else behaviour  # as a lane's other schedules, none resets
+        ruled = self._timed(Ruled(f"rule-{self.name}-{self._made}", behaviour, 0, lane=lane))
         about: dict[str, Any] = {"ruled": ruled, "rule": ruled.tag}
         about |= {"body": json.dumps(self._rule(ruled)), "key": self._some_key(always=True)}
         answered = await self._until_known("rule", "POST", "/recurring", **about)
@@ -109,7 +113,7 @@ class RecurringClient(Client):
         if ruled.every_ms:
             every, starts_at = f"{ruled.every_ms}ms", iso(ruled.anchor_ms)
             times = {"cron": None, "every": every, "startsAt": starts_at}
-        return {"targetUrl": self._customer.target + ruled.path, **times}
+        return {"targetUrl": self._customer.target + ruled.path, "lane": ruled.lane, **times}
 
     async def _occurrence(self, rule_id: str, kind: Kind) -> None:
         """Cancels, alone or among others, or puts off the occurrence that waits."""

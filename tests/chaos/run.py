@@ -16,6 +16,7 @@ from tests.chaos.final import read_final
 from tests.chaos.history import ARRIVALS, FINAL, REPORTS, Recorder, Run
 from tests.chaos.members import Member
 from tests.chaos.plan import Step, holds, nemeses, plan
+from tests.chaos.recurring_client import RecurringClient
 from tests.chaos.sentinels import SentinelStore
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
 from tests.chaos.storm import Storm
@@ -120,6 +121,10 @@ async def _call(
             keeps_lanes=n < _ACCOUNTS,
         )
         for n in range(_CLIENTS)
+    ]
+    clients += [
+        RecurringClient(f"r{n}", customer, apis, options.seed, recorder)
+        for n, customer in enumerate(customers)
     ]
     await asyncio.gather(*(client.run(options.seconds) for client in clients))
 
