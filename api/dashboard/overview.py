@@ -39,14 +39,14 @@ _STORED_SHARES = (0.8, 0.95)
 
 
 class Group(NamedTuple):
-    """`answer` is its error message; `at_ms` when it failed so last."""
+    """`answer` is its error message; `at_ms` when it failed so last; `wanted` lists just those."""
 
     host: str
     answer: str
     status_code: int
     fires: int
     at_ms: int
-    address: str
+    wanted: Filter
 
 
 def level(value: float, bounds: tuple[float, float]) -> str:
@@ -115,7 +115,7 @@ async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
     groups = []
     for (host, answer, code), moments in found.items():
         alike = every._replace(host=host, answer=answer or str(code))
-        groups.append(Group(host, answer, code, len(moments), moments[0], alike.address()))
+        groups.append(Group(host, answer, code, len(moments), moments[0], alike))
     groups.sort(key=lambda group: (-group.fires, -group.at_ms))
     return groups[:_MOST_GROUPS]
 

@@ -99,17 +99,24 @@ async def test_what_was_replayed_leaves_the_groups_and_shows_its_replay(browser:
     assert await listed(browser, status="failed", replayed="no") == [second, first]
     done = await browser.write(f"/requests/{first}/again", once="o" * 16)
     replay = done.headers["location"].rpartition("/")[2]
-    assert "1 failures of example.com" in await browser.text("")
+    overview = await browser.text("")
+    assert "1 failures of example.com" in overview
     assert await listed(browser, status="failed", replayed="no") == [second]
     text = await browser.text("/requests", status="failed")
     assert rows(text) == [second, first]
     [row] = re.findall(rf'<tr id="r-{first}" data-row class="replayed">.*?</tr>', text, re.DOTALL)
     assert f'/dashboard/requests/{replay}?status=failed">replayed</a>' in row
     assert text.count(">replayed</a>") == 1
-    asked = await match(browser, "again", status="failed", replayed="no")
-    assert ids_of(asked) == [second]
     # Only of those that failed: elsewhere the parameter means nothing.
     assert await listed(browser, replayed="no") == [replay, second, first]
+    # The group's button asks for just those that it counts, and then shows what became of them.
+    [group] = re.findall(r'<form method="post" action="[^"]+/bulk".*?</form>', overview, re.DOTALL)
+    fields = re.findall(r'name="(\w+)" value="([^"]*)"', html.unescape(group))
+    asked = await browser.post("/requests/bulk", **dict(fields))
+    assert ids_of(asked) == [second]
+    done = await post_many(browser, "again", ids_of(asked), **fields_of(asked))
+    assert done.headers["location"].startswith("/dashboard/requests?status=failed&")
+    assert (await browser.text_after(done)).count(">replayed</a>") == 2
 
 
 async def test_many_are_moved_by_so_much_or_to_one_time(browser: Browser) -> None:

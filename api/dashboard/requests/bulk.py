@@ -102,7 +102,9 @@ async def bulk(request: HttpRequest) -> Raw:
         portion = await _selected(store, viewer, form, wanted, rest, there_ms)
         if portion.ids or portion.rest:
             return await _ask(request, viewer, wanted, portion, form, done=done)
-    return await redirect_saying(request, viewer, done.words(action.done), wanted.address())
+    # What was run again would have left the list; there it is grey, beside its replay.
+    there = wanted.address(replayed=None)
+    return await redirect_saying(request, viewer, done.words(action.done), there)
 
 
 def _there_ms(request: HttpRequest, form: Form) -> int | None:
