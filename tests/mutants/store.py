@@ -31,11 +31,11 @@ STORE = r"""
 # a cancelled body goes on counting
 - {count, -count, -group.less}
 + {count, -count, 0}
-@ scheduler/store/lifecycle/end.lua tests/scheduler/test_lost_replies.py -k retr
+@ scheduler/store/lifecycle/end_judge.inc.lua tests/scheduler/test_lost_replies.py -k retr
 # a retry whose reply was lost is another worker's
 - recorded and V.ENDED or V.HELD
 + V.HELD
-@ scheduler/store/lifecycle/end.lua tests/scheduler/test_retries.py
+@ scheduler/store/lifecycle/end_judge.inc.lua tests/scheduler/test_retries.py
 # what was attempted meanwhile is stopped by what it was before
 - names(ARGV[row + 1], score),
 + names(ARGV[row + 1], score) or group.kind == 's',

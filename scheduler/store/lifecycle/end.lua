@@ -48,52 +48,7 @@ local failed_ms, most_failed = tonumber(ARGV[6]), tonumber(ARGV[7])
 local read_callbacks, keep_called, call_back, read_rules, let_go
 local WIDTHS = {f = 3, s = 4, c = 5, r = 6}
 
--- The verdict on a row. Nothing is read of a schedule that was fired and is at its score: that
--- would cost more than all other reads, and `end_fired` does without.
-local function judge_row(group, row, score)
-  local there, by_owner = names(ARGV[row + 1], score), group.kind == 's' or group.kind == 'c'
-  if there and group.kind == 'f' then
-    return V.DONE
-  end
-  local stored = redis.pcall('HMGET', group.key .. ARGV[row], by_owner and 'r' or 'o', 'o', 'n')
-  if stored.err then
-    return (there or by_owner) and V.DAMAGED or V.HELD
-  elseif stored[2] and not there then
-    return V.ENDED
-  elseif not by_owner then
-    -- This very attempt may have been recorded by a call whose reply was lost.
-    local recorded = group.kind == 'r' and stored[3] and string.sub(stored[3], 13) == ARGV[row + 2]
-    return there and V.DONE or recorded and V.ENDED or V.HELD
-  elseif not stored[1] then
-    return V.UNKNOWN
-  elseif redis.call('ZSCORE', group.queue.held, ARGV[row]) then
-    return V.HELD
-  end
-  local as_read = redis.sha1hex(stored[1]) == ARGV[row + 3]
-  if as_read and not score then
-    return V.UNKNOWN
-  end
-  return there and as_read and (group.kind == 's') == (stored[3] ~= false) and V.DONE or V.CHANGED
-end
-
--- Reads a group's schedules and outcomes (of kind `r`, attempts) into it. Returns a verdict for
--- each, and whether all are DONE.
-local function judge(group)
-  local schedules, outcomes, width = {}, {}, WIDTHS[group.kind]
-  for i = 1, group.size do
-    local row = group.first + width * (i - 1)
-    schedules[i], outcomes[i] = ARGV[row], ARGV[row + 2]
-  end
-  group.schedules, group.outcomes = schedules, outcomes
-  local scores = redis.call('ZMSCORE', group.queue.waiting, unpack(schedules))
-  local found, all = {}, true
-  for i, score in ipairs(scores) do
-    found[i] = judge_row(group, group.first + width * (i - 1), score)
-    all = all and found[i] == V.DONE
-  end
-  return found, all
-end
-
+--@include lifecycle/end_judge
 -- What the members of `references` weigh that go.
 local function weight_of_members(group)
   local bytes = 0
