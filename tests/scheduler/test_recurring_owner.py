@@ -364,3 +364,22 @@ async def test_the_rules_of_a_deleted_account_are_not_tended(rules: Rules) -> No
     assert await rules.tend() == 1
     assert await rules.due() == {}
     assert await scene.redis.keys(scene.base + "*") == []
+
+
+@pytest.mark.harmed
+async def test_a_damaged_account_is_in_nobody_s_way(rules: Rules) -> None:
+    """Its rule is to lose its occurrence, and the list of those that are held is none."""
+    scene = rules.scene
+    [other] = await scene.neighbours(1)
+    rule, theirs = await rules.create(), (await rules.recurring.create(other, draft())).rule
+    await scene.redis.hset(rules.key(rule), "p", "paused")
+    await scene.store.canceller.cancel(other, str(theirs.schedule_id))
+    for key in (keys.WAITING, keys.HELD):
+        await scene.redis.delete(scene.base + key)
+        await scene.redis.set(scene.base + key, "1")
+    due = keys.shard(scene.shard) + keys.RULES_DUE
+    for member in await rules.due():
+        await scene.redis.zadd(due, {member: 1})
+    assert await rules.tend() == 2
+    assert await rules.tend() == 0
+    assert (await rules.recurring.read(other, theirs.recurring_id)).schedule_id is not None
