@@ -1,4 +1,4 @@
-"""Recurring schedules: how they stand, their form with its preview, and what may be done."""
+"""Recurring schedules: how they stand, and what may be done with one press."""
 
 from __future__ import annotations
 
@@ -6,64 +6,19 @@ import html
 import re
 from unittest.mock import AsyncMock
 
-import httpx
 import pytest
 
 from api.dashboard.recurring import listing
 from api.dashboard.zones import zone_named
 from scheduler.errors import StoreUnavailable, TooManyScans
 from scheduler.ids import local
-from scheduler.masks import MASK
 from scheduler.models import LogEntry, LogStatus
-from scheduler.recurring import Rule, RulePage, RuleState
+from scheduler.recurring import RulePage, RuleState
 from scheduler.store import keys
 from scheduler.store.log.logs import LogPage
-from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, once_of, rows, tiles_of
+from tests.dashboard.conftest import Browser, Dashboard, once_of, rows, tiles_of
+from tests.dashboard.recurring import FORM, UNKNOWN, WORDS, made, rule_of, send
 from tests.plain import redis_of
-from tests.servers import in_days
-
-UNKNOWN = "rec_" + "0" * 26
-FORM = {
-    "way": "cron",
-    "cron": "0 9 * * mon-fri",
-    "timeZone": "America/New_York",
-    "name": "invoices",
-    "url": "https://example.com/hook?token=s3cret&a=1",
-    "method": "POST",
-    "headers": "Authorization: s3cret\nX-Shop: 1",
-    "body": '{"n":1.50}',
-    "once": "x",
-}
-WORDS = "At 09:00 on weekdays, New York"
-
-
-async def send(browser: Browser, path: str, **fields: str) -> httpx.Response:
-    """A form of ours that has a field `headers`."""
-    data = fields | {"csrf": await browser.csrf()}
-    return await browser.client.post("/dashboard" + path, data=data, headers={"origin": ORIGIN})
-
-
-async def made(browser: Browser, **fields: str) -> str:
-    """The path of a new rule's page."""
-    answer = await send(browser, "/recurring/new", **FORM | fields)
-    assert answer.status_code == 303, answer.text
-    return str(answer.headers["location"]).removeprefix("/dashboard")
-
-
-async def rule_of(browser: Browser, path: str) -> Rule:
-    return await browser.store.recurring.read(browser.account_id, path.rpartition("/")[2])
-
-
-def filled(text: str) -> dict[str, str]:
-    """The fields of the page's large form as it was filled."""
-    form = text[text.index('class="halves"') :]
-    found = dict(re.findall(r'<input[^>]* name="(\w+)"[^>]* value="([^"]*)"', form))
-    found |= dict(re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', form))
-    for name, options in re.findall(r'<select name="(\w+)">(.*?)</select>', form):
-        chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', options)
-        found[name] = (chosen[1] or chosen[2]) if chosen and chosen[1] != "" else ""
-    del found["csrf"], found["once"]
-    return {name: html.unescape(value) for name, value in found.items()}
 
 
 async def test_a_rule_stands_in_words_with_its_next_time(browser: Browser) -> None:
@@ -133,140 +88,6 @@ async def test_a_page_reads_the_outcomes_of_its_rules_and_no_more(
         news = await browser.client.get("/dashboard/recurring", headers={"hx-request": "true"})
         assert news.status_code == 200
     assert reads.await_count == 4, "news are shared for a while"
-
-
-async def test_a_form_is_judged_as_the_api_does_and_kept_as_typed(browser: Browser) -> None:
-    before = f"{in_days(-2):%Y-%m-%d}T00:00"
-    bad = (
-        ({"cron": "0 9 * * * *"}, "Cron"),
-        ({"cron": "60 * * * *"}, "Cron"),
-        ({"cron": "0 0 30 2 *"}, "Cron"),
-        ({"cron": ""}, "Cron"),
-        ({"way": "every", "every": "999ms"}, "Every"),
-        ({"timeZone": "Mars/Olympus"}, "Time zone"),
-        ({"startsAt": "soon"}, "From"),
-        ({"endsAt": before}, "Until"),
-        ({"expiresAfter": "x"}, "Expires after"),
-        ({"name": "two words"}, "Name"),
-        ({"url": "ftp://example.com"}, "Where to"),
-        ({"headers": "Host: x"}, "Headers, Host"),
-    )
-    for fields, label in bad:
-        refused = await send(browser, "/recurring/new", **FORM | fields)
-        assert refused.status_code == 400, (fields, refused.status_code)
-        assert f'role="alert"><b>{label}</b>: ' in refused.text, fields
-        given = filled(refused.text)
-        assert {name: given[name] for name in fields} == fields
-    assert "no recurring schedule yet" in await browser.text("/recurring")
-    assert await browser.credits() == 100
-
-
-async def test_a_form_that_is_sent_twice_makes_one(browser: Browser) -> None:
-    assert await made(browser) == await made(browser)
-    assert await browser.credits() == 99
-    taken = await send(browser, "/recurring/new", **FORM | {"once": "y"})
-    assert (taken.status_code, "<b>Name</b>: " in taken.text) == (409, True)
-
-
-async def test_without_credits_none_is_made(dashboard: Dashboard) -> None:
-    poor = await dashboard.signed_in(await dashboard.account("poor", credits=0))
-    refused = await send(poor, "/recurring/new", **FORM)
-    assert (refused.status_code, "<b>Credits</b>: " in refused.text) == (402, True)
-    assert "has no credits" in refused.text
-
-
-async def test_the_preview_has_ten_times_and_the_sentence(browser: Browser) -> None:
-    fields = {"way": "cron", "cron": "0 9 * * 1-5", "timeZone": "America/New_York"}
-    text = await browser.text("/recurring/preview", **fields)
-    assert text.count(" 09:00:00</td>") == 10
-    assert WORDS in text
-    every = await browser.text("/recurring/preview", way="every", every="90m", cron="x")
-    assert "Every 1h30m" in every
-    for bad, words in (
-        ({"cron": "0 0 30 2 *"}, "never comes"),
-        ({"cron": "0 9 * * * *"}, "five fields"),
-        ({"timeZone": "Mars"}, "IANA"),
-    ):
-        assert words in await browser.text("/recurring/preview", **fields | bad)
-    assert "Give a cron" in await browser.text("/recurring/preview")
-
-
-async def test_a_preview_leads_nobody_away_who_is_signed_out(dashboard: Dashboard) -> None:
-    assert (await dashboard.browser().get("/recurring/preview")).status_code == 204
-
-
-async def test_a_preview_keeps_to_what_an_account_may_search(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused = AsyncMock(side_effect=TooManyScans(1500))
-    monkeypatch.setattr("api.dashboard.recurring.preview.next_times", refused)
-    text = await browser.text("/recurring/preview", cron="0 0 29 2 *")
-    assert "Too much was searched; try again in 2 s." in text
-
-
-async def test_the_buttons_preview_writes_nothing(browser: Browser) -> None:
-    path = await made(browser)
-    before = await rule_of(browser, path)
-    for where in ("/recurring/new", f"{path}/change"):
-        answer = await send(browser, where, **FORM | {"cron": "5 4 * * *", "preview": "1"})
-        assert (answer.status_code, "At 04:05, New York" in answer.text) == (200, True)
-        assert 'value="5 4 * * *"' in answer.text
-    assert await rule_of(browser, path) == before
-    assert await browser.credits() == 99
-
-
-async def test_a_change_keeps_the_secrets_that_its_form_does_not_show(browser: Browser) -> None:
-    path = await made(browser)
-    text = await browser.text(f"{path}/change")
-    given = filled(text)
-    assert "s3cret" not in text
-    assert MASK in given["headers"]
-    unchanged = await send(browser, f"{path}/change", **given)
-    assert unchanged.status_code == 303, unchanged.text
-    asked = (await rule_of(browser, path)).request
-    assert (asked.url, asked.body) == (FORM["url"], b'{"n":1.50}')
-    given = filled(await browser.text(f"{path}/change"))
-    headers = given["headers"].replace("X-Shop: 1", "X-Shop: 2")
-    changed = await send(
-        browser, f"{path}/change", **given | {"headers": headers, "cron": "0 8 * * *"}
-    )
-    assert changed.status_code == 303, changed.text
-    after = await rule_of(browser, path)
-    assert after.request.headers == {"Authorization": "s3cret", "X-Shop": "2"}
-    assert after.timing.cron == "0 8 * * *"
-    given = filled(await browser.text(f"{path}/change"))
-    elsewhere = {"url": "https://evil.example/", "headers": given["headers"] + "\nX-More: 1"}
-    for fields in (elsewhere, {"url": elsewhere["url"]}):
-        refused = await send(browser, f"{path}/change", **given | fields)
-        assert (refused.status_code, "Headers, Authorization" in refused.text) == (400, True)
-
-
-async def test_a_change_clears_what_was_emptied(browser: Browser) -> None:
-    path = await made(browser, lane="a", expiresAfter="10m", endsAt=f"{in_days(90):%Y-%m-%d}T00:00")
-    given = filled(await browser.text(f"{path}/change"))
-    cleared = dict.fromkeys(("lane", "expiresAfter", "endsAt", "name", "body", "headers"), "")
-    fields = given | cleared | {"way": "every", "every": "2h"}
-    assert (await send(browser, f"{path}/change", **fields)).status_code == 303
-    rule = await rule_of(browser, path)
-    assert (rule.name, rule.request.lane, rule.request.body) == (None, None, None)
-    assert rule.request.headers == {}
-    timing = rule.timing
-    assert (timing.cron, timing.every_ms, timing.ends_at_ms) == (None, 7_200_000, None)
-    assert timing.expires_after_ms is None
-
-
-async def test_of_two_tabs_the_second_sees_what_the_first_has_set(browser: Browser) -> None:
-    path = await made(browser)
-    one, other = [filled(await browser.text(f"{path}/change")) for _ in range(2)]
-    assert (await send(browser, f"{path}/change", **one | {"cron": "1 1 * * *"})).status_code == 303
-    shown = await send(browser, f"{path}/change", **other | {"cron": "2 2 * * *", "preview": "1"})
-    met = await send(browser, f"{path}/change", **filled(shown.text))
-    assert (met.status_code, "somebody changed this" in met.text) == (412, True)
-    assert 'value="2 2 * * *"' in met.text
-    assert (await rule_of(browser, path)).timing.cron == "1 1 * * *"
-    again = await send(browser, f"{path}/change", **filled(met.text))
-    assert again.status_code == 303
-    assert (await rule_of(browser, path)).timing.cron == "2 2 * * *"
 
 
 async def test_pause_resume_and_delete_give_the_credit_back(browser: Browser) -> None:

@@ -139,14 +139,14 @@ API = r"""
 # of two tabs the second overwrites what the first has set
 - settings, [read] if read else [])
 + settings, [])
-@ api/dashboard/recurring/composer.py tests/dashboard/test_recurring.py -k two_tabs
+@ api/dashboard/recurring/composer.py tests/dashboard/test_recurring_form.py -k two_tabs
 # of two people who change a recurring schedule the second overwrites what the first has set
 - if form.get("etag") != before.etag:
 + if False:
 # a preview gives a form the right to overwrite what another has set
 - now_etag if met_a_change else given.get("etag", now_etag)
 + now_etag
-@ api/dashboard/recurring/form.py tests/dashboard/test_recurring.py -k secrets
+@ api/dashboard/recurring/form.py tests/dashboard/test_recurring_form.py -k secrets
 # a secret that a form does not show goes to another target
 - if "targetHeaders" in found and "targetUrl" not in found:
 + if "targetHeaders" in found:
