@@ -101,6 +101,8 @@ def _attributes(invocation: Invocation) -> dict[str, Any]:
     origin = parse_target(invocation.request.url).origin
     local = invocation.schedule_id[4:]
     made = ("invocation", "inv_") if not invocation.is_callback else ("callback", "cbk_")
+    occurrence = invocation.request.recurring
+    rule = {} if occurrence is None else {"postdate.recurring_id": occurrence.recurring_id}
     return {
         "http.request.method": invocation.request.method,
         "server.address": origin.host,
@@ -109,6 +111,7 @@ def _attributes(invocation: Invocation) -> dict[str, Any]:
         "postdate.schedule_id": invocation.schedule_id,
         f"postdate.{made[0]}_id": made[1] + local,
         "postdate.attempt": invocation.attempt,
+        **rule,
     }
 
 

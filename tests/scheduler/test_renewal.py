@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.sound, pytest.mark.usefixtures("_no_pauses")]
 HOUR_MS = 3_600_000
 RULES = "scheduler.store.recurring.rules.TZDATA_VERSION"
 DAILY = Timing(cron="0 9 * * *", zone="Europe/Berlin")
+MONTHLY = Timing(cron="0 9 1 * *", zone="Europe/Berlin")
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ async def test_the_occurrence_that_waits_moves_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.store.tick()
-    rule = await made_before(scene, monkeypatch, DAILY)
+    rule = await made_before(scene, monkeypatch, MONTHLY)
     assert rule.slot_ms is not None
     assert await scene.store.renewal.renew(scene.shard) == 1
     after = await read(scene, rule)
@@ -66,7 +67,7 @@ async def test_the_time_that_its_owner_gave_an_occurrence_stays(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.store.tick()
-    rule = await made_before(scene, monkeypatch, DAILY)
+    rule = await made_before(scene, monkeypatch, MONTHLY)
     due_ms = await scene.clock.now_ms() + 5 * HOUR_MS
 
     def at(old: Request) -> Request:

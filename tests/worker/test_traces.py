@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 
 from scheduler.errors import SettingsError
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Occurrence
 from scheduler.settings import Settings
 from tests.worker.desk import COMPLETED, Invocations
 from worker.outcome import Failure, failed
@@ -79,6 +79,14 @@ def test_a_span_names_the_message_that_went_out(kind: str) -> None:
     named = {name: value for name, value in found.items() if name.endswith(("n_id", "k_id"))}
     prefix = "cbk_" if fired.is_callback else "inv_"
     assert named == {f"postdate.{kind}_id": prefix + fired.schedule_id[4:]}
+
+
+def test_a_span_of_an_occurrence_names_its_recurring_schedule() -> None:
+    traced, fired = Traced(1.0), invocation(trace=None, recurring=Occurrence("rec_1", 1))
+    traced.lines(fired)
+    traced.traces.ended(fired, COMPLETED, None)
+    [span] = traced.spans()
+    assert dict(span.attributes or {})["postdate.recurring_id"] == "rec_1"
 
 
 def test_what_fails_says_why() -> None:
