@@ -48,6 +48,11 @@ def of_an_account(key: str, count: int, name: str) -> Iterator[Request]:
         yield "GET", f"/stats?from=2026-11-01T00:00:00.{n:03d}Z", own, ""
         yield "POST", "/schedule/cancel", own, f'{{"targetUrl":"{url}","limit":1}}'
         yield "POST", "/schedule/replay", own, f'{{"ids":["{name}{n}"]}}'
+        times = f"{n % 60}+{n // 60 % 24}+*+*+*&timeZone=Etc/GMT%2B{n % 12}"
+        yield "GET", f"/recurring/preview?cron={times}&startsAt={far}", own, ""
+        rule = f'"targetUrl":"{url}","cron":"{n % 60} {n // 60 % 24} * * *"'
+        yield "POST", "/recurring", own, f'{{{rule},"timeZone":"{name}/{n}"}}'
+        yield "PUT", f"/recurring/by-name/{name}-{n}", own, f"{{{rule}}}"
 
 
 def send(port: int, requests: Iterator[Request]) -> dict[int, int]:
