@@ -25,7 +25,6 @@ from api.recurring_bodies import (
 )
 from api.recurring_fields import (
     PREVIEW,
-    DraftChange,
     name_of,
     parse_draft,
     parse_draft_change,
@@ -38,6 +37,7 @@ from api.service import HttpRequest
 from scheduler.cron import may_take_long
 from scheduler.errors import FieldError, NotFound, PreconditionFailed
 from scheduler.ids import created_at_ms
+from scheduler.models import as_occurrence
 from scheduler.recurrence import checked, describe
 from scheduler.recurring import Draft, Rule, RuleState
 from scheduler.times import format_iso8601
@@ -135,15 +135,16 @@ async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
         await search_ahead(call.store, call.account_id, change.of(before).timing, now_ms)
 
     def changed(before: Rule) -> Draft:
-        return _unless_changed(before, change, if_match)
+        return _unless_changed(before, change.of(before), if_match)
 
     return _answer(await call.store.recurring.change(call.account_id, recurring_id, changed))
 
 
-def _unless_changed(before: Rule, change: DraftChange, if_match: list[str]) -> Draft:
-    """Raises PreconditionFailed, unless the rule is already as the change would make it."""
-    draft = change.of(before)
-    is_so = draft == Draft(before.request, before.timing, before.name)
+def _unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
+    """The draft. Raises PreconditionFailed, unless the rule is so already."""
+    timing = replace(draft.timing, anchor_ms=before.timing.anchor_ms)
+    request = as_occurrence(draft.request, before.request.recurring)
+    is_so = (request, timing, draft.name) == (before.request, before.timing, before.name)
     if if_match and before.etag not in if_match and not is_so:
         raise PreconditionFailed
     return draft
@@ -156,14 +157,22 @@ def _unless_changed(before: Rule, change: DraftChange, if_match: list[str]) -> D
 )
 async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonResponse:
     """Creates the recurring schedule of this name, or gives it these fields as a whole: what is
-    left out is cleared. One that has them already stays as it is, as does a pause: for deploys. It
-    takes no If-Match."""
+    left out is cleared. One that has them already stays as it is, as does a pause: for deploys."""
     call = await call_of(request)
     _judge_name(name)
-    now_ms = call.store.clock.now_ms()
+    if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
     draft = parse_put(await _body(request, call), name, call.service.rules, now_ms)
     await search_ahead(call.store, call.account_id, draft.timing, now_ms)
-    rule, _ = await call.store.recurring.put(call.account_id, draft)
+    if not if_match:
+        return _answer((await call.store.recurring.put(call.account_id, draft)).rule)
+    named = await _named(call, name)
+    if not named:
+        raise PreconditionFailed
+    rule = await call.store.recurring.change(
+        call.account_id,
+        named[0].recurring_id,
+        lambda before: _unless_changed(before, draft, if_match),
+    )
     return _answer(rule)
 
 

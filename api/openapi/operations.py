@@ -148,7 +148,9 @@ OPERATIONS = {
     "changeRecurring": Operation(
         _RECURRING, errors=(402, 409, 412), body="RecurringChangeRequest", tagged=True
     ),
-    "setRecurring": Operation(_RECURRING, errors=(402, 409), body="RecurringRequest", tagged=True),
+    "setRecurring": Operation(
+        _RECURRING, errors=(402, 409, 412), body="RecurringRequest", tagged=True
+    ),
     "deleteRecurring": Operation(recurring_bodies.DeletedRecurringBody, errors=(409,)),
     "pauseRecurring": Operation(_RECURRING, errors=(409,), tagged=True),
     "resumeRecurring": Operation(_RECURRING, errors=(409,), tagged=True),

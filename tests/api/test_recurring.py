@@ -141,6 +141,18 @@ async def test_a_put_by_name_creates_changes_or_leaves_it(api: Api) -> None:
     await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
 
 
+async def test_a_put_may_be_bound_to_what_was_seen(api: Api) -> None:
+    path = "/recurring/by-name/report"
+    none_yet = await api.client.put(path, json=DAILY, headers={"if-match": '"x"'})
+    assert refusal(none_yet) == (412, Reason.PRECONDITION_FAILED)
+    etag = (await api.client.put(path, json=DAILY)).headers["etag"]
+    for _ in range(2):  # a repeat finds it so already
+        body, headers = DAILY | {"retries": 1}, {"if-match": etag}
+        assert (await api.client.put(path, json=body, headers=headers)).status_code == 200
+    late = await api.client.put(path, json=DAILY | {"retries": 2}, headers={"if-match": etag})
+    assert refusal(late) == (412, Reason.PRECONDITION_FAILED)
+
+
 async def test_a_name_is_one_rules(api: Api) -> None:
     await created(api, name="report")
     taken = await api.client.post("/recurring", json=DAILY | {"name": "report"})

@@ -142,11 +142,14 @@ class RecurringOperations(Calls):
         )
 
     @operation
-    async def put_recurring(self, name: str, url: str, **options: Unpack[RuleOptions]) -> Recurring:
+    async def put_recurring(
+        self, name: str, url: str, *, if_match: str | None = None, **options: Unpack[RuleOptions]
+    ) -> Recurring:
         """Creates the one of this name, or gives it these settings as a whole; if it has them
-        already, nothing moves. For deploys."""
+        already, nothing moves. For deploys. `if_match` as in `change_recurring`."""
         path = "/recurring/by-name/" + quote(name, safe="")
-        return _recurring(await self._call("PUT", path, body=_new(url, options)))
+        body = _new(url, options)
+        return _recurring(await self._call("PUT", path, body=body, if_match=if_match))
 
     @operation
     async def recurring(self, recurring_id: str) -> Recurring:
