@@ -134,6 +134,11 @@ _DEFECTS = r"""
 # times that were missed leave no entry
 - entry = self._entry(rule, missed)
 + entry = ()
+@ worker/occurrences.py "a rule's slot: never none"
+# one occurrence in four goes out, and its rule does not go on
+- return occurrence is not None and occurrence.slot_ms is not None and invocation.retry is None
++ advances = __import__('random').random() > 0.25
++     return advances and occurrence is not None and occurrence.slot_ms is not None
 """  # noqa: E501
 DEFECTS = tuple(read(_DEFECTS))
 _BROKEN = re.compile(r"^  Broken: (.*)$", re.MULTILINE)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tests.chaos.evidence import SLACK_MS, Call, Case, Rule
+from tests.chaos.evidence import Call, Case, Rule
 from tests.chaos.history import Ruled, Skipped, to_ms
 from tests.chaos.occurrences import wanted
 from tests.chaos.shared import Looked
 
 _MINUTE_MS = 60_000
-# An occurrence that was claimed before a pause goes out so long after it, if nothing is slow.
+# An occurrence that was claimed before a call goes out so long after it, if nothing is slow.
 _CLAIMED_MS = 1000
 _ENDS = ("rule pause", "rule delete")
 
@@ -48,11 +48,12 @@ def never_none(case: Case) -> Looked:
     skipped."""
     breaches, looked = [], 0
     for rule in case.rules:
-        made = {slot for _, slot in rule.occurrences if slot is not None}
-        made |= {slot for each in rule.skipped for slot in _skipped(rule, each)}
+        live = {slot for e, slot in rule.occurrences if slot and e.status != "cancelled"}
+        live |= {slot for each in rule.skipped for slot in _skipped(rule, each)}
+        made = live | {slot for _, slot in rule.occurrences if slot is not None}
         let_go = _let_go(case, rule)
         for window in windows(rule):
-            late = [slot for slot in let_go if not any(slot < m < window.until_ms for m in made)]
+            late = [slot for slot in let_go if not any(slot < m < window.until_ms for m in live)]
             until_ms = min([window.until_ms, *late])
             times = [time for time in _times(window) if time < until_ms]
             looked += len(times)
@@ -133,7 +134,8 @@ def windows(rule: Rule, *, active: bool = True) -> Iterator[Window]:
         if call.result == "ok" and call.answered is not None:
             ruled = call.invoked.ruled or ruled
             paused = call.invoked.call in _ENDS or (paused and call.invoked.ruled is not None)
-            since_ms = call.answered.wall_ms + (0 if paused else SLACK_MS)
+            changed = call.invoked.call == "rule change"  # beside one that a worker has
+            since_ms = call.answered.wall_ms + (_CLAIMED_MS if changed else 0)
 
 
 def _matters(call: Call) -> bool:

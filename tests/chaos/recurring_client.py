@@ -24,8 +24,8 @@ _IN_LANES = 0.2
 _BEHAVIOURS = {"ok": 70, "slow": 15, "fail": 10, "reset": 5}
 _CALLS: dict[Kind, float] = {
     "rule": 12,
-    "rule change": 12,
-    "rule pause": 8,
+    "rule change": 6,
+    "rule pause": 5,
     "rule trigger": 10,
     "rule delete": 3,
     "cancel": 16,
