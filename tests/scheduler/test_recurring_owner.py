@@ -15,6 +15,7 @@ from scheduler.errors import (
     NotFound,
     QuotaExceeded,
     RecurringNameTaken,
+    StoreFull,
     TooManyLanes,
     TooManyRecurring,
     Unreadable,
@@ -383,3 +384,23 @@ async def test_a_damaged_account_is_in_nobody_s_way(rules: Rules) -> None:
     assert await rules.tend() == 2
     assert await rules.tend() == 0
     assert (await rules.recurring.read(other, theirs.recurring_id)).schedule_id is not None
+
+
+async def test_a_full_store_goes_on_with_rules_and_takes_no_new_ones(rules: Rules) -> None:
+    scene, recurring = rules.scene, rules.recurring
+    rule = await rules.create()
+    await scene.change(str(rule.schedule_id), trigger_at_ms=1)
+    await scene.redis.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(StoreFull):
+            await rules.create()
+        with pytest.raises(StoreFull):
+            await rules.change(rule, body=b"{}")
+        assert len(await rules.fire()) == 1
+        [(slot_ms, _)] = await rules.waiting()
+        assert slot_ms == (rule.slot_ms or 0) + HOUR_MS
+        await recurring.pause(scene.account_id, rule.recurring_id)
+        assert await rules.waiting() == []
+        await recurring.delete(scene.account_id, rule.recurring_id)
+    finally:
+        await scene.redis.config_set("maxmemory", 0)
