@@ -3,7 +3,7 @@ wherever the row is."""
 
 from __future__ import annotations
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Watched
 from tests.servers import Customer
@@ -25,6 +25,24 @@ def test_a_row_far_down_opens_its_panel_in_sight(signed_in: Watched, customer: C
         assert page.evaluate(_IN_SIGHT), (width, height)
         page.keyboard.press("Escape")
         page.locator("#panel article").wait_for(state="detached")
+
+
+def test_a_press_is_made_while_news_are_on_their_way(
+    signed_in: Watched, customer: Customer
+) -> None:
+    page = signed_in.page
+    waiting = _soonest(customer, "pressed", 800)
+    signed_in.go("/requests")
+    page.route("**/dashboard/requests*", _no_news)
+    with page.expect_request(lambda request: request.headers.get("hx-target") == "live"):
+        signed_in.look()
+    _row(page, waiting).locator("a.opens").click()
+    expect(page.locator("#panel-title")).to_be_visible()
+
+
+def _no_news(route: Route) -> None:
+    if route.request.headers.get("hx-target") != "live":
+        route.continue_()
 
 
 def _row(page: Page, schedule_id: str) -> Locator:
