@@ -28,7 +28,7 @@ SETTINGS = {
     "bodies_bytes": 1,
     "max_batch_bytes": 1_000_000,
     "stored_bytes": {"pro": 1},
-    "rate_limits": {"free": 10, "pro": 1_000_000},
+    "rate_limits": {"free": 1, "pro": 1_000_000},
 }
 ORIGIN = "Origin: http://localhost"
 Kind = tuple[bytes, int]
