@@ -10,6 +10,7 @@ import pytest
 from scheduler.errors import StoreUnavailable, Unreadable
 from scheduler.store import Store, keys
 from tests.plain import redis_of
+from tests.scheduler.rules import Rules
 from tests.scheduler.scene import Scene
 
 
@@ -55,3 +56,17 @@ async def test_a_shard_that_is_away_has_its_error_and_spoils_no_other_of_a_clust
     monkeypatch.setattr(scene.store.server, "routed", routed)
     found = await scene.store.recurring.overdue([0, 1])
     assert found == {0: 0 if routed else away, 1: away}
+
+
+@pytest.mark.parametrize("member", [b"x", b":", b"x:y", b"\xff:\xff", b"\xff" * 8 + b":x"])
+async def test_a_member_that_names_no_rule_is_in_no_rule_s_way(
+    fake_scene: Scene, member: bytes
+) -> None:
+    scene, rules = fake_scene, Rules(fake_scene)
+    rule = await rules.create()
+    await scene.cancel(str(rule.schedule_id))
+    await scene.redis.zadd(keys.shard(scene.shard) + keys.RULES_DUE, {member: 1})
+    assert await scene.store.renewal.renew(scene.shard) == 1
+    assert len(await rules.waiting()) == 1
+    assert await rules.tend() == 1
+    assert member not in await rules.due()

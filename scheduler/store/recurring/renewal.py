@@ -7,7 +7,7 @@ import asyncio
 from scheduler import ids
 from scheduler.recurrence import TZDATA_VERSION
 from scheduler.store import keys
-from scheduler.store.recurring.tending import Tending
+from scheduler.store.recurring.tending import Tending, name_of
 from scheduler.store.server import Server
 
 _CHUNK = 100
@@ -41,9 +41,9 @@ class Renewal:
         async for members in self._server.members("ZSCAN", key, _CHUNK):
             by_account: dict[str, list[str]] = {}
             for member in members:
-                account, _, local = member.decode().partition(":")
-                rule = ids.recurring_id(local)
-                by_account.setdefault(ids.account_id(shard, account), []).append(rule)
+                if (name := name_of(shard, member)) is not None:
+                    account_id, local = name
+                    by_account.setdefault(account_id, []).append(ids.recurring_id(local))
             for account_id, rules in by_account.items():
                 await self._tending.tend(account_id, rules)
                 count += len(rules)

@@ -81,12 +81,13 @@ class Tending:
         """Tends the rules of a shard that are due to be, 100 at most; returns how many were."""
         key = keys.shard(shard) + keys.RULES_DUE
         until = (self._clock.now_ms(), "BYSCORE", "LIMIT", 0, _TENDED_AT_ONCE)
-        named = list[Named]()
-        for member in await self._server.read("ZRANGE", key, "-inf", *until):
-            account, _, local = member.decode().partition(":")
-            named.append((ids.account_id(shard, account), local))
-        await self._tend(named)
-        return len(named)
+        members = await self._server.read("ZRANGE", key, "-inf", *until)
+        named = {each: name for each in members if (name := name_of(shard, each)) is not None}
+        if len(named) < len(members):
+            await self._server.call("ZREM", key, *(each for each in members if each not in named))
+            _log.error("what stood among the due recurring schedules names none", shard=shard)
+        await self._tend([*named.values()])
+        return len(members)
 
     async def _advance(self, fired: dict[Named, set[str]]) -> None:
         for _ in range(MOST_CHANGES_MET if fired else 0):
@@ -192,6 +193,14 @@ class Tending:
                 name = {"account": step.account_id, "recurring": ids.recurring_id(step.local)}
                 _log.error("a recurring schedule is damaged, or its account is", **name)
         return changed
+
+
+def name_of(shard: int, member: bytes) -> Named | None:
+    """The rule that a member of RULES_DUE names; None if it is damaged."""
+    account, _, local = member.decode(errors="replace").partition(":")
+    account_id = ids.account_id(shard, account)
+    is_sound = ids.parse_sharded(account_id, "acc") is not None
+    return (account_id, local) if is_sound and ids.is_recurring_id("rec_" + local) else None
 
 
 def _without(rule: StoredRule) -> StoredRule:
