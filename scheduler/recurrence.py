@@ -38,6 +38,11 @@ class Timing(msgspec.Struct, array_like=True, frozen=True):
     expires_after_ms: int | None = None
     anchor_ms: int = 0
 
+    @property
+    def times(self) -> Timing:
+        """All that its slots follow from."""
+        return msgspec.structs.replace(self, expires_after_ms=None)
+
 
 class Missed(msgspec.Struct, frozen=True):
     """A `count` of `MOST_MISSED` means at least so many."""

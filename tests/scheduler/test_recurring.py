@@ -296,6 +296,7 @@ async def test_a_pause_that_died_in_the_middle_is_completed(
         patched.setattr(rules.recurring, "tend", die)
         with pytest.raises(StoreUnavailable):
             await rules.recurring.pause(scene.account_id, rule.recurring_id)
+    await rules.change(rule, name="other")
     assert len(await rules.waiting()) == 1
     assert await rules.tend() == 1
     assert await rules.waiting() == []

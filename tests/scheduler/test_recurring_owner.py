@@ -154,6 +154,20 @@ async def test_a_cancelled_time_does_not_hold_up_other_times(fake_rules: Rules) 
     assert await rules.waiting() == [(NEXT_MS,) * 2]
 
 
+async def test_how_long_occurrences_last_moves_none(fake_rules: Rules) -> None:
+    rules, lasting = fake_rules, replace(HOURLY, expires_after_ms=DAY_MS)
+    rule = await rules.create()
+    await rules.scene.cancel(str(rule.schedule_id))
+    await rules.tend()
+    await rules.change(rule, timing=lasting)
+    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
+    await rules.to(NEXT_MS + 2 * HOUR_MS)  # late now
+    await rules.change(rule, timing=replace(lasting, expires_after_ms=2 * DAY_MS))
+    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
+    [late] = (await rules.scene.store.unended.page(rules.scene.account_id, ALL)).schedules
+    assert late.request.expires_at_ms == NEXT_MS + HOUR_MS + 2 * DAY_MS
+
+
 async def test_a_change_beside_a_held_occurrence_makes_the_next(fake_rules: Rules) -> None:
     rules, scene = fake_rules, fake_rules.scene
     rule = await rules.create()

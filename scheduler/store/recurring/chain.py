@@ -96,7 +96,7 @@ class Chain:
         if slot_ms is None:
             return None
         trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
-        is_owners = before.timing == after.timing and trigger_at_ms != before.slot_ms
+        is_owners = before.timing.times == after.timing.times and trigger_at_ms != before.slot_ms
         if slot_ms != before.slot_ms and not is_owners:
             trigger_at_ms = slot_ms
         step = Step.of(before, after.floors | {"s": slot_ms}, look_at_ms(slot_ms, now_ms))

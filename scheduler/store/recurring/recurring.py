@@ -232,11 +232,14 @@ class Recurring(Tending):
 
     async def _changed(self, before: StoredRule, after: StoredRule) -> Step:
         """The step to another definition, with what follows for the occurrence."""
-        active, differs = before.state == RuleState.ACTIVE, before.timing != after.timing
+        active = before.state == RuleState.ACTIVE
+        differs = before.timing.times != after.timing.times
         if differs:
             after.cancelled_ms = 0
         if before.state == RuleState.PAUSED or (before.state == RuleState.ENDED and not differs):
-            return Step.of(before, after.floors, None).with_definition(before, after)
+            # A pause may have died before it cancelled the occurrence.
+            at_ms = self._clock.now_ms() if before.occurrence else None
+            return Step.of(before, after.floors, at_ms).with_definition(before, after)
         if differs:
             after.note_passed(self._clock.now_ms())
             await self._first_slot(after.timing, after.settled_ms)

@@ -75,7 +75,7 @@ class StoredRule(msgspec.Struct):
     @property
     def computed(self) -> tuple[Timing, str]:
         """What its slots follow from."""
-        return self.timing, self.definition.tzdata
+        return self.timing.times, self.definition.tzdata
 
     def renewed(self) -> StoredRule | None:
         """The same by this process's tzdata; None if that is not newer, or does not matter."""
@@ -172,7 +172,7 @@ def redefined(rule: StoredRule, draft: Draft, secrecy: Secrecy) -> StoredRule | 
     """The rule as the draft asks for it; None if it is so already. Raises Unreadable."""
     definition = defined(draft, rule.recurring_id)
     before, request = rule.definition, template(draft.request, rule.recurring_id)
-    if definition.timing == before.timing:
+    if definition.timing.times == before.timing.times:
         definition = msgspec.structs.replace(definition, tzdata=before.tzdata)
     packed = rule.packed
     if request != rule.request(secrecy):
