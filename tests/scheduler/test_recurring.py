@@ -184,6 +184,23 @@ async def test_a_rule_without_credits_is_blocked_and_goes_on_with_the_next_time(
     assert await rules.waiting() == [(START_MS + 5 * HOUR_MS,) * 2]
 
 
+async def test_a_rule_that_stays_blocked_is_tried_ever_more_seldom(fake_rules: Rules) -> None:
+    """Ten thousand that fire each second are not to keep the workers from the rules of others."""
+    rules = fake_rules
+    rule, tried = await rules.create(Timing(every_ms=1000)), 0
+    await rules.take_credits(0)
+    await rules.to(START_MS + 1000)
+    await rules.fire()
+    for second in range(2, 302):
+        await rules.to(START_MS + second * 1000)
+        tried += await rules.tend()
+    assert tried == 10
+    await rules.to(START_MS + 400_000)
+    await rules.tend()
+    assert (await rules.read(rule)).missed == 399
+    assert await skipped(rules) == [(START_MS + 2000, 1, "Insufficient credits")]
+
+
 async def test_a_blocked_rule_that_missed_times_while_nothing_ran_counts_them(
     fake_rules: Rules,
 ) -> None:

@@ -26,6 +26,8 @@ from scheduler.store.verdict import SENTENCES, Verdict, refusal
 _WATCH_MS, _MOST_WATCH_MS = 60_000, 3_600_000
 # How long before its next slot a blocked rule is tried again.
 _TRY_AHEAD_MS = 5000
+# How long it rests between two tries, for each time that it has missed, and at most.
+_REST_MS, _MOST_REST_MS = 1000, 60_000
 _NONE = Missed(None, 0)
 
 
@@ -61,7 +63,8 @@ class Chain:
             assert slot_ms is not None
             ahead_ms = slot_ms - _TRY_AHEAD_MS
             at_ms = ahead_ms if ahead_ms > now_ms else slot_ms
-            return _step(rule, fields | others, at_ms, entry, missed.count)
+            rest_ms = min(missed_in_all * _REST_MS, _MOST_REST_MS)
+            return _step(rule, fields | others, max(at_ms, now_ms + rest_ms), entry, missed.count)
 
         schedule = ids.local(ids.new_schedule_ids(1, now_ms)[0])
         made: dict[str, Argument] = {"i": schedule, "s": slot_ms}
