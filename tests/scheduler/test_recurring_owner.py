@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from scheduler.errors import (
     InsufficientCredits,
     InvalidRequest,
+    KeepsChanging,
     KeyReused,
     NotFound,
     QuotaExceeded,
@@ -152,6 +153,22 @@ async def test_a_cancelled_time_does_not_hold_up_other_times(fake_rules: Rules) 
     await scene.cancel(page.schedule_id)
     await rules.change(rule, timing=HOURLY)  # before it is tended
     assert await rules.waiting() == [(NEXT_MS,) * 2]
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "delete"])
+async def test_a_call_that_met_only_changes_says_so(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    rule, account_id = await rules.create(), rules.scene.account_id
+    if call == "resume":
+        await rules.recurring.pause(account_id, rule.recurring_id)
+
+    async def changed(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(rules.recurring, "_is_done", changed)
+    with pytest.raises(KeepsChanging):
+        await getattr(rules.recurring, call)(account_id, rule.recurring_id)
 
 
 async def test_how_long_occurrences_last_moves_none(fake_rules: Rules) -> None:

@@ -166,6 +166,8 @@ class Recurring(Tending):
                 break
             if await self._is_done(self._chain.stopped(rule, RuleState.PAUSED)):
                 break
+        else:
+            raise KeepsChanging
         await self.tend(account_id, [recurring_id])
         return await self.read(account_id, recurring_id)
 
@@ -178,6 +180,8 @@ class Recurring(Tending):
                 break
             if await self._is_done(await self._chain.resumed(rule)):
                 break
+        else:
+            raise KeepsChanging
         await self.tend(account_id, [recurring_id])
         return await self.read(account_id, recurring_id)
 
