@@ -33,7 +33,7 @@ from worker.lane_starts import LaneStarts, crowding
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
-from worker.occurrences import Occurrences
+from worker.occurrences import Occurrences, advanced_together
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
 from worker.signatures import READ_EVERY_S, Signatures
@@ -226,15 +226,17 @@ class Worker:
     def _prepare(self, batch: Batch, unread: set[str]) -> None:
         """Those that wait for a secret, and occurrences, shard by shard: none waits for another
         kind."""
-        others, occurrences = list[Invocation](), dict[int, list[Invocation]]()
+        others, occurrences = list[Invocation](), dict[tuple[int, str], list[Invocation]]()
+        now_ms = self.store.clock.now_ms()
         for each in batch.invocations:
             if each.request.recurring is not None:
-                occurrences.setdefault(each.shard, []).append(each)
+                group = advanced_together(each, now_ms)
+                occurrences.setdefault(group, []).append(each)
             elif each.account_id in unread:
                 others.append(each)
         if others:
             self._in_background(self._read_and_keep(others, batch.reading))
-        for shard, theirs in occurrences.items():
+        for (shard, _), theirs in occurrences.items():
             self._in_background(self._advance_and_keep(shard, theirs, batch.reading))
 
     async def _advance_and_keep(

@@ -18,7 +18,8 @@ from tests.worker.scripted import answer, answering, playing, until
 pytestmark = pytest.mark.usefixtures("quickly")
 
 RULE = "rec_01KAQ0000000000000000000AA"
-SLOT = Occurrence(RULE, 1_795_161_600_000)
+START_MS = 1_795_161_600_000  # of the store's clock
+SLOT = Occurrence(RULE, START_MS)
 LAST = Outcome(Status.FAILED, 500, 1, "Internal Server Error")
 
 
@@ -50,6 +51,26 @@ async def test_none_is_sent_before_its_rule_has_advanced(scene: Scene) -> None:
         await scene.stop()
     assert sorted(recurring.asked, key=lambda some: some[0].shard) == [[occurrence], [abroad]]
     assert scene.worker.occurrences.advanced == 2
+
+
+async def test_none_waits_for_late_ones_of_another_account(scene: Scene) -> None:
+    """The times that those missed are counted first, which takes a while."""
+    may_answer, recurring = asyncio.Event(), scene.store.recurring
+
+    async def slow(some: Sequence[Invocation]) -> None:
+        if late in some:
+            await may_answer.wait()
+
+    recurring.advancing, before = slow, Occurrence(RULE, START_MS - 60_000)
+    async with playing(answering(*[answer()] * 3)) as target:
+        late = hand_out(scene, target.url(), recurring=before)
+        in_time = hand_out(scene, target.url())
+        theirs = hand_out(scene, target.url(), account="other", recurring=before)
+        await scene.start()
+        await until(lambda: {*scene.recorded} == {in_time, theirs})
+        may_answer.set()
+        await until(lambda: len(scene.recorded) == 3)
+        await scene.stop()
 
 
 async def test_what_moves_no_rule_asks_for_none(scene: Scene) -> None:
