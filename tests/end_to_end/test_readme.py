@@ -19,9 +19,8 @@ from tests.servers import Deployment, Receiver
 
 _README = (ROOT / "clients/python/README.md").read_text()
 _SHOWN = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
-BLOCKING, COPYING, AWAITING, REPLACING, LIMITING, REPORTING, VERIFYING, BUFFERING = (
-    each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
-)
+_RUN = [each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN]
+BLOCKING, COPYING, AWAITING, REPLACING, LIMITING, RECURRING, REPORTING, VERIFYING, BUFFERING = _RUN
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +80,21 @@ def test_a_lane_is_set_paused_and_cleared(capsys: pytest.CaptureFixture[str]) ->
     run(LIMITING, Postdate=Postdate)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["paused 10 1", "partner-b True None", "1"]
+
+
+def test_a_recurring_schedule_is_set_triggered_and_deleted(
+    customer: Customer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = customer.credits()
+    run(RECURRING, Postdate=Postdate)
+    described, *listed, times, left = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"At 09:00 on weekdays, New York 20\S+ 1[34]:00:00\+00:00", described)
+    next_at = described.split("York ")[1]
+    *triggered, of_the_rule = listed  # a worker may have sent what was triggered
+    assert of_the_rule == f"{next_at} {next_at} False"
+    assert [re.sub("20.*00:00", "now", each) for each in triggered] in ([], ["None now True"])
+    assert times.count("datetime.datetime(") == 2
+    assert int(left) == before - 1 == customer.credits()
 
 
 def test_a_callback_is_named_for_one_and_for_all(
