@@ -5,14 +5,17 @@ from __future__ import annotations
 import html
 import re
 from unittest.mock import AsyncMock
+from urllib.parse import quote
 
 import pytest
 
 from api.dashboard.requests.filters import PER_PAGE
-from scheduler.models import Answer, Phases
+from scheduler.models import Answer, LogStatus, Phases
 from scheduler.store import keys
+from scheduler.store.log.logs import LogQuery
 from scheduler.store.scans import Scans
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, listed, rows
+from tests.dashboard.recurring import made
 from tests.plain import redis_of
 from tests.servers import in_days
 
@@ -23,6 +26,12 @@ NEWS = {"hx-request": "true", "hx-target": "facts"}
 def link(text: str, rel: str) -> str:
     [address] = re.findall(rf'href="([^"]+)" rel="{rel}"', text)
     return html.unescape(address)
+
+
+def without_fields(text: str) -> str:
+    """The page without the values that its fields send back."""
+    text = re.sub(r'(<input[^>]* value=)"[^"]*"', r"\1", text)
+    return re.sub(r"(<textarea[^>]*>)[^<]*", r"\1", text)
 
 
 async def test_the_list_runs_from_what_waits_through_now_to_what_was(browser: Browser) -> None:
@@ -244,18 +253,29 @@ async def test_pages_are_packed_and_their_tokens_differ(browser: Browser) -> Non
 
 
 async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(browser: Browser) -> None:
-    url, body = "https://example.com/\u202egpj.exe", '{"a":"\u2066b\u202e"}'
+    url, body, why = "https://example.com/\u202egpj.exe", '{"a":"\u2066b\u202e"}', "No \u202eway"
     failed = await browser.schedule(-1000, url, body.encode())
     said = Answer("text/\u202eplain", b"<script>no</script> \xe2\x80\xae")
-    await browser.end(500, "No \u202eway", answer=said)
-    for path in ("", "/requests", f"/requests/{failed}"):
+    await browser.end(500, why, answer=said)
+    retried = await browser.schedule(-1000, url)
+    await browser.end(500, why, again_in_ms=60_000)
+    rule = await made(browser, url=url, body=body, name="")
+    await browser.write(f"{rule}/run", once="run")
+    await browser.end(500, why)
+    query = LogQuery((LogStatus.FAILED,), recurring_id=rule.rpartition("/")[2])
+    [occurrence] = (await browser.store.logs.page(browser.account_id, query)).entries
+    panels = [f"/requests/{each}" for each in (occurrence.schedule_id, retried, failed)]
+    searches = ["/jump?q=gpj", f"/requests?answer={quote(why)}"]
+    for path in ("", "/requests", "/recurring", rule, f"{rule}/change", *searches, *panels):
         text = await browser.text(path)
-        assert ("\u202e" in text, r"\u202e" in text) == (False, True), path
+        shown = without_fields(text)
+        assert ("\u202e" in shown, r"\u202e" in shown) == (False, True), path
     assert "&lt;script&gt;no&lt;/script&gt;" in text
     assert "https://example.com/%E2%80%AEgpj.exe" in text  # for a shell, as it is sent
-    # A field has it unchanged.
+    # A field has it unchanged, also a hidden one.
     composer = html.unescape(await browser.text("/requests/new", like=failed))
     assert f'name="url" value="{url}"' in composer
+    assert f'type="hidden" name="answer" value="{why}"' in await browser.text("")
 
 
 async def test_a_search_too_many_is_told_and_goes_on_by_itself(
