@@ -15,13 +15,14 @@ import schemathesis
 from hypothesis import strategies as st
 
 _BODIES = ("targetBody", "targetBodyText", "targetBodyBase64")
-_RULE = {"cron": "0 9 * * *", "timeZone": "Europe/Berlin", "expiresAfter": "1h"}
+# The longest there is: an occurrence that is given another time, `_LATEST` at most, expires later.
+_RULE = {"cron": "0 9 * * *", "timeZone": "Europe/Berlin", "expiresAfter": "366d"}
 _SETTINGS = {"rate", "per", "burst", "parallelism", "note", "paused", "pausedUntil", "calmUntil"}
 _NOW = datetime.now(UTC)
 _DAY_S = 86_000
 _YEAR_S = 31_536_000
 _SOONEST = (_NOW - timedelta(seconds=_DAY_S)).isoformat()
-_LATEST, _LAST = ((_NOW + timedelta(days=days)).isoformat() for days in (500, 1000))
+_LATEST, _LAST = ((_NOW + timedelta(days=days)).isoformat() for days in (365, 1000))
 
 schemathesis.openapi.format(
     "date-time",
