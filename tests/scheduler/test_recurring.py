@@ -156,6 +156,23 @@ async def test_other_times_count_what_a_late_occurrence_stood_for_as_missed(
     assert await rules.waiting() == [(START_MS + DAY_MS,) * 2]
 
 
+async def test_other_times_count_what_came_up_while_a_worker_held_a_late_occurrence(
+    fake_rules: Rules,
+) -> None:
+    """The worker was lost before it advanced the rule."""
+    rules = fake_rules
+    rule = await rules.create()
+    await rules.to(START_MS + HOUR_MS)
+    [held] = await rules.scene.claim(lease_ms=100 * HOUR_MS)
+    await rules.to(START_MS + 5 * HOUR_MS + 1)
+    await rules.change(rule, timing=Timing(every_ms=DAY_MS))
+    assert await skipped(rules) == [(START_MS + 2 * HOUR_MS, 4, "")]
+    await rules.recurring.advance([held])
+    await rules.scene.ack([held])
+    assert len(await skipped(rules)) == 1
+    assert await rules.waiting() == [(START_MS + DAY_MS,) * 2]
+
+
 async def test_a_rule_without_credits_is_blocked_and_goes_on_with_the_next_time(
     fake_rules: Rules,
 ) -> None:

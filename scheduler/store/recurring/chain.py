@@ -29,6 +29,8 @@ _TRY_AHEAD_MS = 5000
 # How long it rests between two tries, for each time that it has missed, and at most.
 _REST_MS, _MOST_REST_MS = 1000, 60_000
 _NONE = Missed(None, 0)
+# A chunk of the log with one entry, and its places in the index; empty: no entry.
+Entry = tuple[Argument, ...]
 
 
 class Chain:
@@ -40,9 +42,9 @@ class Chain:
         self._clock = clock
         self._horizon_ms = horizon_ms
 
-    async def filled(self, rule: StoredRule) -> Step:
+    async def filled(self, rule: StoredRule, entry: Entry = ()) -> Step:
         """Makes the occurrence of the first slot to come of a rule that has none. Slots that have
-        passed and are not settled are missed."""
+        passed and are not settled are missed; `entry` is for what was missed before these."""
         now_ms, timing, missed = self._clock.now_ms(), rule.timing, _NONE
         slot_ms = await following(timing, rule.settled_ms)
         if slot_ms is not None and slot_ms <= now_ms:
@@ -50,7 +52,7 @@ class Chain:
             rule.note_passed(now_ms)
             slot_ms = await following(timing, rule.settled_ms)
         fields = rule.floors
-        entry = self._entry(rule, missed)
+        entry = self._entry(rule, missed) or entry
         if slot_ms is None or slot_ms > now_ms + self._horizon_ms:
             fields |= {"p": RuleState.ENDED, "i": "", "s": "", "m": 0}
             return _step(rule, fields, None, entry, missed.count)
@@ -91,11 +93,11 @@ class Chain:
         """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, or
         moves by a newer tzdata, the time stays to which its owner may have moved it. With other
         times, those that passed while it was late are missed. None if there is no slot left."""
-        slot_ms, now_ms, missed = before.slot_ms, self._clock.now_ms(), _NONE
+        slot_ms, now_ms = before.slot_ms, self._clock.now_ms()
+        entry: Entry = ()
         if before.computed != after.computed:
             slot_ms = await following(after.timing, after.settled_ms)
-            if before.slot_ms is not None and before.slot_ms <= now_ms:
-                missed = await missed_between(before.timing, before.slot_ms - 1, now_ms + 1)
+            entry = await self.passed(before, with_slot=True)
         if slot_ms is None:
             return None
         trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
@@ -105,8 +107,17 @@ class Chain:
         step = Step.of(before, after.floors | {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
         made = self.packed(after, slot_ms, trigger_at_ms)
         step.occurrence = (before.occurrence, trigger_at_ms, made, sha1_of(packed))
-        step.entry = self._entry(before, missed)
+        step.entry = entry
         return step
+
+    async def passed(self, rule: StoredRule, *, with_slot: bool) -> Entry:
+        """For the log: the times up to now that an occurrence stood for because it was late, before
+        the rule gets other times. Its own slot is not one of them where it is sent for that."""
+        now_ms = self._clock.now_ms()
+        if rule.slot_ms is None or rule.slot_ms > now_ms:
+            return ()
+        since_ms = rule.slot_ms - with_slot
+        return self._entry(rule, await missed_between(rule.timing, since_ms, now_ms + 1))
 
     def stopped(self, rule: StoredRule, state: str) -> Step:
         """Puts a rule in a state without an occurrence; `let_go` is to follow."""
@@ -153,7 +164,7 @@ class Chain:
         """Its occurrence is as it should be. The later it is, the later is the next look."""
         return Step.of(rule, {}, look_at_ms(rule.slot_ms or 0, self._clock.now_ms()))
 
-    def _entry(self, rule: StoredRule, missed: Missed) -> tuple[Argument, ...]:
+    def _entry(self, rule: StoredRule, missed: Missed) -> Entry:
         """The log's chunk of what was missed, and its places in the index; empty if nothing was. A
         blocked rule has one for all that it misses until it is active again."""
         if missed.first_ms is None or rule.missed:
@@ -181,7 +192,7 @@ def _step(
     rule: StoredRule,
     fields: dict[str, Argument],
     due_ms: int | None,
-    entry: tuple[Argument, ...],
+    entry: Entry,
     missed: int,
 ) -> Step:
     step = Step.of(rule, fields, due_ms)

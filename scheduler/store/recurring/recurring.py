@@ -254,7 +254,8 @@ class Recurring(Tending):
             if step is not None:
                 return step.with_definition(before, after)
             after.note_fired()
-        return (await self._chain.filled(after)).with_definition(before, after)
+        entry = await self._chain.passed(before, with_slot=not active) if differs else ()
+        return (await self._chain.filled(after, entry)).with_definition(before, after)
 
 
 def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: str = NO_RULE) -> NoReturn:
