@@ -11,6 +11,7 @@ from scheduler.errors import NotFound, StoreUnavailable
 from scheduler.models import Occurrence
 from scheduler.recurrence import Timing, next_slot
 from scheduler.recurring import RuleState
+from scheduler.store.recurring.rules import StoredRule
 from scheduler.store.recurring.steps import Answer, Step
 from tests.scheduler.clocks import START_MS
 from tests.scheduler.rules import ALL, DAY_MS, HOUR_MS, HOURLY, Rules, slot_of
@@ -66,6 +67,41 @@ async def test_two_workers_that_advance_at_once_make_one(fake_rules: Rules) -> N
     held = await rules.scene.claim()
     await asyncio.gather(*(rules.recurring.advance(held) for _ in range(5)))
     assert len(await rules.waiting()) == 2
+
+
+@pytest.mark.parametrize("tends", [False, True])
+async def test_others_have_turns_between_the_rules_of_a_call(
+    fake_rules: Rules, monkeypatch: pytest.MonkeyPatch, *, tends: bool
+) -> None:
+    """To find the next time of a rule may take 0.3 ms."""
+    rules, turns, seen = fake_rules, 0, set[int]()
+    filled = rules.recurring._chain.filled
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def noted(rule: StoredRule) -> Step:
+        seen.add(turns)
+        return await filled(rule)
+
+    for _ in range(25):
+        await rules.create()
+    monkeypatch.setattr(rules.recurring._chain, "filled", noted)
+    await rules.to(START_MS + HOUR_MS)
+    held = await rules.scene.claim()
+    counting = asyncio.create_task(count_turns())
+    if tends:
+        await rules.scene.ack(held)
+        await rules.to(START_MS + HOUR_MS + 60_000)
+        assert await rules.tend() == 25
+    else:
+        await rules.recurring.advance(held)
+    counting.cancel()
+    assert len(seen) == 3
+    assert len(await rules.waiting()) == (25 if tends else 50)
 
 
 async def test_times_that_were_missed_are_not_made_up_for(fake_rules: Rules) -> None:

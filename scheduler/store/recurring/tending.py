@@ -4,7 +4,7 @@ rules whose occurrence is not as it should be are tended."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import structlog
 
@@ -23,6 +23,8 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
 
 _TENDED_AT_ONCE = 100
+# To find the next time of a rule takes 0.3 ms at most.
+_IN_A_TURN = 10
 _log = structlog.get_logger(__name__)
 
 
@@ -92,7 +94,7 @@ class Tending:
     async def _advance(self, fired: dict[Named, set[str]]) -> None:
         for _ in range(MOST_CHANGES_MET if fired else 0):
             steps = list[Step]()
-            for name, found in await self._steps.read(list(fired)):
+            async for name, found in _in_turns(await self._steps.read(list(fired))):
                 if isinstance(found, Unreadable):
                     _log_unreadable(name, found)
                 elif found is not None and found.occurrence in fired[name]:
@@ -116,7 +118,7 @@ class Tending:
     async def _tend_part(self, named: Sequence[Named]) -> list[Named]:
         found = await self._steps.read(named)
         waiting = await self._unended([rule for _, rule in found if isinstance(rule, StoredRule)])
-        steps = [await self._tended(name, rule, waiting) for name, rule in found]
+        steps = [await self._tended(name, rule, waiting) async for name, rule in _in_turns(found)]
         return await self._carry_out([each for each in steps if each is not None])
 
     async def _unended(self, rules: Iterable[StoredRule]) -> set[Named]:
@@ -201,6 +203,14 @@ def name_of(shard: int, member: bytes) -> Named | None:
     account_id = ids.account_id(shard, account)
     is_sound = ids.parse_sharded(account_id, "acc") is not None
     return (account_id, local) if is_sound and ids.is_recurring_id("rec_" + local) else None
+
+
+async def _in_turns(found: Iterable[tuple[Named, Found]]) -> AsyncIterator[tuple[Named, Found]]:
+    """Whatever else goes on in this process has a turn between some."""
+    for n, each in enumerate(found, 1):
+        yield each
+        if n % _IN_A_TURN == 0:
+            await asyncio.sleep(0)
 
 
 def _without(rule: StoredRule) -> StoredRule:
