@@ -95,7 +95,8 @@ async def preview_recurring(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, PREVIEW)
     now_ms = call.store.clock.now_ms()
     timing = checked(timing_of(call.query))
-    timing = replace(timing, anchor_ms=timing.starts_at_ms or now_ms)
+    starts_at_ms = timing.starts_at_ms
+    timing = replace(timing, anchor_ms=now_ms if starts_at_ms is None else starts_at_ms)
     found = await next_times(call.store, call.account_id, timing, now_ms, _OF_A_PREVIEW)
     if not found:
         await judge_first(call.store, call.account_id, timing, now_ms)  # says why

@@ -265,6 +265,8 @@ async def test_a_preview_has_ten_times_and_a_sentence(api: Api) -> None:
     answer = await preview(api, every="40m", startsAt=starts, endsAt=ends)
     times = ["2027-01-01T00:00:00.000Z", "2027-01-01T00:40:00.000Z"]
     assert answer.json() == {"next": times, "description": "Every 40m"}
+    answer = await preview(api, every="1d", startsAt="1970-01-01T00:00:00Z")
+    assert answer.json()["next"][0].endswith("T00:00:00.000Z")
     await api.holds(credits=CREDITS, waiting=set())
 
 
