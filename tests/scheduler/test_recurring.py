@@ -113,7 +113,7 @@ async def test_times_that_were_missed_are_not_made_up_for(fake_rules: Rules) -> 
     assert await rules.waiting() == [(START_MS + 6 * HOUR_MS,) * 2]
 
 
-async def test_an_old_account_of_the_clock_never_repeats_aslot_of(fake_rules: Rules) -> None:
+async def test_a_clock_that_was_set_back_repeats_no_slot(fake_rules: Rules) -> None:
     """The server's clock was set back: nothing is made of slots that were fired."""
     rules, scene = fake_rules, fake_rules.scene
     await rules.create()

@@ -125,7 +125,7 @@ async def another_for_its_slot(scene: Scene, rule: Rule) -> object:
         ),
     ],
 )
-async def test_what_is_broken_of_a_recurring_schedule_is_told(
+async def test_each_fault_of_a_recurring_schedule_has_a_sentence(
     scene: Scene, breakage: Breakage, sentences: list[str]
 ) -> None:
     rule = await create(scene)

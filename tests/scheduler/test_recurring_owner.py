@@ -368,7 +368,7 @@ async def test_lists_have_each_rule_once(
 
 
 @pytest.mark.harmed
-async def test_a_damaged_rule_is_in_nobody_s_way(fake_rules: Rules) -> None:
+async def test_a_damaged_rule_is_in_no_other_s_way(fake_rules: Rules) -> None:
     rules, scene = fake_rules, fake_rules.scene
     damaged, sound = await rules.create(), await rules.create()
     await scene.redis.hset(rules.key(damaged), "d", b"\xc1")
@@ -399,7 +399,7 @@ async def test_the_rules_of_a_deleted_account_are_not_tended(rules: Rules) -> No
 
 
 @pytest.mark.harmed
-async def test_a_damaged_account_is_in_nobody_s_way(rules: Rules) -> None:
+async def test_a_damaged_account_is_in_no_other_s_way(rules: Rules) -> None:
     """Its rule is to lose its occurrence, and the list of those that are held is none."""
     scene = rules.scene
     [other] = await scene.neighbours(1)
