@@ -40,8 +40,8 @@ class Timing(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def times(self) -> Timing:
-        """All that its slots follow from."""
-        return msgspec.structs.replace(self, expires_after_ms=None)
+        """All that its slots follow from, but for their end."""
+        return msgspec.structs.replace(self, ends_at_ms=None, expires_after_ms=None)
 
 
 class Missed(msgspec.Struct, frozen=True):

@@ -155,6 +155,23 @@ async def test_a_cancelled_time_does_not_hold_up_other_times(fake_rules: Rules) 
     assert await rules.waiting() == [(NEXT_MS,) * 2]
 
 
+async def test_another_end_moves_none(fake_rules: Rules) -> None:
+    rules = fake_rules
+    rule = await rules.create()
+    await rules.scene.cancel(str(rule.schedule_id))
+    await rules.tend()
+    await rules.change(rule, timing=replace(HOURLY, ends_at_ms=NEXT_MS + DAY_MS))
+    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
+    with pytest.raises(InvalidRequest) as refused:
+        await rules.change(rule, timing=replace(HOURLY, ends_at_ms=NEXT_MS))
+    assert [each.field for each in refused.value.details] == ["endsAt"]
+    await rules.to(NEXT_MS + 2 * HOUR_MS)  # late now
+    await rules.change(rule, timing=replace(HOURLY, ends_at_ms=NEXT_MS + HOUR_MS))
+    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
+    await rules.fire()
+    assert (await rules.read(rule)).state == RuleState.ENDED
+
+
 @pytest.mark.parametrize("call", ["pause", "resume", "delete"])
 async def test_a_call_that_met_only_changes_says_so(
     rules: Rules, monkeypatch: pytest.MonkeyPatch, call: str

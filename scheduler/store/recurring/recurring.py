@@ -237,7 +237,9 @@ class Recurring(Tending):
     async def _changed(self, before: StoredRule, after: StoredRule) -> Step:
         """The step to another definition, with what follows for the occurrence."""
         active = before.state == RuleState.ACTIVE
+        ends = before.timing.ends_at_ms != after.timing.ends_at_ms
         differs = before.timing.times != after.timing.times
+        differs |= ends and before.state == RuleState.ENDED
         if differs:
             after.cancelled_ms = 0
         if before.state == RuleState.PAUSED or (before.state == RuleState.ENDED and not differs):
@@ -249,6 +251,8 @@ class Recurring(Tending):
             await self._first_slot(after.timing, after.settled_ms)
         elif active and not before.occurrence:
             after.note_cancelled()
+        elif ends and before.slot_ms is not None:
+            await self._first_slot(after.timing, before.slot_ms - 1)
         if active and before.occurrence:
             step = await self._changed_in_place(before, after)
             if step is not None:
