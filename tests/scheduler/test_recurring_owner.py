@@ -172,6 +172,25 @@ async def test_another_end_moves_none(fake_rules: Rules) -> None:
     assert (await rules.read(rule)).state == RuleState.ENDED
 
 
+async def test_a_resume_amid_a_pause_loses_no_time(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule, account_id = await rules.create(), rules.scene.account_id
+    canceller, resumes = rules.recurring._canceller, [True]
+    by_id = canceller.by_id
+
+    async def late(*arguments: Any) -> Any:
+        if resumes:
+            resumes.clear()
+            await rules.recurring.resume(account_id, rule.recurring_id)
+        return await by_id(*arguments)
+
+    monkeypatch.setattr(canceller, "by_id", late)
+    await rules.recurring.pause(account_id, rule.recurring_id)
+    assert await rules.waiting() == [(rule.slot_ms,) * 2]
+    assert (await rules.read(rule)).state == RuleState.ACTIVE
+
+
 @pytest.mark.parametrize("call", ["pause", "resume", "delete"])
 async def test_a_call_that_met_only_changes_says_so(
     rules: Rules, monkeypatch: pytest.MonkeyPatch, call: str

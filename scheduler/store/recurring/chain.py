@@ -132,8 +132,6 @@ class Chain:
         """Slots that passed during a pause are not missed."""
         if rule.state == RuleState.BLOCKED:
             return await self.filled(rule)
-        if rule.occurrence:  # the pause has not cancelled it yet
-            return Step.of(rule, {"p": RuleState.ACTIVE}, self._clock.now_ms())
         rule.note_passed(self._clock.now_ms())
         return await self.filled(rule)
 

@@ -178,6 +178,9 @@ class Recurring(Tending):
             rule = await self._rules.one(account_id, recurring_id)
             if rule.state not in (RuleState.PAUSED, RuleState.BLOCKED):
                 break
+            if rule.occurrence:  # the pause has not cancelled it yet, and may do so any time
+                await self.tend(account_id, [recurring_id])
+                continue
             if await self._is_done(await self._chain.resumed(rule)):
                 break
         else:
