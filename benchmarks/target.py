@@ -78,7 +78,8 @@ class Answerer(asyncio.Protocol):
     def answer_late(self, number: int) -> None:
         if self.received.keep:
             self.received.answered[number] = time.time_ns()
-        self.answer()
+        if not self.transport.is_closing():  # a caller that waited too long has gone
+            self.answer()
 
     def answer(self) -> None:
         self.transport.write(LAST if self.closes else ANSWER)
