@@ -185,7 +185,7 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
 )
 async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
     """Deletes the rule, cancels the occurrence that waits and refunds its credit. One that a worker
-    has is still sent. What has ended stays, and so does the log."""
+    has is still sent. Ended occurrences stay, and so does the log."""
     call = await call_of(request)
     await call.store.recurring.delete(call.account_id, recurring_id)
     left = (await call.store.accounts.get(call.account_id)).credits

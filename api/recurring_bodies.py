@@ -1,4 +1,4 @@
-"""What goes out of recurring schedules, in the names that clients see."""
+"""The bodies of answers about recurring schedules, in the names that clients see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls do about the rules of an account: search for times, within what it may search, and
+"""Calls about the rules of an account search for times, within its budget of searches, and
 make the occurrences after cancelled ones."""
 
 from __future__ import annotations

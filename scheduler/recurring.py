@@ -24,7 +24,7 @@ class RuleState(StrEnum):
 
 
 class Draft(NamedTuple):
-    """What an owner asks for. `request` has no time, `timing` no anchor."""
+    """A rule as its owner asks for it. `request` has no time, `timing` no anchor."""
 
     request: Request
     timing: Timing

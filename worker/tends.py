@@ -18,8 +18,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Tends:
-    """Whoever cancels an occurrence advances its rule at once, if he does not die in between or
-    lose touch. The workers see to the rest, each to its own shards. `tended` counts rules."""
+    """A process that cancels an occurrence advances its rule at once, unless it dies in between
+    or loses touch. The workers see to the rest, each to its own shards. `tended` counts rules."""
 
     def __init__(self, store: Store, presence: Presence, touch: Touch) -> None:
         self._store = store

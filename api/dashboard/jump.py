@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 @get("/jump")
 async def jump_page(request: HttpRequest) -> Raw:
-    """A page, or for the dialog just what was found."""
+    """A page, or for the dialog just its results."""
     viewer = await signed_in(request)
     letters = request.query_params.get("q", "").strip()[:_LONGEST]
     found = await _found(request, viewer, letters)

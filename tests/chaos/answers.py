@@ -1,4 +1,4 @@
-"""What an answer to a client says, as the history has it."""
+"""Reads the answers to clients, as the history has them."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _store(
     slot: bool = True,
     ruled: Ruled = _RULED,
 ) -> None:
-    """What log and GET have of an occurrence."""
+    """An occurrence as log and GET show it."""
     executed = status == "completed"
     entry = Entry(
         schedule_id=schedule_id,

@@ -14,7 +14,7 @@ from scheduler.store import Store
 from scheduler.store.log.logs import LogPage, LogQuery
 
 MOST = 20
-# What became of an occurrence; attempts that were repeated are none.
+# How an occurrence ended; attempts that were repeated are left out.
 _ENDS = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.CANCELLED, LogStatus.SKIPPED)
 _RAN = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.CANCELLED)
 

@@ -39,7 +39,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 async def preview_of(request: HttpRequest, viewer: Viewer, form: Mapping[str, str]) -> Preview:
-    """What the fields of the form come to, at this moment; within what an account may search."""
+    """The preview of the form's fields at this moment, within the account's budget of searches."""
     store, zone = service_of(request).store, zone_of(request)
     now_ms, account_id = store.clock.now_ms(), viewer.account_id
     fields = timing_fields(form, zone)

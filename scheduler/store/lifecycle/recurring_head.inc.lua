@@ -1,7 +1,7 @@
 -- The head of an occurrence in front of its stored request, as `heads.py` puts it there. It is the
 -- last one.
 
--- Where it begins, or the request if there is none.
+-- The place where it begins, or where the request does if there is none.
 local function behind_names(stored)
   local at = 1
   if string.byte(stored) == S.LANED then

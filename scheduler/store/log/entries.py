@@ -268,7 +268,7 @@ def recurring_place(recurring_id: str) -> tuple[str, bytes]:
 
 
 def skipped_places(recurring_id: str, request: Request) -> list[str | bytes]:
-    """What the index notes of a skipped entry: names of streams, and digests."""
+    """The index's notes of a skipped entry: names of streams, and digests."""
     named = [request.url]
     named += [place_name(request.reference)] if request.reference is not None else []
     named += [lane_place_name(request.lane)] if request.lane is not None else []

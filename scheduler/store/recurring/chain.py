@@ -1,4 +1,4 @@
-"""What the next step of a rule is: which slot, which occurrence, what was missed. The store is not
+"""Decides the next step of a rule: its slot, its occurrence, the missed times. The store is not
 asked here; `docs/lifecycle.md` has the reasons."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is kept with the Idempotency-Key of a call that created a rule."""
+"""The note kept with the Idempotency-Key of a call that created a rule."""
 
 from __future__ import annotations
 

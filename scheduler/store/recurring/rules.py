@@ -74,7 +74,7 @@ class StoredRule(msgspec.Struct):
 
     @property
     def computed(self) -> tuple[Timing, str]:
-        """What its slots follow from."""
+        """All that its slots follow from."""
         return self.timing.times, self.definition.tzdata
 
     def renewed(self) -> StoredRule | None:
@@ -139,7 +139,7 @@ def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredR
 
 
 def weight_of(definition: bytes, packed: bytes) -> int:
-    """What a rule itself counts in its account's bytes; its occurrences count as schedules."""
+    """The weight of a rule itself in its account's bytes; its occurrences count as schedules."""
     return _RULE_BYTES + len(definition) + len(packed)
 
 

@@ -1,4 +1,4 @@
-"""One step of a rule: what it writes, and how steps of many rules are carried out together."""
+"""One step of a rule, its writes, and how steps of many rules are carried out together."""
 
 from __future__ import annotations
 

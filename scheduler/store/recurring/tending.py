@@ -1,4 +1,4 @@
-"""What goes on in rules by itself: the next occurrence is made as one is about to be fired, and
+"""Keeps rules going: the next occurrence is made as one is about to be fired, and
 rules whose occurrence is not as it should be are tended."""
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Tending:
         named = {each: name for each in members if (name := name_of(shard, each)) is not None}
         if len(named) < len(members):
             await self._server.call("ZREM", key, *(each for each in members if each not in named))
-            _log.error("what stood among the due recurring schedules names none", shard=shard)
+            _log.error("a member of the due recurring schedules names none", shard=shard)
         await self._tend([*named.values()])
         return len(members)
 
@@ -153,7 +153,7 @@ class Tending:
             return Step.of_unreadable(name)
 
     async def _renewed(self, rule: StoredRule) -> Step | None:
-        """What a newer tzdata changes of an occurrence that lies ahead; None if there is none."""
+        """The change that a newer tzdata makes to an occurrence ahead; None if it makes none."""
         now_ms = self._clock.now_ms()
         if (rule.slot_ms or 0) <= now_ms or (after := rule.renewed()) is None:
             return None
@@ -206,7 +206,7 @@ def name_of(shard: int, member: bytes) -> Named | None:
 
 
 async def _in_turns(found: Iterable[tuple[Named, Found]]) -> AsyncIterator[tuple[Named, Found]]:
-    """Whatever else goes on in this process has a turn between some."""
+    """Other tasks of this process have a turn between some."""
     for n, each in enumerate(found, 1):
         yield each
         if n % _IN_A_TURN == 0:
