@@ -157,8 +157,8 @@ def _unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
     summary="Create or change by name",
 )
 async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonResponse:
-    """Creates the recurring schedule of this name, or gives it these fields as a whole: what is
-    left out is cleared. One that has them already stays as it is, as does a pause: for deploys."""
+    """Creates the recurring schedule of this name, or replaces all its fields: an absent field is
+    cleared. One that has them already stays as it is, as does a pause: for deploys."""
     call = await call_of(request)
     _judge_name(name)
     if_match, now_ms = if_match_of(request), call.store.clock.now_ms()

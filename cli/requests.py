@@ -1,4 +1,4 @@
-"""Options that say what is sent, and when; of the commands that create and change."""
+"""The options for a request and its time, of the commands that create and change."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 def change_arguments(
     target: str | None, cleared: Sequence[str], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Those of a change; None for what is cleared. Raises UsageError as `request_arguments`."""
+    """Those of a change; None clears a field. Raises UsageError as `request_arguments`."""
     given = request_arguments(options)
     nothing: dict[str, Any] = {_argument(name.replace("-", "_")): None for name in cleared}
     both = sorted(given.keys() & nothing.keys())

@@ -126,7 +126,7 @@ _REFUSALS = (
 async def _refused(
     request: HttpRequest, viewer: Viewer, form: Form, why: Exception, rule: Rule | None = None
 ) -> Raw:
-    """The form as it was filled in, with what is wrong by its fields' names."""
+    """The form as it was filled in, with its faults by field name."""
     if isinstance(why, InvalidRequest):
         faults = {labelled(each.field, LABELS): each.message for each in why.details}
     elif isinstance(why, PreconditionFailed):

@@ -28,7 +28,7 @@ _MOST_DIGITS = 15  # of a moment
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """The next times (ms) and the sentence, or what is wrong, by the fields' names on the page.
+    """The next times (ms) and the sentence, or the faults by field name on the page.
     `there` is the rule's zone where it is another than the viewer's."""
 
     now_ms: int
@@ -75,7 +75,7 @@ def _timing(fields: dict[str, str], created: str, now_ms: int) -> Timing:
 
 @get("/recurring/preview")
 async def preview_page(request: HttpRequest) -> Raw:
-    """The part of the form that shows it. Whoever is signed out is not led away from what was
+    """The part of the form that shows it. A visitor who is signed out is not led away from what was
     typed: the next press does that."""
     try:
         viewer = await signed_in(request)

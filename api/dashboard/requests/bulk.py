@@ -102,7 +102,8 @@ async def bulk(request: HttpRequest) -> Raw:
         portion = await _selected(store, viewer, form, wanted, rest, there_ms)
         if portion.ids or portion.rest:
             return await _ask(request, viewer, wanted, portion, form, done=done)
-    # What was run again would have left the list; there it is grey, beside its replay.
+    # Requests that were run again would have left the list; there they are grey, each beside
+    # its replay.
     there = wanted.address(replayed=None)
     return await redirect_saying(request, viewer, done.words(action.done), there)
 

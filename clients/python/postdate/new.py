@@ -12,7 +12,7 @@ from postdate.results import CallbackOn, Delivery
 
 
 class RequestOptions(TypedDict, total=False):
-    """What is sent, and how. None is as good as absent, but for `callback_url`: absent, the
+    """The request and its delivery. None is as good as absent, but for `callback_url`: absent, the
     account's default; None, no callback."""
 
     json: Mapping[str, Any] | None
