@@ -16,7 +16,7 @@ from litestar.types import HTTPScope, Message, Receive, Send
 
 from api import batch, bulk, lanes, public, recurring, schedule, signing, stats
 from api.answer import JsonResponse, Options
-from api.dashboard.routes import dashboard_router
+from api.dashboard.routes import dashboard_router, looking_router
 from api.errors import answered, error_body, on_exception
 from api.openapi.document import document
 from api.proxies import parsed
@@ -41,11 +41,12 @@ _MISDIRECTED = "This service does not answer under this Host; POSTDATE_ALLOWED_H
 def create_app(settings: Settings, store: Store | None = None) -> App:
     """The API as an ASGI app. It opens the store itself unless one is given, which stays open."""
     handlers = [handler for room in _ROOMS for handler in room.HANDLERS]
+    pages = [dashboard_router(), looking_router()]
     paths = sorted({path for handler in handlers for path in handler.paths})
     app = App(
         Service(settings, store),
         # The first one: each path that has none yet gets one of litestar's.
-        [route(paths, http_method=HttpMethod.OPTIONS)(tell_methods), *handlers, dashboard_router()],
+        [route(paths, http_method=HttpMethod.OPTIONS)(tell_methods), *handlers, *pages],
         lifespan=[_running],
         exception_handlers={Exception: on_exception},
         openapi_config=None,  # litestar cannot know what handlers make of a raw body

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from api.dashboard.looking import headers_below, kept_below, looked_at
 from api.proxies import is_https
 from api.service import HttpRequest
 
@@ -26,6 +27,7 @@ SECURITY = [
 ]
 # A browser that came over TLS does so from now on, for a year.
 _TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
+_HTML = b"text/html; charset=utf-8"
 _NOT_KEPT = [(b"cache-control", b"no-store")]
 # A smaller body costs more to pack than to send. At this level 100 KB take a millisecond.
 _PACKED_FROM_BYTES = 1000
@@ -35,24 +37,36 @@ _PACKING_LEVEL = 4
 @dataclass(slots=True)
 class Raw:
     """A status, headers and a body, sent as they are; an ASGI app, as the API's `Answer` is.
-    `packed` is the same body in gzip, where it is kept."""
+    `packed` is the same body in gzip, where it is kept. `leads_out` of the account that an operator
+    looks at, if that is where it was asked for."""
 
     status: int
     body: bytes
     headers: list[tuple[bytes, bytes]]
     packed: bytes = b""
+    leads_out: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body, coding = self._packed(scope)
+        prefix = "" if self.leads_out else looked_at(scope["path"])
+        answer = self.kept_below(prefix) if prefix else self
+        body, coding = answer.coded(scope)
         length = (b"content-length", b"%d" % len(body))
-        headers = [*SECURITY, *self.headers, *coding, length]
+        headers = [*SECURITY, *answer.headers, *coding, length]
         if is_https(scope, scope["litestar_app"].state.service.settings):
             headers.append(_TLS_ONLY)
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    def _packed(self, scope: Scope) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-        """Compression reveals no secret of a page: a form masks its token anew each time."""
+    def kept_below(self, prefix: str) -> Raw:
+        """As an operator gets it who looks at an account."""
+        body, headers = self.body, headers_below(prefix, self.headers)
+        if (b"content-type", _HTML) in headers:
+            body = kept_below(prefix, body.decode()).encode()
+        return replace(self, body=body, headers=headers)
+
+    def coded(self, scope: Scope) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+        """The body as the client takes it, and its headers. Compression reveals no secret of a
+        page: a form masks its token anew each time."""
         vary = (b"vary", b"accept-encoding")
         takes_gzip = any(
             name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"]
@@ -81,8 +95,7 @@ class Raw:
 
 def html(text: str, status: int = 200) -> Raw:
     """A page or a part of one, for its viewer alone: no cache keeps it."""
-    content_type = (b"content-type", b"text/html; charset=utf-8")
-    return Raw(status, text.encode(), [content_type, *_NOT_KEPT])
+    return Raw(status, text.encode(), [(b"content-type", _HTML), *_NOT_KEPT])
 
 
 def data(content: Any) -> Raw:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from litestar import get
 
 from api.dashboard.answer import Raw
-from api.dashboard.menu import MENU, OPERATORS_MENU
 from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, Filter
@@ -88,10 +87,11 @@ async def _found(request: HttpRequest, viewer: Viewer, wanted: str) -> Found:
 
 def _pages(viewer: Viewer, wanted: str) -> list[Place]:
     """Those that begin so come first."""
-    menu = OPERATORS_MENU if viewer.account.operator else MENU
+    menu = viewer.menu
     part, found = wanted.lower(), [*menu.items()]
     if part:
-        every = (menu | _FURTHER).items()
+        further = {} if viewer.operator else _FURTHER
+        every = (menu | further).items()
         found = [each for each in every if part in each[1].lower()]
         found.sort(key=lambda each: not each[1].lower().startswith(part))
     return [Place("page", ROOT + path, words) for path, words in found]

@@ -15,7 +15,7 @@ from litestar.params import FromPath
 from api.dashboard import formats
 from api.dashboard.answer import Raw, html, is_for_panel
 from api.dashboard.csrf import masked_token
-from api.dashboard.menu import MENU, OPERATORS_MENU
+from api.dashboard.looking import address_of, own_path
 from api.dashboard.session import Viewer, asks_for_news, base_url, here, zone_of
 from api.service import HttpRequest
 from scheduler.errors import NotFound
@@ -59,7 +59,7 @@ _templates = Environment(
 )
 _templates.filters.update(formats.FILTERS)
 _templates.globals.update(asset=address, iso=format_iso8601)
-_templates.globals.update(menu=MENU, operators_menu=OPERATORS_MENU)
+_templates.globals.update(looking_at=address_of)
 
 
 def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any) -> Raw:
@@ -68,7 +68,7 @@ def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any
     text = _templates.get_template(name).render(
         viewer=viewer,
         base_url=base_url(request),
-        path=request.scope["path"],
+        path=own_path(request.scope["path"]),
         here=here(request),
         csrf=masked_token(viewer.session.csrf) if viewer else "",
         once=token_urlsafe(12),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import traceback
+from dataclasses import replace
 from typing import Any, cast
 
 import structlog
-from litestar import Response, Router, get
-from litestar.exceptions import HTTPException
+from litestar import Response, Router, get, post
+from litestar.connection import ASGIConnection
+from litestar.exceptions import HTTPException, PermissionDeniedException
+from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
 from api.dashboard import holder, jump, keys, lanes, overview, pauses, system
@@ -18,7 +21,14 @@ from api.dashboard.recurring import listing as recurring_listing
 from api.dashboard.recurring import preview, rule
 from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import bulk, composer, entry, listing
-from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, signed_in
+from api.dashboard.session import (
+    SIGN_IN,
+    NotSignedIn,
+    OwnAccount,
+    asked_for,
+    back_cookie,
+    signed_in,
+)
 from api.errors import status_of
 from api.request_ids import request_id_of
 from api.service import HttpRequest, service_of
@@ -38,6 +48,15 @@ _log = structlog.get_logger()
 _REQUESTS = (listing, composer, bulk, entry)
 _RECURRING = (recurring_listing, recurring_composer, preview, rule)
 _PAGES = (holder, overview, jump, *_REQUESTS, *_RECURRING, lanes, pauses, keys, system)
+# What an operator sees of an account: nothing that makes or changes something, and no secrets.
+_LOOKED_AT = (
+    *overview.HANDLERS,
+    jump.jump_page,
+    *(listing.requests_page, listing.closed_panel, listing.more, entry.entry_page),
+    *(recurring_listing.recurring_page, rule.rule_page),
+    *(lanes.lanes_page, lanes.lane_page, pauses.banner),
+)
+_READ_ONLY = "An operator only looks at this account: nothing can be changed here"
 _TITLES = {
     400: "That is not valid",
     402: "No credits left",
@@ -60,6 +79,11 @@ async def no_such_page(request: HttpRequest, rest: FromPath[str]) -> Raw:
     raise NotFound("There is no such page.")
 
 
+@post("/{rest:path}")
+async def no_such_write(rest: FromPath[str]) -> Raw:
+    raise NotFound("There is no such page.")
+
+
 def dashboard_router() -> Router:
     handlers = [handler for each in _PAGES for handler in each.HANDLERS]
     return Router(
@@ -69,10 +93,33 @@ def dashboard_router() -> Router:
     )
 
 
+def looking_router() -> Router:
+    """The same pages of any account, for operators, at an address that names it. Its writes are all
+    there, and all refused."""
+    handlers = [each for page in (*_REQUESTS, *_RECURRING, lanes, pauses) for each in page.HANDLERS]
+    writes = [
+        each for each in handlers if "POST" in each.http_methods and each is not composer.echo
+    ]
+    return Router(
+        path="/dashboard/as/{looked_at:str}",
+        route_handlers=[*_LOOKED_AT, *writes, no_such_page, no_such_write],
+        guards=[_reads_only],
+        exception_handlers={Exception: cast("Any", _on_exception)},
+    )
+
+
+def _reads_only(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Before any handler, so none can forget it. Raises PermissionDeniedException."""
+    if connection.scope.get("method") not in ("GET", "HEAD"):
+        raise PermissionDeniedException(_READ_ONLY)
+
+
 def _on_exception(request: HttpRequest, error: Exception) -> Response[Any]:
     if isinstance(error, NotSignedIn):
         back = back_cookie(request, asked_for(request))
         answer = redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back)
+    elif isinstance(error, OwnAccount):
+        answer = replace(redirect(request, error.page, as_a_whole=True), leads_out=True)
     else:
         answer = sentence(request, *_page_of(request, error))
     return cast("Response[Any]", answer)

@@ -9,9 +9,12 @@ from urllib.parse import quote
 from api import proxies
 from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
 from api.dashboard.banner import Paused, paused_of
+from api.dashboard.looking import own_path
+from api.dashboard.menu import menu_of
 from api.dashboard.zones import UTC, Zone, zone_named
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
+from scheduler.ids import parse_sharded
 from scheduler.models import Account
 from scheduler.store.accounts.sessions import SESSION_TTL_MS, Session
 from scheduler.targets import split_url
@@ -30,22 +33,42 @@ class NotSignedIn(PostdateError):
     """There is no session, or it has ended."""
 
 
+class OwnAccount(PostdateError):
+    """The page is of the viewer's own account, and stands at `page`."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(page)
+        self.page = page
+
+
 class Viewer(NamedTuple):
     """A signed-in account holder. `heard` is a message that the page shows once, `paused` the
-    account's pauses, on whole pages."""
+    account's pauses, on whole pages. `operator` is the viewer who looks at another's `account`, and
+    may change nothing of it; None on one's own pages."""
 
     session: Session
     account: Account
     heard: str = ""
     paused: Paused | None = None
+    operator: Account | None = None
 
     @property
     def account_id(self) -> str:
         return self.account.account_id
 
+    @property
+    def own(self) -> Account:
+        """The account that is signed in."""
+        return self.operator or self.account
+
+    @property
+    def menu(self) -> dict[str, str]:
+        return menu_of(operator=self.account.operator, looks=self.operator is not None)
+
 
 async def signed_in(request: HttpRequest) -> Viewer:
-    """The viewer who makes this request; its pages show their menu. Raises NotSignedIn."""
+    """The viewer who makes this request; its pages show their menu. Raises NotSignedIn; NotFound
+    and OwnAccount at the address of an account that is looked at."""
     store, session = service_of(request).store, await _session(request)
     if session is None:
         raise NotSignedIn
@@ -53,13 +76,26 @@ async def signed_in(request: HttpRequest) -> Viewer:
         viewer = Viewer(session, await store.accounts.get(session.account_id))
     except NotFound:
         raise NotSignedIn from None
+    if (looked_at := request.path_params.get("looked_at")) is not None:
+        viewer = await _looking(request, viewer, looked_at)
     # A page or a panel shows the flash message; a live update does not.
-    if session.said and request.method == "GET" and not asks_for_news(request):
+    elif session.said and request.method == "GET" and not asks_for_news(request):
         viewer = viewer._replace(heard=await store.sessions.hear(session))
     if not (asks_for_news(request) or is_for_panel(request)):
         viewer = viewer._replace(paused=await paused_of(store, viewer.account_id))
     request.state.viewer = viewer  # for `render.page`
     return viewer
+
+
+async def _looking(request: HttpRequest, viewer: Viewer, account_id: str) -> Viewer:
+    """An operator's view of another account. Raises NotFound, of any account for others than
+    operators; OwnAccount."""
+    if account_id == viewer.account_id:
+        raise OwnAccount(own_path(here(request)))
+    if not viewer.account.operator or parse_sharded(account_id, "acc") is None:
+        raise NotFound("There is no such page.")
+    account = await service_of(request).store.accounts.get(account_id)
+    return viewer._replace(account=account, operator=viewer.account)
 
 
 async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:

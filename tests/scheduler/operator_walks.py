@@ -216,3 +216,13 @@ async def resealed_secrets(place: Place, count: int) -> Found:
     assert done.secrets == count + 1, "and that of the scene's own account"
     found = await (await place.stores.open(NEW)).signing.secrets_of(made)
     return [each for each, secrets in found.items() if isinstance(secrets, list)], made
+
+
+async def owned(scene: Scene, count: int) -> Found:
+    """The accounts that are found by a schedule of each."""
+    accounts, made = [scene.account_id], [await scene.create(FAR_MS)]
+    for i in range(1, count):
+        account = await scene.store.accounts.create(f"n{i}", credits=1, plan=Plan.FREE)
+        accounts.append(account.account_id)
+        made.append(await scene.store.schedules.create(account.account_id, REQUEST))
+    return [await scene.store.owners.find(each) for each in made], accounts

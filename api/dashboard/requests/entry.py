@@ -11,16 +11,24 @@ import msgspec
 from litestar import get, post
 from litestar.params import FromPath
 
-from api.dashboard.answer import Raw, is_for_panel
+from api.dashboard.answer import Raw, is_for_panel, redirect
 from api.dashboard.banner import readable as readable_settings
 from api.dashboard.csrf import once_of, written
+from api.dashboard.looking import address_of
 from api.dashboard.recurring.outcomes import occurrences_beside
 from api.dashboard.render import page
 from api.dashboard.requests.attempts import line_of_one, read_attempts, waterfall
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import curl_of, readable
-from api.dashboard.session import Viewer, asks_for_news, redirect_saying, signed_in, zone_of
+from api.dashboard.session import (
+    Viewer,
+    asks_for_news,
+    here,
+    redirect_saying,
+    signed_in,
+    zone_of,
+)
 from api.errors import status_of
 from api.payload import AS_IT_WAS, Change, parse_change
 from api.recurring_times import follow
@@ -28,7 +36,7 @@ from api.service import HttpRequest, service_of
 from scheduler.callbacks import CallbackState, CallbackStatus
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
-from scheduler.masks import masked, masked_url
+from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import Store
 from scheduler.targets import split_url
@@ -116,7 +124,16 @@ async def entry_page(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer = await signed_in(request)
     if not is_schedule_id(schedule_id):
         raise NotFound("There is no such request.")
-    return await show(request, viewer, schedule_id)
+    try:
+        return await show(request, viewer, schedule_id)
+    except NotFound:
+        if not viewer.account.operator or viewer.operator:
+            raise
+        owner = await service_of(request).store.owners.find(schedule_id)
+        if owner is None:
+            raise
+        # A link that another account's holder shared.
+        return redirect(request, address_of(owner, here(request)), as_a_whole=True)
 
 
 async def show(
@@ -186,6 +203,11 @@ async def _values(
     outcome = entry.schedule.last_outcome if entry.schedule else None
     wish = asked.callback if asked else None
     phases = outcome.phases if outcome else entry.phases
+    # What its account sends and gets is not for operators to read.
+    withheld = viewer.operator is not None
+    headers = masked(asked.headers) if asked else {}
+    if withheld:
+        headers = dict.fromkeys(headers, MASK)
     store, lane = service_of(request).store, None
     if entry.waits and entry.lane:
         reading = store.lanes.read(viewer.account_id, entry.lane)
@@ -195,13 +217,14 @@ async def _values(
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
         "callback_url": masked_url(wish.url) if wish and wish.url else None,
-        "answer": outcome.answer if outcome else None,
+        "answer": outcome.answer if outcome and not withheld else None,
         "phases": phases,
         "bars": waterfall(phases, outcome.status_code if outcome else entry.status_code),
         "url": masked_url(entry.url),
-        "headers": masked(asked.headers) if asked else {},
-        "body": readable(asked) if asked else None,
-        "curl": curl_of(asked) if asked else None,
+        "headers": headers,
+        "body": readable(asked) if asked and not withheld else None,
+        "curl": curl_of(asked) if asked and not withheld else None,
+        "withheld": withheld,
         "fault": fault,
         "lane": lane,
         "now_ms": store.clock.now_ms(),

@@ -241,7 +241,7 @@
       [...query].forEach(([name, value]) => value || query.delete(name));
       query.set("from", iso(first.dataset.from));
       query.set("to", iso(last.dataset.to));
-      location.assign(`/dashboard/requests?${query}`);
+      location.assign(`${first.getAttribute("href").split("?")[0]}?${query}`);
     }
     brushed = null;
   });
