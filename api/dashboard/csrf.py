@@ -16,7 +16,7 @@ from api.dashboard.session import Viewer, base_url, signed_in
 from api.findings import invalid
 from api.reading import read_body
 from api.service import HttpRequest
-from scheduler.errors import FieldError, Suspended
+from scheduler.errors import FieldError, NotFound, Suspended
 from scheduler.models import Idempotency
 from scheduler.targets import split_url
 
@@ -41,6 +41,12 @@ async def written(request: HttpRequest, *, even_suspended: bool = False) -> tupl
     if not hmac.compare_digest(given.encode(), viewer.session.csrf.encode()):
         raise Forbidden("This page is of an earlier session; reload it and try again")
     return viewer, form
+
+
+def judged_operator(viewer: Viewer) -> None:
+    """Raises NotFound for others: a page for operators does not exist for them."""
+    if not viewer.account.operator:
+        raise NotFound("There is no such page.")
 
 
 async def read_form(request: HttpRequest) -> Form:

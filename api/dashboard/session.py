@@ -11,6 +11,7 @@ from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
 from api.dashboard.banner import Paused, paused_of
 from api.dashboard.looking import own_path
 from api.dashboard.menu import menu_of
+from api.dashboard.shared import shared_by
 from api.dashboard.zones import UTC, Zone, zone_named
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
@@ -24,6 +25,7 @@ SIGN_IN = f"{ROOT}/sign-in"
 
 _ZONE_KEPT_S = 366 * 86_400
 _BACK_KEPT_S = 900
+_HOLD_GOOD_FOR_S = 1.0
 # A page of ours, as it may stand in an address: no second slash, so no other host.
 _OUR_PAGE = re.compile(r"/dashboard(?:[/?][\x21-\x7e]*)?")
 _LONGEST_PAGE = 2000
@@ -44,13 +46,15 @@ class OwnAccount(PostdateError):
 class Viewer(NamedTuple):
     """A signed-in account holder. `heard` is a message that the page shows once, `paused` the
     account's pauses, on whole pages. `operator` is the viewer who looks at another's `account`, and
-    may change nothing of it; None on one's own pages."""
+    may change nothing of it; None on one's own pages. `on_hold`: no worker claims, or some do not,
+    which operators see on whole pages."""
 
     session: Session
     account: Account
     heard: str = ""
     paused: Paused | None = None
     operator: Account | None = None
+    on_hold: bool = False
 
     @property
     def account_id(self) -> str:
@@ -83,6 +87,9 @@ async def signed_in(request: HttpRequest) -> Viewer:
         viewer = viewer._replace(heard=await store.sessions.hear(session))
     if not (asks_for_news(request) or is_for_panel(request)):
         viewer = viewer._replace(paused=await paused_of(store, viewer.account_id))
+        if viewer.own.operator:
+            held = await shared_by(request).get("hold", _HOLD_GOOD_FOR_S, store.hold.look)
+            viewer = viewer._replace(on_hold=held.on_hold > 0)
     request.state.viewer = viewer  # for `render.page`
     return viewer
 

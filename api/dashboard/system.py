@@ -9,9 +9,10 @@ from typing import Any
 from litestar import get, post
 
 from api.dashboard.answer import Raw
-from api.dashboard.csrf import ONCE, written
+from api.dashboard.csrf import ONCE, judged_operator, written
+from api.dashboard.holds import draining
 from api.dashboard.render import page
-from api.dashboard.session import ROOT, Viewer, asks_for_news, redirect_saying, signed_in
+from api.dashboard.session import ROOT, asks_for_news, redirect_saying, signed_in
 from api.dashboard.shared import shared_by
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
@@ -21,6 +22,7 @@ from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.operators.census import Figures
 from scheduler.store.operators.heartbeats import Process
+from scheduler.store.operators.restore import Held
 from scheduler.store.operators.system import ServerStatus, ShardState
 
 _MOST_ACCOUNTS = 100
@@ -53,12 +55,6 @@ async def grant(request: HttpRequest) -> Raw:
     return await redirect_saying(request, viewer, words, f"{ROOT}/system")
 
 
-def judged_operator(viewer: Viewer) -> None:
-    """Raises NotFound for others: a page for operators does not exist for them."""
-    if not viewer.account.operator:
-        raise NotFound("There is no such page.")
-
-
 async def _page(request: HttpRequest, status: int = 200, fault: str | None = None) -> Raw:
     store = service_of(request).store
     live = await _live(request)
@@ -84,7 +80,7 @@ async def _page(request: HttpRequest, status: int = 200, fault: str | None = Non
 async def _live(request: HttpRequest) -> dict[str, Any]:
     """The part that changes by itself, the same for all operators."""
     store = service_of(request).store
-    workers, census, shards, servers = await shared_by(request).get(
+    workers, census, shards, servers, held = await shared_by(request).get(
         "system", _GOOD_FOR_S, lambda: _read(store)
     )
     now_ms = store.clock.now_ms()
@@ -101,7 +97,8 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
         "due": census.due,
         "shards": shards,
         "servers": servers,
-        "on_hold": [each.on_hold_ms for each in due if each.on_hold_ms],
+        "held": held,
+        "draining": None if held.since_ms is None else draining(workers, held.since_ms, now_ms),
         "silent_ms": _SILENT_MS,
         "now_ms": now_ms,
     }
@@ -109,10 +106,11 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
 
 async def _read(
     store: Store,
-) -> tuple[list[Process], Figures, list[ShardState], list[ServerStatus]]:
+) -> tuple[list[Process], Figures, list[ShardState], list[ServerStatus], Held]:
     await store.tick()
     workers, shards = await asyncio.gather(store.workers.all(), store.system.shards())
-    return workers, await store.census.look(), shards, await store.system.servers()
+    census, servers = await store.census.look(), await store.system.servers()
+    return workers, census, shards, servers, await store.hold.look()
 
 
 async def found_accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], int]:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from api.dashboard.holds import draining
 from scheduler.store import keys
+from scheduler.store.operators.heartbeats import Process
 from tests.dashboard.conftest import Browser, once_of, tiles_of
 from tests.plain import redis_of
 
@@ -45,6 +47,79 @@ async def test_operators_see_a_hold_be_it_of_some_shards_only(
     assert "Put on hold" in await boss.text("/system")
     await redis_of(boss.store).delete(keys.shard(0) + keys.HOLD)
     assert "3 of 4 shards were put on hold" in await boss.text("/system")
+
+
+async def test_a_press_holds_and_shows_what_is_in_flight_until_it_is_safe(
+    boss: Browser, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.dashboard.system._GOOD_FOR_S", 0.0)
+    monkeypatch.setattr("api.dashboard.session._HOLD_GOOD_FOR_S", 0.0)
+    store, client = boss.store, redis_of(boss.store)
+
+    async def said(age_ms: int, in_flight: int) -> str:
+        await client.delete(keys.WORKERS)
+        heard_ms = store.clock.now_ms() - age_ms
+        stored = f"{heard_ms} {json.dumps(SAYS | {'inFlight': in_flight})}"
+        await client.hset(keys.WORKERS, "w", stored)
+        text = await boss.text("/system")
+        return re.sub(r"<[^>]+>|\s+", " ", text[text.index('id="draining"') :])
+
+    assert "on hold" not in await boss.text("/credits")
+    assert "Put all workers on hold?" in await boss.text("/system/hold")
+    for _ in range(2):  # two operators
+        answer = await boss.write("/system/hold")
+        assert "On hold: nothing is claimed" in await boss.text_after(answer)
+    assert "Workers are <b>on hold</b>" in await boss.text("/lanes")
+    assert "on hold" not in await browser.text("/lanes"), "that is for operators"
+    assert "has not told yet since the hold began" in await said(0, 0)
+    for shard in range(4):
+        await client.set(keys.shard(shard) + keys.HOLD, store.clock.now_ms() - 60_000)
+    assert "14 in flight , wait until they end" in await said(0, 14)
+    assert "0 in flight, safe to stop" in await said(0, 0)
+    silent = await said(20_000, 3)
+    assert "not known to be safe" in silent
+    assert "silent for 20 s, with 3 in flight: it may still send" in silent
+
+
+async def test_a_late_press_ends_no_newer_hold(boss: Browser) -> None:
+    store = boss.store
+    since_ms = await store.hold.begin()
+    assert (await boss.write("/system/resume", since=str(since_ms - 1))).status_code == 303
+    assert (await store.hold.look()).since_ms == since_ms
+    assert "put on hold again since" in await boss.text("/system")
+    assert f'name="since" value="{since_ms}"' in await boss.text("/system")
+    for wrong in ("", "x", "-1", "\u0661"):
+        assert (await boss.write("/system/resume", since=wrong)).status_code == 400
+    for _ in range(2):
+        assert (await boss.write("/system/resume", since=str(since_ms))).status_code == 303
+    assert (await store.hold.look()).on_hold == 0
+    assert "Resumed: workers claim what is due" in await boss.text("/system")
+
+
+NOW_MS = 1_000_000
+
+
+def process(age_ms: int, in_flight: int) -> Process:
+    return Process("w", NOW_MS - age_ms, {"inFlight": in_flight})
+
+
+@pytest.mark.parametrize(
+    ("workers", "in_flight", "unheard", "is_safe"),
+    [
+        ([], 0, 0, True),
+        ([process(0, 0), process(900, 0)], 0, 0, True),
+        ([process(0, 14), process(900, 0)], 14, 0, False),
+        ([process(5001, 3)], 0, 1, False),  # silent: it may still send
+        ([process(20_000, 0)], 0, 0, True),  # it said so after the hold began
+        ([process(61_000, 0)], 0, 1, False),  # before that it said nothing of what it claimed since
+        ([process(59_000, 0)], 0, 1, False),  # a claim may have been on its way to it
+    ],
+)
+def test_it_is_safe_once_each_worker_said_so_since_the_hold_began(
+    workers: list[Process], in_flight: int, unheard: int, is_safe: bool
+) -> None:
+    found = draining(workers, NOW_MS - 60_000, NOW_MS)
+    assert (found.in_flight, len(found.unheard), found.is_safe) == (in_flight, unheard, is_safe)
 
 
 async def test_operators_find_accounts_and_see_what_they_did(

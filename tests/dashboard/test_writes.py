@@ -69,6 +69,8 @@ FIELDS = {
     "/sign-out": {},
     "/signing/rotate": {"keep_for": "1h", "once": "x"},
     "/system/grant": {"account": "{account}", "credits": "7", "once": "abcdefghijklmnop"},
+    "/system/hold": {},
+    "/system/resume": {"since": "{since}"},
     "/zone": {"zone": "Europe/Berlin"},
 }
 
@@ -118,6 +120,9 @@ async def holder(dashboard: Dashboard) -> Holder:
     }
     names |= await recurring(store, account.account_id)
     await stop(store, account.account_id, names["lane"])
+    # One of its shards, as if a hold was cut off.
+    names["since"] = str(store.clock.now_ms())
+    await redis_of(store).set(keys.shard(0) + keys.HOLD, names["since"])
     return Holder(dashboard, account, names)
 
 

@@ -79,6 +79,8 @@ _WRITES = (
     ("the end of a lane's pause", "pauses.py", "viewer, form", "    name, lanes ="),
     ("the account's pause", "pauses.py", "viewer, form", "    asked ="),
     ("the end of the account's pause", "pauses.py", "viewer, form", "    pauses ="),
+    ("a hold", "holds.py", "viewer, _", "    judged_operator"),
+    ("the end of a hold", "holds.py", "viewer, form", "    judged_operator"),
     ("a grant", "system.py", "viewer, form", "    judged_operator"),
     ("a choice of a zone", "holder.py", "_, form", "    zone ="),
 )

@@ -20,7 +20,7 @@ from scheduler.store.lifecycle.claim import Claims, UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack, Ends
 from scheduler.store.operators.damage import accounts_of, noting_damage
 from scheduler.store.recurring.tending import Tending
-from scheduler.store.server import Script, Server
+from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.shards import Shards
 from scheduler.store.verdict import Verdict
@@ -37,11 +37,12 @@ _log = structlog.get_logger(__name__)
 
 class Held(NamedTuple):
     """Since when it is on hold (ms; None: not all of it is), and how many of its shards are; some
-    of them, where a `begin` or `end` was cut off."""
+    of them, where a `begin` or `end` was cut off. `latest_ms`: the last of these moments."""
 
     since_ms: int | None
     on_hold: int
     shards: int
+    latest_ms: int | None = None
 
 
 class Hold:
@@ -56,19 +57,25 @@ class Hold:
         """From now on nothing is claimed. Returns since when (ms). Safe to repeat."""
         return max(await self._each("1"))
 
-    async def end(self) -> None:
-        """Workers claim again within half a second. Safe to repeat."""
-        await self._each("0")
+    async def end(self, begun_by_ms: int | None = None) -> None:
+        """Workers claim again within half a second. Ends only holds that had begun by a moment (by
+        the server's clock), if one is given. Safe to repeat."""
+        await self._each("0", "" if begun_by_ms is None else begun_by_ms)
 
     async def look(self) -> Held:
-        since = await self._each("")
+        """Read-only."""
+        names = [keys.shard(each) + keys.HOLD for each in range(await self._shards.newest())]
+        stored = await self._server.reads([("GET", name) for name in names])
+        since = [-1 if each is None else int(each) for each in stored]
         on_hold = sum(each >= 0 for each in since)
-        return Held(max(since) if on_hold == len(since) else None, on_hold, len(since))
+        latest_ms = max(since) if on_hold else None
+        whole = on_hold == len(since)
+        return Held(latest_ms if whole else None, on_hold, len(since), latest_ms)
 
-    async def _each(self, what: str) -> list[int]:
+    async def _each(self, what: str, by: Argument = "") -> list[int]:
         found = []
         for shard in range(await self._shards.newest()):
-            now_us, since_ms = await self._server.run(_HOLD, keys.shard(shard), (what,))
+            now_us, since_ms = await self._server.run(_HOLD, keys.shard(shard), (what, by))
             self._clock.observe(now_us)
             found.append(int(since_ms))
         return found
