@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from cli import parameters
+from cli.acts import noted
 from cli.options import Context, command, with_store
 from scheduler.callers import ApiKey
 from scheduler.errors import NotFound, StoreRefused
+from scheduler.events import Kind
 from scheduler.models import Account, Plan
 from scheduler.texts import normal_email
 from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
     from scheduler.store import Store
+    from scheduler.store.accounts.accounts import Deleted
 
 # In one step. What many steps add up to stays a number that JSON's readers have exactly.
 _MOST_CREDITS = 10**12
@@ -76,9 +79,12 @@ def create(
     """
 
     async def make(store: Store) -> tuple[Account, str | None]:
-        account = await store.accounts.create(
-            name, credits=granted, plan=Plan(plan), email=email, operator=operator
-        )
+        role = ", operator" if operator else ""
+        about = f"{name}: {granted:,} credits, plan {plan}{role}"
+        async with noted(store, Kind.CREATE, about=about):
+            account = await store.accounts.create(
+                name, credits=granted, plan=Plan(plan), email=email, operator=operator
+            )
         if not account.email:
             return account, None
         return account, await _link(context, store, account, "set-password")
@@ -127,7 +133,13 @@ def list_accounts(context: Context) -> None:
 @command()
 def grant(context: Context, account: str, more: int) -> None:
     """Give ACCOUNT N more credits."""
-    _change(context, account, lambda store, found: store.accounts.grant(found, more))
+    _change(
+        context,
+        account,
+        Kind.GRANT,
+        f"{more:,} credits",
+        lambda store, found: store.accounts.grant(found, more),
+    )
 
 
 @account_group.command(name="plan")
@@ -136,7 +148,13 @@ def grant(context: Context, account: str, more: int) -> None:
 @command()
 def change_plan(context: Context, account: str, plan: str) -> None:
     """Put ACCOUNT on another plan, from its next request on."""
-    _change(context, account, lambda store, found: store.changes.plan(found, Plan(plan)))
+    _change(
+        context,
+        account,
+        Kind.PLAN,
+        plan,
+        lambda store, found: store.changes.plan(found, Plan(plan)),
+    )
 
 
 @account_group.command(name="suspend")
@@ -148,7 +166,7 @@ def suspend(context: Context, account: str) -> None:
     Its calls get a 403, and due schedules wait: none is dropped. Workers still send those that they
     have by then, from a moment before their time on.
     """
-    _change(context, account, lambda store, found: store.changes.suspend(found))
+    _change(context, account, Kind.SUSPEND, "", lambda store, found: store.changes.suspend(found))
 
 
 @account_group.command(name="resume")
@@ -159,7 +177,7 @@ def resume(context: Context, account: str) -> None:
 
     Schedules that came due meanwhile are sent now, late; expired ones are not.
     """
-    _change(context, account, lambda store, found: store.changes.resume(found))
+    _change(context, account, Kind.REINSTATE, "", lambda store, found: store.changes.resume(found))
 
 
 @account_group.command(name="rename")
@@ -168,7 +186,9 @@ def resume(context: Context, account: str) -> None:
 @command()
 def rename(context: Context, account: str, name: str) -> None:
     """Call ACCOUNT by another NAME. Its id, keys and schedules stay."""
-    _change(context, account, lambda store, found: store.changes.rename(found, name))
+    _change(
+        context, account, Kind.RENAME, name, lambda store, found: store.changes.rename(found, name)
+    )
 
 
 @account_group.command(name="delete")
@@ -183,7 +203,13 @@ def delete(context: Context, account: str, yes: bool) -> None:
     """
     if not yes:
         click.confirm(_warning(context, account), abort=True, err=True)
-    gone = with_store(context.settings, lambda store: store.changes.delete(account))
+
+    async def remove(store: Store) -> Deleted:
+        account_id = await store.accounts.id_of(account)
+        async with noted(store, Kind.DELETE, account_id, account):
+            return await store.changes.delete(account)
+
+    gone = with_store(context.settings, remove)
     context.show(
         {"accountId": gone.account_id, "name": gone.name, "cancelled": gone.unended},
         f"{gone.account_id}  {gone.name}  deleted; {gone.unended:,} schedules were cancelled",
@@ -214,7 +240,8 @@ async def _link(context: Context, store: Store, account: Account, purpose: str) 
     """A new link below the public URL, or the URL of a running API, or else of these settings."""
     from scheduler.store.accounts.sessions import Purpose
 
-    secret = await store.sessions.make_link(account.account_id, Purpose(purpose))
+    async with noted(store, Kind.LINK, account.account_id, purpose):
+        secret = await store.sessions.make_link(account.account_id, Purpose(purpose))
     known = None if context.settings.public_url else await _known_url(store)
     return link_url(known or context.settings.url, secret)
 
@@ -233,11 +260,16 @@ def link_url(base_url: str, secret: str) -> str:
 
 
 def _change(
-    context: Context, account: str, change: Callable[[Store, str], Awaitable[Account]]
+    context: Context,
+    account: str,
+    kind: Kind,
+    about: str,
+    change: Callable[[Store, str], Awaitable[Account]],
 ) -> None:
     async def run(store: Store) -> Account:
         found = await store.accounts.find(account)
-        return await change(store, found.account_id)
+        async with noted(store, kind, found.account_id, about):
+            return await change(store, found.account_id)
 
     changed = with_store(context.settings, run)
     context.show(_json(changed), _line(changed))
@@ -308,7 +340,8 @@ def create_key(context: Context, account: str, name: str) -> None:
 
     async def make(store: Store) -> tuple[ApiKey, str]:
         found = await store.accounts.find(account)
-        return await store.api_keys.create(found.account_id, name)
+        async with noted(store, Kind.KEY_MADE, found.account_id, name):
+            return await store.api_keys.create(found.account_id, name)
 
     key, value = with_store(context.settings, make)
     answer = {"keyId": key.key_id, "key": value, "name": key.name}
@@ -335,7 +368,12 @@ def list_keys(context: Context, account: str) -> None:
 @command()
 def deactivate(context: Context, key_id: str) -> None:
     """Refuse the key KEY_ID from the next request on, for good."""
-    key = with_store(context.settings, lambda store: store.api_keys.deactivate(key_id))
+
+    async def end(store: Store) -> ApiKey:
+        async with noted(store, Kind.KEY_DEACTIVATED, about=key_id):
+            return await store.api_keys.deactivate(key_id)
+
+    key = with_store(context.settings, end)
     context.show(_key_json(key), _key_line(key))
 
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from cli.acts import begin_hold, end_hold, noted
 from cli.data_dir import DataDir
 from cli.embedded import is_running
 from cli.options import Context, command, with_store
 from cli.parameters import moment
 from scheduler.errors import PostdateError
+from scheduler.events import Kind
 from scheduler.times import format_iso8601, parse_iso8601
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def hold_command(context: Context, status: bool) -> None:
         )
         _tell_status(context, held)
         return
-    begun = with_store(context.settings, lambda store: store.hold.begin(), needs_keys=False)
+    begun = with_store(context.settings, begin_hold, needs_keys=False)
     tell_hold(context, begun)
 
 
@@ -52,7 +54,7 @@ def hold_command(context: Context, status: bool) -> None:
 @command()
 def resume_command(context: Context) -> None:
     """Have workers claim due schedules again: ends `postdate hold`."""
-    with_store(context.settings, lambda store: store.hold.end(), needs_keys=False)
+    with_store(context.settings, end_hold, needs_keys=False)
     context.show({"onHoldSince": None}, "Resumed: what is due is claimed again.")
 
 
@@ -116,12 +118,13 @@ def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> N
     if lost_keys and not yes:
         named = ", ".join(lost_keys)
         click.confirm(f"What only {named} opens stays unreadable. Forget it?", abort=True, err=True)
-    done = with_store(
-        context.settings,
-        lambda store: store.resealer.reseal(_tell_walked, lost_keys=lost_keys),
-        read_only=True,
-        needs_keys=False,
-    )
+
+    async def reseal(store: Store) -> Resealed:
+        about = f"forgets {', '.join(lost_keys)}" if lost_keys else ""
+        async with noted(store, Kind.RESEAL, about=about):
+            return await store.resealer.reseal(_tell_walked, lost_keys=lost_keys)
+
+    done = with_store(context.settings, reseal, read_only=True, needs_keys=False)
     context.show(msgspec.to_builtins(done), "\n".join(_sentences(done)))
     if done.held or done.unreadable or done.kept:
         sys.exit(1)
@@ -248,6 +251,13 @@ async def _restore(
             f"The log goes on until {format_iso8601(newest_ms)}, so that this is no backup of"
             f" {format_iso8601(since_ms)}."
         )
+    how = "expire" if expire else "fire"
+    about = f"--{how}, due from {format_iso8601(since_ms)} to {format_iso8601(until_ms)}"
+    async with noted(store, Kind.RESTORE, about=about):
+        return await _decided(store, until_ms, expire=expire)
+
+
+async def _decided(store: Store, until_ms: int, *, expire: bool) -> dict[str, Any]:
     await store.restore.take_back()
     if not expire:
         return {"due": await store.restore.due(until_ms), "damaged": store.restore.damaged}

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from cli.accounts import link_url
+from cli.acts import begin_hold
 from cli.children import ORPHAN_PATIENCE_S, Children, TiedChild, supervise, with_metrics_port
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
@@ -95,7 +96,7 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
     async with aclosing(await open_store(settings)) as store:
         store.log_opened(settings, role="up", version=version())
         if hold:
-            await store.hold.begin()
+            await begin_hold(store)
         on_hold_since = (await store.hold.look()).since_ms
         account = await _first_account(store)
         key = "" if account is None else await _first_key(store, account)

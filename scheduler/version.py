@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+from functools import cache
 
 
+@cache
 def version() -> str:
     """`0` where it runs from a checkout that was never installed."""
     try:

@@ -19,7 +19,7 @@ from scheduler.models import Invocation, Outcome, Stage
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Batch, UnreadClaim
-from scheduler.store.operators.heartbeats import STORE_ID
+from scheduler.store.operators.heartbeats import STORE_ID, VERSION
 from scheduler.store.operators.reseal import KEYS_READ_EVERY_S
 from scheduler.store.server.failures import Unreachable
 from scheduler.version import version
@@ -381,6 +381,7 @@ class Worker:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             STORE_ID: self.store.shards.store_id,
+            VERSION: version(),
             "inFlight": len(self.holdings),
             "concurrency": self.slots,
             "fired": self.endings.fired,

@@ -24,6 +24,11 @@ META = ROOT + "meta"  # HASH: number of shards, format, the store's id, the acco
 # each key that sealed something, the tzdata by which each shard's recurring schedules were computed
 WORKERS = ROOT + "workers"  # HASH: process -> when it was heard of, and what it said of itself
 APIS = ROOT + "apis"  # HASH: the same of APIs
+# In the slot of WORKERS: a heartbeat notes in the same step that a worker was lost.
+SERVICE_EVENTS = f"{ROOT}events{{{WORKERS}}}"  # STREAM: events of the whole service
+ACTS = f"{ROOT}acts{{{WORKERS}}}"  # STREAM: operators' acts
+MOST_SERVICE_EVENTS = 2000
+MOST_ACTS = 10_000
 NAME = ROOT + "name:"  # <name>, STRING: an account's name, reserved -> the account's id
 EMAIL = ROOT + "email:"  # <email>, STRING: an e-mail address, reserved -> the account's id
 ATTEMPTS = ROOT + "attempts:"  # <whose>, STRING: sign-ins tried of late, by e-mail, address or both
@@ -107,6 +112,8 @@ ONCE = "once:"  # <digest>, STRING: the result of a call with an Idempotency-Key
 SIGNING = "signing"  # LIST: its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
 SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
+EVENTS = "events"  # STREAM: its own events: pauses, calm lanes, bulk actions
+MOST_OWN_EVENTS = 200
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
 

@@ -12,6 +12,7 @@ from scheduler.store.accounts.api_keys import ApiKeys
 from scheduler.store.accounts.pauses import Pauses
 from scheduler.store.accounts.sessions import Sessions, Users
 from scheduler.store.accounts.signing import Signing
+from scheduler.store.events.events import Events
 from scheduler.store.lanes.lanes import Lanes
 from scheduler.store.lifecycle.callbacks import Callbacks
 from scheduler.store.lifecycle.cancel import Canceller
@@ -84,8 +85,9 @@ class Store:
         self.logs = Logs(server, self.clock, kept, scans)
         self.kept = Kept(server, self.clock, kept, scans)
         self.stats = Statistics(server, self.clock, kept)
-        self.workers = Heartbeats(keys.WORKERS, server, self.clock)
-        self.apis = Heartbeats(keys.APIS, server, self.clock)
+        self.events = Events(server)
+        self.workers = Heartbeats(keys.WORKERS, server, self.clock, self.events)
+        self.apis = Heartbeats(keys.APIS, server, self.clock, self.events)
         self.users = Users(server)
         self.sessions = Sessions(server, self.shards)
         self.overview = Overview(server, self.clock)

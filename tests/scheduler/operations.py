@@ -17,6 +17,7 @@ from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.events.events import _RECORD
 from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.claim import _REALIGN_LANES
 from scheduler.store.lifecycle.clock_back import _CALLBACKS_BACK, _CLOCK_BACK
@@ -53,6 +54,7 @@ _ONTO = [
 _LANED = [replace(_OTHER, lane=name) for name in ("a", "b", "b")]
 _ONTO_LANED = [each._replace(request=replace(each.request, lane="b")) for each in _ONTO]
 _NEW = Idempotency("a third", "of a third")
+_ACT = (10, "an operation", 0, "grant", "", "ann", "5", "", "")
 
 
 class Hall(NamedTuple):
@@ -517,9 +519,10 @@ OF_OPERATORS = [
     op("check", "operators/weigh", lambda h, _: h.store.check()),
     op(
         "store-wide",
-        "operators/heartbeat operators/hold raise_shards read touch",
+        "operators/heartbeat operators/hold raise_shards read touch events/record",
         lambda h, _: h.store.workers.beat("a worker", {}),
         lambda h, _: h.store.hold.begin(),
+        lambda h, _: h.store.server.run(_RECORD, keys.ACTS, _ACT),
         lambda h, _: h.store.start(),
         lambda h, _: h.store.server.run(_TOUCH, keys.shard(0) + keys.WAITED, ()),
         lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.errors import TooManyLanes
+from scheduler.events import Kind
 from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.models import Delivery, Invocation, Request
@@ -223,6 +224,23 @@ async def test_a_calm_lane_starts_nothing_and_the_latest_moment_holds(
     fake_clock.ms += 1
     [started] = await scene.claim(ahead_ms=50)
     assert (started.schedule_id, started.slot_us) == (waits, (now_ms + 9 * SECOND_MS) * 1000)
+
+
+async def test_that_a_lane_begins_to_be_calm_is_an_event_once_a_minute_at_most(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    scene, began_ms = fake_scene, fake_clock.ms
+    for _ in range(3):
+        await calm(scene, await scene.held(lane="a"), fake_clock.ms + 10 * SECOND_MS)
+        fake_clock.ms += 31 * SECOND_MS
+    events = (await scene.store.events.newest(scene.account_id))[::-1]
+    assert [(each.kind, each.about) for each in events] == [(Kind.LANE_CALM, "a")] * 2
+    ends = [began_ms + 10 * SECOND_MS, began_ms + 72 * SECOND_MS]
+    assert [each.until_ms for each in events] == ends
+    await scene.redis.set(scene.base + keys.EVENTS, "a foreign value")
+    fake_clock.ms += 120 * SECOND_MS
+    held = await scene.held(lane="a")
+    assert await scene.ack([held]) == [Verdict.DONE]
 
 
 async def test_no_calm_lasts_longer_than_an_hour_and_a_lane_of_none_other_is_forgotten(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from scheduler import ids
+from scheduler.events import Kind
 from scheduler.models import Invocation, Occurrence, Status
 from scheduler.recurrence import Timing
 from scheduler.recurring import Draft
@@ -57,6 +58,14 @@ async def deleted_data(scene: Scene, count: int) -> Found:
     await scene.create_many(count, FAR_MS)
     await scene.store.changes.delete(scene.account_id)
     return await scene.redis.keys(scene.base + "*"), []
+
+
+async def listed_events(scene: Scene, count: int) -> Found:
+    names = [str(number) for number in range(count)]
+    for name in names:
+        await scene.store.events.record(Kind.GRANT, about=name)
+    page = await scene.store.events.page(lambda _: True, limit=100)
+    return [each.about for each in page.events], names
 
 
 async def listed_accounts(scene: Scene, count: int) -> Found:
@@ -313,6 +322,7 @@ WALKS = (
     Walk(operators.resealed, ("scheduler.store.queries.reading.CHUNK_BYTES",), 400),
     Walk(operators.resealed_secrets, (_ACCOUNTS,)),
     Walk(deleted_data, ("scheduler.store.accounts.accounts._SCAN_COUNT",)),
+    Walk(listed_events, ("scheduler.store.events.events._CHUNK",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
     Walk(created_at_once, ("scheduler.store.lifecycle.create._MOST_AT_ONCE",)),

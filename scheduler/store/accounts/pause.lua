@@ -11,7 +11,9 @@
 --@include lifecycle/control
 --@include operation
 --@include settings
-local FIELDS, PAUSED, UNTIL = {'note', 'paused', 'paused_until', 'paused_by'}, 2, 3
+--@include events/note
+local FIELDS, PAUSED, UNTIL, BY = {'note', 'paused', 'paused_until', 'paused_by'}, 2,
+  3, 4
 local CALLBACK_FIELDS = {'on', 'url'}
 local prefix, account, operation = KEYS[1], ARGV[1], ARGV[2]
 local base = prefix .. account .. ':'
@@ -47,8 +49,14 @@ if ARGV[3 + PAUSED] ~= '' then
   redis.call('HSET', key, 'paused', before[PAUSED] ~= '' and before[PAUSED] or now_ms)
   stop_account(prefix, account)
   time_pause(prefix, account, tonumber(ARGV[3 + UNTIL]))
+  if before[PAUSED] == '' or before[UNTIL] ~= ARGV[3 + UNTIL] then
+    note_own(base, {k = 'account-paused', w = ARGV[3 + BY], u = ARGV[3 + UNTIL]})
+  end
 elseif ended or before[PAUSED] ~= '' then
   end_pause(prefix, account, ended or now_ms)
+  if not ended then
+    note_own(base, {k = 'account-resumed', s = before[PAUSED]})
+  end
 end
 note_done(base, operation, 60000)
 local after, digest_after = settings()

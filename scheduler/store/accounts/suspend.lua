@@ -9,6 +9,7 @@
 --@include lifecycle/place
 --@include lifecycle/control
 --@include lifecycle/callbacks
+--@include events/note
 local base = KEYS[1] .. ARGV[1] .. ':'
 local account = base .. K.ACCOUNT
 if redis.call('EXISTS', account) == 0 then
@@ -18,10 +19,14 @@ check_account(KEYS[1], ARGV[1])
 check_callbacks(callbacks_of(KEYS[1], ARGV[1]))
 
 if ARGV[2] ~= '0' then
-  redis.call('HSETNX', account, 'suspended', now_ms)
+  if redis.call('HSETNX', account, 'suspended', now_ms) == 1 then
+    note_own(base, {k = 'account-suspended'})
+  end
   stop_account(KEYS[1], ARGV[1])
   stop_callbacks(KEYS[1], ARGV[1])
-elseif redis.call('HDEL', account, 'suspended') == 1 then
+elseif redis.call('HEXISTS', account, 'suspended') == 1 then
+  note_own(base, {k = 'account-reinstated', s = redis.call('HGET', account, 'suspended')})
+  redis.call('HDEL', account, 'suspended')
   start_callbacks(KEYS[1], ARGV[1])
   if redis.call('HEXISTS', account, 'paused') == 0 then
     start_account(KEYS[1], ARGV[1])

@@ -8,6 +8,7 @@
 --@include lifecycle/place
 --@include lifecycle/control
 --@include operation
+--@include events/note
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
 local waiting = redis.call('ZCOUNT', queue.members, string.format('-%.3f', now_us / 1000), '+inf')
@@ -17,7 +18,11 @@ end
 check_heads(KEYS[1])
 check_queue(queue)
 redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
+local paused = redis.pcall('HMGET', key, 'paused', 'until')  -- it may be damaged
 
+if paused[1] and (tonumber(paused[2] or '') or math.huge) > now_ms then
+  note_own(base, {k = 'lane-resumed', t = lane, s = paused[1]})
+end
 redis.call('UNLINK', key)
 redis.call('ZREM', base .. K.LANES_PAUSED, lane)
 if waiting > 0 then

@@ -9,6 +9,7 @@
 --@include lifecycle/control
 --@include operation
 --@include lanes/lane
+--@include events/note
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
@@ -59,6 +60,11 @@ if after[PAUSED] ~= '' then
   redis.call('ZADD', base .. K.LANES_PAUSED, until_ms ~= '' and until_ms or '+inf', lane)
 else
   redis.call('ZREM', base .. K.LANES_PAUSED, lane)
+end
+if after[PAUSED] ~= '' and table.concat(before, ' ', PAUSED) ~= table.concat(after, ' ', PAUSED) then
+  note_own(base, {k = 'lane-paused', t = lane, w = after[LAST], u = after[PAUSED + 1]})
+elseif after[PAUSED] == '' and before[PAUSED] ~= '' then
+  note_own(base, {k = 'lane-resumed', t = lane, s = before[PAUSED]})
 end
 relook(queue)
 note_done(base, ARGV[3], 60000)

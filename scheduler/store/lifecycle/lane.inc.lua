@@ -243,6 +243,17 @@ lanes.share_out = function(runs, schedules)
   end
 end
 
+-- Among the account's own events, that a lane begins to be calm: of a row of such events one for each
+-- minute, so that they push out no others. An acknowledgement does not fail for it.
+lanes.note_calm = function(queue, until_ms)
+  local key = queue.base .. K.EVENTS
+  local last = redis.pcall('XREVRANGE', key, '+', string.format('%.0f', now_ms - 60000), 'COUNT', 1)
+  if not last.err and not (last[1] and last[1][2][2] == 'lane-calm') then
+    redis.pcall('XADD', key, 'MAXLEN', K.MOST_OWN_EVENTS, '*', 'k', 'lane-calm', 't', queue.lane, 'u',
+      string.format('%.0f', until_ms))
+  end
+end
+
 -- A target asks that nothing starts in a lane before a moment (ms; nil: it does not). The latest
 -- such moment holds, and what is claimed already starts all the same.
 lanes.calm = function(queue, until_ms)
@@ -253,6 +264,9 @@ lanes.calm = function(queue, until_ms)
       redis.call('HSET', queue.state, 'calm', string.format('%.0f', until_ms))
       redis.call('ZADD', queue.lanes, 0, queue.lane)
       lanes.relook(queue)
+      if before <= now_ms then
+        lanes.note_calm(queue, until_ms)
+      end
     end
   end
 end

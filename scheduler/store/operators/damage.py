@@ -53,7 +53,13 @@ def _by_name(**names: tuple[str, ...]) -> dict[str, str]:
     return {name: kind for kind, some in names.items() for name in some}
 
 
-_BESIDE = _by_name(hash=("meta", "workers", "apis"), string=("name:", "email:", "attempts:"))
+# The names of what lies beside the shards, up to their first colon.
+_STREAMS = (keys.SERVICE_EVENTS, keys.ACTS)
+_BESIDE = _by_name(
+    hash=("meta", "workers", "apis"),
+    string=("name:", "email:", "attempts:"),
+    stream=tuple(each.removeprefix(keys.ROOT).partition(":")[0] + ":" for each in _STREAMS),
+)
 _OF_A_SHARD = _by_name(
     zset=(
         keys.HEADS,
@@ -78,7 +84,7 @@ _OF_AN_ACCOUNT = _by_name(
         *(keys.LANE_HEADS, keys.LANE_QUEUE, keys.LANES_PAUSED),
         *(keys.CALLBACKS, keys.CALLING, keys.RULES, keys.RULE_STATES),
     ),
-    stream=(keys.LOG, keys.INDEX),
+    stream=(keys.LOG, keys.INDEX, keys.EVENTS),
     string=(keys.ONCE, keys.RATE, keys.SCANS, keys.OPERATION),
     list=(keys.SIGNING,),
 )
