@@ -228,6 +228,7 @@ class Service:
         self._unreachable.end()
         await store.sealing_keys.watch()
         await store.shards.newest()
+        await store.filling.note()
 
     async def _opened(self) -> bool:
         try:

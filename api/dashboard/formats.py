@@ -119,6 +119,15 @@ def duration(ms: float | None) -> str:
     return f"{ms:.0f} ms"
 
 
+def roughly(ms: float) -> str:
+    """A long time in its largest unit, such as `9 days`: no more is known of it."""
+    for unit_ms, word in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
+        if ms >= unit_ms:
+            count = round(ms / unit_ms)
+            return f"{count} {word}" + ("s" if count != 1 else "")
+    return "a minute"
+
+
 def until(ms: float, now_ms: float) -> str:
     """`in 4 min 3 s`, `now`, or for an overdue schedule `12 s ago`."""
     left_ms = ms - now_ms
@@ -188,7 +197,7 @@ def _in_zone(render: Callable[..., str]) -> Any:
 
 
 _TIMES = (moment, exact, brief, clock)
-_SPANS = (lateness, late, ago, duration, until, soon)
+_SPANS = (lateness, late, ago, duration, roughly, until, soon)
 _OTHERS = (number, signed, share, size, url, status, dot, no_answer)
 # By the name that templates have for each.
 FILTERS: dict[str, Any] = {

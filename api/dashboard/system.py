@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from litestar import get, post
 
 from api.dashboard.answer import Raw
 from api.dashboard.csrf import ONCE, judged_operator, written
 from api.dashboard.holds import draining
+from api.dashboard.overview import level
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, asks_for_news, redirect_saying, signed_in
-from api.dashboard.shared import shared_by
+from api.dashboard.shared import Shared, shared_by
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
 from scheduler.ids import parse_sharded
 from scheduler.models import Account
+from scheduler.rollups import DAY_MS
 from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.operators.census import Figures
+from scheduler.store.operators.filling import Sample, full_in_ms
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.restore import Held
 from scheduler.store.operators.system import ServerStatus, ShardState
@@ -30,8 +34,21 @@ _MOST_ACCOUNTS = 100
 _MOST_SEARCHED = 5000
 _ACCOUNTS_GOOD_FOR_S = 10.0
 _GOOD_FOR_S = 1.5
+_HISTORY_GOOD_FOR_S = 60.0
 _SILENT_MS = 5000
 _MOST_CREDITS = 10**12
+# From where on a server's memory is a warning, and an alarm.
+_FULL_SHARES = (0.75, 0.9)
+
+
+class Meter(NamedTuple):
+    """The memory of a server: how full it is, and for how long its room lasts at the rate at which
+    it fills; None if it does not. `level`: '', 'warning' or 'alarm'."""
+
+    server: ServerStatus
+    percent: float
+    full_in_ms: float | None
+    level: str
 
 
 @get("/system")
@@ -80,8 +97,8 @@ async def _page(request: HttpRequest, status: int = 200, fault: str | None = Non
 async def _live(request: HttpRequest) -> dict[str, Any]:
     """The part that changes by itself, the same for all operators."""
     store = service_of(request).store
-    workers, census, shards, servers, held = await shared_by(request).get(
-        "system", _GOOD_FOR_S, lambda: _read(store)
+    workers, census, shards, meters, held = await shared_by(request).get(
+        "system", _GOOD_FOR_S, lambda: _read(store, shared_by(request))
     )
     now_ms = store.clock.now_ms()
     lost = [each for each in workers if each.is_lost(now_ms)]
@@ -96,7 +113,7 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
         "oldest_ms": max((each.oldest_ms for each in overdue), default=None),
         "due": census.due,
         "shards": shards,
-        "servers": servers,
+        "meters": meters,
         "held": held,
         "draining": None if held.since_ms is None else draining(workers, held.since_ms, now_ms),
         "silent_ms": _SILENT_MS,
@@ -105,12 +122,28 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
 
 
 async def _read(
-    store: Store,
-) -> tuple[list[Process], Figures, list[ShardState], list[ServerStatus], Held]:
+    store: Store, shared: Shared
+) -> tuple[list[Process], Figures, list[ShardState], list[Meter], Held]:
     await store.tick()
     workers, shards = await asyncio.gather(store.workers.all(), store.system.shards())
     census, servers = await store.census.look(), await store.system.servers()
-    return workers, census, shards, servers, await store.hold.look()
+    history = await shared.get("filling", _HISTORY_GOOD_FOR_S, store.filling.history)
+    now_ms = store.clock.now_ms()
+    meters = [meter_of(each, history.get(each.name, []), now_ms) for each in servers]
+    return workers, census, shards, meters, await store.hold.look()
+
+
+def meter_of(server: ServerStatus, history: Sequence[Sample], now_ms: int) -> Meter:
+    if not server.most_bytes:
+        return Meter(server, 0.0, None, "")
+    percent = min(100.0, 100 * server.used_bytes / server.most_bytes)
+    left_ms = full_in_ms(history, Sample(now_ms, server.used_bytes), server.most_bytes)
+    shades = [level(percent / 100, _FULL_SHARES)]
+    if left_ms is not None:
+        shades.append("alarm" if left_ms < DAY_MS else "warning" if left_ms < 7 * DAY_MS else "")
+    # "alarm" comes before "warning".
+    worst = min((each for each in shades if each), default="")
+    return Meter(server, round(percent, 1), left_ms, worst)
 
 
 async def found_accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], int]:

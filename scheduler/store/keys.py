@@ -29,6 +29,7 @@ SERVICE_EVENTS = f"{ROOT}events{{{WORKERS}}}"  # STREAM: events of the whole ser
 ACTS = f"{ROOT}acts{{{WORKERS}}}"  # STREAM: operators' acts
 MOST_SERVICE_EVENTS = 2000
 MOST_ACTS = 10_000
+FILLING = ROOT + "filling"  # HASH: half hour -> bytes that each server used
 NAME = ROOT + "name:"  # <name>, STRING: an account's name, reserved -> the account's id
 EMAIL = ROOT + "email:"  # <email>, STRING: an e-mail address, reserved -> the account's id
 ATTEMPTS = ROOT + "attempts:"  # <whose>, STRING: sign-ins tried of late, by e-mail, address or both

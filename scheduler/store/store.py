@@ -26,6 +26,7 @@ from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
+from scheduler.store.operators.filling import Filling
 from scheduler.store.operators.heartbeats import LOST_AFTER_MS, STORE_ID, Heartbeats
 from scheduler.store.operators.owners import Owners
 from scheduler.store.operators.reseal import Resealer, SealingKeys
@@ -95,6 +96,7 @@ class Store:
         self.lanes = Lanes(server, self.clock, scans)
         self.renewal = Renewal(server, self.recurring)
         self.census = Census(server, self.shards)
+        self.filling = Filling(server, self.clock)
         self.owners = Owners(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)

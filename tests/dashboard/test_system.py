@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from api.dashboard.holds import draining
+from api.dashboard.system import meter_of
+from scheduler.rollups import DAY_MS
 from scheduler.store import keys
+from scheduler.store.operators.filling import Sample
 from scheduler.store.operators.heartbeats import Process
+from scheduler.store.operators.system import ServerStatus
 from tests.dashboard.conftest import Browser, once_of, tiles_of
 from tests.plain import redis_of
 
@@ -84,7 +88,7 @@ async def test_a_press_holds_and_shows_what_is_in_flight_until_it_is_safe(
 async def test_a_late_press_ends_no_newer_hold(boss: Browser) -> None:
     store = boss.store
     since_ms = await store.hold.begin()
-    assert (await boss.write("/system/resume", since=str(since_ms - 1))).status_code == 303
+    assert (await boss.write("/system/resume", since=str(since_ms - 60_000))).status_code == 303
     assert (await store.hold.look()).since_ms == since_ms
     assert "put on hold again since" in await boss.text("/system")
     assert f'name="since" value="{since_ms}"' in await boss.text("/system")
@@ -151,3 +155,59 @@ async def test_operators_grant_credits_once(browser: Browser, boss: Browser) -> 
         assert (await boss.write("/system/grant", **form | {"credits": credits})).status_code == 400
     assert (await browser.write("/system/grant", **form | {"once": "x" * 16})).status_code == 404
     assert await browser.credits() == 107
+
+
+GIB = 1 << 30
+
+
+def server(used: float, most: float) -> ServerStatus:
+    sizes = (int(used * GIB), int(used * GIB), int(most * GIB), 64 * GIB, 0)
+    return ServerStatus("", "Valkey 9", *sizes, 1, 1, 0, [], [])
+
+
+@pytest.mark.parametrize(
+    ("used", "most", "grows", "level", "percent"),
+    [
+        (10, 100, 0, "", 10.0),
+        (80, 100, 0, "warning", 80.0),
+        (91, 100, 0, "alarm", 91.0),
+        (10, 100, 10, "", 10.0),  # full in nine days
+        (50, 100, 10, "warning", 50.0),
+        (50, 100, 60, "alarm", 50.0),
+        (120, 100, 0, "alarm", 100.0),
+        (10, 0, 60, "", 0.0),  # no limit
+    ],
+)
+def test_the_meter_is_red_when_full_or_full_within_a_day(
+    used: float, most: float, grows: float, level: str, percent: float
+) -> None:
+    now_ms, day = 10**12, 48
+    history = [
+        Sample(now_ms - i * DAY_MS // day, int((used - grows * i / day) * GIB))
+        for i in range(day, 0, -1)
+    ]
+    meter = meter_of(server(used, most), history, now_ms)
+    assert (meter.level, meter.percent) == (level, percent)
+    assert (meter.full_in_ms is None) == (not grows or not most)
+
+
+async def test_the_page_says_when_the_store_is_full_at_this_rate(
+    boss: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.dashboard.system._GOOD_FOR_S", 0.0)
+    monkeypatch.setattr("api.dashboard.system._HISTORY_GOOD_FOR_S", 0.0)
+    store, client = boss.store, redis_of(boss.store)
+    before = (await client.config_get("maxmemory"))["maxmemory"]
+    try:
+        await client.config_set("maxmemory", 0)
+        assert "and no limit: set <code>maxmemory</code>" in await boss.text("/system")
+        used = int((await client.info("memory"))["used_memory"])
+        await client.config_set("maxmemory", 10 * used)
+        assert "no steady growth seen" in await boss.text("/system")
+        step = store.clock.now_ms() // (DAY_MS // 48)
+        for i in range(48):  # it was empty a day ago, and about a tenth is used
+            await client.hset(keys.FILLING, step - 48 + i, json.dumps({"": used * i // 48}))
+        text = await boss.text("/system")
+        assert re.search(r"full in ([89]|10) days at this rate", text)
+    finally:
+        await client.config_set("maxmemory", before)

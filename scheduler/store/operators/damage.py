@@ -56,7 +56,7 @@ def _by_name(**names: tuple[str, ...]) -> dict[str, str]:
 # The names of what lies beside the shards, up to their first colon.
 _STREAMS = (keys.SERVICE_EVENTS, keys.ACTS)
 _BESIDE = _by_name(
-    hash=("meta", "workers", "apis"),
+    hash=("meta", "workers", "apis", "filling"),
     string=("name:", "email:", "attempts:"),
     stream=tuple(each.removeprefix(keys.ROOT).partition(":")[0] + ":" for each in _STREAMS),
 )

@@ -42,7 +42,8 @@ class ShardState(NamedTuple):
 
 
 class ServerStatus(NamedTuple):
-    """One Redis or Valkey. `most_bytes` is 0 if it has no limit; `saved_at_s` is when its last
+    """One Redis or Valkey. `most_bytes` is 0 if it has no limit, `machine_bytes` if it does not
+    tell, `log_bytes`, of its append-only file on disk, without one; `saved_at_s` is when its last
     snapshot was written; `failed` names what of its persistence failed the last time."""
 
     name: str
@@ -50,6 +51,8 @@ class ServerStatus(NamedTuple):
     used_bytes: int
     peak_bytes: int
     most_bytes: int
+    machine_bytes: int
+    log_bytes: int
     keys: int
     clients: int
     saved_at_s: int
@@ -131,6 +134,8 @@ def _server(name: str, info: Mapping[str, Any]) -> ServerStatus:
         used_bytes=int(info.get("used_memory", 0)),
         peak_bytes=int(info.get("used_memory_peak", 0)),
         most_bytes=int(info.get("maxmemory", 0)),
+        machine_bytes=int(info.get("total_system_memory", 0)),
+        log_bytes=int(info.get("aof_current_size", 0)),
         keys=sum(int(found[1]) for found in databases if found),
         clients=int(info.get("connected_clients", 0)),
         saved_at_s=int(info.get("rdb_last_save_time", 0)),
