@@ -66,7 +66,9 @@ class DetailedErrorBody(ErrorBody, frozen=True):
 
 
 class ConflictBody(ErrorBody, frozen=True):
-    status: Status
+    """`status` is that of the schedule, where one is meant."""
+
+    status: Status | UnsetType = UNSET
 
 
 class AcceptedBody(Body, frozen=True):

@@ -111,7 +111,7 @@ def _answer_to(error: Exception, scope: HTTPScope) -> JsonResponse:
     match error:
         case InvalidRequest():
             body = DetailedErrorBody(*said, details_of(error))
-        case Conflict():
+        case Conflict() if error.status is not None:
             body = ConflictBody(*said, error.status)
         case Unauthorized(close=True):
             headers = headers | {"connection": "close"}

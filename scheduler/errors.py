@@ -101,9 +101,10 @@ class UnknownSchedule(NotFound):
 
 
 class Conflict(PostdateError):
-    """The thing exists, but its state forbids the operation; `status` says which state."""
+    """The thing exists, but its state forbids the operation. `status` is that of a schedule; None
+    where none is meant."""
 
-    def __init__(self, sentence: str, status: Status, reason: Reason) -> None:
+    def __init__(self, sentence: str, status: Status | None, reason: Reason) -> None:
         super().__init__(sentence)
         self.status = status
         self.reason = reason
@@ -118,7 +119,7 @@ class TooManyLanes(Conflict):
         super().__init__(
             f"The account has {MOST_LANES:,} lanes already that are set, calm or have something"
             " waiting or running",
-            Status.SCHEDULED,
+            None,
             self.reason,
         )
 
@@ -130,7 +131,7 @@ class KeepsChanging(Conflict):
 
     def __init__(self) -> None:
         sentence = "Other calls keep changing these settings; try again"
-        super().__init__(sentence, Status.SCHEDULED, self.reason)
+        super().__init__(sentence, None, self.reason)
 
 
 class RecurringNameTaken(Conflict):
@@ -140,7 +141,7 @@ class RecurringNameTaken(Conflict):
 
     def __init__(self, name: str) -> None:
         sentence = f"Another recurring schedule has the name {name}"
-        super().__init__(sentence, Status.SCHEDULED, self.reason)
+        super().__init__(sentence, None, self.reason)
 
 
 class TooManyRecurring(Conflict):
@@ -150,7 +151,7 @@ class TooManyRecurring(Conflict):
 
     def __init__(self, most: int) -> None:
         sentence = f"The account has {most:,} recurring schedules already"
-        super().__init__(sentence, Status.SCHEDULED, self.reason)
+        super().__init__(sentence, None, self.reason)
 
 
 class PreconditionFailed(PostdateError):

@@ -97,7 +97,7 @@ _ERRORS = {
     409: _Error(
         "Conflict",
         "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which. "
-        "Or the account has as many lanes as it may have.",
+        "Or, without a `status`, the account has as many lanes as it may have.",
         bodies.ConflictBody,
     ),
     412: _Error(
@@ -146,14 +146,12 @@ _OWN_ERRORS = {
     ("createSchedules", 409): _Error(
         "TooManyLanes",
         "The account would have more lanes than it may have; nothing was stored.",
-        bodies.ConflictBody,
     ),
     **{
         (name, 409): _Error(
             "SettingsConflict",
             "Other calls keep changing the settings; or the account has as many lanes as it may "
             "have. Nothing was changed.",
-            bodies.ConflictBody,
         )
         for name in ("setLane", "changeLane", "changeAccount")
     },
@@ -162,7 +160,6 @@ _OWN_ERRORS = {
             "RecurringConflict",
             "The name is another one's, the account has as many recurring schedules or lanes as it "
             "may have, or other calls keep changing it. Nothing was changed.",
-            bodies.ConflictBody,
         )
         for name in (
             "createRecurring",
@@ -176,7 +173,6 @@ _OWN_ERRORS = {
     ("triggerRecurring", 409): _Error(
         "TooManyLanes",
         "The account would have more lanes than it may have; nothing was stored.",
-        bodies.ConflictBody,
     ),
     ("resendCallback", 409): _Error(
         "NothingToReport",

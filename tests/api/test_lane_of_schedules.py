@@ -149,6 +149,7 @@ async def test_a_lane_too_many_is_a_409_on_every_way_in(api: Api) -> None:
         await post(f"/schedule/{failed}/replay", json={"lane": "new"}),
     ):
         assert (answer.status_code, answer.json()["reason"]) == (409, "too_many_lanes")
+        assert "status" not in answer.json()
     answer = await post("/schedule/batch", json={"schedules": [payload(lane="1"), replaced]})
     stored, refused = answer.json()["schedules"]
     assert (refused["code"], refused["reason"]) == (409, "too_many_lanes")

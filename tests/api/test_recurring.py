@@ -157,6 +157,7 @@ async def test_a_name_is_one_rules(api: Api) -> None:
     await created(api, name="report")
     taken = await api.client.post("/recurring", json=DAILY | {"name": "report"})
     assert refusal(taken) == (409, Reason.RECURRING_NAME_TAKEN)
+    assert "status" not in taken.json()
 
 
 async def test_a_pause_and_its_end(api: Api) -> None:

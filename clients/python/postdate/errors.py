@@ -101,7 +101,8 @@ class NotFound(PostdateError):
 
 
 class Conflict(PostdateError):
-    """It has ended, or a worker has it, shortly before its time: `status` says which."""
+    """It has ended, or a worker has it, shortly before its time: `status` says which. Of what is no
+    state of a schedule, as a name that another one has, it is empty: `reason` says that."""
 
     status = ""
 
