@@ -397,10 +397,25 @@ async def test_lists_have_each_rule_once(
     names = sorted(each.recurring_id for each in paused)
     assert await listed(rules, limit=limit, state=RuleState.PAUSED) == names
     assert await listed(rules, limit=limit, state=RuleState.ENDED) == []
+    active = sorted(each.recurring_id for each in made[::2])
+    assert await listed(rules, limit=limit, state=RuleState.ACTIVE) == active
     monkeypatch.setattr("scheduler.store.recurring.steps.CHUNK_BYTES", 1)
     assert await listed(rules, limit=limit) == sorted(each.recurring_id for each in made)
     with pytest.raises(InvalidRequest):
         await rules.recurring.page(scene.account_id, cursor="x")
+
+
+async def test_a_page_of_those_that_are_not_active_reads_no_others(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, account_id = [await rules.create() for _ in range(6)], rules.scene.account_id
+    await rules.recurring.pause(account_id, made[-1].recurring_id)
+    monkeypatch.setattr("scheduler.store.recurring.reading._BUDGET", 2)
+    page = await rules.recurring.page(account_id, state=RuleState.PAUSED, limit=1)
+    assert ([each.recurring_id for each in page.rules], page.next_cursor) == (
+        [made[-1].recurring_id],
+        None,
+    )
 
 
 @pytest.mark.harmed

@@ -14,7 +14,7 @@ from scheduler.store.heads import heads_of, read_recurring
 from scheduler.store.operators.damage import noting_damage, text
 from scheduler.store.operators.weights import Weights
 from scheduler.store.queries.reading import read_rows
-from scheduler.store.recurring.rules import DELETED, FIELDS, StoredRule, stored_rule
+from scheduler.store.recurring.rules import DELETED, FIELDS, STATE_NUMBERS, StoredRule, stored_rule
 from scheduler.store.server import Argument, Server
 from scheduler.store.server.clock import time_us
 from scheduler.store.stored import Fields
@@ -25,8 +25,6 @@ _SLACK_MS = 1000
 # The latest look after an occurrence that is late.
 _MOST_WATCH_MS = 3_600_000
 _TENDED = (RuleState.ACTIVE, RuleState.BLOCKED, DELETED)
-# As scripts number them: the others are not in `rule_states`.
-_STATES = {RuleState.PAUSED.value: 1, RuleState.BLOCKED.value: 2, RuleState.ENDED.value: 3}
 _WITHOUT_REQUEST = tuple(each for each in FIELDS if each != "r")
 
 
@@ -93,7 +91,7 @@ def _faults(rule: StoredRule, stand: _Stand, *, has_occurrence: bool) -> Iterato
         yield f"is {'still' if is_deleted else 'not'} among its account's recurring schedules"
     if name is not None and not is_deleted and stand.holder != rule.local:
         yield f"has the name {name!r}, which does not lead to it"
-    if stand.state != _STATES.get(rule.state, 0):
+    if stand.state != STATE_NUMBERS.get(rule.state, 0):
         yield f"is {rule.state}, and counted as in another state"
     if stand.due_ms is None:
         if rule.state in _TENDED or rule.occurrence:

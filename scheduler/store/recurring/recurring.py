@@ -91,8 +91,8 @@ class Recurring(Tending):
         limit: int = 50,
         cursor: str | None = None,
     ) -> RulePage:
-        """In the order of creation. Those in one state count as a search, and a page of them may
-        be short. Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
+        """In the order of creation. Those in one state count as a search, and a page of active ones
+        may be short. Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
         return await self._rules.page(account_id, state, limit, cursor)
 
     async def create(

@@ -27,6 +27,12 @@ from scheduler.store.server import Argument
 from scheduler.store.stored import open_request, seal_request
 
 FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m")
+# As scripts number them in `rule_states`, where active and deleted rules are not.
+STATE_NUMBERS: dict[str, int] = {
+    RuleState.PAUSED.value: 1,
+    RuleState.BLOCKED.value: 2,
+    RuleState.ENDED.value: 3,
+}
 # The state of a rule whose owner has deleted it, until its occurrence is cancelled.
 DELETED = "deleted"
 # Of a rule, beside its request and definition.
@@ -238,8 +244,3 @@ def key_of(account_id: str, local: str) -> str:
 
 def state_value(state: str, reason: str = "") -> Argument:
     return f"{state} {reason}" if reason else state
-
-
-def is_in(state: RuleState, value: object) -> bool:
-    """Whether the value of `p` says so."""
-    return isinstance(value, bytes) and value.decode(errors="replace").split(" ")[0] == state
