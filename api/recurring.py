@@ -136,12 +136,12 @@ async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
         await search_ahead(call.store, call.account_id, change.of(before).timing, now_ms)
 
     def changed(before: Rule) -> Draft:
-        return _unless_changed(before, change.of(before), if_match)
+        return unless_changed(before, change.of(before), if_match)
 
     return _answer(await call.store.recurring.change(call.account_id, recurring_id, changed))
 
 
-def _unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
+def unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
     """The draft. Raises PreconditionFailed, unless the rule is so already."""
     timing = replace(draft.timing, anchor_ms=before.timing.anchor_ms)
     request = as_occurrence(draft.request, before.request.recurring)
@@ -172,7 +172,7 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
     rule = await call.store.recurring.change(
         call.account_id,
         named[0].recurring_id,
-        lambda before: _unless_changed(before, draft, if_match),
+        lambda before: unless_changed(before, draft, if_match),
     )
     return _answer(rule)
 

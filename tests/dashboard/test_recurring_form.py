@@ -42,8 +42,19 @@ async def test_a_form_is_judged_as_the_api_does_and_kept_as_typed(browser: Brows
 async def test_a_form_that_is_sent_twice_makes_one(browser: Browser) -> None:
     assert await made(browser) == await made(browser)
     assert await browser.credits() == 99
+    assert "This form was sent before" in await browser.text("/recurring")
     taken = await send(browser, "/recurring/new", **FORM | {"once": "y"})
     assert (taken.status_code, "<b>Name</b>: " in taken.text) == (409, True)
+
+
+async def test_a_form_that_is_sent_again_when_its_times_have_passed_makes_one(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"way": "every", "every": "1h", "endsAt": f"{in_days(2):%Y-%m-%d}T00:00"}
+    path, clock = await made(browser, **fields), browser.store.clock
+    later_ms = clock.now_ms() + 3 * 86_400_000
+    monkeypatch.setattr(type(clock), "now_ms", lambda _: later_ms)
+    assert await made(browser, **fields) == path
 
 
 async def test_without_credits_none_is_made(dashboard: Dashboard) -> None:
@@ -131,6 +142,15 @@ async def test_a_change_clears_what_was_emptied(browser: Browser) -> None:
     timing = rule.timing
     assert (timing.cron, timing.every_ms, timing.ends_at_ms) == (None, 7_200_000, None)
     assert timing.expires_after_ms is None
+
+
+async def test_a_change_that_is_sent_twice_is_made_once(browser: Browser) -> None:
+    path = await made(browser)
+    given = filled(await browser.text(f"{path}/change"))
+    fields = given | {"cron": "1 1 * * *", "headers": "Authorization: n3w"}
+    for _ in range(2):
+        assert (await send(browser, f"{path}/change", **fields)).status_code == 303
+    assert (await rule_of(browser, path)).request.headers == {"Authorization": "n3w"}
 
 
 async def test_of_two_tabs_the_second_sees_what_the_first_has_set(browser: Browser) -> None:

@@ -17,8 +17,9 @@ from api.dashboard.render import page
 from api.dashboard.requests.form import labelled
 from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in, zone_of
 from api.errors import status_of
+from api.recurring import unless_changed
 from api.recurring_fields import parse_draft, parse_draft_change
-from api.recurring_times import judge_first
+from api.recurring_times import search_ahead
 from api.service import HttpRequest, service_of
 from scheduler.errors import (
     Conflict,
@@ -69,12 +70,14 @@ async def create(request: HttpRequest) -> Raw:
         fields = fields_of(form, zone_of(request))
         now_ms = service.store.clock.now_ms()
         draft = parse_draft(msgspec.json.encode(fields), service.rules, now_ms)
-        await judge_first(service.store, viewer.account_id, draft.timing, now_ms)
+        await search_ahead(service.store, viewer.account_id, draft.timing, now_ms)
         once = once_of(form, repr(sorted(form.items())))
         created = await service.store.recurring.create(viewer.account_id, draft, once)
     except _REFUSALS as refusal:
         return await _refused(request, viewer, form, refusal)
     words = "It is set; each occurrence takes one credit, the first one is taken."
+    if created.repeated:
+        words = "This form was sent before, and has set this recurring schedule then."
     return await redirect_saying(request, viewer, words, f"{ADDRESS}/{created.rule.recurring_id}")
 
 
@@ -88,7 +91,7 @@ async def change_page(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
 @post("/recurring/{recurring_id:str}/change")
 async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     """Changes the fields that the form has otherwise than it was filled, if the rule still is what
-    it was filled with. `preview` only shows the times."""
+    it was filled with, or is what it asks for already. `preview` only shows the times."""
     viewer, form = await written(request)
     service, zone = service_of(request), zone_of(request)
     recurring, name = service.store.recurring, named(recurring_id)
@@ -97,19 +100,18 @@ async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
         return await _show(request, viewer, dict(form), rule=rule)
 
     def changed(before: Rule) -> Draft:
-        if form.get("etag") != before.etag:
-            raise PreconditionFailed
         fields = changes(form, before, zone)
         if not fields:
             return Draft(before.request, before.timing, before.name)
         now_ms = service.store.clock.now_ms()
-        return parse_draft_change(msgspec.json.encode(fields), service.rules, now_ms).of(before)
+        change = parse_draft_change(msgspec.json.encode(fields), service.rules, now_ms)
+        return unless_changed(before, change.of(before), [form.get("etag", "")])
 
     try:
         before = await recurring.read(viewer.account_id, name)
         if (timing := changed(before).timing) != before.timing:
             now_ms = service.store.clock.now_ms()
-            await judge_first(service.store, viewer.account_id, timing, now_ms)
+            await search_ahead(service.store, viewer.account_id, timing, now_ms)
         await recurring.change(viewer.account_id, name, changed)
     except _REFUSALS as refusal:
         rule = await recurring.read(viewer.account_id, name)
