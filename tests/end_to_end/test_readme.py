@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -85,11 +86,14 @@ def test_a_lane_is_set_paused_and_cleared(capsys: pytest.CaptureFixture[str]) ->
 def test_a_recurring_schedule_is_set_triggered_and_deleted(
     customer: Customer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = customer.credits()
-    run(RECURRING, Postdate=Postdate)
+    """At an hour that does not come meanwhile."""
+    before, new_york = customer.credits(), ZoneInfo("America/New_York")
+    hour = (datetime.now(new_york).hour + 12) % 24
+    run(RECURRING.replace("0 9 * * 1-5", f"0 {hour} * * 1-5"), Postdate=Postdate)
     described, *listed, times, left = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"At 09:00 on weekdays, New York 20\S+ 1[34]:00:00\+00:00", described)
-    next_at = described.split("York ")[1]
+    words, next_at = described.split(" on weekdays, New York ")
+    at = datetime.fromisoformat(next_at).astimezone(new_york)
+    assert (words, at.hour, at.minute) == (f"At {hour:02}:00", hour, 0)
     *triggered, of_the_rule = listed  # a worker may have sent what was triggered
     assert of_the_rule == f"{next_at} {next_at} False"
     assert [re.sub("20.*00:00", "now", each) for each in triggered] in ([], ["None now True"])
