@@ -42,14 +42,15 @@ class Tends:
 
     async def renew(self) -> None:
         """Computes times anew by a tzdata that is newer, once. Safe to repeat."""
+        recurring = self._store.recurring
+        before = recurring.computed_anew
         for shard in sorted(self._presence.shards - self._touch.lost):
             try:
-                renewed = await self._store.renewal.renew(shard)
+                await self._store.renewal.renew(shard)
             except Exception as error:
                 self._note(shard, error)
-            else:
-                if renewed:
-                    _log.info("times of recurring schedules renewed", shard=shard, rules=renewed)
+        if count := recurring.computed_anew - before:
+            _log.info("times of recurring schedules renewed", rules=count)
 
     def _note(self, shard: int, error: Exception) -> None:
         """The other shards are not to wait for this one."""

@@ -49,6 +49,7 @@ async def test_the_occurrence_that_waits_moves_once(
     rule = await made_before(scene, monkeypatch, MONTHLY)
     assert rule.slot_ms is not None
     assert await scene.store.renewal.renew(scene.shard) == 1
+    assert scene.store.recurring.computed_anew == 1
     after = await read(scene, rule)
     assert (after.slot_ms, after.schedule_id) == (rule.slot_ms - HOUR_MS, rule.schedule_id)
     moved = await scene.get(rule.schedule_id or "")
@@ -87,6 +88,7 @@ async def test_what_goes_by_no_zone_stays(
     rule = await made_before(scene, monkeypatch, timing)
     assert await scene.store.renewal.renew(scene.shard) == 1
     assert (await read(scene, rule)).slot_ms == rule.slot_ms
+    assert scene.store.recurring.computed_anew == 0
 
 
 async def test_an_occurrence_that_is_held_stays(

@@ -238,6 +238,7 @@ class ScriptedRecurring:
         self.tended: list[int] = []
         self.missed = 0
         self.renewed: list[int] = []
+        self.older_tzdata, self.computed_anew = 1, 0
         self.most_tended = 100
 
     async def advance(self, invocations: Sequence[Invocation]) -> None:
@@ -269,6 +270,7 @@ class ScriptedRecurring:
         if shard in self.claims.away:
             raise AWAY
         self.renewed.append(shard)
+        self.computed_anew += self.older_tzdata
         return 1
 
 

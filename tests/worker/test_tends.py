@@ -87,3 +87,10 @@ async def test_each_own_shard_is_renewed_and_one_that_is_away_spoils_no_other(
         await tended.tends.renew()
     assert (tended.touch.lost, tended.recurring.renewed) == ({0}, [1])
     assert [each.get("rules") for each in told] == [None, 1]
+
+
+async def test_where_no_tzdata_is_newer_nothing_is_said(tended: Tended) -> None:
+    tended.recurring.older_tzdata = 0
+    with capture_logs() as told:
+        await tended.tends.renew()
+    assert (tended.recurring.renewed, told) == ([0, 1], [])

@@ -44,7 +44,8 @@ class Step(msgspec.Struct):
     """What is written of a rule from `version` on (None: it is new). The head of `step.inc.lua`
     says what the parts are. `instead` makes the step that is carried out if the occurrence cannot
     be stored, of the verdict that says why. `missed`: how many slots it passes over. `only_makes`:
-    it does no more than make the next occurrence of an active rule."""
+    it does no more than make the next occurrence of an active rule. `computes_anew`: by a newer
+    tzdata."""
 
     account_id: str
     local: str
@@ -59,6 +60,7 @@ class Step(msgspec.Struct):
     kind: str = ""
     missed: int = 0
     only_makes: bool = False
+    computes_anew: bool = False
     instead: Callable[[Verdict], Step] | None = None
 
     @classmethod

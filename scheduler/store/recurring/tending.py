@@ -31,7 +31,8 @@ _log = structlog.get_logger(__name__)
 class Tending:
     """Each call is safe to repeat, by several processes at a time. Raises StoreError: then some of
     it may have been done. Rules that cannot be read are left as they are, and logged. `missed`
-    counts the slots that passed without an occurrence."""
+    counts the slots that passed without an occurrence, `computed_anew` the rules that a newer
+    tzdata has changed."""
 
     def __init__(
         self, server: Server, clock: StoreClock, steps: Steps, chain: Chain, canceller: Canceller
@@ -42,6 +43,7 @@ class Tending:
         self._chain = chain
         self._canceller = canceller
         self.missed = 0
+        self.computed_anew = 0
 
     async def advance(self, invocations: Iterable[Invocation]) -> None:
         """Makes the next occurrence of each rule whose occurrence is among these; for a worker that
@@ -159,7 +161,9 @@ class Tending:
             return None
         after.note_passed(now_ms)
         step = await self._changed_in_place(rule, after)
-        return step and step.with_definition(rule, after)
+        if step is not None:
+            step.with_definition(rule, after).computes_anew = True
+        return step
 
     async def _changed_in_place(self, before: StoredRule, after: StoredRule) -> Step | None:
         """None if its occurrence waits no longer, untried."""
@@ -189,6 +193,7 @@ class Tending:
         for step, verdict in zip(steps, await self._steps.all(steps), strict=True):
             if verdict is Verdict.DONE:
                 self.missed += step.missed
+                self.computed_anew += step.computes_anew
             elif verdict is Verdict.CHANGED:
                 changed.append((step.account_id, step.local))
             elif verdict is Verdict.DAMAGED and not step.is_put_off:
