@@ -33,7 +33,7 @@ from worker.lane_starts import LaneStarts, crowding
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
-from worker.occurrences import Occurrences, advanced_together
+from worker.occurrences import Occurrences
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
 from worker.signatures import READ_EVERY_S, Signatures
@@ -134,7 +134,14 @@ class Worker:
         self._clock_steps = ClockSteps(store, settings.lease_ms)
         self._leases = Leases(store, self.holdings, touch, settings.lease_ms)
         self.unreadables = Unreadables(store, self._leases, touch, self._presence)
-        self.occurrences = Occurrences(store, touch, self.unreadables, unsure=self._unsure)
+        self.occurrences = Occurrences(
+            store,
+            touch,
+            self.unreadables,
+            ready=self._advanced,
+            unsure=self._unsure,
+            in_background=self._in_background,
+        )
         self.tends = Tends(store, self._presence, touch)
         self.claimer = Claimer(
             store,
@@ -144,7 +151,7 @@ class Worker:
             settings,
             claimed=self._claimed,
             looked=self._wheel.refresh,
-            crowding=lambda: crowding(self._wheel.slotted() + self._batch.rated()),
+            crowding=self._crowding,
         )
         self.endings = Endings(
             store,
@@ -208,41 +215,31 @@ class Worker:
         if self._draining:
             self._in_background(self._give_back(batch.invocations))
         elif batch.invocations:
-            unread = self._signatures.missing(batch.invocations)
-            ready = [
-                each
-                for each in batch.invocations
-                if each.account_id not in unread and each.request.recurring is None
-            ]
-            if ready:
-                self._wheel.add(ready, batch.reading)
-            if len(ready) < len(batch.invocations):
-                self._prepare(batch, unread)
+            ordinary = [each for each in batch.invocations if each.request.recurring is None]
+            if len(ordinary) < len(batch.invocations):
+                occurrences = [each for each in batch.invocations if each.request.recurring]
+                self.occurrences.put(occurrences, batch.reading)
+            self._keep(ordinary, batch.reading)
         if batch.unread or batch.broken:
             self.unreadables.note_broken(batch.broken)
             self.unreadables.put(batch.unread)
             self._in_background(self.unreadables.settle())
 
-    def _prepare(self, batch: Batch, unread: set[str]) -> None:
-        """Those that wait for a secret, and occurrences, shard by shard: none waits for another
-        kind."""
-        others, occurrences = list[Invocation](), dict[tuple[int, str], list[Invocation]]()
-        now_ms = self.store.clock.now_ms()
-        for each in batch.invocations:
-            if each.request.recurring is not None:
-                group = advanced_together(each, now_ms)
-                occurrences.setdefault(group, []).append(each)
-            elif each.account_id in unread:
-                others.append(each)
-        if others:
-            self._in_background(self._read_and_keep(others, batch.reading))
-        for (shard, _), theirs in occurrences.items():
-            self._in_background(self._advance_and_keep(shard, theirs, batch.reading))
+    def _keep(self, invocations: list[Invocation], reading: int) -> None:
+        """Until they are due. Those that wait for a secret keep no others waiting."""
+        unread = self._signatures.missing(invocations)
+        ready = [each for each in invocations if each.account_id not in unread]
+        if ready:
+            self._wheel.add(ready, reading)
+        if unread:
+            others = [each for each in invocations if each.account_id in unread]
+            self._in_background(self._read_and_keep(others, reading))
 
-    async def _advance_and_keep(
-        self, shard: int, invocations: list[Invocation], reading: int
-    ) -> None:
-        await self._read_and_keep(await self.occurrences.advance(shard, invocations), reading)
+    def _advanced(self, invocations: list[Invocation], reading: int) -> None:
+        if self._draining:
+            self._in_background(self._give_back(invocations))
+        else:
+            self._keep(invocations, reading)
 
     async def _read_and_keep(self, invocations: list[Invocation], reading: int) -> None:
         """Schedules claimed ahead have the time for it."""
@@ -264,6 +261,10 @@ class Worker:
                 else:
                     self.unreadables.put([UnreadClaim(each, *fault)])
         return [each for each in invocations if each.account_id not in unread]
+
+    def _crowding(self) -> list[str]:
+        rated = crowding(self._wheel.slotted() + self._batch.rated())
+        return rated + self.occurrences.crowding()
 
     def _fire(self, invocation: Invocation) -> None:
         unsent = self._unsent(invocation)
@@ -312,7 +313,7 @@ class Worker:
         gone = set(lost)
         ours = [each for each in unsure if each not in gone]
         if ours and not self._draining:
-            ours = await self.occurrences.advance(shard, await self._signatures.read_for(ours))
+            ours = await self.occurrences.advance(await self._signatures.read_for(ours))
         if self._draining:
             await self._give_back(ours)
         else:
@@ -344,7 +345,13 @@ class Worker:
             async with asyncio.timeout(limit_s):
                 await self.claimer.stop()
                 self.firer.give_up_unbegun()
-                for queue in (self._wheel, self._batch, self._to_confirm, self.unreadables):
+                for queue in (
+                    self.occurrences,
+                    self._wheel,
+                    self._batch,
+                    self._to_confirm,
+                    self.unreadables,
+                ):
                     queue.clear()
                 # A lease that is another worker's by now stays so.
                 await self._give_back(self.holdings.unsent())

@@ -242,11 +242,11 @@ class ScriptedRecurring:
         self.most_tended = 100
 
     async def advance(self, invocations: Sequence[Invocation]) -> None:
-        [shard] = {each.shard for each in invocations}
+        shards = {each.shard for each in invocations}
         self.asked.append(list(invocations))
         await self.advancing(invocations)
         error = self.raised.pop(0) if self.raised else None
-        if error is None and shard in self.claims.away:
+        if error is None and shards & self.claims.away:
             error = AWAY
         if error is None and self.poison in invocations:
             error = ZeroDivisionError("a rule")

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
-from scheduler.models import Invocation, Occurrence, Outcome, Retry, Stage, Status
+from scheduler.models import Invocation, Occurrence, Outcome, Retry, Status
 from tests.worker.desk import AWAY
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
@@ -43,13 +43,13 @@ async def test_none_is_sent_before_its_rule_has_advanced(scene: Scene) -> None:
         other = scene.hand_out(url=target.url())
         scene.worker.claimer.wake()
         # Others of its account and shard go out meanwhile.
-        await until(lambda: scene.recorded == [known, other] and len(recurring.asked) == 2)
-        assert scene.worker.holdings.stages() == {Stage.CLAIMED: 2}
+        await until(lambda: scene.recorded == [known, other] and recurring.asked != [])
+        assert len(scene.worker.holdings) == 2
         assert len(target.requests) == 2
         may_answer.set()
         await until(lambda: len(scene.recorded) == 4)
         await scene.stop()
-    assert sorted(recurring.asked, key=lambda some: some[0].shard) == [[occurrence], [abroad]]
+    assert {one for some in recurring.asked for one in some} == {occurrence, abroad}
     assert scene.worker.occurrences.advanced == 2
 
 
@@ -201,6 +201,21 @@ async def test_a_rule_that_fails_every_call_holds_up_its_own_occurrence_alone(
     assert not [each for each in told if each["event"].startswith("lost touch")]
 
 
+async def test_what_fails_in_one_shard_holds_up_no_other(scene: Scene) -> None:
+    async with playing(answering(*[answer()] * 3)) as target:
+        make, fields = scene.claims.make, {"url": target.url(), "recurring": SLOT}
+        given = [make.one(shard, **fields) for shard in (0, 0, 1)]
+        recurring = scene.store.recurring
+        recurring.poison = given[0]
+        await scene.start()
+        scene.worker.holdings.add(given)
+        scene.worker.occurrences.put(given, scene.store.clock.readings)
+        await until(lambda: {*scene.recorded} == {*given[1:]})
+        await scene.stop()
+    one, another, abroad = given
+    assert recurring.asked == [[one, abroad, another], given[:2], [one], [another], [abroad]]
+
+
 async def test_a_crowd_advances_piece_by_piece(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,3 +231,86 @@ async def test_a_crowd_advances_piece_by_piece(
     assert recurring.asked[:2] == [given[:2], given[2:4]]
     assert [one for some in recurring.asked[2:] for one in some] == given[2:]
     assert len(target.requests) == 5
+
+
+async def test_an_account_with_many_lets_others_advance_with_its_first(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.occurrences._MOST_AT_ONCE", 2)
+    async with playing(answering(*[answer()] * 4)) as target:
+        many = [hand_out(scene, target.url()) for _ in range(3)]
+        other = hand_out(scene, target.url(), account="other")
+        await scene.start()
+        await until(lambda: {*scene.recorded} == {*many, other})
+        await scene.stop()
+    assert scene.store.recurring.asked == [[many[0], other], many[1:]]
+
+
+async def test_a_node_of_a_cluster_that_is_slow_holds_up_no_other(scene: Scene) -> None:
+    scene.store.server.routed = True
+    may_answer = asyncio.Event()
+
+    async def slow(some: Sequence[Invocation]) -> None:
+        if abroad in some:
+            await may_answer.wait()
+
+    scene.store.recurring.advancing = slow
+    async with playing(answering(answer(), answer())) as target:
+        abroad = hand_out(scene, target.url(), shard=1)
+        here = hand_out(scene, target.url())
+        await scene.start()
+        await until(lambda: scene.recorded == [here])
+        may_answer.set()
+        await until(lambda: scene.recorded == [here, abroad])
+        await scene.stop()
+
+
+async def test_claims_pass_over_accounts_of_which_enough_wait(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.occurrences._MOST_AT_ONCE", 1)
+    monkeypatch.setattr("worker.occurrences._MOST_WAITING", 6)
+    monkeypatch.setattr("worker.occurrences._FEW", 1)
+    may_answer = asyncio.Event()
+
+    async def slow(_: Sequence[Invocation]) -> None:
+        await may_answer.wait()
+
+    scene.store.recurring.advancing = slow
+    async with playing(answering(*[answer()] * 9)) as target:
+        many = [hand_out(scene, target.url()) for _ in range(7)]
+        other = hand_out(scene, target.url(), account="other")
+        await scene.start()
+        crowding = [many[0].account_id]
+        await until(lambda: scene.worker.occurrences.crowding() == crowding)
+        third = scene.hand_out(url=target.url(), account="third")
+        await until(lambda: scene.recorded == [third])
+        assert scene.claims.asked[-1]["pass_over"] == crowding
+        may_answer.set()
+        await until(lambda: {*scene.recorded} == {*many, other, third})
+        assert scene.worker.occurrences.crowding() == []
+        await scene.stop()
+
+
+async def test_a_drain_gives_back_those_whose_turn_has_not_come(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.occurrences._MOST_AT_ONCE", 1)
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Sequence[Invocation]) -> None:
+        asked.set()
+        await may_answer.wait()
+
+    recurring = scene.store.recurring
+    recurring.advancing = slow
+    async with playing(answering(answer())) as target:
+        given = [hand_out(scene, target.url()) for _ in range(3)]
+        await scene.start()
+        await asked.wait()
+        scene.stopping.set()
+        await until(lambda: len(scene.claims.released) == 2)
+        may_answer.set()
+        await scene.stop()
+    assert (target.requests, recurring.asked, scene.held) == ([], [given[:1]], 0)
+    assert {*scene.claims.released} == {*given}
