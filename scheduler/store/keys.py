@@ -88,7 +88,8 @@ RULES = "rules"  # ZSET: recurring schedule -> 0
 RULE_STATES = "rule_states"  # ZSET: one that is not active -> 1 it is paused, 2 blocked, 3 ended
 RULE_NAMES = "rule_names"  # HASH: a name -> the recurring schedule that has it
 CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not say: `url`, sealed,
-# and `on`, which ends; without `on` that ended, and `url` is where those go that are pending
+# and `on`, which ends; without `on` that ended, and `url` is where those go that are pending; and
+# `failing`, until when (ms) attempts that failed keep places
 CALLBACKS = "callbacks"  # ZSET: ended schedule with a pending callback -> due at (ms): an attempt,
 # or a lease's end
 CALLING = "calling"  # ZSET: those among them that a worker holds -> lease's end (ms)

@@ -714,6 +714,16 @@ STORE = r"""
 # the attempt of a lost lease is recorded
 - names(ARGV[row + 2], score)
 + score
+@ scheduler/store/lifecycle/callback.lua tests/scheduler/test_callback_life.py -k places
+# callbacks that fail at once follow each other without a bound
+- + failed * FAILURE_MS
+@ scheduler/store/lifecycle/claim_callbacks.inc.lua tests/scheduler/test_callback_life.py -k places
+# each place that a failed attempt kept has a claim of its own
+- if until_ms > now_ms and free < TOGETHER then
++ if false then
+@ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_clock_back.py -k places
+# failed callbacks of before stop others for an hour
+- and at <= now_ms + MOST_CALLING * FAILURE_MS
 @ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_callback_life.py -k valkey
 # callbacks of an account run without end
 - each_thousand('ZADD', queue.calling, ends)
@@ -726,7 +736,7 @@ STORE = r"""
 # a claim takes what another worker holds
 - and not (calling[i] and tonumber(due[2 * i]) > asked_at)
 # a full account is looked at again and again
-- if first and first <= now and free_calls(queue) < 1 then
+- if free < 1 then
 + if false then
 @ scheduler/store/lifecycle/claim.lua tests/scheduler/test_callback_life.py -k valkey
 # a small claim serves callbacks only

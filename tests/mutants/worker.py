@@ -201,6 +201,9 @@ WORKER = r"""
 # what is due goes out in one round
 - while waiting and time.monotonic() < until_s:
 + while waiting:
+# callbacks that came together go out in one round
+- max(1, (waiting.turns - before) // 10)
++ 64
 @ worker/handshakes.py tests/worker/test_handshakes.py
 # all handshakes step at once
 - _STEPS_IN_A_ROUND = 4

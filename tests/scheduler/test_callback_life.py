@@ -18,6 +18,7 @@ from scheduler.store import keys
 from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.verdict import Verdict
+from tests.scheduler.clocks import FakeClock
 from tests.scheduler.operations import PAUSED
 from tests.scheduler.scene import COMPLETED, FAILED, LEASE_MS, URL, Scene, new_id
 
@@ -257,6 +258,55 @@ async def test_a_tenth_of_a_claim_and_64_that_run(scene: Scene) -> None:
     assert look > await scene.clock.now_ms() + 1000
     await answer(scene, calls[0])
     assert len(await scene.claim()) == 1
+
+
+async def calling(scene: Scene) -> list[Invocation]:
+    """All the callbacks that claims bring now."""
+    calls: list[Invocation] = []
+    while more := await scene.claim():
+        calls += more
+    return calls
+
+
+async def test_failed_attempts_keep_their_places_for_a_moment(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """50 a second fail, together, however soon each does; what is delivered makes room at once."""
+    scene, far_ms = fake_scene, fake_clock.ms + HOUR_MS
+    await ended(scene, 140)
+    await fake_clock.pass_ms(LEASE_MS + 1)  # of those that came with the schedules
+
+    async def record(calls: list[Invocation], outcome: Outcome) -> None:
+        due_ms = far_ms if outcome is FAILED else None
+        acks = [CallbackAck(call, outcome, due_ms) for call in calls]
+        assert set(await scene.store.callbacks.ack(scene.shard, acks)) == {Verdict.DONE}
+
+    await record(await calling(scene), COMPLETED)
+    first = await calling(scene)
+    assert len(first) == 64
+    await record(first[:40], FAILED)
+    assert await calling(scene) == []
+    assert (await scene.look()).next_look_ms == pytest.approx(fake_clock.ms + 8 * 20, abs=1)
+    await fake_clock.pass_ms(7 * 20)
+    assert await calling(scene) == [], "a claim for each would cost more than it brings"
+    await fake_clock.pass_ms(20)
+    held = await calling(scene)
+    assert len(held) == 8
+    assert await scene.store.check() == []
+    await record(held, COMPLETED)
+    assert len(await calling(scene)) == 4, "there are no more"
+
+
+async def test_places_that_failed_attempts_keep_leave_nothing_behind(scene: Scene) -> None:
+    """Not where nothing is pending, nor after attempts that did not fail."""
+    for outcome in (FAILED, COMPLETED):
+        assert await answer(scene, await called(scene), outcome) == Verdict.DONE
+        assert await scene.redis.exists(scene.base + keys.CALLBACK) == 0
+    await answer(scene, await called(scene), FAILED, HOUR_MS)
+    assert await scene.redis.hkeys(scene.base + keys.CALLBACK) == [b"failing"]
+    await scene.clock.pass_ms(20)
+    await answer(scene, await called(scene))
+    assert await scene.redis.exists(scene.base + keys.CALLBACK) == 0
 
 
 async def test_accounts_share_the_tenth(scene: Scene) -> None:

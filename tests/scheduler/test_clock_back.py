@@ -181,6 +181,24 @@ async def test_callbacks_wait_as_long_as_they_were_to(
     assert await fake_scene.store.check() == []
 
 
+async def test_failed_callbacks_keep_no_places_by_a_moment_of_before(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    for _ in range(60):
+        await fake_scene.create(callback=CALLBACK)
+    await fake_scene.ack(await fake_scene.claim())
+    calls = []
+    while more := await fake_scene.claim():
+        calls += more
+    acks = [CallbackAck(each, FAILED, fake_clock.ms) for each in calls]
+    await fake_scene.store.callbacks.ack(fake_scene.shard, acks)
+    assert await fake_scene.claim() == []
+    fake_clock.ms -= HOUR_MS
+    await fake_scene.store.claims.realign(fake_scene.shard)
+    assert await mended(fake_scene) == 60
+    assert await fake_scene.claim() != []
+
+
 async def test_a_callback_is_not_put_off_by_a_moment_of_before(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:

@@ -84,3 +84,29 @@ async def test_a_neighbours_goes_out_after_one_of_the_floods() -> None:
     while len(slow.fired) < 41:
         await asyncio.sleep(0)
     assert slow.fired.index(neighbours) <= at_once + 1
+
+
+async def test_callbacks_go_one_a_round_behind_all_else_and_accounts_take_turns() -> None:
+    slow, make = Slow(), Invocations()
+    batch = SendBatch(slow.fire)
+    called = make.many(20, 0, "failing") + make.many(2, 0, "other")
+    for each in called:
+        each.is_callback = True
+    batch.fire([*called[:4], first := make.one(0, "neighbour")])
+    assert slow.fired[0] is first
+    batch.fire(called[4:])
+    batch.fire(flood := make.many(20, 0, "flood"))
+    while len(slow.fired) < 43:
+        before = len(slow.fired)
+        await asyncio.sleep(0)
+        added = slow.fired[before:]
+        assert [each.is_callback for each in added][:-1] == [False] * (len(added) - 1)
+        assert added[-1].is_callback
+    assert set(slow.fired) == {first, *called, *flood}
+    assert max(slow.fired.index(each) for each in called[20:]) < slow.fired.index(called[10])
+    batch.fire(make.many(1))
+    batch.fire(called)
+    batch.clear()
+    fired = len(slow.fired)
+    await asyncio.sleep(0)
+    assert len(slow.fired) == fired

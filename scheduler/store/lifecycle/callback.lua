@@ -35,9 +35,10 @@ local function forgotten_at(queue, key, outcome, letter, hours)
 end
 
 -- Reads and checks everything that an account's rows write. Returns their verdicts, and what to
--- write: the states of held ones, and flat lists of those that wait again or have ended.
+-- write: the states of held ones, flat lists of those that wait again or have ended, and for how
+-- long failed attempts keep places.
 local function read(queue, rows)
-  local schedules, verdicts, hours, seen = {}, {}, {}, {}
+  local schedules, verdicts, hours, seen, failed = {}, {}, {}, {}, 0
   local plan = {states = {}, again = {}, due = {}, gone = {}}
   for n, row in ipairs(rows) do
     schedules[n] = ARGV[row + 1]
@@ -52,6 +53,7 @@ local function read(queue, rows)
       or judge_lost(stored, row)
     seen[schedule] = true
     if verdicts[n] == V.DONE then
+      failed = failed + (ARGV[row + 3] == 'd' and 0 or 1)
       local is_over = not (stored[1] and due_ms)
       local forgotten_ms = is_over and stored[1]
         and forgotten_at(queue, key, stored[1], ARGV[row + 6], hours)
@@ -66,6 +68,8 @@ local function read(queue, rows)
       end
     end
   end
+  plan.failing_ms = math.min(failing_until(queue) - now_ms + failed * FAILURE_MS,
+    MOST_CALLING * FAILURE_MS)
   plan.expiring = next(hours) and read_expiring(queue.base, hours)
   return verdicts, plan
 end
@@ -88,6 +92,11 @@ local function record(queue, plan)
   end
   if #plan.gone > 0 then
     take_out_callbacks(queue, plan.gone)
+  end
+  if plan.failing_ms > 0 and redis.call('ZCARD', queue.pending) > 0 then
+    redis.call('HSET', queue.base .. K.CALLBACK, 'failing', whole(now_ms + plan.failing_ms))
+  else
+    redis.call('HDEL', queue.base .. K.CALLBACK, 'failing')
   end
 end
 

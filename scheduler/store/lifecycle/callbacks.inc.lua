@@ -9,6 +9,17 @@ local function callbacks_of(prefix, account)
     calling = base .. K.CALLING, turns = prefix .. K.CALLBACK_HEADS}
 end
 
+-- So many of an account run at most. A failed attempt keeps its place for FAILURE_MS more, or one
+-- that fails at once would make room for the next at once: there are 50 a second, then.
+local MOST_CALLING, FAILURE_MS = 64, 20
+
+-- Until when failed attempts of an account keep places (ms), each behind the one before; now, if
+-- none does. What no 64 of them can reach comes from a clock that was set back since.
+local function failing_until(queue)
+  local at = tonumber(redis.call('HGET', queue.base .. K.CALLBACK, 'failing') or '')
+  return at and at > now_ms and at <= now_ms + MOST_CALLING * FAILURE_MS and at or now_ms
+end
+
 -- Raises if a key is damaged; for use before the first write.
 local function check_callbacks(queue)
   check_heads(queue.prefix)

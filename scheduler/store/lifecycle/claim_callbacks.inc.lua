@@ -2,12 +2,19 @@
 -- MOST_CALLING of it run. Needs claim.lua.
 
 --@include lifecycle/callbacks
-local MOST_CALLING = 64
+-- Places that failed attempts kept are used together, or there were a claim for each.
+local TOGETHER = 8
 
--- How many more of an account may run.
+-- How many more of an account may run; and, if failed attempts keep places that are wanted, when to
+-- look again (ms).
 local function free_calls(queue)
-  return MOST_CALLING
-    - redis.call('ZCOUNT', queue.calling, string.format('(%.3f', now), '+inf')
+  local running = redis.call('ZCOUNT', queue.calling, string.format('(%.3f', now), '+inf')
+  local until_ms = failing_until(queue)
+  local free = MOST_CALLING - running - math.ceil((until_ms - now_ms) / FAILURE_MS)
+  if until_ms > now_ms and free < TOGETHER then
+    return 0, math.min(until_ms, now_ms + (TOGETHER - free) * FAILURE_MS)
+  end
+  return free
 end
 
 -- The callbacks of an account that are due and that no worker holds; at most so many.
@@ -32,7 +39,8 @@ local function take_of(account, most)
   local queue, rows, ends, gone = callbacks_of(prefix, account), {}, {}, {}
   check_callbacks(queue)
   local url = redis.call('HGET', queue.base .. K.CALLBACK, 'url') or ''
-  for _, schedule in ipairs(due_callbacks(queue, math.min(most, free_calls(queue)))) do
+  local free = free_calls(queue)
+  for _, schedule in ipairs(due_callbacks(queue, math.min(most, free))) do
     local key = queue.base .. K.SCHEDULE .. schedule
     local n, stored = #rows, redis.pcall('HMGET', key, 'r', 'o', 'c')
     if stored.err or stored[1] then
@@ -63,8 +71,12 @@ end
 local function next_of(account)
   local queue = callbacks_of(prefix, account)
   local first = tonumber(redis.call('ZRANGE', queue.pending, 0, 0, 'WITHSCORES')[2] or '')
-  if first and first <= now and free_calls(queue) < 1 then
-    first = tonumber(redis.call('ZRANGE', queue.calling, string.format('(%.3f', now), '+inf',
+  if not first or first > now then
+    return first
+  end
+  local free, at = free_calls(queue)
+  if free < 1 then
+    first = at or tonumber(redis.call('ZRANGE', queue.calling, string.format('(%.3f', now), '+inf',
       'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2])
   end
   return first

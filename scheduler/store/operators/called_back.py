@@ -17,7 +17,7 @@ _CHUNK = 200
 # Moments in the store are rounded.
 _SLACK_MS = 2.0
 _NEVER = float("-inf")
-# How many of an account run at most: the same number as in `claim_callbacks`.
+# How many of an account run at most: the same number as in `callbacks.inc.lua`.
 _MOST_CALLING = 64
 _FIRST_BY_SCORE = ("(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
 
@@ -37,7 +37,7 @@ async def faults_of_turn(server: Server, account_id: str) -> list[str]:
     shard, local = keys.parts(account_id)
     base, prefix = keys.account(account_id), keys.shard(shard)
     place = ("ZRANGE", base + keys.CALLING, -_MOST_CALLING, -_MOST_CALLING, "WITHSCORES")
-    time, suspended, head, turn, first, freed = await server.reads(
+    time, suspended, head, turn, first, freed, failing = await server.reads(
         [
             ("TIME",),
             ("HEXISTS", base + keys.ACCOUNT, "suspended"),
@@ -45,6 +45,7 @@ async def faults_of_turn(server: Server, account_id: str) -> list[str]:
             ("ZSCORE", prefix + keys.HEADS, keys.CALLBACK_TURN),
             ("ZRANGE", base + keys.CALLBACKS, 0, 0, "WITHSCORES"),
             place,
+            ("HGET", base + keys.CALLBACK, "failing"),
         ],
         at_once=prefix,
     )
@@ -58,7 +59,7 @@ async def faults_of_turn(server: Server, account_id: str) -> list[str]:
     if never:
         return ["no worker will look for its callbacks, as if it were suspended"]
     now_ms = time_us(time) / 1000
-    due_ms = max(float(first[1]), float(freed[1]) if freed else 0.0, now_ms)
+    due_ms = max(float(first[1]), float(freed[1]) if freed else 0.0, float(failing or 0), now_ms)
     if head_ms > due_ms + _SLACK_MS:
         return ["the head is later than the first of its callbacks"]
     if turn is None or float(turn) > max(head_ms, now_ms) + _SLACK_MS:
