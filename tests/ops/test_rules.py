@@ -41,8 +41,12 @@ def alerts() -> dict[str, dict[str, Any]]:
     return {rule["alert"]: rule for rule in rules() if "alert" in rule}
 
 
+def panels() -> list[dict[str, Any]]:
+    return json.loads(DASHBOARD.read_text())["panels"]  # type: ignore[no-any-return]
+
+
 def dashboard_expressions() -> Iterator[str]:
-    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+    for panel in panels():
         yield from (target["expr"] for target in panel.get("targets", []))
 
 
@@ -56,6 +60,19 @@ def test_every_metric_that_a_rule_or_the_dashboard_names_exists() -> None:
     assert len(named) > 20
     assert named - recorded - OF_THE_CLIENT <= series()
     assert recorded <= named, "recorded, and asked for by nobody"
+
+
+def test_the_dashboard_has_all_of_callbacks_and_no_panel_lies_on_another() -> None:
+    shown = {name for each in dashboard_expressions() for name in _NAME.findall(each)}
+    assert {name for name in series() if name.startswith("postdate_callback")} <= shown
+    places: set[tuple[int, int]] = set()
+    for panel in panels():
+        at = panel["gridPos"]
+        mine = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not places & mine, panel["title"]
+        assert max(x for x, _ in mine) < 24, panel["title"]
+        places |= mine
+    assert len({panel["id"] for panel in panels()}) == len(panels())
 
 
 def test_every_alert_leads_to_its_runbook_and_every_runbook_has_an_alert() -> None:
@@ -99,3 +116,12 @@ def test_promtool_is_content(words: tuple[object, ...]) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS" in done.stdout
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
+def test_promtool_can_read_what_the_dashboard_asks_for(tmp_path: Path) -> None:
+    asked = [each.replace("$__rate_interval", "5m") for each in dashboard_expressions()]
+    named = [{"record": f"panel:{n}", "expr": each} for n, each in enumerate(asked)]
+    path = tmp_path / "panels.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": named}]}))
+    test_promtool_is_content(("check", "rules", path))
