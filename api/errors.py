@@ -35,6 +35,7 @@ from scheduler.errors import (
     StoreError,
     StoreReplaced,
     Suspended,
+    TooManyResends,
     TooManyScans,
     TooManySecrets,
     Unreadable,
@@ -65,6 +66,7 @@ _KINDS: tuple[tuple[type[PostdateError], int, dict[str, str]], ...] = (
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
     (KeyReused, 422, {}),
     (RateLimited, 429, {}),
+    (TooManyResends, 429, {}),
     (TooManyScans, 429, {}),
     (Damaged, 500, {}),
     (StoreError, 503, RETRY),
@@ -115,7 +117,7 @@ def _answer_to(error: Exception, scope: HTTPScope) -> JsonResponse:
             body = ConflictBody(*said, error.status)
         case Unauthorized(close=True):
             headers = headers | {"connection": "close"}
-        case RateLimited() | TooManyScans():
+        case RateLimited() | TooManyResends() | TooManyScans():
             headers = {"retry-after": str(error.wait_s)}
         case OutcomeUnknown() if _may_have_changed(scope):
             keyed = scope["method"] == "POST" and not scope["path"].endswith(_WITHOUT_KEY)

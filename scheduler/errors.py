@@ -211,6 +211,17 @@ class TooManyScans(PostdateError):
         super().__init__(f"Too much was searched; try again in {self.wait_s} s")
 
 
+class TooManyResends(PostdateError):
+    """The account's callbacks were sent again too often; nothing was done. After `wait_s` it may go
+    on."""
+
+    reason = Reason.RATE_LIMITED
+
+    def __init__(self, wait_s: int) -> None:
+        self.wait_s = wait_s
+        super().__init__(f"Too many callbacks were sent again; try again in {wait_s} s")
+
+
 class SettingsError(PostdateError):
     """A setting has a value that cannot be used; the sentence names it."""
 

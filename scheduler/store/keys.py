@@ -113,6 +113,7 @@ DAY = "day:"  # <n>, HASH: its hours', and the ledger's movements of that day
 ONCE = "once:"  # <digest>, STRING: the result of a call with an Idempotency-Key
 SIGNING = "signing"  # LIST: its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
+RESENDS = "resends"  # STRING: the same of callbacks that it has sent again
 SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
 EVENTS = "events"  # STREAM: its own events: pauses, calm lanes, bulk actions
 MOST_OWN_EVENTS = 200

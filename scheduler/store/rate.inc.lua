@@ -4,9 +4,9 @@
 
 --@include number
 -- Until when (us) an account has paid: at most a second from now, as the clock may be set back.
--- Raises if the key is damaged.
-local function read_paid_until(base)
-  local before = tonumber(redis.call('GET', base .. K.RATE) or 0)
+-- name: its key, if it is another rate than that of requests. Raises if the key is damaged.
+local function read_paid_until(base, name)
+  local before = tonumber(redis.call('GET', base .. (name or K.RATE)) or 0)
   if not before or not (before >= now_us) then
     return now_us
   end
@@ -30,6 +30,6 @@ local function count(before, rate)
   return after, standing(after, rate, 0)
 end
 
-local function write_paid_until(base, us)
-  redis.call('SET', base .. K.RATE, whole(us), 'PX', 2000)
+local function write_paid_until(base, us, name)
+  redis.call('SET', base .. (name or K.RATE), whole(us), 'PX', 2000)
 end

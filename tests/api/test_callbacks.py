@@ -281,6 +281,18 @@ async def test_what_cannot_be_reported_is_refused(api: Api) -> None:
     assert (await resent(api, ended, callbackUrl=HERE)).status_code == 202
 
 
+async def test_one_resend_too_many_is_told_when_to_come_again(api: Api) -> None:
+    await redis_of(api.store).set(keys.account(api.account_id) + keys.RESENDS, 2**52)
+    ended = await api.create_id(callbackUrl=HERE, triggerAt=past())
+    await api.execute(DONE)
+    await called(api, DONE)
+    for _ in range(2):
+        answer = await resent(api, ended)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert error_of(answer)["reason"] == "rate_limited"
+        assert error_of(answer)["error"] == "Too many callbacks were sent again; try again in 1 s"
+
+
 async def test_a_callback_of_the_account_that_is_damaged_is_a_fault_of_ours(api: Api) -> None:
     key = keys.account(api.account_id) + keys.CALLBACK
     await redis_of(api.store).hset(key, mapping={"on": "never", "url": HERE})

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
-from scheduler.errors import Conflict, InvalidRequest, UnknownSchedule
+from scheduler.errors import Conflict, InvalidRequest, TooManyResends, UnknownSchedule
 from scheduler.masks import masked_url
 from scheduler.models import Invocation, Outcome, Status
 from scheduler.store import keys
@@ -443,6 +443,30 @@ async def test_only_what_was_executed_is_sent_again(scene: Scene) -> None:
             await resend(scene.account_id, schedule_id)
     with pytest.raises(UnknownSchedule):
         await resend(scene.account_id, new_id())
+
+
+async def test_callbacks_are_sent_again_at_a_rate(fake_scene: Scene, fake_clock: FakeClock) -> None:
+    """50 a second, at once at first. What is refused costs nothing, nor does a repeat."""
+    scene, resend = fake_scene, fake_scene.store.callbacks.resend
+    ended_call = await called(scene)
+    await answer(scene, ended_call)
+    made = ended_call.schedule_id
+    for number in range(50):
+        await resend(scene.account_id, made, operation=f"{number}")
+        await resend(scene.account_id, made, operation=f"{number}")
+        with pytest.raises(Conflict):
+            await resend(scene.account_id, made)
+        await answer(scene, await scene.claim_one())
+    before = await scene.redis.dump(scene.base + keys.RESENDS)
+    for _ in range(3):
+        with pytest.raises(TooManyResends, match="sent again; try again in 1 s"):
+            await resend(scene.account_id, made, NEW)
+    assert await scene.redis.dump(scene.base + keys.RESENDS) == before
+    assert (await scene.get(made)).request.callback == OWN
+    await fake_clock.pass_ms(20)
+    assert (await resend(scene.account_id, made)).callback is not None
+    await fake_clock.pass_ms(HOUR_MS)
+    assert not await scene.redis.exists(scene.base + keys.RESENDS)
 
 
 async def test_a_turn_in_the_future_comes_back_to_the_servers_clock(scene: Scene) -> None:

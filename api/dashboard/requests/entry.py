@@ -34,7 +34,7 @@ from api.payload import AS_IT_WAS, Change, parse_change
 from api.recurring_times import follow
 from api.service import HttpRequest, service_of
 from scheduler.callbacks import CallbackState, CallbackStatus
-from scheduler.errors import Conflict, InvalidRequest, NotFound
+from scheduler.errors import Conflict, InvalidRequest, NotFound, TooManyResends
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import LogEntry, LogStatus, Schedule
@@ -298,7 +298,7 @@ async def call_back_again(request: HttpRequest, schedule_id: FromPath[str]) -> R
     once = once_of(form, f"callback {schedule_id}").key
     try:
         await callbacks.resend(viewer.account_id, schedule_id, operation=once)
-    except (InvalidRequest, Conflict) as refusal:
+    except (InvalidRequest, Conflict, TooManyResends) as refusal:
         return await _refused(request, viewer, schedule_id, refusal)
     return await _done(request, viewer, schedule_id, "Its callback is sent again.")
 

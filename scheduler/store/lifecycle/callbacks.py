@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.callbacks import Callback, CallbackState, CallbackStatus
+from scheduler.errors import TooManyResends
 from scheduler.models import COMPLETED, Invocation, Outcome, Request, Schedule
 from scheduler.store import keys, stored
 from scheduler.store.callback_state import open_callback, pack_callback
@@ -66,7 +67,8 @@ class Callbacks:
         with the name of an `operation`, once for all calls of that name within an hour.
 
         Raises NotFound, Conflict if it has not ended, was cancelled, or its callback is pending,
-        InvalidRequest if nothing names a URL, QuotaExceeded, Damaged; then nothing was changed.
+        InvalidRequest if nothing names a URL, QuotaExceeded, TooManyResends, Damaged; then nothing
+        was changed.
         """
         operation = operation or ids.new_operation()
         shard, account = keys.parts(account_id)
@@ -88,6 +90,8 @@ class Callbacks:
             )
             if verdict != Verdict.CHANGED:
                 break
+        if verdict == Verdict.LIMITED:
+            raise TooManyResends(int(state))
         if verdict != Verdict.DONE:
             raise refusal(schedule_id, Verdict(verdict), ended.status)
         return replace(ended, request=request, callback=open_callback(state))

@@ -7,7 +7,7 @@
 --          the account says, `0` if nowhere, the schedule as a member of `failed`; for each plan
 --          with a quota: plan, bytes
 -- Returns  {verdict, its callback's state}: DONE, UNKNOWN, NOT_ENDED, ENDED: it was cancelled,
---          PENDING, NO_CALLBACK_URL, CHANGED or NO_ROOM ('')
+--          PENDING, NO_CALLBACK_URL, CHANGED or NO_ROOM (''), LIMITED: in how many s it may be
 --@include now
 --@include lifecycle/place
 --@include moment
@@ -15,6 +15,9 @@
 --@include lifecycle/failed
 --@include lifecycle/weight
 --@include lifecycle/callbacks
+--@include rate
+-- They are free, so an account may have so many a second, however many requests.
+local RESENDS_A_SECOND = 50
 local queue, schedule = callbacks_of(KEYS[1], ARGV[1]), ARGV[2]
 local base, key = queue.base, queue.base .. K.SCHEDULE .. ARGV[2]
 local stored = redis.call('HMGET', key, 'r', 'o', 'c')
@@ -43,6 +46,10 @@ for i = 8, #ARGV, 2 do
   end
 end
 check_callbacks(queue)
+local paid_until, found = count(read_paid_until(base, K.RESENDS), RESENDS_A_SECOND)
+if found[4] > 0 then
+  return {V.LIMITED, tostring(found[4])}
+end
 local forgotten_ms, hours = redis.call('PEXPIRETIME', key), {}
 if forgotten_ms > 0 then
   local beside = has_failed(string.sub(stored[2], 7)) and letter_weight(ARGV[7]) or 0
@@ -55,6 +62,7 @@ local state = 'p' .. moment(now_ms)
 redis.call('HSET', key, 'c', state, 'r', ARGV[5] ~= '' and ARGV[5] or stored[1])
 redis.call('PERSIST', key)
 write(weight)
+write_paid_until(base, paid_until, K.RESENDS)
 if expiring then
   write(expiring)
 end

@@ -85,7 +85,7 @@ _OF_AN_ACCOUNT = _by_name(
         *(keys.CALLBACKS, keys.CALLING, keys.RULES, keys.RULE_STATES),
     ),
     stream=(keys.LOG, keys.INDEX, keys.EVENTS),
-    string=(keys.ONCE, keys.RATE, keys.SCANS, keys.OPERATION),
+    string=(keys.ONCE, keys.RATE, keys.RESENDS, keys.SCANS, keys.OPERATION),
     list=(keys.SIGNING,),
 )
 _GONE = "none"
