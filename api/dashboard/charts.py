@@ -1,7 +1,9 @@
 """Charts: from figures to rectangles, which a template writes as SVG; and the stretches of time
 that they show. Pure.
 
-Widths are in percent and heights in pixels, so that a chart fits any screen as it is drawn.
+Labels stand in percent of the width and in pixels of the height, so that a chart fits any screen as
+it is drawn. Columns are drawn in steps of time and in what they count, and the browser scales them:
+one stays the same text while the chart moves on or grows, and a live update does not send it again.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 # Room above the highest column, and under the plot for the times.
 _TOP = 14
 _BOTTOM = 20
-_LEAST_PIXELS = 2.0
+_LEAST_PIXELS = 2
 # The least distance between two labels.
 _LABEL_PIXELS = 15
 _MOST_LABELS = 6
@@ -29,6 +31,10 @@ STEPS_MS = tuple(
 )
 _LABEL_STEPS_MS = (*STEPS_MS, 2 * DAY_MS, 5 * DAY_MS, 7 * DAY_MS, 10 * DAY_MS)
 _MOST_COLUMNS = 120
+# Places count from a moment that stays for so many steps: a browser draws with 24 bits.
+_ANCHORED_STEPS = 1000
+# So many columns, and so many rows of a table, are one piece of a live update.
+_COLUMNS_A_PIECE = 6
 # Long stretches are of whole days, by any number of them.
 _LONGEST_MS = 400 * DAY_MS
 _DURATION_TICKS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000)
@@ -57,18 +63,27 @@ WINDOWS = {
 FIRST = "1h"
 
 
-class Rectangle(NamedTuple):
+class Part(NamedTuple):
+    """A rectangle of a column, from `y`, which is negative, downwards; at its foot a line of so
+    many pixels, half of them above it, by which something is seen of the smallest."""
+
     kind: str
     y: float
     height: float
+    line: int
+
+    @property
+    def foot(self) -> float:
+        return round(self.y + self.height, 3)
 
 
 class Column(NamedTuple):
-    """`words` say all that it shows; `cells` repeat it for a table."""
+    """`x` is its place in steps, `begins` whether it is the first of a piece. Of its `parts` a
+    later one covers an earlier one. `words` say all that it shows, and `cells` for a table."""
 
     x: float
-    width: float
-    parts: list[Rectangle]
+    begins: bool
+    parts: list[Part]
     words: str
     cells: list[str]
     at_ms: int
@@ -83,11 +98,13 @@ class Mark(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """`headings` name the cells of its columns; `now` is where this moment is, if it is in it."""
+    """`top` is how much fills its height. `headings` name the cells of its columns; `now` is where
+    this moment is, if it is in it."""
 
     name: str
     title: str
     height: int
+    top: float
     columns: list[Column]
     lines: list[Mark]
     ticks: list[Mark]
@@ -97,6 +114,10 @@ class Chart(NamedTuple):
     @property
     def floor(self) -> float:
         return float(self.height - _BOTTOM)
+
+    @property
+    def first(self) -> float:
+        return self.columns[0].x if self.columns else 0
 
 
 class Axis(NamedTuple):
@@ -114,6 +135,11 @@ class Axis(NamedTuple):
     def part(self, ms: float) -> float:
         """How far a moment is along it, in percent."""
         return round(100 * (ms - self.from_ms) / (self.to_ms - self.from_ms), 3)
+
+    def place(self, at_ms: int) -> float:
+        """Of a column: in steps, from a moment that seldom changes."""
+        anchored_ms = _ANCHORED_STEPS * self.step_ms
+        return round((at_ms - self.from_ms // anchored_ms * anchored_ms) / self.step_ms, 3)
 
     def words(self, index: int) -> str:
         at = self.zone.local(self.from_ms + index * self.step_ms)
@@ -161,16 +187,18 @@ def stacked(
     for index, values in enumerate(rows):
         pairs = zip(kinds, values, strict=True)
         words = ", ".join(f"{value:,} {kind.label}" for kind, value in pairs if value)
-        parts, y = [], float(height - _BOTTOM)
+        parts: list[Part] = []
+        below = 0
         for kind, value in zip(kinds, values, strict=True):
-            if value:  # something is seen of whatever there is
-                tall = max(_LEAST_PIXELS, (height - _BOTTOM - _TOP) * value / ceiling)
-                y -= tall
-                parts.append(Rectangle(kind.name, round(max(y, 0.0), 1), round(tall, 1)))
+            if value:
+                below += value
+                line = 2 * _LEAST_PIXELS * (len(parts) + 1)
+                parts.insert(0, Part(kind.name, -below, value, line))
         columns.append(_column(axis, index, parts, words, [f"{value:,}" for value in values]))
     headings = [kind.label for kind in kinds]
     now = axis.part(now_ms) if axis.from_ms <= now_ms < axis.to_ms else None
-    return Chart(name, title, height, columns, lines, axis.ticks(), headings, now)
+    top = _with_room(ceiling, height)
+    return Chart(name, title, height, top, columns, lines, axis.ticks(), headings, now)
 
 
 def ranges(
@@ -189,9 +217,11 @@ def ranges(
     top_ms = next(tops, _DURATION_TICKS_MS[-1])
     floor = height - _BOTTOM
 
+    def tall(ms: float) -> float:
+        return round(math.log10(1 + min(ms, _DURATION_TICKS_MS[-1])), 3)
+
     def y(ms: float) -> float:
-        share = math.log10(1 + min(ms, top_ms)) / math.log10(1 + top_ms)
-        return round(floor - (floor - _TOP) * share, 1)
+        return round(floor - (floor - _TOP) * tall(ms) / tall(top_ms), 1)
 
     columns = []
     for index, (low, high) in enumerate(values):
@@ -199,9 +229,9 @@ def ranges(
             columns.append(_column(axis, index, [], "", ["–", "–"]))  # noqa: RUF001
             continue
         parts = [
-            Rectangle("spread", y(high), max(_LEAST_PIXELS, round(y(low) - y(high), 1))),
-            Rectangle("high", y(high) - 1, 2),
-            Rectangle("low", y(low) - 1, 2),
+            Part("spread", -tall(high), round(tall(high) - tall(low), 3), 0),
+            Part("high", -tall(high), 0, _LEAST_PIXELS),
+            Part("low", -tall(low), 0, _LEAST_PIXELS),
         ]
         cells = [words(low), words(high)]
         text = ", ".join(f"{label} {cell}" for label, cell in zip(labels, cells, strict=True))
@@ -211,15 +241,21 @@ def ranges(
         above = lines[-1].at if lines else -_BOTTOM
         if y(tick) - above >= _LABEL_PIXELS and floor - y(tick) >= _LABEL_PIXELS:
             lines.append(Mark(y(tick), formats.duration(tick)))
-    return Chart(name, title, height, columns, lines, axis.ticks(), list(labels))
+    top = _with_room(tall(top_ms), height)
+    return Chart(name, title, height, top, columns, lines, axis.ticks(), list(labels))
 
 
-def _column(axis: Axis, index: int, parts: list[Rectangle], words: str, cells: list[str]) -> Column:
-    each = 100 / axis.columns
+def _with_room(highest: float, height: int) -> float:
+    """What fills a chart's height, where this has room above it."""
+    floor = height - _BOTTOM
+    return round(highest * floor / (floor - _TOP), 3)
+
+
+def _column(axis: Axis, index: int, parts: list[Part], words: str, cells: list[str]) -> Column:
     at_ms = axis.from_ms + index * axis.step_ms
     return Column(
-        x=round(index * each, 3),
-        width=round(each, 3),
+        x=axis.place(at_ms),
+        begins=at_ms // axis.step_ms % _COLUMNS_A_PIECE == 0,
         parts=parts,
         words=f"{axis.words(index)} · {words or 'nothing'}",
         cells=[axis.words(index), *cells],

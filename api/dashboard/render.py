@@ -8,14 +8,15 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from litestar import get
 from litestar.params import FromPath
 
-from api.dashboard import formats
+from api.dashboard import formats, pieces
 from api.dashboard.answer import Raw, html, is_for_panel
 from api.dashboard.csrf import masked_token
-from api.dashboard.looking import address_of, own_path
+from api.dashboard.looking import address_of, looked_at, own_path
 from api.dashboard.session import Viewer, asks_for_news, base_url, here, zone_of
 from api.service import HttpRequest
 from scheduler.errors import NotFound
@@ -48,6 +49,12 @@ def address(name: str) -> str:
     return f"/dashboard/static/{name}?v={_VERSIONS[name]}"
 
 
+@pass_context
+def _marked(context: Context, text: str) -> str:
+    """The live part of a page, as its next update wants to find it."""
+    return pieces.marked(text, context["pieces_key"], (context["csrf"], context["once"]))
+
+
 _templates = Environment(
     loader=FileSystemLoader(_HERE / "templates"),
     autoescape=True,
@@ -57,25 +64,32 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(formats.FILTERS)
+_templates.filters.update(formats.FILTERS, pieces=_marked)
 _templates.globals.update(asset=address, iso=format_iso8601)
 _templates.globals.update(looking_at=address_of)
 
 
 def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any) -> Raw:
-    """A whole page, or a part of one, as the template is. Without a viewer there is no menu."""
+    """A whole page, or a part of one, as the template is; of a live part only what the browser does
+    not have. Without a viewer there is no menu."""
     viewer: Viewer | None = request.state.get("viewer")
+    csrf, once = masked_token(viewer.session.csrf) if viewer else "", token_urlsafe(12)
+    key = viewer.session.csrf + looked_at(request.scope["path"]) if viewer else ""
     text = _templates.get_template(name).render(
         viewer=viewer,
         base_url=base_url(request),
         path=own_path(request.scope["path"]),
         here=here(request),
-        csrf=masked_token(viewer.session.csrf) if viewer else "",
-        once=token_urlsafe(12),
+        csrf=csrf,
+        once=once,
+        pieces_key=key,
         said=viewer.heard if viewer else "",
         zone=zone_of(request),
         **values,
     )
+    has = pieces.names_of(request.headers.get("postdate-has"))
+    if viewer and status == 200 and has is not None and asks_for_news(request):
+        text = pieces.news(text, key, (csrf, once), has)
     return html(text, status)
 
 

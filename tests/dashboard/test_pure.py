@@ -190,7 +190,7 @@ def test_bars_stay_in_their_chart_and_every_gridline_has_its_label(highest: int)
     assert len(set(labels)) == len(labels)
     for column in chart.columns:
         for part in column.parts:
-            assert 0 <= part.y <= part.y + part.height <= chart.floor + 0.2
+            assert -chart.top <= part.y <= part.foot <= 0
     assert bool(chart.columns[3].parts) == bool(highest)
 
 

@@ -226,21 +226,21 @@
     }
   });
   document.addEventListener("pointerdown", (event) => {
-    const at = event.button === 0 && column(event.target);
-    if (at && at.dataset.from) {
+    const at = event.button === 0 ? column(event.target) : null;
+    if (at?.matches("a")) {
       brushed = { from: at, to: at };
     }
   });
   document.addEventListener("pointerup", () => {
     if (brushed && brushed.to !== brushed.from) {
       const [first, last] = mark(brushed.to);
-      const iso = (ms) => new Date(Number(ms)).toISOString();
+      const period = (at) => new URLSearchParams(at.getAttribute("href").split("?")[1]);
       const form = $("#filters");
       const query = new URLSearchParams(form ? new FormData(form) : "");
       ["when", "cursor", "back"].forEach((name) => query.delete(name));
       [...query].forEach(([name, value]) => value || query.delete(name));
-      query.set("from", iso(first.dataset.from));
-      query.set("to", iso(last.dataset.to));
+      query.set("from", period(first).get("from"));
+      query.set("to", period(last).get("to"));
       location.assign(`${first.getAttribute("href").split("?")[0]}?${query}`);
     }
     brushed = null;
