@@ -51,6 +51,8 @@ OWN = frozenset(_ALL[_ALL.index(Kind.LANE_PAUSED) :])
 
 # Of each text; what is longer is cut.
 MOST_CHARACTERS = 200
+# Begins the reason why an act was not done, behind what it is about.
+NOT_DONE = "not done: "
 
 
 class Event(NamedTuple):
@@ -67,3 +69,8 @@ class Event(NamedTuple):
     about: str = ""
     since_ms: int | None = None
     until_ms: int | None = None
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether it says that the act which was noted before was not done."""
+        return NOT_DONE in self.about

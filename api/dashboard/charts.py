@@ -97,9 +97,18 @@ class Mark(NamedTuple):
     label: str
 
 
+class CauseMark(NamedTuple):
+    """Why requests were late, one cause or several that are near each other: where it is and how
+    wide, in percent of the width; `words` say all of it."""
+
+    at: float
+    width: float
+    words: str
+
+
 class Chart(NamedTuple):
     """`top` is how much fills its height. `headings` name the cells of its columns; `now` is where
-    this moment is, if it is in it."""
+    this moment is, if it is in it; `marks` say why requests were late."""
 
     name: str
     title: str
@@ -110,6 +119,7 @@ class Chart(NamedTuple):
     ticks: list[Mark]
     headings: list[str]
     now: float | None = None
+    marks: Sequence[CauseMark] = ()
 
     @property
     def floor(self) -> float:

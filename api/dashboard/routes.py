@@ -14,7 +14,7 @@ from litestar.exceptions import HTTPException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
-from api.dashboard import holder, holds, jump, keys, lanes, overview, pauses, system
+from api.dashboard import audit, holder, holds, jump, keys, lanes, overview, pauses, system
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.recurring import composer as recurring_composer
 from api.dashboard.recurring import listing as recurring_listing
@@ -47,7 +47,19 @@ _log = structlog.get_logger()
 
 _REQUESTS = (listing, composer, bulk, entry)
 _RECURRING = (recurring_listing, recurring_composer, preview, rule)
-_PAGES = (holder, overview, jump, *_REQUESTS, *_RECURRING, lanes, pauses, keys, system, holds)
+_PAGES = (
+    holder,
+    overview,
+    jump,
+    *_REQUESTS,
+    *_RECURRING,
+    lanes,
+    pauses,
+    keys,
+    system,
+    holds,
+    audit,
+)
 # What an operator sees of an account: nothing that makes or changes something, and no secrets.
 _LOOKED_AT = (
     *overview.HANDLERS,

@@ -6,14 +6,20 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from api.dashboard.causes import Cause, causes_of, marks, ongoing
 from api.dashboard.charts import MINUTE_MS, Axis, Chart, Layer, ranges, stacked
 from api.dashboard.formats import duration, lateness
 from api.dashboard.session import Viewer
 from api.dashboard.shared import shared_by
 from api.dashboard.zones import Zone
 from api.service import HttpRequest, service_of
+from scheduler.errors import StoreError
+from scheduler.events import Event
 from scheduler.rollups import lateness_quantile_ms
 from scheduler.store.log.overview import AccountSnapshot, ChartRange, Series
+
+# The same for all accounts.
+_EVENTS_GOOD_FOR_S = 2.0
 
 
 class Picture(NamedTuple):
@@ -21,6 +27,7 @@ class Picture(NamedTuple):
     series: Series
     due: list[int]
     pulse: AccountSnapshot
+    causes: Sequence[Cause] = ()
 
     @property
     def is_now(self) -> bool:
@@ -45,7 +52,9 @@ class Picture(NamedTuple):
             Layer("waiting", "waiting", self.due),
         ]
         now_ms = self.pulse.now_ms
-        return stacked("activity", "Requests", height, Axis(*self.stretch, zone), kinds, now_ms)
+        axis = Axis(*self.stretch, zone)
+        chart = stacked("activity", "Requests", height, axis, kinds, now_ms)
+        return chart._replace(marks=marks(self.causes, axis, now_ms))
 
     def lateness(self, zone: Zone, height: int) -> Chart:
         """Overdue requests count at this moment, as late as they are by now."""
@@ -56,7 +65,8 @@ class Picture(NamedTuple):
                 histogram = self._with_overdue(histogram)
             pairs.append([lateness_quantile_ms(histogram, share) for share in (0.5, 0.99)])
         axis, labels = self._past(zone), ("p50", "p99")
-        return ranges("lateness", "Lateness", height, axis, labels, pairs, lateness)
+        chart = ranges("lateness", "Lateness", height, axis, labels, pairs, lateness)
+        return chart._replace(marks=marks(self.causes, axis, self.pulse.now_ms))
 
     def response(self, zone: Zone, height: int) -> Chart:
         pairs = [(each.response_ms(0.5), each.response_ms(0.95)) for each in self.series.points]
@@ -83,8 +93,27 @@ async def picture_of(request: HttpRequest, viewer: Viewer, stretch: ChartRange) 
         series = await store.overview.past(account_id, stretch)
         return series, await store.overview.forecast(account_id, stretch)
 
-    (series, due), pulse = await asyncio.gather(
+    (series, due), pulse, causes = await asyncio.gather(
         shared.get((account_id, stretch), good_for_s, read),
         shared.get((account_id, "pulse"), 1.0, lambda: store.overview.pulse(account_id)),
+        causes_by(request, account_id),
     )
-    return Picture(stretch, series, due, pulse)
+    return Picture(stretch, series, due, pulse, causes)
+
+
+async def causes_by(request: HttpRequest, account_id: str) -> list[Cause]:
+    """Why requests of an account may have been late, the earliest first; as much as can be read: a
+    page is not refused because the events lie on a server that is away."""
+    events, shared = service_of(request).store.events, shared_by(request)
+    reads = (
+        shared.get("events", _EVENTS_GOOD_FOR_S, events.newest),
+        shared.get((account_id, "events"), 1.0, lambda: events.newest(account_id)),
+    )
+    found = await asyncio.gather(*reads, return_exceptions=True)
+    known: list[Event] = []
+    for some in found:
+        if isinstance(some, list):
+            known += some
+        elif not isinstance(some, StoreError):
+            raise some
+    return ongoing(causes_of(known), service_of(request).store.clock.now_ms())

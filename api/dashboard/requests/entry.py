@@ -13,6 +13,7 @@ from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, is_for_panel, redirect
 from api.dashboard.banner import readable as readable_settings
+from api.dashboard.causes import LATE_MS, Cause, why_late
 from api.dashboard.csrf import once_of, written
 from api.dashboard.looking import address_of
 from api.dashboard.recurring.outcomes import occurrences_beside
@@ -29,6 +30,7 @@ from api.dashboard.session import (
     signed_in,
     zone_of,
 )
+from api.dashboard.timeline import causes_by
 from api.errors import status_of
 from api.payload import AS_IT_WAS, Change, parse_change
 from api.recurring_times import follow
@@ -88,6 +90,14 @@ class Entry(LogEntry, frozen=True):
         if self.lateness_ms is None or self.attempt > 1 or self.lane is not None:
             return None
         return self.scheduled_at_ms + self.lateness_ms
+
+    def started_ms(self, now_ms: int) -> int:
+        """About when its last attempt was sent, or ended unsent; this moment while it waits."""
+        if not self.has_ended or self.status is LogStatus.CANCELLED:
+            return self.at_ms if self.has_ended else now_ms
+        if self.lateness_ms is None:
+            return self.at_ms
+        return max(self.scheduled_at_ms + self.lateness_ms, self.at_ms - self.response_time_ms)
 
     @property
     def host(self) -> str:
@@ -212,8 +222,13 @@ async def _values(
     if entry.waits and entry.lane:
         reading = store.lanes.read(viewer.account_id, entry.lane)
         lane = await readable_settings(reading, viewer.account_id)
+    now_ms = store.clock.now_ms()
+    started_ms, causes = entry.started_ms(now_ms), list[Cause]()
+    if started_ms - entry.scheduled_at_ms >= LATE_MS:
+        causes = await causes_by(request, viewer.account_id)
     return {
         "entry": entry,
+        "why_late": why_late(causes, entry.scheduled_at_ms, started_ms, entry.lane),
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
         "callback_url": masked_url(wish.url) if wish and wish.url else None,
@@ -227,7 +242,7 @@ async def _values(
         "withheld": withheld,
         "fault": fault,
         "lane": lane,
-        "now_ms": store.clock.now_ms(),
+        "now_ms": now_ms,
     }
 
 

@@ -11,7 +11,7 @@ import structlog
 
 from scheduler import ids
 from scheduler.errors import PostdateError, StoreError
-from scheduler.events import ACTS, MOST_CHARACTERS, OWN, Event, Kind
+from scheduler.events import ACTS, MOST_CHARACTERS, NOT_DONE, OWN, Event, Kind
 from scheduler.store import keys
 from scheduler.store.server import Argument, Script, Server
 
@@ -84,7 +84,7 @@ class Events:
             yield noted
         except PostdateError as error:
             why = f"{about}; " if about else ""
-            await self.record(kind, who=who, account_id=account_id, about=f"{why}not done: {error}")
+            await self.record(kind, who=who, account_id=account_id, about=f"{why}{NOT_DONE}{error}")
             raise
 
     async def page(

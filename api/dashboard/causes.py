@@ -1,0 +1,142 @@
+"""Why requests of an account may have been late: the stretches of time in which the service, the
+account or one of its lanes stood still, in words that name no host, operator or other account.
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from api.dashboard.charts import Axis, CauseMark
+from api.dashboard.formats import duration
+from api.dashboard.zones import Zone
+from scheduler.events import Event, Kind
+
+# Nearer to each other than this, in percent of a chart's width, they have one mark.
+_NEAR = 2.5
+# In one mark, and of one request.
+_MOST_SENTENCES = 3
+# Less late than that, no request asks why.
+LATE_MS = 1000
+
+_BEGIN = {
+    Kind.HOLD: "the service was held",
+    Kind.ACCOUNT_PAUSED: "the account was paused",
+    Kind.ACCOUNT_SUSPENDED: "the account was suspended",
+    Kind.LANE_PAUSED: "lane {} was paused",
+}
+_END = {
+    Kind.RESUMED: Kind.HOLD,
+    Kind.ACCOUNT_RESUMED: Kind.ACCOUNT_PAUSED,
+    Kind.ACCOUNT_REINSTATED: Kind.ACCOUNT_SUSPENDED,
+    Kind.LANE_RESUMED: Kind.LANE_PAUSED,
+}
+_WHOLE = {
+    Kind.STORE_AWAY: "the store was away",
+    Kind.WORKER_LOST: "a worker was lost",
+    Kind.LANE_CALM: "lane {} was calm, as its target had asked",
+}
+
+
+class Cause(NamedTuple):
+    """`to_ms` is None while it goes on. `lane`: of this one only; '' of all requests."""
+
+    from_ms: int
+    to_ms: int | None
+    what: str
+    lane: str = ""
+
+    def overlaps(self, from_ms: int, to_ms: int) -> bool:
+        return self.from_ms < to_ms and (self.to_ms is None or self.to_ms >= from_ms)
+
+    @property
+    def words(self) -> str:
+        """`the service was held for 4 min`; `the service is held`."""
+        if self.to_ms is None:
+            return self.what.replace(" was ", " is ", 1)
+        return f"{self.what} for {duration(self.to_ms - self.from_ms)}"
+
+
+def causes_of(events: Iterable[Event]) -> list[Cause]:
+    """Of the service's and an account's events, in any order; the earliest first."""
+    found: list[Cause] = []
+    open_: dict[tuple[Kind, str], Cause] = {}
+    for event in sorted(events, key=lambda each: each.at_ms):
+        kind, lane = event.kind, event.about if event.kind.startswith("lane-") else ""
+        if kind in _WHOLE:
+            from_ms = event.at_ms if event.since_ms is None else event.since_ms
+            to_ms = event.at_ms if event.until_ms is None else event.until_ms
+            found.append(Cause(from_ms, to_ms, _WHOLE[kind].format(lane), lane))
+        elif kind in _BEGIN:
+            before = open_.get((kind, lane))
+            if event.was_refused:
+                open_.pop((kind, lane), None)
+                continue
+            if before is not None and (before.to_ms is None or before.to_ms >= event.at_ms):
+                open_[kind, lane] = before._replace(to_ms=event.until_ms)
+                continue
+            found += [before] if before else []
+            what = _BEGIN[kind].format(lane)
+            open_[kind, lane] = Cause(event.at_ms, event.until_ms, what, lane)
+        elif kind in _END and not event.was_refused:
+            begun = open_.pop((_END[kind], lane), None)
+            since_ms = begun.from_ms if begun else event.since_ms
+            if since_ms is not None:
+                until_ms = begun.to_ms if begun and begun.to_ms is not None else event.at_ms
+                what = _BEGIN[_END[kind]].format(lane)
+                found.append(Cause(since_ms, min(until_ms, event.at_ms), what, lane))
+    return sorted([*found, *open_.values()], key=lambda each: each.from_ms)
+
+
+def ongoing(causes: Iterable[Cause], now_ms: float) -> list[Cause]:
+    """A cause that has an end to come still goes on."""
+    return [
+        each._replace(to_ms=None) if each.to_ms is not None and each.to_ms > now_ms else each
+        for each in causes
+    ]
+
+
+def marks(causes: Sequence[Cause], axis: Axis, now_ms: float) -> list[CauseMark]:
+    """Those that an axis shows, from the left; as few as there is room for."""
+    groups: list[list[Cause]] = []
+    shown = [each for each in causes if each.overlaps(axis.from_ms, axis.to_ms)]
+    for each in shown:
+        near = groups and _at(axis, each.from_ms) - _at(axis, groups[-1][0].from_ms) < _NEAR
+        if near:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return [_mark(axis, group, now_ms) for group in groups]
+
+
+def _mark(axis: Axis, group: Sequence[Cause], now_ms: float) -> CauseMark:
+    at = _at(axis, group[0].from_ms)
+    ends = (now_ms if each.to_ms is None else each.to_ms for each in group)
+    width = _at(axis, max(ends)) - at
+    words = f"{_time(axis.zone, group[0].from_ms)}: {_sentence([each.words for each in group])}"
+    return CauseMark(at, round(width, 3), words)
+
+
+def _at(axis: Axis, ms: float) -> float:
+    return min(max(axis.part(ms), 0.0), 100.0)
+
+
+def _time(zone: Zone, ms: int) -> str:
+    at = zone.local(ms)
+    return f"{at:%b} {at.day}, {at:%H:%M}"
+
+
+def _sentence(words: Sequence[str]) -> str:
+    """Each once; of many the first."""
+    known = list(dict.fromkeys(words))
+    more = len(known) - _MOST_SENTENCES
+    return "; ".join(known[:_MOST_SENTENCES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def why_late(causes: Iterable[Cause], due_ms: int, until_ms: int, lane: str | None) -> str:
+    """A sentence on what happened while a request was due and not yet sent; '' if it was in time or
+    nothing is known."""
+    if until_ms - due_ms < LATE_MS:
+        return ""
+    met = [each for each in causes if each.overlaps(due_ms, until_ms) and each.lane in ("", lane)]
+    return f"It was due while {_sentence([each.words for each in met])}." if met else ""
