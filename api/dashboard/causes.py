@@ -15,7 +15,7 @@ from scheduler.events import Event, Kind
 # Nearer to each other than this, in percent of a chart's width, they have one mark.
 _NEAR = 2.5
 # In one mark, and of one request.
-_MOST_SENTENCES = 3
+_MOST_SENTENCES = 4
 # Less late than that, no request asks why.
 LATE_MS = 1000
 

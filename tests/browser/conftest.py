@@ -15,6 +15,7 @@ from tests.servers import Customer, PostdateProcess, postdate_json
 PAGES = (
     *("", "/requests", "/requests/new", "/recurring", "/recurring/new", "/lanes", "/jump?q=a"),
     *("/lanes/invoices", "/keys", "/signing/rotate", "/credits", "/account", "/system"),
+    "/system/audit",
 )
 _LOOK = "() => document.dispatchEvent(new Event('visibilitychange'))"
 _LOOK_UNTIL = """([selector, words]) => {

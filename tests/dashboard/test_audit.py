@@ -188,8 +188,8 @@ def test_marks_that_crowd_are_one_and_those_outside_are_none() -> None:
     assert found[0].words == "Jan 1, 00:00: the store was away for 500 ms"
     [held] = marks([Cause(-HOUR_MS, None, "the service was held")], axis, HOUR_MS // 2)
     assert (held.at, held.width) == (0, 50)
-    mixed = [Cause(n, n + 1000, f"cause {n}") for n in range(5)]
-    assert marks(mixed, axis, HOUR_MS)[0].words.endswith("cause 2 for 1 s; and 2 more")
+    mixed = [Cause(n, n + 1000, f"cause {n}") for n in range(6)]
+    assert marks(mixed, axis, HOUR_MS)[0].words.endswith("cause 3 for 1 s; and 2 more")
 
 
 def test_only_what_concerns_a_request_says_why_it_was_late() -> None:
