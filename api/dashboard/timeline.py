@@ -20,14 +20,22 @@ from scheduler.store.log.overview import AccountSnapshot, ChartRange, Series
 
 # The same for all accounts.
 _EVENTS_GOOD_FOR_S = 2.0
+# From the bottom of a column to its top.
+KINDS = ("failed", "completed", "waiting")
 
 
 class Picture(NamedTuple):
+    """`kinds` are those that it shows. One that is not of an account's sums but of some entries
+    has `others`, with any other status, and no lateness."""
+
     stretch: ChartRange
     series: Series
     due: list[int]
     pulse: AccountSnapshot
     causes: Sequence[Cause] = ()
+    kinds: tuple[str, ...] = KINDS
+    others: Sequence[int] = ()
+    is_of_sums: bool = True
 
     @property
     def is_now(self) -> bool:
@@ -44,14 +52,19 @@ class Picture(NamedTuple):
             histogram = self._with_overdue(histogram)
         return lateness_quantile_ms(histogram, share)
 
-    def activity(self, zone: Zone, height: int) -> Chart:
+    @property
+    def layers(self) -> list[Layer]:
         points = self.series.points
-        kinds = [
-            Layer("failed", "failed", [point.failed for point in points]),
-            Layer("completed", "completed", [point.completed for point in points]),
-            Layer("waiting", "waiting", self.due),
-        ]
-        now_ms = self.pulse.now_ms
+        values = {
+            "failed": [point.failed for point in points],
+            "completed": [point.completed for point in points],
+            "waiting": self.due,
+            "other": self.others,
+        }
+        return [Layer(kind, kind, values[kind]) for kind in self.kinds]
+
+    def activity(self, zone: Zone, height: int) -> Chart:
+        kinds, now_ms = self.layers, self.pulse.now_ms
         axis = Axis(*self.stretch, zone)
         chart = stacked("activity", "Requests", height, axis, kinds, now_ms)
         return chart._replace(marks=marks(self.causes, axis, now_ms))

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import pytest
 
-from api.dashboard.requests.filters import PER_PAGE
 from scheduler.models import Answer, LogStatus, Phases
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
@@ -293,21 +292,3 @@ async def test_a_search_too_many_is_told_and_goes_on_by_itself(
         again = await browser.get(more)
         assert (again.status_code, again.headers["retry-after"]) == (429, "2")
     assert rows(await browser.text(more)) == [failed]
-
-
-async def test_a_search_says_how_many_it_found_and_what_the_picture_shows(browser: Browser) -> None:
-    for _ in range(3):
-        await browser.execute(503)
-    page = await browser.text("/requests", q="example.com")
-    assert "found <b>3</b>" in page
-    assert "The picture shows all requests of its period" in page
-    everything = await browser.text("/requests")
-    assert "found <b>" not in everything
-    assert "The picture shows all" not in everything
-    for _ in range(PER_PAGE):
-        await browser.schedule()
-    waiting = await browser.text("/requests", q="example.com", status="scheduled")
-    assert "found <b>50</b>" in waiting
-    await browser.schedule()
-    waiting = await browser.text("/requests", q="example.com", status="scheduled")
-    assert "found <b>50+</b>" in waiting

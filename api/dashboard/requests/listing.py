@@ -13,6 +13,7 @@ from api.dashboard.answer import Raw, html, redirect
 from api.dashboard.charts import WINDOWS
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter
+from api.dashboard.requests.picture import Found, found_by, narrowed
 from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
@@ -71,10 +72,12 @@ class Listing(NamedTuple):
         return any(each.unfinished for each in self._sides)
 
     @property
-    def found(self) -> str:
-        """How many of a search are on its first page, with a `+` where there may be more."""
-        more = any(each.next is not None for each in self._sides)
-        return f"{sum(len(each.entries) for each in self._sides)}{'+' if more else ''}"
+    def whole(self) -> Found | None:
+        """All that it has, if that is all, or all so far; None where there are more pages."""
+        if self.is_unfinished or all(each.next is None for each in self._sides):
+            entries = [entry for each in self._sides for entry in each.entries]
+            return Found(entries, is_all=not self.is_unfinished)
+        return None
 
     @property
     def refused_ms(self) -> int:
@@ -141,14 +144,19 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
             found = await _listing(store, viewer.account_id, wanted, now_ms)
     except InvalidRequest:
         faults["cursor"] = "There is no such page of the list; begin at the first one."
+    counts = await _counts(request, viewer, wanted, picture)
+    listed = None if wanted.cursor else found.whole
+    drawn_of = await found_by(request, viewer.account_id, wanted, now_ms, listed)
+    shown = narrowed(picture, wanted, drawn_of, now_ms, zone)
     return {
         "wanted": wanted,
         "faults": faults,
         "listing": found,
-        "picture": picture,
+        "picture": shown,
+        "found": drawn_of,
         "pulse": picture.pulse,
-        "activity": picture.activity(zone, _HEIGHT),
-        "counts": await _counts(request, viewer, wanted, picture),
+        "activity": shown.activity(zone, _HEIGHT),
+        "counts": counts,
         "statuses": list(LogStatus),
         "periods": _PERIODS,
         "windows": WINDOWS,
