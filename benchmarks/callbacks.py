@@ -25,9 +25,16 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from benchmarks import stage
-from benchmarks.lanes import LEAD_MS, connected
+from benchmarks.beside import (
+    LEAD_MS,
+    Ask,
+    connected,
+    lateness_of,
+    schedule_paced,
+    sleep_until,
+)
 from benchmarks.lateness import Lateness, arrivals_ms, lateness
-from benchmarks.payload import executed, new_account, request, schedule_all
+from benchmarks.payload import executed, new_account, request
 from benchmarks.rounds import warn_of_noise
 from scheduler.callbacks import Callback
 from scheduler.models import Request
@@ -69,22 +76,19 @@ def _beside_failing(options: argparse.Namespace, name: str, url: str) -> None:
 
 def _neighbour(options: argparse.Namespace, url: str | None) -> tuple[Lateness, int]:
     """How late its schedules were, and how many callbacks were attempted meanwhile."""
-    with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
-        log = Path(home) / "received"
-        with (
-            stage.valkey() as server,
-            stage.logging_target(log) as target,
-            stage.target() as other,
-            stage.worker(server.url),
-            connected(server.url) as ask,
-        ):
-            failing = ask(lambda store: _ended(store, other.url, url, options.failing))
-            found = ask(lambda store: _paced(store, target.url, None, options))
-            _sleep_until(min(found.due.values()))
-            before = ask(lambda store: _later(store, failing))
-            _sleep_until(max(found.due.values()) + 2000)
-            tried = ask(lambda store: _later(store, failing)) - before
-        return lateness(arrivals_ms(log), found.due), tried
+    tried = 0
+
+    def plan(ask: Ask, target: str, other: str) -> dict[str, int]:
+        nonlocal tried
+        failing = ask(lambda store: _ended(store, other, url, options.failing))
+        found: Paced = ask(lambda store: _paced(store, target, None, options))
+        sleep_until(min(found.due.values()))
+        before = ask(lambda store: _later(store, failing))
+        sleep_until(max(found.due.values()) + 2000)
+        tried = ask(lambda store: _later(store, failing)) - before
+        return found.due
+
+    return lateness_of(plan), tried
 
 
 async def _ended(store: Store, url: str, callback_url: str | None, count: int) -> str:
@@ -120,12 +124,13 @@ async def _paced(
     account_id = (await new_account(store, "paced")).account_id
     count = options.rate * options.seconds
     begin_ms = store.clock.now_ms() + LEAD_MS + count + besides // 4
-    moments = [begin_ms + n * 1000 // options.rate for n in range(count)]
-    wanted = [request(url, ms) for ms in moments]
-    if callback_url is not None:
-        wanted = [replace(each, callback=Callback(callback_url)) for each in wanted]
-    created = await schedule_all(store, account_id, wanted)
-    return Paced(account_id, dict(zip(created, moments, strict=True)))
+    callback = callback_url and Callback(callback_url)
+
+    def make(due_ms: int) -> Request:
+        return replace(request(url, due_ms), callback=callback or None)
+
+    moments = range(begin_ms, begin_ms + 1000 * options.seconds)
+    return Paced(account_id, await schedule_paced(store, account_id, make, options.rate, moments))
 
 
 def flood(options: argparse.Namespace) -> None:
@@ -161,10 +166,10 @@ def _reported(options: argparse.Namespace, count: int) -> tuple[Lateness, float]
             ask(lambda store: _fill(store, crowd, request(other.url, begin_ms), count))
             if time.time() * 1000 > begin_ms:
                 raise SystemExit("The flood was not stored in time; take a smaller one.")
-            _sleep_until(begin_ms)
+            sleep_until(begin_ms)
             ask(lambda store: executed(store, crowd))
             took_s = time.time() - begin_ms / 1000
-            _sleep_until(max(paced.due.values()))
+            sleep_until(max(paced.due.values()))
             stage.until(lambda: not ask(lambda store: _left(store, paced)), "all callbacks")
         fired_ms = {each: int(ms) for each, ms in arrivals_ms(fired).items()}
         return lateness(arrivals_ms(reported), fired_ms), took_s
@@ -175,10 +180,6 @@ async def _left(store: Store, paced: Paced) -> int:
     base = keys.account(paced.account_id)
     sets = (keys.WAITING, keys.CALLBACKS)
     return sum([int(await store.server.read("ZCARD", base + name)) for name in sets])
-
-
-def _sleep_until(moment_ms: float) -> None:
-    time.sleep(max(0.0, moment_ms / 1000 - time.time()))
 
 
 def _sum_up(ratios: list[dict[str, float]]) -> None:

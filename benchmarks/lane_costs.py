@@ -28,8 +28,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks import stage
-from benchmarks.lanes import LEAD_MS, connected, limit
-from benchmarks.lateness import arrivals_ms, lateness
+from benchmarks.beside import LEAD_MS, Ask, connected, lateness_of, schedule_paced
+from benchmarks.lanes import limit
+from benchmarks.lateness import arrivals_ms
 from benchmarks.payload import new_account, request, schedule_all
 from benchmarks.rounds import warn_of_noise
 from scheduler.models import Request
@@ -57,18 +58,11 @@ def free(options: argparse.Namespace) -> None:
 
 
 def _free(options: argparse.Namespace, throttled: int) -> float:
-    with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
-        log = Path(home) / "received"
-        with (
-            stage.valkey() as server,
-            stage.logging_target(log) as target,
-            stage.target() as other,
-            stage.worker(server.url),
-            connected(server.url) as ask,
-        ):
-            due = ask(lambda store: _beside(store, target.url, other.url, throttled, options))
-            time.sleep(max(0.0, max(due.values()) / 1000 - time.time()) + 2)
-        return lateness(arrivals_ms(log), due).p99
+    def plan(ask: Ask, url: str, other: str) -> dict[str, int]:
+        due: dict[str, int] = ask(lambda store: _beside(store, url, other, throttled, options))
+        return due
+
+    return lateness_of(plan).p99
 
 
 async def _beside(
@@ -88,10 +82,10 @@ async def _beside(
         begin_ms += _EVERY_MS  # by then something of each is due
     count = FREE_RATE * options.seconds
     begin_ms = max(begin_ms, store.clock.now_ms()) + LEAD_MS + count
-    moments = [begin_ms + n * 1000 // FREE_RATE for n in range(count)]
-    wanted = [request(url, ms, "free") for ms in moments]
-    created = await schedule_all(store, account_id, wanted)
-    return dict(zip(created, moments, strict=True))
+    moments = range(begin_ms, begin_ms + 1000 * options.seconds)
+    return await schedule_paced(
+        store, account_id, lambda ms: request(url, ms, "free"), FREE_RATE, moments
+    )
 
 
 def idle(options: argparse.Namespace) -> None:

@@ -15,27 +15,22 @@ report says how long it waited. `benchmarks.lane_costs` has what lanes cost othe
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import uvloop
+from typing import NamedTuple
 
 from benchmarks import stage
+from benchmarks.beside import LEAD_MS, connected
 from benchmarks.payload import new_account, request, schedule_all
 from benchmarks.windows import most_at_once, most_within
 from scheduler.lane_settings import LaneSettings
-from scheduler.settings import Settings
 from scheduler.store import Store
 
 RATE, WORKERS, KILL_EVERY_S = 100, 8, 5.0
 _SECOND_MS = 1000
-LEAD_MS = 2000
 _FIRST = -20  # before all else
 
 
@@ -165,21 +160,6 @@ def parallel(options: argparse.Namespace) -> None:
 
 async def limit(store: Store, account_id: str, lane: str, **limits: int) -> None:
     await store.lanes.put(account_id, lane, LaneSettings(**limits), None)
-
-
-@contextlib.contextmanager
-def connected(redis_url: str) -> Iterator[Callable[[Callable[[Store], Awaitable[Any]]], Any]]:
-    """Runs what awaits the store, between which a benchmark may block."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        store = runner.run(Store.open(Settings(redis_url=redis_url)))
-
-        async def use(act: Callable[[Store], Awaitable[Any]]) -> Any:
-            return await act(store)
-
-        try:
-            yield lambda act: runner.run(use(act))
-        finally:
-            runner.run(store.aclose())
 
 
 PARTS = {each.__name__: each for each in (rate, parallel)}

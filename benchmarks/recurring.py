@@ -6,7 +6,8 @@
 crowd   lateness of one-off schedules, 500 a second, beside `--rules` rules that are due at one
         moment in their middle, against as many one-off schedules in the rules' place, in turn
 cost    CPU of worker and store for each occurrence of a twentieth of `--rules`, due at one moment,
-        and for each of as many one-off schedules, in turn
+        and for each of as many one-off schedules, in turn, with the store's append-only file and
+        without; a tenth of as many warm both up before
 one     10,000 rules of one account: how long each create, a page of the list and one rule take
 all     memory for each of `--all` rules of a hundredth as many accounts, and the part of a core
         that store and worker take while none is due
@@ -20,21 +21,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import stage
+from benchmarks.beside import LEAD_MS, Ask, connected, lateness_of, schedule_paced
 from benchmarks.lane_costs import cpu_shares
-from benchmarks.lanes import LEAD_MS, connected
-from benchmarks.lateness import arrivals_ms, lateness
 from benchmarks.payload import new_account, request, schedule_all
 from benchmarks.rounds import warn_of_noise
-from scheduler.recurrence import Timing
+from scheduler.recurrence import Timing, first_slot
 from scheduler.recurring import Draft
+from scheduler.settings import Settings
 from scheduler.store import Store, keys
+from scheduler.store.recurring.chain import Chain
+from scheduler.store.recurring.rules import new_rule
+from scheduler.store.recurring.steps import Step, Steps
+from scheduler.store.retention import Retention
+from scheduler.store.verdict import Verdict
 
 RATE = 500
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -42,6 +46,7 @@ _AT_ONCE = 500
 _OF_ONE = 10_000
 _STORED_A_SECOND = 1000
 _BEFORE_MS = 100
+_WARM_PART = 10
 
 
 class Cost(NamedTuple):
@@ -62,11 +67,45 @@ async def _rules(store: Store, owners: list[str], count: int, url: str, due_ms: 
         )
 
 
+async def _many_rules(store: Store, owners: list[str], count: int, url: str, due_ms: int) -> None:
+    """As `_rules`, but in few calls, so that a million take minutes."""
+    timing = Timing(every_ms=HOUR_MS, starts_at_ms=due_ms)
+    draft, retention = Draft(request(url, 0), timing), Retention.of(Settings())
+    steps = Steps(store.server, store.clock, retention)
+    chain = Chain(store.server.secrecy, store.clock, 366 * DAY_MS)
+    slot_ms = await first_slot(timing, store.clock.now_ms())
+
+    def begun(number: int) -> Step:
+        now_ms = store.clock.now_ms()
+        owner = owners[number % len(owners)]
+        rule = new_rule(owner, draft, now_ms, store.server.secrecy)
+        rule.slot_ms = slot_ms
+        return chain.begun(rule, now_ms)
+
+    for start in range(0, count, _AT_ONCE):
+        some = [begun(n) for n in range(start, min(count, start + _AT_ONCE))]
+        if {*await steps.all(some)} != {Verdict.DONE}:
+            raise SystemExit("A rule was not stored.")
+
+
+async def _walked(store: Store) -> None:
+    """As a worker does at its first start: its walk of all rules is not to be counted."""
+    for shard in range(store.shards.count):
+        await store.renewal.renew(shard)
+
+
 async def _due(
-    store: Store, count: int, url: str, due_ms: int, *, as_rules: bool, accounts: int
+    store: Store,
+    count: int,
+    url: str,
+    due_ms: int,
+    *,
+    as_rules: bool,
+    accounts: int,
+    prefix: str = "recurring",
 ) -> list[str]:
     """So many due at one moment; returns their accounts."""
-    owners = [(await new_account(store, f"recurring-{n}")).account_id for n in range(accounts)]
+    owners = [(await new_account(store, f"{prefix}-{n}")).account_id for n in range(accounts)]
     if as_rules:
         await _rules(store, owners, count, url, due_ms)
     else:
@@ -101,55 +140,54 @@ def crowd(options: argparse.Namespace) -> None:
 
 
 def _crowd(options: argparse.Namespace, *, as_rules: bool) -> float:
-    count = RATE * options.seconds
-    with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
-        log = Path(home) / "received"
-        with (
-            stage.valkey() as server,
-            stage.logging_target(log) as target,
-            stage.target() as other,
-            stage.worker(server.url),
-            connected(server.url) as ask,
-        ):
+    async def store_all(store: Store, url: str, other: str) -> dict[str, int]:
+        await _walked(store)
+        lead_ms = 1000 * (options.rules + RATE * options.seconds) // _STORED_A_SECOND
+        begin_ms = store.clock.now_ms() + LEAD_MS + lead_ms
+        due_ms = begin_ms + 500 * options.seconds
+        how = {"as_rules": as_rules, "accounts": options.accounts}
+        owners = await _due(store, options.rules, other, due_ms, **how)
+        alone = (await new_account(store, "alone")).account_id
+        moments = range(begin_ms, begin_ms + 1000 * options.seconds)
+        due = await schedule_paced(store, alone, lambda ms: request(url, ms), RATE, moments)
+        await asyncio.sleep((due_ms - store.clock.now_ms()) / 1000)
+        await _executed(store, [*owners, alone], due_ms)
+        return due
 
-            async def store_all(store: Store) -> dict[str, int]:
-                lead_ms = LEAD_MS + 1000 * (options.rules + count) // _STORED_A_SECOND
-                begin_ms = store.clock.now_ms() + lead_ms
-                due_ms = begin_ms + 500 * options.seconds
-                how = {"as_rules": as_rules, "accounts": options.accounts}
-                owners = await _due(store, options.rules, other.url, due_ms, **how)
-                alone = (await new_account(store, "alone")).account_id
-                moments = [begin_ms + n * 1000 // RATE for n in range(count)]
-                made = await schedule_all(store, alone, [request(target.url, m) for m in moments])
-                await asyncio.sleep((due_ms - store.clock.now_ms()) / 1000)
-                await _executed(store, [*owners, alone], due_ms)
-                return dict(zip(made, moments, strict=True))
+    def plan(ask: Ask, url: str, other: str) -> dict[str, int]:
+        due: dict[str, int] = ask(lambda store: store_all(store, url, other))
+        return due
 
-            due = ask(store_all)
-            time.sleep(max(0.0, max(due.values()) / 1000 - time.time()) + 2)
-        return lateness(arrivals_ms(log), due).p99
+    return lateness_of(plan).p99
 
 
 def cost(options: argparse.Namespace) -> None:
     """The rule's part is to be at most 30 us of the worker and 20 us of the store."""
-    rounds: list[tuple[Cost, Cost]] = []
+    rounds: list[dict[str, float]] = []
     for number in range(1, options.rounds + 1):
         one_off, rule = (_cost(options, as_rules=each) for each in (False, True))
-        rounds.append((one_off, rule))
+        no_file = [_cost(options, as_rules=each, file=False).store_us for each in (False, True)]
         print(
             f"cost, round {number}: worker {one_off.worker_us:.1f} us and store "
             f"{one_off.store_us:.1f} us a one-off, {rule.worker_us:.1f} and {rule.store_us:.1f} "
-            "an occurrence",
+            f"an occurrence; store without its file {no_file[0]:.1f} and {no_file[1]:.1f}",
             flush=True,
         )
-    more = [Cost(r.worker_us - o.worker_us, r.store_us - o.store_us) for o, r in rounds]
-    worker_us, store_us = map(statistics.median, zip(*more, strict=True))
-    print(f"an occurrence costs {worker_us:.1f} us of the worker and {store_us:.1f} us more")
-    warn_of_noise([rule._asdict() for _, rule in rounds], "occurrences")
+        more = {
+            "worker": rule.worker_us - one_off.worker_us,
+            "store": rule.store_us - one_off.store_us,
+            "store without its file": no_file[1] - no_file[0],
+        }
+        rounds.append(more)
+    for name in rounds[0]:
+        median_us = statistics.median(each[name] for each in rounds)
+        print(f"the rule's part of an occurrence: {name} {median_us:.1f} us")
+    warn_of_noise(rounds, "occurrences")
 
 
-def _cost(options: argparse.Namespace, *, as_rules: bool) -> Cost:
+def _cost(options: argparse.Namespace, *, as_rules: bool, file: bool = True) -> Cost:
     count = options.rules // 20
+    how = {"as_rules": as_rules, "accounts": options.accounts}
     with (
         stage.valkey() as server,
         stage.target() as target,
@@ -157,15 +195,21 @@ def _cost(options: argparse.Namespace, *, as_rules: bool) -> Cost:
         connected(server.url) as ask,
     ):
 
-        async def measured(store: Store) -> Cost:
+        async def run(store: Store, count: int, prefix: str) -> Cost:
             due_ms = store.clock.now_ms() + LEAD_MS + 1000 * count // _STORED_A_SECOND
-            how = {"as_rules": as_rules, "accounts": options.accounts}
-            owners = await _due(store, count, target.url, due_ms, **how)
+            owners = await _due(store, count, target.url, due_ms, **how, prefix=prefix)
             await asyncio.sleep((due_ms - _BEFORE_MS - store.clock.now_ms()) / 1000)
             worker_s, store_s = worker.cpu_s(), server.cpu_s()
             await _executed(store, owners, due_ms)
             each = 1e6 / count
             return Cost((worker.cpu_s() - worker_s) * each, (server.cpu_s() - store_s) * each)
+
+        async def measured(store: Store) -> Cost:
+            await _walked(store)
+            if not file:
+                await store.server.call("CONFIG", "SET", "appendonly", "no")
+            await run(store, count // _WARM_PART, "warm")
+            return await run(store, count, "recurring")
 
         found: Cost = ask(measured)
         return found
@@ -207,8 +251,11 @@ def all_of_all(options: argparse.Namespace) -> None:
         async def fill(store: Store) -> None:
             due_ms = store.clock.now_ms() + 30 * DAY_MS
             owners = [(await new_account(store, f"all-{n}")).account_id for n in range(accounts)]
-            await _rules(store, owners, count, "https://example.com/hook", due_ms)
+            began_s = time.perf_counter()
+            await _many_rules(store, owners, count, "https://example.com/hook", due_ms)
+            print(f"{count} rules stored in {time.perf_counter() - began_s:.0f} s", flush=True)
 
+        ask(_walked)
         with stage.worker(server.url) as worker:
             shares = [cpu_shares([server, worker], options.seconds)]
             ask(fill)
@@ -236,8 +283,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    if options.rules // 20 % options.accounts:
-        parser.error("A twentieth of --rules is to be divisible by --accounts.")
+    if options.rules // 20 // _WARM_PART % options.accounts:
+        parser.error("A 200th of --rules is to be divisible by --accounts.")
     for part in options.parts or ("crowd", "cost", "one"):
         PARTS[part](options)
 
