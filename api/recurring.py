@@ -14,7 +14,7 @@ from api.findings import Findings, invalid
 from api.json_text import Object
 from api.lanes import if_match_of
 from api.query import DEFAULT_LIMIT, OF_RECURRING, Walk
-from api.reading import REPLAYED, idempotency, read_body
+from api.reading import REPLAYED, idempotency, read_body, traced
 from api.recurring_bodies import (
     RECURRING,
     CreatedRecurringBody,
@@ -59,6 +59,7 @@ async def create_recurring(request: HttpRequest) -> JsonResponse:
     data = await _body(request, call)
     once, now_ms = idempotency(request.scope, data), call.store.clock.now_ms()
     draft = parse_draft(data, call.service.rules, now_ms)
+    draft = _traced(draft, request, call)
     await search_ahead(call.store, call.account_id, draft.timing, now_ms)
     rule, repeated = await call.store.recurring.create(call.account_id, draft, once)
     first_at = None if rule.slot_ms is None else format_iso8601(rule.slot_ms)
@@ -145,6 +146,7 @@ def unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
     """The draft. Raises PreconditionFailed, unless the rule is so already."""
     timing = replace(draft.timing, anchor_ms=before.timing.anchor_ms)
     request = as_occurrence(draft.request, before.request.recurring)
+    request = replace(request, trace=before.request.trace)
     is_so = (request, timing, draft.name) == (before.request, before.timing, before.name)
     if if_match and before.etag not in if_match and not is_so:
         raise PreconditionFailed
@@ -163,6 +165,7 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
     _judge_name(name)
     if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
     draft = parse_put(await _body(request, call), name, call.service.rules, now_ms)
+    draft = _traced(draft, request, call)
     await search_ahead(call.store, call.account_id, draft.timing, now_ms)
     if not if_match:
         return _answer((await call.store.recurring.put(call.account_id, draft)).rule)
@@ -233,6 +236,10 @@ async def trigger_recurring(request: HttpRequest, recurring_id: FromPath[str]) -
     once = idempotency(request.scope, await _no_fields(request, call))
     created = await call.store.recurring.trigger(call.account_id, recurring_id, once)
     return created_answer(created, created_at_ms(created.schedule_ids[0]))
+
+
+def _traced(draft: Draft, request: HttpRequest, call: Call) -> Draft:
+    return draft._replace(request=traced(draft.request, call.service.settings, request.scope))
 
 
 async def _body(request: HttpRequest, call: Call) -> bytes:

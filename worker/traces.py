@@ -29,7 +29,8 @@ Sign = Callable[[Invocation], bytes | None]
 
 
 class Traces:
-    """`ratio` of all fires, and all whose create was sampled. Where spans go is said by the usual
+    """`ratio` of all fires, and all whose create was sampled; of occurrences of recurring schedules
+    `ratio` alone, because they go on for years. Where spans go is said by the usual
     variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`, …)."""
 
     def __init__(self, ratio: float, exporter: SpanExporter | None = None) -> None:
@@ -50,11 +51,12 @@ class Traces:
 
         def lines(invocation: Invocation) -> bytes | None:
             signed = sign(invocation)
-            trace = invocation.request.trace
-            if signed is None or (trace is None and random.random() >= self._ratio):  # noqa: S311
+            request = invocation.request
+            was_sampled = request.trace is not None and request.recurring is None
+            if signed is None or (not was_sampled and random.random() >= self._ratio):  # noqa: S311
                 return signed
             context = self._begun(invocation).get_span_context()
-            if any(name.lower() == "traceparent" for name in invocation.request.headers):
+            if any(name.lower() == "traceparent" for name in request.headers):
                 return signed
             header = f"traceparent: 00-{context.trace_id:032x}-{context.span_id:016x}-01\r\n"
             return signed + header.encode()

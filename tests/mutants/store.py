@@ -824,6 +824,10 @@ STORE = r"""
 # a slot that was fired early is fired again
 - return max(self.fired_ms, self.cancelled_ms)
 + return self.cancelled_ms
+@ scheduler/store/recurring/rules.py tests/api/test_traces.py
+# a deploy under another trace changes a recurring schedule
+- request = msgspec.structs.replace(template(draft.request, rule.recurring_id), trace=was.trace)
++ request = template(draft.request, rule.recurring_id)
 @ scheduler/store/recurring/tending.py tests/scheduler/test_recurring.py -k outlives
 # the slot of an occurrence that outlives a pause is made once more
 - rule.note_fired()

@@ -98,6 +98,10 @@ WORKER = r"""
 # an occurrence whose rule did not advance is sent once its lease is confirmed
 - await self.occurrences.advance(await self._signatures.read_for(ours))
 + await self._signatures.read_for(ours)
+@ worker/traces.py tests/worker/test_traces.py
+# each occurrence of a sampled create is traced, for years
+- request.trace is not None and request.recurring is None
++ request.trace is not None
 @ worker/occurrences.py tests/worker/test_occurrences.py
 # one that the store did not answer for is sent
 - held_back |= {*waiting[start:]}

@@ -89,6 +89,16 @@ def test_a_span_of_an_occurrence_names_its_recurring_schedule() -> None:
     assert dict(span.attributes or {})["postdate.recurring_id"] == "rec_1"
 
 
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_occurrences_follow_the_ratio_alone_and_are_linked_to_their_create(ratio: float) -> None:
+    traced, fired = Traced(ratio), invocation(recurring=Occurrence("rec_1", 1))
+    lines = traced.lines(fired)
+    traced.traces.ended(fired, COMPLETED, None)
+    found = [link.context.span_id for span in traced.spans() for link in span.links]
+    assert found == ([int.from_bytes(TRACE[16:], "big")] if ratio else [])
+    assert (lines != b"signed\r\n") == bool(ratio)
+
+
 def test_what_fails_says_why() -> None:
     traced, fired = Traced(1.0), invocation(trace=None)
     traced.lines(fired)

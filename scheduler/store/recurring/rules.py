@@ -177,11 +177,12 @@ def new_rule(account_id: str, draft: Draft, now_ms: int, secrecy: Secrecy) -> St
 def redefined(rule: StoredRule, draft: Draft, secrecy: Secrecy) -> StoredRule | None:
     """The rule as the draft asks for it; None if it is so already. Raises Unreadable."""
     definition = defined(draft, rule.recurring_id)
-    before, request = rule.definition, template(draft.request, rule.recurring_id)
+    before, was = rule.definition, rule.request(secrecy)
+    request = msgspec.structs.replace(template(draft.request, rule.recurring_id), trace=was.trace)
     if definition.timing.times == before.timing.times:
         definition = msgspec.structs.replace(definition, tzdata=before.tzdata)
     packed = rule.packed
-    if request != rule.request(secrecy):
+    if request != was:
         packed = seal_request(request, secrecy)
     elif definition == before:
         return None
@@ -192,9 +193,10 @@ def redefined(rule: StoredRule, draft: Draft, secrecy: Secrecy) -> StoredRule | 
 
 
 def template(request: Request, recurring_id: str) -> Request:
-    """The request that a rule keeps: without its times and trace, and with the rule."""
+    """The request that a rule keeps: without its times, and with the rule. Its trace is the one of
+    the rule's create, to which fires of occurrences have a link."""
     mark, fields = Occurrence(recurring_id), {"trigger_at_ms": 0, "expires_at_ms": None}
-    return msgspec.structs.replace(request, **fields, trace=None, recurring=mark)
+    return msgspec.structs.replace(request, **fields, recurring=mark)
 
 
 def occurrence_of(
