@@ -153,7 +153,8 @@ def happened(event: Event) -> str:
     if "{}" not in words and event.about:
         text += f" ({event.about})"
     if event.since_ms is not None and event.at_ms > event.since_ms:
-        text += f", after {duration(event.at_ms - event.since_ms)}"
+        lasted = duration(event.at_ms - event.since_ms)
+        text += f" for {lasted}" if event.kind is Kind.STORE_AWAY else f", after {lasted}"
     return text
 
 

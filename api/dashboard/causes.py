@@ -54,6 +54,8 @@ class Cause(NamedTuple):
         """`the service was held for 4 min`; `the service is held`."""
         if self.to_ms is None:
             return self.what.replace(" was ", " is ", 1)
+        if self.what == _WHOLE[Kind.WORKER_LOST]:  # when it was noticed says little
+            return self.what
         return f"{self.what} for {duration(self.to_ms - self.from_ms)}"
 
 

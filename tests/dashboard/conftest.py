@@ -116,6 +116,7 @@ class Browser:
         message: str = "Service Unavailable",
         *,
         again_in_ms: int | None = None,
+        late_ms: int = 0,
         **outcome: Any,
     ) -> None:
         """How the attempt at what is due now ended."""
@@ -124,7 +125,7 @@ class Browser:
         kind = Status.COMPLETED if status == 200 else Status.FAILED
         told = Outcome(kind, status, 12, "" if status == 200 else message, **outcome)
         again_ms = None if again_in_ms is None else self.store.clock.now_ms() + again_in_ms
-        await self.store.ends.ack(shard, [Ack(batch.invocations[0], told, 0, again_ms)])
+        await self.store.ends.ack(shard, [Ack(batch.invocations[0], told, late_ms, again_ms)])
 
     async def end_callback(self, status: int, *, again_in_ms: int | None = None) -> None:
         """How the attempt at the callback that is due now ended."""

@@ -67,6 +67,59 @@ async def test_it_is_filtered_by_what_the_address_says(browser: Browser) -> None
     assert {*await listed(browser, when="tomorrow")} <= {waiting, named}
 
 
+async def test_those_that_were_late_are_found_and_sorted_the_latest_first(browser: Browser) -> None:
+    """Overdue ones are late too, but have no lateness to sort by yet; coming ones are not late."""
+    in_time, late = await browser.execute(), await browser.execute(late_ms=5000)
+    later, failed = await browser.execute(late_ms=70_000), await browser.execute(503, late_ms=9000)
+    await browser.schedule()
+    overdue = await browser.schedule(-30_000)
+    for query, found in (
+        ({"late": "5s"}, {overdue, failed, later, late}),
+        ({"late": "5.001s"}, {overdue, failed, later}),
+        ({"late": "1m", "status": "completed"}, {later}),
+        ({"late": "20s", "status": "scheduled"}, {overdue}),
+        ({"late": "40s", "status": "scheduled"}, set()),
+    ):
+        assert {*await listed(browser, **query)} == found, query
+    latest_first = [later, failed, late, in_time]
+    assert await listed(browser, sort="late") == latest_first
+    assert await listed(browser, sort="late", late="6 s") == latest_first[:2]
+    assert await listed(browser, sort="late", status="failed") == [failed]
+    assert await listed(browser, sort="late", to="2020-01-01T00:00") == []
+    text = await browser.text("/requests", sort="late", late="90000ms")
+    assert 'name="late" value="1m30s"' in text
+    assert 'id="sorted"' not in text
+    assert "data-live" not in text.partition('id="live"')[2].partition(">")[0]
+    header = link_of_late(await browser.text("/requests", late="6s"))
+    assert (await browser.client.get(header)).text.index(later) > 0
+
+
+def link_of_late(text: str) -> str:
+    [address] = re.findall(r'<th class="n late"><a href="([^"]+)"', text)
+    return html.unescape(address)
+
+
+async def test_a_sort_says_how_far_it_came_and_waits_if_the_account_searches_too_much(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [await browser.execute(late_ms=1000 * number) for number in range(5)]
+    with monkeypatch.context() as short:
+        short.setattr("api.dashboard.requests.listing._STEP_S", 0.0)
+        short.setattr("api.dashboard.requests.listing._SORTED_AT_ONCE", 3)
+        text = await browser.text("/requests", sort="late")
+        assert rows(text) == late[:1:-1]
+        assert "Sorted are only requests that ended since" in text
+        assert "found <b>3+</b>" in text
+    with monkeypatch.context() as indebted:
+        indebted.setattr(Scans, "_count", AsyncMock(return_value=1700))
+        answer = await browser.get("/requests", sort="late")
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+        [address] = set(re.findall(r'hx-get="([^"]+side=past)"', answer.text))
+    more = html.unescape(address).removeprefix("/dashboard")
+    text = await browser.text(more)
+    assert (rows(text), "That is all." in text) == (late[::-1], True)
+
+
 async def test_a_bad_filter_is_told_and_the_rest_is_kept(browser: Browser) -> None:
     for query in (
         {"status": "lost"},
@@ -74,6 +127,7 @@ async def test_a_bad_filter_is_told_and_the_rest_is_kept(browser: Browser) -> No
         {"cursor": "x"},
         {"when": "soon"},
         {"reference": "a b"},
+        {"late": "soon"},
     ):
         answer = await browser.get("/requests", q="kept", **query)
         assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)

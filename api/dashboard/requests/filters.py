@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.session import ROOT
 from api.dashboard.zones import Zone, zone_named
+from scheduler.durations import format_duration, parse_duration
 from scheduler.ids import is_recurring_id
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
@@ -21,6 +22,9 @@ ADDRESS = f"{ROOT}/requests"
 PER_PAGE = 50
 _LONGEST_TEXT = 2000
 _STATUSES = frozenset(LogStatus)
+# Those of which it is known how late they were.
+_SENT = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
+_LONGEST_MS = 400 * DAY_MS
 
 
 class Filter(NamedTuple):
@@ -28,7 +32,8 @@ class Filter(NamedTuple):
     with `*`; `lane` and `answer` a whole lane's name, and a whole status code or error message;
     `recurring` the id of the rule that it is of; `when` names a window, else `from_ms` and `to_ms`
     may bound the list. `replayable`: of those that failed, only those that can be run again and
-    were not. `back`: the page before the cursor."""
+    were not. `late_ms`: of those sent so late or later, or overdue for so long; `by_lateness`: the
+    latest first, of those that were sent. `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
@@ -38,6 +43,8 @@ class Filter(NamedTuple):
     recurring: str = ""
     answer: str = ""
     replayable: bool = False
+    late_ms: int | None = None
+    by_lateness: bool = False
     when: str = ""
     from_ms: int | None = None
     to_ms: int | None = None
@@ -47,7 +54,7 @@ class Filter(NamedTuple):
     @property
     def is_search(self) -> bool:
         named = (self.q, self.host, self.reference, self.lane, self.recurring, self.answer)
-        return any(named) or self.replayable
+        return any(named) or self.replayable or self.late_ms is not None or self.by_lateness
 
     @property
     def is_any(self) -> bool:
@@ -56,6 +63,10 @@ class Filter(NamedTuple):
     @property
     def has_times(self) -> bool:
         return self.from_ms is not None or self.to_ms is not None
+
+    @property
+    def late(self) -> str:
+        return "" if self.late_ms is None else format_duration(self.late_ms)
 
     def pairs(self) -> dict[str, str]:
         """The parameters of an address, without a place in the list."""
@@ -68,6 +79,8 @@ class Filter(NamedTuple):
             "recurring": self.recurring,
             "answer": self.answer,
             "replayed": "no" if self.replayable else "",
+            "late": self.late,
+            "sort": "late" if self.by_lateness else "",
             "when": self.when,
             "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
             "to": format_iso8601(self.to_ms) if self.to_ms is not None else "",
@@ -92,17 +105,24 @@ class Filter(NamedTuple):
         """Whether the list has the next and the last schedules, with this moment in between."""
         begins = self.from_ms is None or self.from_ms <= now_ms
         ends = self.to_ms is not None and self.to_ms <= now_ms
-        return begins and not ends and not (self.status or self.cursor or self.answer)
+        narrowed = self.status or self.cursor or self.answer or self.late_ms is not None
+        return begins and not ends and not (narrowed or self.by_lateness)
 
     def query(self, now_ms: int) -> LogQuery:
         """The page that the address asks for: the latest first, of coming schedules the soonest.
         One that is read backwards is upside down."""
         coming = self.from_ms is not None and self.from_ms > now_ms
         descends = not coming and self.status is not LogStatus.SCHEDULED
+        statuses: tuple[LogStatus, ...] = (self.status,) if self.status else ()
+        to_ms = self.to_ms
+        if self.late_ms is not None or self.by_lateness:  # what is still to come is not late
+            to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)
+        if self.by_lateness:
+            statuses = statuses or _SENT
         return LogQuery(
-            statuses=(self.status,) if self.status else (),
+            statuses=statuses,
             from_ms=self.from_ms,
-            to_ms=self.to_ms,
+            to_ms=to_ms,
             limit=PER_PAGE,
             descending=descends != self.back,
             cursor=self.cursor,
@@ -113,6 +133,8 @@ class Filter(NamedTuple):
             recurring_id=self.recurring or None,
             answer=self.answer,
             replayable=self.replayable,
+            # A sort looks through the entries as a search does.
+            late_ms=self.late_ms or 0 if self.by_lateness else self.late_ms,
         )
 
 
@@ -136,6 +158,12 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     recurring = texts.get("recurring", "")
     if recurring and not is_recurring_id(recurring):
         recurring, faults["recurring"] = "", "No recurring schedule has such an id."
+    late_ms = None
+    if late := texts.get("late", "").replace(" ", ""):
+        try:
+            late_ms = min(parse_duration(late), _LONGEST_MS)
+        except ValueError as error:
+            faults["late"] = f"It is {error}."
     from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
     return Filter(
         status=LogStatus(status) if status else None,
@@ -146,6 +174,8 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         recurring=recurring,
         answer=texts.get("answer", ""),
         replayable=status == LogStatus.FAILED and texts.get("replayed") == "no",
+        late_ms=late_ms,
+        by_lateness=texts.get("sort") == "late" and (not status or status in _SENT),
         when=when,
         from_ms=from_ms,
         to_ms=to_ms,

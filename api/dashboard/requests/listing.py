@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from heapq import nlargest
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -31,6 +32,8 @@ _PERIODS = ("15m", "1h", "today", "yesterday", "7d", "tomorrow")
 _COMING = 8
 # How long one step of a search may take. It is made of reads that are bounded each.
 _STEP_S = 0.4
+# How many at a time are read to find the latest.
+_SORTED_AT_ONCE = 200
 # Our idea of the store's clock may be behind it by as long as a reply takes.
 _CLOCK_TOLERANCE_MS = 100
 
@@ -54,10 +57,14 @@ class Rows(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The latest first. `coming` is None where the list is not around this moment."""
+    """The latest first. `coming` is None where the list is not around this moment. With
+    `sorted_since_ms` it is sorted by lateness, of only the requests that ended since then. `is_cut`:
+    it is sorted, and there are or may be others."""
 
     rows: Rows
     coming: Rows | None = None
+    sorted_since_ms: int | None = None
+    is_cut: bool = False
 
     @property
     def _sides(self) -> list[Rows]:
@@ -74,6 +81,8 @@ class Listing(NamedTuple):
     @property
     def whole(self) -> Found | None:
         """All that it has, if that is all, or all so far; None where there are more pages."""
+        if self.is_cut:
+            return None
         if self.is_unfinished or all(each.next is None for each in self._sides):
             entries = [entry for each in self._sides for entry in each.entries]
             return Found(entries, is_all=not self.is_unfinished)
@@ -112,13 +121,17 @@ async def more(request: HttpRequest) -> Raw:
     now_ms = store.clock.now_ms()
     wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
     side = request.query_params.get("side", "past")
-    paused = bool(request.query_params.get("paused"))
+    paused, since_ms = bool(request.query_params.get("paused")), None
     if paused:
         rows = Rows([], next=wanted.cursor, unfinished=True)
     elif side == "coming":
         rows = await _coming_rows(store, viewer.account_id, wanted, now_ms)
     else:
-        rows = await searched(store, viewer.account_id, wanted.query(now_ms))
+        query = wanted.query(now_ms)
+        if wanted.by_lateness:
+            rows, since_ms = await latest_first(store, viewer.account_id, query)
+        else:
+            rows = await searched(store, viewer.account_id, query)
         rows = await _with_replays(store, viewer.account_id, rows)
     return page(
         request,
@@ -128,6 +141,7 @@ async def more(request: HttpRequest) -> Raw:
         rows=rows,
         side=side,
         paused=paused,
+        sorted_since_ms=since_ms,
         now_ms=store.clock.now_ms(),
     ).with_retry_after(rows.refused_ms)
 
@@ -199,6 +213,11 @@ async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -
         coming = await _coming_rows(store, account_id, wanted, edge_ms)
         found = await _with_replays(store, account_id, await searched(store, account_id, past))
         return Listing(found._replace(before=None), coming)
+    if wanted.by_lateness:
+        found, since_ms = await latest_first(store, account_id, wanted.query(now_ms))
+        found = await _with_replays(store, account_id, found)
+        is_cut = since_ms is not None or len(found.entries) >= PER_PAGE
+        return Listing(found, sorted_since_ms=since_ms, is_cut=is_cut)
     found = await searched(store, account_id, wanted.query(now_ms))
     found = await _with_replays(store, account_id, found)
     if wanted.back:
@@ -235,6 +254,31 @@ async def searched(store: Store, account_id: str, query: LogQuery) -> Rows:
         found = Rows(entries, part.next_cursor, before, unfinished, part.reached_ms)
         if not unfinished or loop.time() >= until_s:
             return found
+
+
+async def latest_first(store: Store, account_id: str, query: LogQuery) -> tuple[Rows, int | None]:
+    """The latest of a period; and since when, if the time of one step or the account's limit on
+    searches ended first. There is no page after them."""
+    loop = asyncio.get_running_loop()
+    until_s, reached_ms = loop.time() + _STEP_S, None
+    found: list[LogEntry] = []
+    while True:
+        try:
+            part = await store.logs.page(account_id, query._replace(limit=_SORTED_AT_ONCE))
+        except TooManyScans as refusal:
+            if reached_ms is None:
+                return Rows([], query.beginning, None, True, None, refusal.wait_ms), None
+            return Rows(found), reached_ms
+        found = nlargest(query.limit, found + part.entries, key=_lateness)
+        reached_ms, query = part.reached_ms, query._replace(cursor=part.next_cursor)
+        if query.cursor is None:
+            return Rows(found), None
+        if loop.time() >= until_s:
+            return Rows(found), reached_ms
+
+
+def _lateness(entry: LogEntry) -> int:
+    return entry.lateness_ms or 0
 
 
 HANDLERS = [requests_page, closed_panel, more]

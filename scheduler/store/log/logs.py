@@ -45,7 +45,7 @@ class LogQuery(NamedTuple):
     entries of this one, `lane`: of this, `recurring_id`: of this rule. `reference`: only those of
     it or, with `*` behind it, of all that begin so. `text` is a part of the URL or of the
     reference, in any letter case. `replayable`: only those that failed, are kept, and were not
-    replayed."""
+    replayed. `late_ms`: only those that were sent at least so late, or are overdue for so long."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -63,6 +63,7 @@ class LogQuery(NamedTuple):
     lane: str | None = None
     reference: str | None = None
     recurring_id: str | None = None
+    late_ms: int | None = None
 
     @property
     def beginning(self) -> str:
@@ -74,7 +75,8 @@ class LogQuery(NamedTuple):
         """Whether entries are looked through for those that it names."""
         named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
         texts = (self.url_part, self.host, self.text, self.answer)
-        return any(each is not None for each in named) or any(texts) or self.replayable
+        named_one = any(each is not None for each in (*named, self.late_ms))
+        return named_one or any(texts) or self.replayable
 
     @property
     def part(self) -> bytes:
@@ -103,6 +105,9 @@ class LogQuery(NamedTuple):
         return not self.url_part or lowered(self.url_part) in lowered(one.url)
 
     def is_answer_of(self, entry: StoredEntry | LogEntry) -> bool:
+        """Whether it ended so, and was sent so late."""
+        if self.late_ms is not None and (entry.lateness_ms or 0) < self.late_ms:
+            return False
         return self.answer in ("", entry.error_message, str(entry.status_code))
 
     def wants_entry(self, entry: LogEntry) -> bool:
@@ -243,8 +248,11 @@ class Logs:
     async def _read_unended(
         self, account_id: str, query: LogQuery, stretch: Span, scan: Scan
     ) -> Found[LogEntry]:
+        late_before_ms = self._clock.now_ms() - (query.late_ms or 0)
+
         def wanted(schedule: Schedule) -> bool:
-            return query.wants(schedule.request)
+            is_late = query.late_ms is None or schedule.due_at_ms <= late_before_ms
+            return is_late and query.wants(schedule.request)
 
         found = None
         if query.reference is not None:
