@@ -58,8 +58,8 @@ class Rows(NamedTuple):
 
 class Listing(NamedTuple):
     """The latest first. `coming` is None where the list is not around this moment. With
-    `sorted_since_ms` it is sorted by lateness, of only the requests that ended since then. `is_cut`:
-    it is sorted, and there are or may be others."""
+    `sorted_since_ms` it is sorted by lateness, of only the requests that ended since then;
+    `is_cut`: it is sorted, and there are or may be others."""
 
     rows: Rows
     coming: Rows | None = None
