@@ -14,6 +14,8 @@ from api.dashboard.session import ROOT, redirect_saying, signed_in
 from api.findings import invalid
 from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError
+from scheduler.events import Kind
+from scheduler.store.events.events import Noted
 from scheduler.store.operators.heartbeats import Process
 
 ADDRESS = f"{ROOT}/system"
@@ -66,9 +68,11 @@ async def hold(request: HttpRequest) -> Raw:
     """From now on nothing is claimed. Safe to repeat, and for two operators at once."""
     viewer, _ = await written(request)
     judged_operator(viewer)
-    await service_of(request).store.hold.begin()
+    store = service_of(request).store
+    async with store.events.act(Kind.HOLD, who=viewer.account.name) as noted:
+        await store.hold.begin()
     words = "On hold: nothing is claimed, and what is in flight ends."
-    return await redirect_saying(request, viewer, words, ADDRESS)
+    return await redirect_saying(request, viewer, words + lost(noted), ADDRESS)
 
 
 @post("/system/resume")
@@ -79,12 +83,18 @@ async def resume(request: HttpRequest) -> Raw:
     since = form.get("since", "")
     if not (since.isascii() and since.isdigit() and int(since[:17]) <= _LATEST_MS):
         raise invalid([FieldError("since", "The page did not say which hold it is to end.")])
-    store = service_of(request).store
-    await store.hold.end(int(since[:17]))
+    store, since_ms = service_of(request).store, int(since[:17])
+    async with store.events.act(Kind.RESUMED, who=viewer.account.name, since_ms=since_ms) as noted:
+        await store.hold.end(since_ms)
     words = "Resumed: workers claim what is due."
     if (await store.hold.look()).on_hold:
         words = "That hold has ended, but workers were put on hold again since."
-    return await redirect_saying(request, viewer, words, ADDRESS)
+    return await redirect_saying(request, viewer, words + lost(noted), ADDRESS)
+
+
+def lost(noted: Noted) -> str:
+    """What an operator's act says if the audit lacks it."""
+    return " The store did not take its entry for the audit." if noted.lost else ""
 
 
 HANDLERS = [ask_to_hold, hold, resume]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
 from scheduler.ids import parse_sharded
 from scheduler.models import Account
+from scheduler.store import Store
 from scheduler.store.accounts.sessions import SESSION_TTL_MS, Session
 from scheduler.targets import split_url
 
@@ -26,6 +28,7 @@ SIGN_IN = f"{ROOT}/sign-in"
 _ZONE_KEPT_S = 366 * 86_400
 _BACK_KEPT_S = 900
 _HOLD_GOOD_FOR_S = 1.0
+_LOOK_GOOD_FOR_S = 60.0
 # A page of ours, as it may stand in an address: no second slash, so no other host.
 _OUR_PAGE = re.compile(r"/dashboard(?:[/?][\x21-\x7e]*)?")
 _LONGEST_PAGE = 2000
@@ -33,6 +36,10 @@ _LONGEST_PAGE = 2000
 
 class NotSignedIn(PostdateError):
     """There is no session, or it has ended."""
+
+
+class _NotNoted(PostdateError):
+    """The store did not take the entry for the audit: the next page tries again."""
 
 
 class OwnAccount(PostdateError):
@@ -101,8 +108,19 @@ async def _looking(request: HttpRequest, viewer: Viewer, account_id: str) -> Vie
         raise OwnAccount(own_path(here(request)))
     if not viewer.account.operator or parse_sharded(account_id, "acc") is None:
         raise NotFound("There is no such page.")
-    account = await service_of(request).store.accounts.get(account_id)
+    store, operator = service_of(request).store, viewer.account
+    account = await store.accounts.get(account_id)
+    with suppress(_NotNoted):  # the log has it
+        key = ("look", operator.account_id, account_id)
+        await shared_by(request).get(
+            key, _LOOK_GOOD_FOR_S, lambda: _noted(store, operator, account_id)
+        )
     return viewer._replace(account=account, operator=viewer.account)
+
+
+async def _noted(store: Store, operator: Account, account_id: str) -> None:
+    if not await store.looks.note(operator, account_id):
+        raise _NotNoted
 
 
 async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:

@@ -11,13 +11,14 @@ from litestar import get, post
 
 from api.dashboard.answer import Raw
 from api.dashboard.csrf import ONCE, judged_operator, written
-from api.dashboard.holds import draining
+from api.dashboard.holds import draining, lost
 from api.dashboard.overview import level
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, asks_for_news, redirect_saying, signed_in
 from api.dashboard.shared import Shared, shared_by
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
+from scheduler.events import Kind
 from scheduler.ids import parse_sharded
 from scheduler.models import Account
 from scheduler.rollups import DAY_MS
@@ -67,9 +68,13 @@ async def grant(request: HttpRequest) -> Raw:
     whole = credits.isascii() and credits.isdigit() and len(credits) <= 13
     if not known or not whole or not 1 <= int(credits) <= _MOST_CREDITS:
         return await _page(request, 400, "Credits are granted in whole numbers from 1 on.")
-    account = await service_of(request).store.accounts.grant(account_id, int(credits), once)
+    store, about = service_of(request).store, f"{int(credits):,} credits"
+    async with store.events.act(
+        Kind.GRANT, who=viewer.account.name, account_id=account_id, about=about
+    ) as noted:
+        account = await store.accounts.grant(account_id, int(credits), once)
     words = f"{int(credits):,} credits granted to {account.name}: {account.credits:,} are left."
-    return await redirect_saying(request, viewer, words, f"{ROOT}/system")
+    return await redirect_saying(request, viewer, words + lost(noted), f"{ROOT}/system")
 
 
 async def _page(request: HttpRequest, status: int = 200, fault: str | None = None) -> Raw:

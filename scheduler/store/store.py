@@ -28,6 +28,7 @@ from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.filling import Filling
 from scheduler.store.operators.heartbeats import LOST_AFTER_MS, STORE_ID, Heartbeats
+from scheduler.store.operators.looks import Looks
 from scheduler.store.operators.owners import Owners
 from scheduler.store.operators.reseal import Resealer, SealingKeys
 from scheduler.store.operators.restore import Hold, Restore
@@ -97,6 +98,7 @@ class Store:
         self.renewal = Renewal(server, self.recurring)
         self.census = Census(server, self.shards)
         self.filling = Filling(server, self.clock)
+        self.looks = Looks(server, self.clock, self.events)
         self.owners = Owners(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)

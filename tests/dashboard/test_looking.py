@@ -9,6 +9,7 @@ import pytest
 
 from api.dashboard.looking import address_of, kept_below, looked_at, own_path
 from api.dashboard.routes import looking_router
+from scheduler.events import Kind
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.dashboard.test_writes import FIELDS
@@ -121,6 +122,43 @@ async def test_an_operator_who_is_one_no_longer_sees_nothing_more(
     account = keys.account(boss.account_id) + keys.ACCOUNT
     await redis_of(boss.store).hset(account, "operator", "0")
     assert (await boss.get(view)).status_code == 404
+
+
+async def test_looking_is_noted_once_an_hour(
+    boss: Browser, browser: Browser, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.dashboard.session._LOOK_GOOD_FOR_S", 0.0)
+    store = boss.store
+
+    async def looks() -> list[tuple[str, str]]:
+        events = await store.events.newest()
+        return [(each.who, each.account_id) for each in events if each.kind is Kind.LOOK]
+
+    for path in ("", "/requests", "/lanes"):
+        await boss.get(view + path)
+        assert (await boss.get(f"/as/acc_00_22222222{path}")).status_code == 404
+    assert await looks() == [("boss", browser.account_id)]
+    await redis_of(store).delete(keys.ACTS)  # the mark of this hour is not of that stream
+    await boss.get(view)
+    assert await looks() == []
+    passed_ms = store.clock.now_ms() + 3_600_000
+    monkeypatch.setattr(store.clock, "now_ms", lambda: passed_ms)
+    await boss.get(view)
+    assert await looks() == [("boss", browser.account_id)]
+
+
+async def test_a_look_that_the_store_did_not_note_is_noted_with_the_next_page(
+    boss: Browser, browser: Browser, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object, **__: object) -> bool:
+        return False
+
+    with monkeypatch.context() as patched:
+        patched.setattr(boss.store.events, "record", refused)
+        assert (await boss.get(view)).status_code == 200
+    await boss.get(view)
+    events = await boss.store.events.newest()
+    assert [each.kind for each in events].count(Kind.LOOK) == 1
 
 
 async def test_secrets_and_what_was_sent_are_not_shown(

@@ -10,6 +10,7 @@ import pytest
 
 from api.dashboard.holds import draining
 from api.dashboard.system import meter_of
+from scheduler.events import Kind
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.operators.filling import Sample
@@ -98,6 +99,33 @@ async def test_a_late_press_ends_no_newer_hold(boss: Browser) -> None:
         assert (await boss.write("/system/resume", since=str(since_ms))).status_code == 303
     assert (await store.hold.look()).on_hold == 0
     assert "Resumed: workers claim what is due" in await boss.text("/system")
+
+
+async def test_operators_acts_are_noted(boss: Browser, browser: Browser) -> None:
+    store = boss.store
+    form = {"account": browser.account_id, "credits": "1700", "once": "x" * 16}
+    await boss.write("/system/grant", **form)
+    await boss.write("/system/hold")
+    since_ms = (await store.hold.look()).latest_ms
+    await boss.write("/system/resume", since=str(since_ms))
+    noted = [each[2:7] for each in reversed(await store.events.newest())]
+    assert noted == [
+        (Kind.GRANT, browser.account_id, "boss", "1,700 credits", None),
+        (Kind.HOLD, "", "boss", "", None),
+        (Kind.RESUMED, "", "boss", "", since_ms),
+    ]
+
+
+async def test_an_act_is_done_if_its_note_is_lost_and_says_so(
+    boss: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object, **__: object) -> bool:
+        return False
+
+    monkeypatch.setattr(boss.store.events, "record", refused)
+    answer = await boss.write("/system/hold")
+    assert "did not take its entry for the audit" in await boss.text_after(answer)
+    assert (await boss.store.hold.look()).on_hold == 4
 
 
 NOW_MS = 1_000_000

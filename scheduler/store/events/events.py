@@ -48,13 +48,15 @@ class Events:
         account_id: str = "",
         about: str = "",
         since_ms: int | None = None,
+        operation: str | None = None,
     ) -> bool:
-        """Notes an event of the service, or an operator's act. False, and an error in the log, if
+        """Notes an event of the service, or an operator's act; with the name of an `operation`,
+        once for repeats among which fewer than 20 others come. False, and an error in the log, if
         the store did not take it. Of a store that was away, notes that overlap become one."""
         event = Event("", 0, kind, account_id, who, about, since_ms)
         key = keys.ACTS if kind in ACTS else keys.SERVICE_EVENTS
         most = keys.MOST_ACTS if kind in ACTS else keys.MOST_SERVICE_EVENTS
-        return await self._record(key, most, event)
+        return await self._record(key, most, event, operation)
 
     async def note(self, account_id: str, kind: Kind, *, who: str = "", about: str = "") -> bool:
         """Notes an event in an account's own stream; as `record`."""
@@ -151,12 +153,14 @@ class Events:
         found.sort(key=lambda pair: pair[0], reverse=True)
         return found[:_CHUNK]
 
-    async def _record(self, key: str, most: int, event: Event) -> bool:
+    async def _record(
+        self, key: str, most: int, event: Event, operation: str | None = None
+    ) -> bool:
         merges = int(event.kind is Kind.STORE_AWAY)
         texts = (event.kind, event.account_id, event.who, event.about)
         clipped = [each[:MOST_CHARACTERS] for each in texts]
         times = ["" if each is None else each for each in (event.since_ms, event.until_ms)]
-        arguments = (most, ids.new_operation(), merges, *clipped, *times)
+        arguments = (most, operation or ids.new_operation(), merges, *clipped, *times)
         try:
             await self._server.write_until_answered(_RECORD, key, arguments)
         except StoreError as error:
