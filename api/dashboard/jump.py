@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from litestar import get
 
+from api.dashboard.accounts import found_accounts
 from api.dashboard.answer import Raw
 from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, Filter
 from api.dashboard.session import ROOT, Viewer, asks_for_news, signed_in
-from api.dashboard.system import found_accounts
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, TooManyScans, Unreadable
 from scheduler.ids import is_recurring_id, is_schedule_id

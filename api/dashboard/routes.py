@@ -14,7 +14,18 @@ from litestar.exceptions import HTTPException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
-from api.dashboard import audit, holder, holds, jump, keys, lanes, overview, pauses, system
+from api.dashboard import (
+    accounts,
+    audit,
+    holder,
+    holds,
+    jump,
+    keys,
+    lanes,
+    overview,
+    pauses,
+    system,
+)
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.recurring import composer as recurring_composer
 from api.dashboard.recurring import listing as recurring_listing
@@ -59,6 +70,7 @@ _PAGES = (
     system,
     holds,
     audit,
+    accounts,
 )
 # What an operator sees of an account: nothing that makes or changes something, and no secrets.
 _LOOKED_AT = (

@@ -32,6 +32,7 @@ from scheduler.store.operators.looks import Looks
 from scheduler.store.operators.owners import Owners
 from scheduler.store.operators.reseal import Resealer, SealingKeys
 from scheduler.store.operators.restore import Hold, Restore
+from scheduler.store.operators.roster import Roster
 from scheduler.store.operators.system import System, server_warnings, version_of
 from scheduler.store.queries.listing import Failed, Unended
 from scheduler.store.recurring.recurring import Recurring
@@ -99,6 +100,7 @@ class Store:
         self.census = Census(server, self.shards)
         self.filling = Filling(server, self.clock)
         self.looks = Looks(server, self.clock, self.events)
+        self.roster = Roster(server, self.clock, self.shards)
         self.owners = Owners(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from api.dashboard.accounts import COLUMNS
 from api.dashboard.holds import draining
 from api.dashboard.system import meter_of
 from scheduler.events import Kind
@@ -16,7 +17,7 @@ from scheduler.store import keys
 from scheduler.store.operators.filling import Sample
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import ServerStatus
-from tests.dashboard.conftest import Browser, once_of, tiles_of
+from tests.dashboard.conftest import Browser, Dashboard, once_of, tiles_of
 from tests.plain import redis_of
 
 SAYS: dict[str, Any] = {"host": "quiet", "pid": 1, "inFlight": 2, "concurrency": 4096, "fired": 3}
@@ -166,19 +167,55 @@ async def test_operators_find_accounts_and_see_what_they_did(
         assert browser.account_id in table
         assert "boss" not in table
         row = re.sub(r"<[^>]+>", " ", table[table.index("<tbody>") :])
-        assert re.search(r"free\s+2\s+1 failed\s+3\s+100\s+3\s+97", row), row
+        facts = r"free\s+100 %\s+2\s+1\s+1\s+1\s+1 min ago\s+[\d.]+ \w+\s+[\d.]+ %\s+97\s+of 100"
+        assert re.search(facts, row), row
     assert "No account is like that" in await boss.text("/system", q="nobody")
     tiles = tiles_of(text)
     assert (tiles["overdue"], tiles["workers"]) == ("1", "0 of 0")
 
 
+async def test_accounts_are_sorted_by_any_column_as_the_address_says(
+    dashboard: Dashboard, boss: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.dashboard.accounts._GOOD_FOR_S", 0.0)
+    for name, credits, waiting in (("zeta", 5, 3), ("Eta", 9, 0), ("beta", 7, 1)):
+        theirs = dashboard.browser(await dashboard.account(name, credits=credits))
+        for _ in range(waiting):
+            await theirs.schedule()
+
+    async def names(sort: str, **query: str) -> list[str]:
+        text = await boss.text("/system/accounts", sort=sort, **query)
+        return re.findall(r'class="name"><a href="/dashboard/as/\w+"><bdi>(\w+)<', text)
+
+    assert await names("name") == ["beta", "boss", "Eta", "zeta"]
+    assert await names("-name", q="eta") == ["zeta", "Eta", "beta"]
+    assert await names("-waiting", q="eta") == ["zeta", "beta", "Eta"]
+    assert await names("credits", q="eta") == ["zeta", "beta", "Eta"]
+    assert await names("-credits", q="eta") == ["Eta", "beta", "zeta"]
+    for column in COLUMNS:
+        text = await boss.text("/system", sort=f"-{column}", q="eta")
+        assert text.count('aria-sort="descending"') == 1
+        assert f'href="/dashboard/system?q=eta&amp;sort={column}#accounts"' in text
+        assert f'hx-get="/dashboard/system/accounts?q=eta&amp;sort=-{column}"' in text
+    assert 'sort=-share"' in await boss.text("/system", sort="nonsense")
+    monkeypatch.setattr("api.dashboard.accounts._MOST_LOOKED_AT", 1)
+    text = await boss.text("/system/accounts")
+    assert "4 shown of 4" in text, "one of each shard"
+    assert "looked at" not in text
+    await dashboard.account("fifth")
+    text = await boss.text("/system/accounts")
+    assert "4 shown of 5, of the 4 looked at" in text
+    assert "fifth" in await boss.text("/system/accounts", q="fifth"), "a whole name is found"
+
+
 async def test_operators_grant_credits_once(browser: Browser, boss: Browser) -> None:
-    once = once_of(await boss.text("/system"))
+    once = once_of(await boss.text("/system/grant", account=browser.account_id))
     form = {"account": browser.account_id, "credits": "7", "once": once}
     for _ in range(2):  # a form that is sent twice
         answer = await boss.write("/system/grant", **form)
         assert answer.status_code == 303
     assert "7 credits granted to ada: 107 are left" in await boss.text("/system")
+    assert (await boss.get("/system/grant", account="x")).status_code == 404
     for credits in ("", "0", "-5", "1.5", "١٢", "9" * 14):
         assert (await boss.write("/system/grant", **form | {"credits": credits})).status_code == 400
     assert (await browser.write("/system/grant", **form | {"once": "x" * 16})).status_code == 404

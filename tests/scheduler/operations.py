@@ -245,6 +245,10 @@ async def census(hall: Hall) -> bool:
     return bool(figures.due and figures.counted)
 
 
+async def roster(hall: Hall) -> bool:
+    return bool((await hall.store.roster.look(100)).rows)
+
+
 async def reseal(hall: Hall) -> bool:
     return bool(await hall.keyed.resealer.reseal())
 
@@ -391,6 +395,7 @@ TOGETHER = [
         prepare=set_the_clock_back,
     ),
     Operation("census", ["operators/due", "operators/walk"], shard_wide(census)),
+    Operation("roster", ["operators/roster"], shard_wide(roster)),
 ]
 OF_SCHEDULES = [
     op(

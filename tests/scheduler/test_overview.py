@@ -77,6 +77,9 @@ async def test_what_is_held_back_by_a_limit_or_a_pause_is_not_overdue(
     ago_ms = None if pulse.overdue_since_ms is None else now_ms - pulse.overdue_since_ms
     expected_ms = None if since_s is None else pytest.approx(1000 * since_s, abs=2)
     assert (pulse.overdue, ago_ms) == (overdue, expected_ms)
+    row = await fake_scene.store.roster.of(fake_scene.account_id)
+    since_ms = None if row.overdue_since_ms is None else now_ms - row.overdue_since_ms
+    assert (row.overdue, since_ms) == (overdue, expected_ms), "as operators see it"
 
 
 async def test_nothing_of_a_paused_account_is_overdue(fake_scene: Scene) -> None:
