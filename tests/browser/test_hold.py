@@ -15,11 +15,18 @@ def test_a_hold_is_watched_until_it_is_safe_to_stop(
     signed_in: Watched, customer: Customer, receiver: Receiver
 ) -> None:
     page = signed_in.page
+    signed_in.go("/system")
+    page.get_by_role("link", name="Overdue", exact=True).click()
+    expect(page.locator("[aria-sort=descending]")).to_contain_text("Overdue")
+    page.wait_for_load_state()
+    assert serious(page) == []
     slow = [customer.schedule(receiver.answer("/slow", held=True)) for _ in range(2)]
     receiver.wait_for(2, "/slow")
     signed_in.go("/system")
     page.get_by_role("link", name="Hold all workers").focus()
     page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Put all workers on hold?")).to_be_visible()
+    page.wait_for_load_state()
     assert serious(page) == []
     page.get_by_role("button", name="Hold all workers").click()
     expect(page.get_by_text("On hold: nothing is claimed")).to_be_visible()

@@ -31,7 +31,7 @@ def test_an_operator_looks_at_an_account_and_leaves_it(
         expect(banner).to_contain_text("You look at acme as an operator")
 
     signed_in.go("/system")
-    page.get_by_role("link", name="acme").click()
+    page.get_by_role("link", name="acme", exact=True).click()
     looks("")
     assert serious(page) == []
     signed_in.look_until("#live", "looked-at")

@@ -185,7 +185,7 @@ async def test_accounts_are_sorted_by_any_column_as_the_address_says(
 
     async def names(sort: str, **query: str) -> list[str]:
         text = await boss.text("/system/accounts", sort=sort, **query)
-        return re.findall(r'class="name"><a href="/dashboard/as/\w+"><bdi>(\w+)<', text)
+        return re.findall(r'class="name"><a href="/dashboard/as/[^>]*><bdi>(\w+)<', text)
 
     assert await names("name") == ["beta", "boss", "Eta", "zeta"]
     assert await names("-name", q="eta") == ["zeta", "Eta", "beta"]

@@ -81,7 +81,7 @@ _WRITES = (
     ("the end of the account's pause", "pauses.py", "viewer, form", "    pauses ="),
     ("a hold", "holds.py", "viewer, _", "    judged_operator"),
     ("the end of a hold", "holds.py", "viewer, form", "    judged_operator"),
-    ("a grant", "system.py", "viewer, form", "    judged_operator"),
+    ("a grant", "accounts.py", "viewer, form", "    judged_operator"),
     ("a choice of a zone", "holder.py", "_, form", "    zone ="),
 )
 

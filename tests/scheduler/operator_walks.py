@@ -226,3 +226,12 @@ async def owned(scene: Scene, count: int) -> Found:
         accounts.append(account.account_id)
         made.append(await scene.store.schedules.create(account.account_id, REQUEST))
     return [await scene.store.owners.find(each) for each in made], accounts
+
+
+async def on_the_roster(scene: Scene, count: int) -> Found:
+    """All accounts, in the one look that operators share."""
+    accounts = [scene.account_id]
+    for i in range(1, count * scene.store.shards.count):
+        account = await scene.store.accounts.create(f"n{i}", credits=1, plan=Plan.FREE)
+        accounts.append(account.account_id)
+    return [each.account_id for each in (await scene.store.roster.look(5000)).rows], accounts

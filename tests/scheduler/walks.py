@@ -317,6 +317,7 @@ WALKS = (
     Walk(operators.damaged_log, (_CHECK + "_CHUNKS",)),
     Walk(operators.of_another_kind, ("scheduler.store.operators.damage._SCAN_COUNT",)),
     Walk(operators.names_that_lead_nowhere, ("scheduler.store.operators.reserved._SCAN_COUNT",)),
+    Walk(operators.on_the_roster, ("scheduler.store.operators.roster._AT_ONCE",)),
     Walk(operators.owned, ("scheduler.store.operators.owners._AT_ONCE", _ACCOUNTS)),
     Walk(operators.resealed, ("scheduler.store.operators.reseal._SCHEDULES_AT_ONCE",)),
     Walk(operators.resealed, ("scheduler.store.queries.reading.CHUNK_BYTES",), 400),
