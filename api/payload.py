@@ -17,6 +17,7 @@ from scheduler.errors import InvalidRequest
 from scheduler.masks import is_secret
 from scheduler.models import Request, Schedule, Upsert
 from scheduler.targets import Origin, parse_target
+from scheduler.times import format_iso8601
 
 _PAYLOAD, _CREATE = Object(FIELDS), Object([*FIELDS, *ON_EXISTING])
 _CALLBACK = Object(["callbackUrl"])
@@ -138,6 +139,12 @@ def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool =
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     return Change(values)
+
+
+def moved_to(at_ms: int, rules: Rules, now_ms: int) -> Change:
+    """A change of triggerAt alone. Raises InvalidRequest."""
+    given = msgspec.json.encode({"triggerAt": format_iso8601(at_ms)})
+    return parse_change(given, rules, now_ms)
 
 
 def parse_callback(data: bytes, rules: Rules, now_ms: int) -> str | None:

@@ -18,6 +18,7 @@ import structlog
 from litestar import Request
 from litestar.datastructures import MultiDict, State
 
+from api.bulk_runner import BulkRunner
 from api.rules import Rules
 from metrics.families import Histogram
 from scheduler.errors import (
@@ -171,12 +172,20 @@ class Service:
         self._unreachable = Unreachable(settings)
         self._process_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self.opened = store
+        self._bulk_runner: BulkRunner | None = None
 
     @property
     def store(self) -> Store:
         if self.opened is None:
             raise StoreUnavailable("The store is not open yet.")
         return self.opened
+
+    @property
+    def bulk_runner(self) -> BulkRunner:
+        """Raises StoreUnavailable until the store is open."""
+        if self._bulk_runner is None:
+            self._bulk_runner = BulkRunner(self.store, self.rules)
+        return self._bulk_runner
 
     async def reach_store(self) -> None:
         """Raises StoreError unless the store answers soon."""
@@ -205,15 +214,18 @@ class Service:
                 await self.opened.aclose()
 
     async def _open_and_beat(self, *, opened: bool) -> None:
-        """Opens the store if it is not open, and writes heartbeats from then on."""
+        """Opens the store if it is not open; from then on writes heartbeats, and goes on with bulk
+        actions."""
         if not opened:
             await self._keep_opening()
+        bulks = asyncio.create_task(self.bulk_runner.run())
         try:
             while True:
                 with suppress(StoreError):  # the request that needs the store reports it
                     await self._beat(self.store)
                 await asyncio.sleep(_BEAT_EVERY_S)
         finally:
+            await _stop(bulks)
             with suppress(StoreError, TimeoutError):  # so that operators do not wait for us
                 await asyncio.wait_for(self.store.apis.leave(self._process_id), _GOODBYE_S)
 

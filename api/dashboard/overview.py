@@ -12,6 +12,7 @@ from litestar import get
 from api.dashboard.answer import Raw
 from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, Axis, Chart, Layer, stacked, stretch_of
 from api.dashboard.render import page
+from api.dashboard.requests.bulk_strip import bulks_of
 from api.dashboard.requests.filters import Filter
 from api.dashboard.session import asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
@@ -87,6 +88,7 @@ async def overview_page(request: HttpRequest) -> Raw:
         charts=[picture.lateness(zone, _LOW_HEIGHT), picture.response(zone, _LOW_HEIGHT)],
         activity=picture.activity(zone, _HEIGHT),
         failures=failures,
+        bulks=await bulks_of(request, viewer),
         windows=WINDOWS,
         choices=_CHOICES,
         chosen=chosen,

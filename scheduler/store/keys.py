@@ -45,6 +45,8 @@ BACKLOG = "backlog"  # STRING: since when due ones wait (ms), while they do
 PARKED = "parked"  # ZSET: account of which outcomes cannot be recorded -> when to look again (ms)
 RULES_DUE = "rules_due"  # ZSET: <account>:<rule> of a recurring schedule -> when to look after its
 # next occurrence (ms)
+BULK_DUE = "bulk_due"  # ZSET: account with a bulk action -> when to take up its next step (ms), or
+# the end of the lease (ms) of a process that does
 HOLD = "hold"  # STRING: since when workers claim nothing (ms), while they are to
 ACCOUNTS = "accounts"  # ZSET: account -> created (ms)
 API_KEY = "apikey:"  # <sha256>, HASH: who an API key is
@@ -93,6 +95,12 @@ CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not 
 CALLBACKS = "callbacks"  # ZSET: ended schedule with a pending callback -> due at (ms): an attempt,
 # or a lease's end
 CALLING = "calling"  # ZSET: those among them that a worker holds -> lease's end (ms)
+BULKS = "bulks"  # ZSET: bulk action -> asked for (ms)
+BULK = (
+    "bulk:"  # <action>, HASH: `r` what was asked, `p` how far it is, noted `v` times, `w` by whom
+)
+# last, `s` its state, `n` its next turn (ms) if it has something left to do, `c` it was closed
+BULK_MADE = "bulk_made:"  # <action>, LIST: its replays, in groups, and how those ended
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry,

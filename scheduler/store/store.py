@@ -12,6 +12,7 @@ from scheduler.store.accounts.api_keys import ApiKeys
 from scheduler.store.accounts.pauses import Pauses
 from scheduler.store.accounts.sessions import Sessions, Users
 from scheduler.store.accounts.signing import Signing
+from scheduler.store.bulk.bulks import Bulks
 from scheduler.store.events.events import Events
 from scheduler.store.lanes.lanes import Lanes
 from scheduler.store.lifecycle.callbacks import Callbacks
@@ -102,6 +103,7 @@ class Store:
         self.looks = Looks(server, self.clock, self.events)
         self.roster = Roster(server, self.clock, self.shards)
         self.owners = Owners(server, self.shards)
+        self.bulks = Bulks(server, self.clock, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.sealing_keys = SealingKeys(server)
         self.resealer = Resealer(server, self.shards, self.sealing_keys, (self.workers, self.apis))

@@ -454,7 +454,7 @@ OF_ACCOUNTS = [
         lambda h, p: h.store.api_keys.deactivate(p.key_id),
     ),
     op(
-        "search", "scan", lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000))
+        "search", "scan", lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000, 0))
     ),
     op("set a lane", "lanes/read lanes/set", set_lane),
     op("realign lanes", "lifecycle/realign_lanes", realign_lanes, prepare=each(set_lane)),

@@ -1,172 +1,209 @@
-"""Cancels many requests, reschedules them, or runs them again, in one confirmed step."""
+"""Asks whether many requests are to be cancelled, rescheduled or run again, and begins it as a bulk
+action, which goes on by itself."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+import base64
+import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from litestar import post
+from litestar.params import FromPath
 
-from api.dashboard.answer import Raw
-from api.dashboard.csrf import ONCE, Form, once_of, written
+from api.dashboard.answer import Raw, redirect
+from api.dashboard.csrf import ONCE, Form, written
 from api.dashboard.render import page
-from api.dashboard.requests.entry import new_time, utc_text
+from api.dashboard.requests.bulk_strip import ASKS
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
-from api.dashboard.session import Viewer, redirect_saying, zone_of
+from api.dashboard.session import ROOT, Viewer, our_page, zone_of
 from api.findings import invalid
-from api.payload import AS_IT_WAS
-from api.recurring_times import follow
+from api.payload import moved_to
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
-from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotFound
-from scheduler.ids import is_schedule_id
-from scheduler.models import LogEntry, LogStatus, Request, Schedule
+from scheduler.errors import Damaged, FieldError, InvalidRequest, NotFound
+from scheduler.ids import is_schedule_id, new_operation
+from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import Store
+from scheduler.store.bulk.bulks import MOST_BULKS
+from scheduler.store.bulk.records import Asked, Kind, packed, packed_ids
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.verdict import SENTENCES, Verdict
-from scheduler.times import format_iso8601
 
+# A form names so many at most; where more match, it names the filter.
 MOST = 1000
 _SHOWN = 8
-_AT_ONCE = 16
-# How long "all that match" is searched for, and how many bytes one step may replay.
+# How long "all that match" is searched for.
 _PATIENCE_S = 5.0
-_MOST_REPLAYED_BYTES = 32 * 1024 * 1024
+# In the place of an API key's name.
+_BY = "dashboard"
+_LONGEST_DIGITS = 15
 
 
 class Portion(NamedTuple):
-    """Some of the schedules to act on, and the cursor of the next portion. `oldest_ms`: when the
-    first of them ended or is due, where that is known."""
+    """Some of the schedules to act on, and whether there are more. `oldest_ms`: when the first of
+    them ended or is due, where that is known."""
 
     ids: list[str]
-    rest: str | None = None
+    is_part: bool = False
     oldest_ms: int | None = None
-
-
-class Done(NamedTuple):
-    """The number of those that it was done to, and of the others by reason."""
-
-    number: int
-    refused: Counter[str]
-
-    def after(self, number: int, refused: int) -> Done:
-        """With those of the portions before this one."""
-        earlier = Counter({"it could not be done": refused}) if refused else Counter()
-        return Done(self.number + number, self.refused + earlier)
-
-    def words(self, done: str) -> str:
-        text = f"{self.number:,} {done}."
-        for reason, count in self.refused.most_common():
-            text += f" {count:,} not: {reason.rstrip('.').lower()}."
-        return text
-
-
-class Action(NamedTuple):
-    """`words` ask for it, `done` follows the number of those that it was done to. `act` raises
-    InvalidRequest for a bad field."""
-
-    words: str
-    done: str
-    act: Callable[[HttpRequest, Viewer, Form, Sequence[str]], Awaitable[Done]]
 
 
 @post("/requests/bulk")
 async def bulk(request: HttpRequest) -> Raw:
-    """Asks whether it is meant, with what it would be done to; confirmed, does it to just those.
-    A form that is sent twice does it once."""
+    """Asks whether it is meant, with what it would be done to; confirmed, begins to do it to just
+    those. A form that is sent twice does it once."""
     viewer, form = await written(request)
-    store = service_of(request).store
-    wanted, faults = read_filter(form, zone_of(request), store.clock.now_ms())
+    service, zone = service_of(request), zone_of(request)
+    store = service.store
+    wanted, faults = read_filter(form, zone, store.clock.now_ms())
     if faults:  # without its bad parts it would mean more than was asked for
         raise invalid([FieldError(name, fault) for name, fault in faults.items()])
-    name = form.get("action", "")
-    action = _ACTIONS.get(name)
-    if action is None:
+    if form.get("action") not in set(Kind):
         raise invalid([FieldError("action", "There is no such action.")])
+    if wanted.bulk and form.get("scope") == "matching":
+        raise invalid([FieldError("scope", "Of a bulk action's replays, tick those to act on.")])
+    kind = Kind(form["action"])
     if not form.get("confirmed"):
-        portion = await _selected(store, viewer, form, wanted, form.get("rest"))
-        return await _ask(request, viewer, wanted, portion, form)
-    ids, rest = _named(form), form.get("rest") or None
+        return await _ask(
+            request, viewer, wanted, await _selected(store, viewer, form, wanted), form
+        )
+    fault = ""
     try:
-        done = await action.act(request, viewer, form, ids) if ids else Done(0, Counter())
+        asked = _asked(request, form, kind, wanted)
+        action_id = _id_of(form, asked)
+        if asked.number != 0 and not await store.bulks.add(viewer.account_id, action_id, asked):
+            fault = f"{MOST_BULKS} bulk actions are under way; wait for one, or stop it."
     except InvalidRequest as refusal:
         fault = " ".join(each.message for each in refusal.details)
-        return await _ask(request, viewer, wanted, Portion(ids, rest), form, fault=fault)
-    done = done.after(_count(form, "done"), _count(form, "refused"))
-    if rest:
-        there_ms = _there_ms(request, form) if name == "move" else None
-        portion = await _selected(store, viewer, form, wanted, rest, there_ms)
-        if portion.ids or portion.rest:
-            return await _ask(request, viewer, wanted, portion, form, done=done)
+    if fault:
+        again = Portion(_named(form), bool(form.get("until")))
+        return await _ask(request, viewer, wanted, again, form, fault=fault)
+    # Few are done when the next page is shown.
+    await service.bulk_runner.step(viewer.account_id)
+    service.bulk_runner.wake()
     # Requests that were run again would have left the list; there they are grey, each beside
     # its replay.
-    there = wanted.address(replayed=None)
-    return await redirect_saying(request, viewer, done.words(action.done), there)
+    return redirect(request, wanted.address(replayed=None))
 
 
-def _there_ms(request: HttpRequest, form: Form) -> int | None:
-    """The one time that all are moved to; None if there is none."""
+@post("/requests/bulk/{action_id:str}/stop")
+async def stop(request: HttpRequest, action_id: FromPath[str]) -> Raw:
+    """What was begun of it is finished."""
+    viewer, form = await written(request)
+    service = service_of(request)
+    await service.store.bulks.stop(viewer.account_id, _known(action_id))
+    service.bulk_runner.wake()
+    return redirect(request, our_page(form.get("back", "")) or ROOT)
+
+
+@post("/requests/bulk/{action_id:str}/close")
+async def close(request: HttpRequest, action_id: FromPath[str]) -> Raw:
+    viewer, form = await written(request)
+    await service_of(request).store.bulks.close(viewer.account_id, _known(action_id))
+    return redirect(request, our_page(form.get("back", "")) or ROOT)
+
+
+def _known(action_id: str) -> str:
+    if ONCE.fullmatch(action_id) is None:
+        raise NotFound("There is no such bulk action")
+    return action_id
+
+
+def _asked(request: HttpRequest, form: Form, kind: Kind, wanted: Filter) -> Asked:
+    """Raises InvalidRequest for a bad time."""
+    store = service_of(request).store
+    now_ms, until = store.clock.now_ms(), form.get("until", "")[:_LONGEST_DIGITS]
+    is_search = until.isascii() and until.isdigit() and form.get("scope") == "matching"
+    # What came since the question was asked is not of its answer.
+    until_ms = min(int(until), now_ms) if is_search else now_ms
+    shift_ms, to_ms = _new_time(request, form, now_ms) if kind is Kind.MOVE else (None, None)
+    return Asked(
+        kind=kind,
+        by=_BY,
+        at_ms=now_ms,
+        schedules=None if is_search else packed_ids(_named(form)),
+        query=_values(_matching(wanted, kind, until_ms)) if is_search else {},
+        until_ms=until_ms,
+        pairs=wanted.pairs() if form.get("scope") == "matching" else {},
+        shift_ms=shift_ms,
+        to_ms=to_ms,
+    )
+
+
+def _id_of(form: Form, asked: Asked) -> str:
+    """The same for a form that is sent twice; filled in differently it is another action."""
+    once = form.get("once", "")
+    if ONCE.fullmatch(once) is None:
+        once = new_operation()
+    what = packed(Asked(asked.kind, once, 0, asked.schedules, {}, 0, asked.pairs))
+    what += f"{asked.shift_ms} {asked.to_ms} {form.get('until')}".encode()
+    return base64.urlsafe_b64encode(hashlib.sha256(what).digest()[:12]).decode()
+
+
+def _new_time(request: HttpRequest, form: Form, now_ms: int) -> tuple[int | None, int | None]:
+    """By how much later (ms), or the one time (ms) that all are moved to."""
+    shift, rules = form.get("shift", "").strip(), service_of(request).rules
+    field = "shift" if shift else "at"
     try:
-        return None if form.get("shift", "").strip() else zone_of(request).moment(form["at"])
-    except (KeyError, ValueError, OverflowError):
-        return None
-
-
-def _count(form: Form, name: str) -> int:
-    """A sum that the form carries from one portion to the next: it is shown, and no more."""
-    text = form.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+        if shift:
+            shift_ms = parse_duration(shift)
+            moved_to(now_ms + shift_ms, rules, now_ms)
+            return shift_ms, None
+        to_ms = zone_of(request).moment(form.get("at", ""))
+        moved_to(to_ms, rules, now_ms)
+    except (ValueError, OverflowError):
+        message = (
+            "By how much: a duration such as 15m or 2h." if shift else "A time, or a duration."
+        )
+        raise invalid([FieldError(field, message)]) from None
+    return None, to_ms
 
 
 def _named(form: Form) -> list[str]:
     return [each for each in dict.fromkeys(form.getall("id", [])) if is_schedule_id(each)][:MOST]
 
 
-async def _selected(
-    store: Store,
-    viewer: Viewer,
-    form: Form,
-    wanted: Filter,
-    rest: str | None,
-    there_ms: int | None = None,
-) -> Portion:
-    """The ids that were chosen, or the next of all that match, but for those that are there."""
+async def _selected(store: Store, viewer: Viewer, form: Form, wanted: Filter) -> Portion:
+    """The ids that were chosen, or the first of all that match."""
     if form.get("scope") != "matching":
         return Portion(_named(form))
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _PATIENCE_S
-    query = _matching(wanted, form["action"], rest or None, store.clock.now_ms())
+    query = _matching(wanted, Kind(form["action"]), store.clock.now_ms())
     found: list[LogEntry] = []
     while len(found) < MOST and loop.time() < until_s:
-        query = query._replace(limit=MOST - len(found))
-        rows = await searched(store, viewer.account_id, query)
-        found += [each for each in rows.entries if each.at_ms != there_ms]
+        rows = await searched(store, viewer.account_id, query._replace(limit=MOST - len(found)))
+        found += rows.entries
         if rows.next is None:
-            return _portion(found, None)
+            return _portion(found, is_part=False)
         query = query._replace(cursor=rows.next)
         if rows.wait_ms:
             await asyncio.sleep(min(rows.wait_ms / 1000, until_s - loop.time()))
-    return _portion(found, query.cursor)
+    return _portion(found, is_part=True)
 
 
-def _portion(found: Sequence[LogEntry], rest: str | None) -> Portion:
+def _portion(found: Sequence[LogEntry], *, is_part: bool) -> Portion:
     # No schedule was made for a time that a recurring one missed.
     ids = list(dict.fromkeys(each.schedule_id for each in found if each.schedule_id))
-    return Portion(ids, rest, min((each.at_ms for each in found), default=None))
+    return Portion(ids, is_part, min((each.at_ms for each in found), default=None))
 
 
-def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> LogQuery:
-    """All that match and that this can be done to. The latest come first, and this makes and moves
-    requests to later times, so that none is met twice."""
-    query = wanted._replace(cursor=cursor, back=False).query(now_ms)._replace(descending=True)
-    if action != "again":
+def _matching(wanted: Filter, kind: Kind, now_ms: int) -> LogQuery:
+    """All that match and that this can be done to, the latest first."""
+    query = wanted._replace(cursor=None, back=False).query(now_ms)._replace(descending=True)
+    if kind is not Kind.AGAIN:
         return query._replace(statuses=query.statuses or (LogStatus.SCHEDULED,))
     to_ms = now_ms + 1 if query.to_ms is None else min(query.to_ms, now_ms + 1)
     return query._replace(to_ms=to_ms)
+
+
+def _values(query: LogQuery) -> dict[str, object]:
+    """Those that differ from a query for everything, but for its page."""
+    plain, page_of_it = LogQuery()._asdict(), ("limit", "cursor")
+    values = query._asdict().items()
+    return {name: each for name, each in values if each != plain[name] and name not in page_of_it}
 
 
 async def _ask(
@@ -176,10 +213,8 @@ async def _ask(
     portion: Portion,
     form: Form,
     *,
-    done: Done | None = None,
-    fault: str | None = None,
+    fault: str = "",
 ) -> Raw:
-    """Whether it is meant; once that was said, the rest goes on by itself, a portion at a time."""
     store, ids = service_of(request).store, portion.ids
     some = await asyncio.gather(*(_read(store, viewer.account_id, each) for each in ids[:_SHOWN]))
     return page(
@@ -188,13 +223,12 @@ async def _ask(
         status=400 if fault else 200,
         wanted=wanted,
         given=form,
-        action=_ACTIONS[form["action"]],
+        asks=ASKS[Kind(form["action"])],
         ids=ids,
         some=[each for each in some if each is not None],
-        rest=portion.rest,
+        is_part=portion.is_part,
         oldest_ms=portion.oldest_ms,
         now_ms=store.clock.now_ms(),
-        done=done,
         fault=fault,
     )
 
@@ -206,68 +240,4 @@ async def _read(store: Store, account_id: str, schedule_id: str) -> Schedule | N
         return None
 
 
-async def _cancel(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
-    store = service_of(request).store
-    done = await store.canceller.by_id(viewer.account_id, ids)
-    await follow(store, viewer.account_id, done.each)
-    refused = Counter(str(each.refusal) for each in done.each if each.refusal is not None)
-    return Done(len(done.each) - refused.total(), refused)
-
-
-async def _run_again(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
-    store = service_of(request).store
-    now_ms = store.clock.now_ms()
-    done = await store.schedules.replay_all(
-        viewer.account_id,
-        ids,
-        partial(AS_IT_WAS.of_replay, now_ms=now_ms),
-        once_of(form, " ".join(ids)),
-        now_ms,
-        most_bytes=_MOST_REPLAYED_BYTES,
-    )
-    refused = [each.verdict for each in done.each if each.verdict is not Verdict.DONE]
-    return Done(len(done.each) - len(refused), Counter(SENTENCES[each] for each in refused))
-
-
-async def _move(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
-    """To one time, or all of them by so much later. Raises InvalidRequest for a bad time."""
-    shift_ms = _shift_ms(form.get("shift", "").strip())
-    at = utc_text(request, form.get("at", "")) if shift_ms is None else None
-    if at is not None:
-        new_time(request, at)  # a bad one is refused before anything is moved
-    schedules, once = service_of(request).store.schedules, form.get("once", "")
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    def changed(before: Request) -> Request:
-        text = at or format_iso8601(before.trigger_at_ms + (shift_ms or 0))
-        return new_time(request, text).of(before)
-
-    async def move(schedule_id: str) -> str:
-        """Why it was not moved, if so. A form that is sent twice moves it by so much later once."""
-        operation = f"{once}:{schedule_id}" if ONCE.fullmatch(once) else None
-        async with gate:
-            try:
-                await schedules.change(viewer.account_id, schedule_id, changed, operation)
-            except (NotFound, Conflict, Damaged) as why:
-                return str(why)
-        return ""
-
-    refused = Counter(filter(None, await asyncio.gather(*(move(each) for each in ids))))
-    return Done(len(ids) - refused.total(), refused)
-
-
-def _shift_ms(text: str) -> int | None:
-    if not text:
-        return None
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise invalid([FieldError("shift", "By how much: a duration such as 15m or 2h.")]) from None
-
-
-_ACTIONS = {
-    "cancel": Action("Cancel", "cancelled, their credits came back", _cancel),
-    "again": Action("Run again", "run again, for a credit each", _run_again),
-    "move": Action("Reschedule", "rescheduled", _move),
-}
-HANDLERS = [bulk]
+HANDLERS = [bulk, stop, close]

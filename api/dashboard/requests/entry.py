@@ -19,6 +19,7 @@ from api.dashboard.looking import address_of
 from api.dashboard.recurring.outcomes import occurrences_beside
 from api.dashboard.render import page
 from api.dashboard.requests.attempts import line_of_one, read_attempts, waterfall
+from api.dashboard.requests.entries import Entry, entry_of
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import curl_of, readable
@@ -35,97 +36,12 @@ from api.errors import status_of
 from api.payload import AS_IT_WAS, Change, parse_change
 from api.recurring_times import follow
 from api.service import HttpRequest, service_of
-from scheduler.callbacks import CallbackState, CallbackStatus
 from scheduler.errors import Conflict, InvalidRequest, NotFound, TooManyResends
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.masks import MASK, masked, masked_url
-from scheduler.models import LogEntry, LogStatus, Schedule
+from scheduler.models import LogStatus
 from scheduler.store import Store
-from scheduler.targets import split_url
 from scheduler.times import format_iso8601
-
-
-class Entry(LogEntry, frozen=True):
-    """A request: of its schedule while that is kept, and after that of the log."""
-
-    schedule: Schedule | None = None
-
-    @property
-    def state(self) -> str:
-        """When it changes, the panel is loaded anew."""
-        word = "executing" if self.executing else self.status.value
-        callback = self.callback
-        stands = f"-{callback.status}-{callback.attempts}" if callback else ""
-        return f"{word}-{self.attempt}{stands}"
-
-    @property
-    def callback(self) -> CallbackState | None:
-        return self.schedule.callback if self.schedule else None
-
-    @property
-    def may_change(self) -> bool:
-        """Whether the panel asks for news of it."""
-        reports = self.callback is not None and self.callback.status is CallbackStatus.PENDING
-        return not self.has_ended or reports
-
-    @property
-    def waits(self) -> bool:
-        return self.status is LogStatus.SCHEDULED and not self.executing
-
-    @property
-    def has_ended(self) -> bool:
-        return self.status is not LogStatus.SCHEDULED
-
-    @property
-    def was_retried(self) -> bool:
-        """Whether there may be several attempts; an entry of one is itself."""
-        if self.schedule is not None and (self.schedule.retry or self.schedule.stopped):
-            return True
-        several = self.attempt > 1 or self.before_ms is not None
-        return several and self.status is not LogStatus.RETRYING
-
-    @property
-    def sent_ms(self) -> int | None:
-        """Of a later attempt only how late it was is kept; in a lane that counts from its slot."""
-        if self.lateness_ms is None or self.attempt > 1 or self.lane is not None:
-            return None
-        return self.scheduled_at_ms + self.lateness_ms
-
-    def started_ms(self, now_ms: int) -> int:
-        """About when its last attempt was sent, or ended unsent; this moment while it waits."""
-        if not self.has_ended or self.status is LogStatus.CANCELLED:
-            return self.at_ms if self.has_ended else now_ms
-        if self.lateness_ms is None:
-            return self.at_ms
-        return max(self.scheduled_at_ms + self.lateness_ms, self.at_ms - self.response_time_ms)
-
-    @property
-    def host(self) -> str:
-        return split_url(self.url)[0]
-
-
-def entry_of(schedule: Schedule) -> Entry:
-    outcome, request = schedule.outcome, schedule.request
-    return Entry(
-        schedule_id=schedule.schedule_id,
-        created_at_ms=schedule.created_at_ms,
-        scheduled_at_ms=schedule.due_at_ms,
-        executed_at_ms=schedule.ended_at_ms if outcome else None,
-        url=request.url,
-        method=request.method,
-        status=LogStatus(schedule.status.value),
-        status_code=outcome.status_code if outcome else 0,
-        response_time_ms=outcome.response_time_ms if outcome else 0,
-        error_message=outcome.error_message if outcome else "",
-        at_ms=schedule.due_at_ms if schedule.ended_at_ms is None else schedule.ended_at_ms,
-        lateness_ms=schedule.lateness_ms,
-        attempt=schedule.attempts,
-        executing=schedule.executing,
-        lane=request.lane,
-        reference=request.reference,
-        recurring_id=request.recurring.recurring_id if request.recurring else None,
-        schedule=schedule,
-    )
 
 
 @get("/requests/{schedule_id:str}")

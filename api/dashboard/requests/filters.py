@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -25,15 +26,17 @@ _STATUSES = frozenset(LogStatus)
 # Those of which it is known how late they were.
 _SENT = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
 _LONGEST_MS = 400 * DAY_MS
+_BULK = re.compile(r"[\w-]{16}", re.ASCII)
 
 
 class Filter(NamedTuple):
     """`q` is a part of the URL, `host` its whole host; `reference` a whole one, or how some begin,
     with `*`; `lane` and `answer` a whole lane's name, and a whole status code or error message;
-    `recurring` the id of the rule that it is of; `when` names a window, else `from_ms` and `to_ms`
-    may bound the list. `replayable`: of those that failed, only those that can be run again and
-    were not. `late_ms`: of those sent so late or later, or overdue for so long; `by_lateness`: the
-    latest first, of those that were sent. `back`: the page before the cursor."""
+    `recurring` the id of the rule that it is of, `bulk` of the bulk action whose replay it is;
+    `when` names a window, else `from_ms` and `to_ms` may bound the list. `replayable`: of those
+    that failed, only those that can be run again and were not. `late_ms`: of those sent so late or
+    later, or overdue for so long; `by_lateness`: the latest first, of those that were sent. `back`:
+    the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
@@ -41,6 +44,7 @@ class Filter(NamedTuple):
     reference: str = ""
     lane: str = ""
     recurring: str = ""
+    bulk: str = ""
     answer: str = ""
     replayable: bool = False
     late_ms: int | None = None
@@ -54,7 +58,9 @@ class Filter(NamedTuple):
     @property
     def is_search(self) -> bool:
         named = (self.q, self.host, self.reference, self.lane, self.recurring, self.answer)
-        return any(named) or self.replayable or self.late_ms is not None or self.by_lateness
+        if self.replayable or self.late_ms is not None or self.by_lateness:
+            return True
+        return any(named) or bool(self.bulk)
 
     @property
     def is_any(self) -> bool:
@@ -77,6 +83,7 @@ class Filter(NamedTuple):
             "reference": self.reference,
             "lane": self.lane,
             "recurring": self.recurring,
+            "bulk": self.bulk,
             "answer": self.answer,
             "replayed": "no" if self.replayable else "",
             "late": self.late,
@@ -164,6 +171,9 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
             late_ms = min(parse_duration(late), _LONGEST_MS)
         except ValueError as error:
             faults["late"] = f"It is {error}."
+    bulk = texts.get("bulk", "")
+    if bulk and _BULK.fullmatch(bulk) is None:
+        bulk, faults["bulk"] = "", "No bulk action has such an id."
     from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
     return Filter(
         status=LogStatus(status) if status else None,
@@ -172,6 +182,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         reference=reference,
         lane=lane,
         recurring=recurring,
+        bulk=bulk,
         answer=texts.get("answer", ""),
         replayable=status == LogStatus.FAILED and texts.get("replayed") == "no",
         late_ms=late_ms,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from litestar import get
 from api.dashboard.answer import Raw, html, redirect
 from api.dashboard.charts import WINDOWS
 from api.dashboard.render import page
+from api.dashboard.requests.bulk_strip import bulks_of, replays_of
 from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter
 from api.dashboard.requests.picture import Found, found_by, narrowed
 from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
@@ -42,7 +43,7 @@ class Rows(NamedTuple):
     """`next` and `before` are the cursors of the pages beside this one. `unfinished`: a search has
     come as far as `reached_ms`, and may go on after `wait_ms`. `replays` of those that failed."""
 
-    entries: list[LogEntry]
+    entries: Sequence[LogEntry]
     next: str | None = None
     before: str | None = None
     unfinished: bool = False
@@ -160,6 +161,8 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         faults["cursor"] = "There is no such page of the list; begin at the first one."
     counts = await _counts(request, viewer, wanted, picture)
     listed = None if wanted.cursor else found.whole
+    if wanted.bulk:  # no search finds them
+        listed = Found(list(found.rows.entries), found.rows.next is None)
     drawn_of = await found_by(request, viewer.account_id, wanted, now_ms, listed)
     shown = narrowed(picture, wanted, drawn_of, now_ms, zone)
     return {
@@ -168,6 +171,7 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         "listing": found,
         "picture": shown,
         "found": drawn_of,
+        "bulks": await bulks_of(request, viewer),
         "pulse": picture.pulse,
         "activity": shown.activity(zone, _HEIGHT),
         "counts": counts,
@@ -206,6 +210,9 @@ async def _counts(
 
 async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -> Listing:
     """The page that a filter asks for. Raises InvalidRequest for a bad cursor."""
+    if wanted.bulk:
+        some, rest = await replays_of(store, account_id, wanted)
+        return Listing(await _with_replays(store, account_id, Rows(some, rest)))
     if wanted.is_around_now(now_ms):
         edge_ms = now_ms + _CLOCK_TOLERANCE_MS
         past = wanted.query(now_ms)._replace(to_ms=edge_ms, limit=PER_PAGE - _COMING)
@@ -249,7 +256,7 @@ async def searched(store: Store, account_id: str, query: LogQuery) -> Rows:
         except TooManyScans as refusal:
             here = found.next or query.beginning
             return found._replace(next=here, unfinished=True, wait_ms=refusal.wait_ms)
-        entries, before = found.entries + part.entries, found.before or part.first_cursor
+        entries, before = [*found.entries, *part.entries], found.before or part.first_cursor
         unfinished = len(entries) < query.limit and part.next_cursor is not None
         found = Rows(entries, part.next_cursor, before, unfinished, part.reached_ms)
         if not unfinished or loop.time() >= until_s:

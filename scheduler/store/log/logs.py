@@ -174,10 +174,12 @@ class Logs:
         self._ended = Ended(server, clock, retention)
         self._attempts = Attempts(server, self._ended)
 
-    async def page(self, account_id: str, query: LogQuery) -> LogPage:
-        """One page. Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
+    async def page(self, account_id: str, query: LogQuery, *, gives_way: bool = False) -> LogPage:
+        """One page. Raises InvalidRequest for a bad cursor, TooManyScans; a search that `gives_way`
+        does so until the account has searched for nothing of late. Read-only."""
         stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
-        async with self._scans.of(account_id, searches=query.is_search) as scan:
+        searches = query.is_search
+        async with self._scans.of(account_id, searches=searches, gives_way=gives_way) as scan:
             return await self._page(account_id, query, stretch, scan)
 
     async def _page(self, account_id: str, query: LogQuery, stretch: Span, scan: Scan) -> LogPage:

@@ -68,6 +68,7 @@ _OF_A_SHARD = _by_name(
         keys.RESUMED,
         keys.CALLBACK_HEADS,
         keys.RULES_DUE,
+        keys.BULK_DUE,
     ),
     string=(keys.BACKLOG, keys.HOLD, keys.KEY_ID, keys.WAITED),
     hash=(keys.API_KEY, keys.SESSION, keys.LINK),
@@ -76,17 +77,17 @@ _OF_AN_ACCOUNT = _by_name(
     hash=(
         *(keys.ACCOUNT, keys.LEAVING, keys.HOLDER, keys.EXPIRING, keys.TRIED, keys.SCHEDULE),
         *(keys.LOGGED, keys.MINUTE, keys.HOUR, keys.DAY, keys.LANE, keys.CALLBACK),
-        *(keys.RULE, keys.RULE_NAMES),
+        *(keys.RULE, keys.RULE_NAMES, keys.BULK),
     ),
     zset=(
         *(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED),
         *(keys.REFERENCES, keys.FAILED_REFERENCES, keys.LANED, keys.LANES),
         *(keys.LANE_HEADS, keys.LANE_QUEUE, keys.LANES_PAUSED),
-        *(keys.CALLBACKS, keys.CALLING, keys.RULES, keys.RULE_STATES),
+        *(keys.CALLBACKS, keys.CALLING, keys.RULES, keys.RULE_STATES, keys.BULKS),
     ),
     stream=(keys.LOG, keys.INDEX, keys.EVENTS),
     string=(keys.ONCE, keys.RATE, keys.RESENDS, keys.SCANS, keys.OPERATION),
-    list=(keys.SIGNING,),
+    list=(keys.SIGNING, keys.BULK_MADE),
 )
 _GONE = "none"
 
