@@ -31,7 +31,7 @@ from api.dashboard.recurring import composer as recurring_composer
 from api.dashboard.recurring import listing as recurring_listing
 from api.dashboard.recurring import preview, rule
 from api.dashboard.render import sentence, static_file
-from api.dashboard.requests import bulk, composer, entry, listing
+from api.dashboard.requests import bulk, bulk_strip, composer, entry, listing
 from api.dashboard.session import (
     SIGN_IN,
     NotSignedIn,
@@ -56,7 +56,7 @@ from scheduler.errors import (
 
 _log = structlog.get_logger()
 
-_REQUESTS = (listing, composer, bulk, entry)
+_REQUESTS = (listing, composer, bulk, bulk_strip, entry)
 _RECURRING = (recurring_listing, recurring_composer, preview, rule)
 _PAGES = (
     holder,
@@ -76,7 +76,13 @@ _PAGES = (
 _LOOKED_AT = (
     *overview.HANDLERS,
     jump.jump_page,
-    *(listing.requests_page, listing.closed_panel, listing.more, entry.entry_page),
+    *(
+        listing.requests_page,
+        listing.closed_panel,
+        listing.more,
+        entry.entry_page,
+        bulk_strip.strips,
+    ),
     *(recurring_listing.recurring_page, rule.rule_page),
     *(lanes.lanes_page, lanes.lane_page, pauses.banner),
 )

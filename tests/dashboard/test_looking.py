@@ -47,6 +47,7 @@ async def filled(browser: Browser) -> dict[str, str]:
         "schedule_id": ended,
         "recurring_id": rule.recurring_id,
         "lane": "slow",
+        "action_id": "a-bulk-action-00",
         "rest": "/nothing",
         "key_id": "key_00_22222222",
     }

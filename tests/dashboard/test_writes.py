@@ -17,6 +17,7 @@ from scheduler.recurrence import Timing
 from scheduler.recurring import Draft
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.bulk.records import Asked, Kind, packed_ids
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 from tests.plain import redis_of
 from tests.servers import in_days
@@ -60,6 +61,8 @@ FIELDS = {
     "/recurring/{recurring_id}/resume": {},
     "/recurring/{recurring_id}/run": {"once": "x"},
     "/requests/bulk": {"action": "cancel", "id": "{schedule_id}", "confirmed": "1"},
+    "/requests/bulk/{action_id}/close": {},
+    "/requests/bulk/{action_id}/stop": {},
     "/requests/new": {"url": "https://example.com/", "method": "GET", "delay": "1h", "once": "x"},
     "/requests/{schedule_id}/again": {"once": "x"},
     "/requests/{schedule_id}/callback": {"once": "x"},
@@ -119,6 +122,9 @@ async def holder(dashboard: Dashboard) -> Holder:
         "secret": await store.sessions.make_link(account.account_id, Purpose.SIGN_IN),
     }
     names |= await recurring(store, account.account_id)
+    names["action_id"] = "a-bulk-action-00"
+    asked = Asked(Kind.CANCEL, "dashboard", 0, packed_ids([names["schedule_id"]]), {}, 0, {})
+    await store.bulks.add(account.account_id, names["action_id"], asked)
     await stop(store, account.account_id, names["lane"])
     # One of its shards, as if a hold was cut off.
     names["since"] = str(store.clock.now_ms())

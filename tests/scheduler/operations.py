@@ -17,6 +17,7 @@ from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule, Upsert
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.bulk.records import Asked, Group, Kind
 from scheduler.store.events.events import _RECORD
 from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.lifecycle.claim import _REALIGN_LANES
@@ -53,6 +54,7 @@ _ONTO = [
 ]
 _LANED = [replace(_OTHER, lane=name) for name in ("a", "b", "b")]
 _ONTO_LANED = [each._replace(request=replace(each.request, lane="b")) for each in _ONTO]
+_BULK = Asked(Kind.CANCEL, "dashboard", 1, bytes(16), {}, 1, {})
 _NEW = Idempotency("a third", "of a third")
 _ACT = (10, "an operation", 0, "grant", "", "ann", "5", "", "")
 
@@ -265,6 +267,16 @@ async def let_lapse(hall: Hall, party: Party) -> None:
     await redis_of(hall.store).zadd(party.base + keys.WAITING, held)
 
 
+async def take_and_note(hall: Hall, party: Party) -> bool:
+    """A step with a group of replays that is new, and one with what became of it."""
+    bulk, group = await hall.store.bulks.take(party.account_id), Group(bytes(16), b"\0")
+    for _ in range(2):
+        assert bulk is not None
+        of_one = (party.account_id, bulk, bulk.progress, bulk.state, 100, {0: group})
+        bulk = await hall.store.bulks.note(*of_one)
+    return bulk is not None
+
+
 def made(original: Schedule) -> Request:
     return Request(FAR_MS, "POST", URL, replay_of=original.schedule_id)
 
@@ -454,7 +466,9 @@ OF_ACCOUNTS = [
         lambda h, p: h.store.api_keys.deactivate(p.key_id),
     ),
     op(
-        "search", "scan", lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000, 0))
+        "search",
+        "scan",
+        lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000, 0)),
     ),
     op("set a lane", "lanes/read lanes/set", set_lane),
     op("realign lanes", "lifecycle/realign_lanes", realign_lanes, prepare=each(set_lane)),
@@ -475,6 +489,13 @@ OF_ACCOUNTS = [
         "accounts/pause",
         lambda h, p: h.store.pauses.change(p.account_id, _CALLED[0]),
         lambda h, p: h.store.pauses.change(p.account_id, _CALLED[1]),
+    ),
+    op(
+        "a bulk action",
+        "bulk/add bulk/take bulk/step bulk/stop",
+        lambda h, p: h.store.bulks.add(p.account_id, "an action", _BULK),
+        lambda h, p: take_and_note(h, p),
+        lambda h, p: h.store.bulks.stop(p.account_id, "an action"),
     ),
     op("rotate", "accounts/signing_rotate", lambda h, p: h.store.signing.rotate(p.account_id, 1)),
 ]

@@ -14,7 +14,10 @@ from tests.scheduler.scene import Scene
 
 _FOLDER = Path(scheduler.store.__file__).parent
 _PLACES = re.compile(r"K\.(WAITING|HELD|TRIED|HEADS)\b|queue\.(waiting|held|tried)\b")
-_FOLDERS = ["operators", "accounts", "lanes", "recurring", "lifecycle", "log", "queries", "events"]
+_FOLDERS = [
+    *("operators", "accounts", "bulk", "lanes", "recurring"),
+    *("lifecycle", "log", "queries", "events"),
+]
 _INCLUDE = re.compile(r"^--@include (\w+)/", re.MULTILINE)
 _NEGATED = re.compile(r"redis\.p?call\(.*, -[#a-z(]")
 _WRITE = re.compile(r"'(Z(ADD|REM|INCRBY|POP)|H(SET|DEL|INCRBY)|DEL|UNLINK|RENAME|P?EXPIRE)")

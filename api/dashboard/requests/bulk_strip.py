@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from litestar import get
+
+from api.dashboard.answer import Raw, html
 from api.dashboard.formats import number
+from api.dashboard.render import page
 from api.dashboard.requests.entries import Entry, entry_of
 from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter
-from api.dashboard.session import Viewer
-from api.dashboard.shared import shared_by
+from api.dashboard.session import NotSignedIn, Viewer, asked_for, signed_in
 from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus
@@ -19,7 +22,6 @@ from scheduler.store.bulk.records import Bulk, Group, Kind, State
 from scheduler.store.queries.reading import Stored, read_by_id
 
 _SHOWN_MS = 86_400_000
-_GOOD_FOR_S = 1.0
 # One page of replays looks at so many groups at most.
 _MOST_GROUPS = 10
 
@@ -64,13 +66,22 @@ class Strip(NamedTuple):
 async def bulks_of(request: HttpRequest, viewer: Viewer) -> list[Strip]:
     """Those that the account's pages show: for a day after they were asked for, and while they have
     something left to do."""
-    store, account_id = service_of(request).store, viewer.account_id
-    found = await shared_by(request).get(
-        (account_id, "bulks"), _GOOD_FOR_S, lambda: store.bulks.all(account_id)
-    )
+    store = service_of(request).store
+    found = await store.bulks.all(viewer.account_id)
     since_ms = store.clock.now_ms() - _SHOWN_MS
     shown = [each for each in found if each.is_due or each.asked.at_ms >= since_ms]
     return [strip_of(each) for each in shown if not each.is_closed]
+
+
+@get("/bulks")
+async def strips(request: HttpRequest) -> Raw:
+    """The news of them for a page whose list stands still."""
+    try:
+        viewer = await signed_in(request)
+    except NotSignedIn:  # the next press says so
+        return html("", 204)
+    shown = await bulks_of(request, viewer)
+    return page(request, "bulks.html", bulks=shown, back=asked_for(request))
 
 
 def strip_of(bulk: Bulk) -> Strip:
@@ -157,3 +168,6 @@ def _place_of(cursor: str | None) -> tuple[int, int]:
     if max(map(len, parts)) > 6:
         raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")])
     return int(parts[0]), int(parts[1])
+
+
+HANDLERS = [strips]

@@ -54,7 +54,7 @@
   }
 
   // Its answers say nothing of the rest of the page, and one that fails is asked for again.
-  const isSlow = (element) => Boolean(element?.matches?.('[hx-trigger~="slow"]'));
+  const isSlow = (element) => Boolean(element?.matches?.('[hx-trigger~="slow"], #bulks'));
   // A preview of what is typed says nothing of a press that failed.
   const isPreview = (element) => Boolean(element?.matches?.('[hx-trigger~="input"]'));
   const isLive = (element) => Boolean(element?.matches?.("[data-live]"));
