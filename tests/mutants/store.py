@@ -578,6 +578,24 @@ STORE = r"""
 # a replaced request weighs what the first one did
 - account.weight, account.earliest = account.weight + more, math.min(account.earliest, at)
 + account.earliest = math.min(account.earliest, at)
+@ scheduler/store/bulk/step.lua tests/api/test_bulk_runner.py
+# a process that comes late notes its progress over another's
+- elseif version ~= ARGV[3] then
++ elseif false then
+# a stop is forgotten with the end of the step
+- before == 'stopping' and ARGV[6] == 'running' and before or ARGV[6]
++ ARGV[6]
+@ scheduler/store/bulk/take.lua tests/api/test_bulk_runner.py
+# two processes take a turn together
+- if not at_ms or (at_ms > now_ms and at_ms <= far_ms) then
++ if not at_ms then
+# the bulk action of a suspended account goes on
+- elseif suspended then
++ elseif false then
+@ scheduler/store/bulk/add.lua tests/api/test_bulk_runner.py -k oldest
+# a bulk action under way gives way to another
+- elseif not stored[2] then
++ else
 @ scheduler/store/lanes/set.lua tests/scheduler/test_lane_settings.py
 # of two changes of a lane at once one is lost
 - if digest_of(before, LAST) ~= ARGV[4] then

@@ -24,6 +24,7 @@ from api.payload import moved_to
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Damaged, FieldError, InvalidRequest, NotFound
+from scheduler.events import Kind as EventKind
 from scheduler.ids import is_schedule_id, new_operation
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import Store
@@ -80,6 +81,9 @@ async def bulk(request: HttpRequest) -> Raw:
     if fault:
         again = Portion(_named(form), bool(form.get("until")))
         return await _ask(request, viewer, wanted, again, form, fault=fault)
+    if asked.number != 0:
+        about = f"{ASKS[kind]}: {_number_of(asked)}"
+        await store.events.note(viewer.account_id, EventKind.BULK, who=_BY, about=about)
     # Few are done when the next page is shown.
     await service.bulk_runner.step(viewer.account_id)
     service.bulk_runner.wake()
@@ -130,6 +134,10 @@ def _asked(request: HttpRequest, form: Form, kind: Kind, wanted: Filter) -> Aske
         shift_ms=shift_ms,
         to_ms=to_ms,
     )
+
+
+def _number_of(asked: Asked) -> str:
+    return "all that match" if asked.number is None else f"{asked.number:,} requests"
 
 
 def _id_of(form: Form, asked: Asked) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from litestar import get
 
 from api.dashboard.answer import Raw, html
+from api.dashboard.charts import WINDOWS
 from api.dashboard.formats import number
 from api.dashboard.render import page
 from api.dashboard.requests.entries import Entry, entry_of
@@ -20,6 +21,7 @@ from scheduler.models import LogStatus
 from scheduler.store import Store
 from scheduler.store.bulk.records import Bulk, Group, Kind, State
 from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.times import parse_iso8601
 
 _SHOWN_MS = 86_400_000
 # One page of replays looks at so many groups at most.
@@ -35,7 +37,8 @@ _ENDINGS = ("completed", "failed", "cancelled or no longer kept")
 
 
 class Strip(NamedTuple):
-    """One bulk action. `of` is the filter in words; `share` of it is done, where that is known."""
+    """One bulk action. `of` is the filter in words, but for its period; `share` of it is done,
+    where that is known."""
 
     bulk: Bulk
     title: str
@@ -46,6 +49,12 @@ class Strip(NamedTuple):
     @property
     def action_id(self) -> str:
         return self.bulk.action_id
+
+    @property
+    def period(self) -> list[tuple[str, int]]:
+        """The moments (ms) that bound it, each with its word."""
+        pairs = self.bulk.asked.pairs
+        return [(word, parse_iso8601(pairs[word])) for word in ("from", "to") if word in pairs]
 
     @property
     def is_under_way(self) -> bool:
@@ -118,9 +127,10 @@ def _filter_words(pairs: dict[str, str]) -> str:
     """Such as `failed, not replayed, host example.com`."""
     words = [pairs["status"]] if "status" in pairs else []
     words += ["not replayed"] * ("replayed" in pairs)
-    named = (("q", "with"), ("answer", "answer"), ("when", ""), ("from", "from"), ("to", "to"))
-    both = [*((name, name) for name in ("host", "reference", "lane", "recurring")), *named]
-    words += [f"{word} {pairs[name]}".strip() for name, word in both if name in pairs]
+    named = ("host", "reference", "lane", "recurring", "answer")
+    words += [f"{name} {pairs[name]}" for name in named if name in pairs]
+    words += [f"with {pairs[name]}" for name in ("q",) if name in pairs]
+    words += [WINDOWS[name].words for name in (pairs.get("when", ""),) if name in WINDOWS]
     return ", ".join(words)
 
 
