@@ -15,7 +15,7 @@ from api.rules import Rules
 from scheduler.errors import NotFound, OutcomeUnknown, StoreFull, StoreUnavailable
 from scheduler.models import Invocation, LogStatus, Outcome, Request, Schedule, Status
 from scheduler.settings import Settings
-from scheduler.store import keys
+from scheduler.store import keys, scans
 from scheduler.store.bulk import bulks, records
 from scheduler.store.bulk.records import Asked, Bulk, Kind, Progress, State, packed_ids
 from scheduler.store.lifecycle.end_rows import Ack
@@ -196,6 +196,7 @@ async def test_a_move_that_was_made_long_ago_is_not_made_twice(
 async def test_two_processes_take_no_turn_together(by: Bulks) -> None:
     await by.ask(Kind.CANCEL, await by.waiting(3))
     await by.at_once()
+    await by.ask(Kind.CANCEL, await by.waiting(1))
     bulk = await by.store.bulks.take(by.account_id)
     assert bulk is not None
     assert not await by.other.step(by.account_id)
@@ -211,7 +212,7 @@ async def test_all_that_match_are_those_of_the_moment_of_the_press(by: Bulks) ->
     action = await by.ask(Kind.CANCEL, None)
     await by.step()
     await until_async(lambda: _has_passed(by), "another millisecond")
-    later = await by.waiting(3, 2 * HOUR_MS)
+    later = await by.waiting(3, HOUR_MS // 2)
     done = await by.acted(action)
     assert (done.state, done.progress.done) == (State.DONE, 5)
     assert {each["scheduleId"] for each in await by.api.listed()} == set(later)
@@ -227,7 +228,8 @@ async def _has_passed(by: Bulks) -> bool:
 async def test_a_replay_that_fails_again_is_not_run_again(by: Bulks) -> None:
     await by.failed(3)
     await by.store.tick()
-    action = await by.ask(Kind.AGAIN, None, until_ms=by.store.clock.now_ms() + 1)
+    action = await by.ask(Kind.AGAIN, None)
+    await until_async(lambda: _has_passed(by), "another millisecond")
     for _ in range(20):
         await by.step()
         if await by.api.listed():
@@ -389,8 +391,12 @@ def acks(held: list[Invocation], outcome: Outcome) -> list[Ack]:
     return [Ack(each, outcome, 0) for each in held]
 
 
-async def test_its_searches_give_way_to_those_of_a_page(by: Bulks) -> None:
-    """The bucket has room for a page's search, and none for the action's."""
+async def test_its_searches_give_way_to_those_of_a_page(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bucket has room for a page's search, and none for the action's; it empties in minutes."""
+    monkeypatch.setattr(scans, "SCANS_US_PER_S", 50)
+    monkeypatch.setattr(scans, "_BURST_US", 1_000_000_000)
     await by.failed(2)
     action = await by.ask(Kind.AGAIN, None, query={"url_part": "example", "statuses": ["failed"]})
     async with by.store.scans.of(by.account_id, searches=True) as scan:
