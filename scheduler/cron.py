@@ -21,8 +21,8 @@ from cronsim import CronSim, CronSimError
 LONGEST = 256  # characters
 NEVER = "This date never comes."
 
-_MINUTE = timedelta(minutes=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+MINUTE = timedelta(minutes=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 # Offsets are compared at this distance: no zone changes twice within it.
 _PROBE = timedelta(days=7)
 _ENGLISH = Options(use_24hour_time_format=True, locale_code="en_US")
@@ -57,7 +57,7 @@ def normalised(text: str) -> str:
 
 def _fault(fields: list[str]) -> str | None:
     try:
-        CronSim(" ".join(fields), _EPOCH)
+        CronSim(" ".join(fields), EPOCH)
     except CronSimError as error:
         return str(error)
     return None
@@ -74,22 +74,25 @@ def may_take_long(cron: str) -> bool:
 def times(cron: str, zone: tzinfo, after_minute: int) -> Iterator[int]:
     """The moments of a normalised expression, each later than the one before, in minutes since the
     epoch. They end where none comes within 50 years, and in the year 9999."""
-    minute, hour = cron.split()[:2]
-    by_the_clock = minute[0] == "*" or hour[0] == "*"
-    after = _EPOCH + after_minute * _MINUTE
+    after = EPOCH + after_minute * MINUTE
     try:
-        for moment in (_by_the_clock if by_the_clock else _fixed)(cron, zone, after):
-            yield (moment - _EPOCH) // _MINUTE
+        for moment in (_by_the_clock if is_by_the_clock(cron) else _fixed)(cron, zone, after):
+            yield (moment - EPOCH) // MINUTE
     except OverflowError:
         return
 
 
+def is_by_the_clock(cron: str) -> bool:
+    minute, hour = cron.split()[:2]
+    return minute[0] == "*" or hour[0] == "*"
+
+
 def _fixed(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
-    for wall in CronSim(cron, after + _offset(zone, after)):
+    for wall in CronSim(cron, after + offset_at(zone, after)):
         shown = wall
         moment = _first_shown(zone, shown)
-        while moment + _offset(zone, moment) != shown:  # never shown: in a gap
-            shown += _MINUTE
+        while moment + offset_at(zone, moment) != shown:  # never shown: in a gap
+            shown += MINUTE
             moment = _first_shown(zone, shown)
         if moment > after:  # two times in one gap are one moment
             after = moment
@@ -97,34 +100,34 @@ def _fixed(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
 
 
 def _by_the_clock(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
-    offset = _offset(zone, after)
+    offset = offset_at(zone, after)
     past = after + offset  # no time lies between this and `wall`
     wall = next(found := CronSim(cron, past), None)
     while wall is not None:
-        change = _next_change(zone, after, wall - offset)
+        change = next_change(zone, after, wall - offset)
         if change is None:
             after = wall - offset
             yield after
             past, wall = wall, next(found, None)
             continue
-        after, offset = change, _offset(zone, change)
+        after, offset = change, offset_at(zone, change)
         shown = change + offset
         if not past < shown <= wall:  # times are shown again, or were skipped
-            past = shown - _MINUTE
+            past = shown - MINUTE
             wall = next(found := CronSim(cron, past), None)
 
 
-def _next_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
+def next_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
     """The first minute in (after, until] with another offset than `after` has."""
-    offset = _offset(zone, after)
+    offset = offset_at(zone, after)
     while after < until:
         later = min(after + _PROBE, until)
-        if _offset(zone, later) == offset:
+        if offset_at(zone, later) == offset:
             after = later
             continue
-        while later - after > _MINUTE:
-            middle = after + (later - after) // (2 * _MINUTE) * _MINUTE
-            if _offset(zone, middle) == offset:
+        while later - after > MINUTE:
+            middle = after + (later - after) // (2 * MINUTE) * MINUTE
+            if offset_at(zone, middle) == offset:
                 after = middle
             else:
                 later = middle
@@ -132,7 +135,7 @@ def _next_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | N
     return None
 
 
-def _offset(zone: tzinfo, moment: datetime) -> timedelta:
+def offset_at(zone: tzinfo, moment: datetime) -> timedelta:
     """At a moment in UTC, as all but the clock's own are here."""
     return moment.replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import tzinfo
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import TypeVar
@@ -13,6 +14,7 @@ import msgspec
 
 from scheduler import cron as crons
 from scheduler import zones
+from scheduler.cron_counts import count
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError, InvalidRequest, Unreadable
 from scheduler.times import are_moments, format_iso8601
@@ -111,6 +113,11 @@ def _next_time(cron: str, zone: str, after_minute: int) -> int | None:
     return next(iter(_times(cron, zone, after_minute)), None)
 
 
+@lru_cache(maxsize=1024)  # rules that an outage held up together share their answer as well
+def _count(cron: str, zone: str, after_minute: int, until_minute: int) -> int:
+    return count(cron, _zone_named(zone), after_minute, until_minute, MOST_MISSED)
+
+
 def upcoming(timing: Timing, after_ms: int, most: int) -> list[int]:
     """The next slots, at most so many. Blocking, as `next_slot` for each."""
     after_ms = _not_before_start(timing, after_ms)
@@ -139,9 +146,12 @@ async def missed_between(timing: Timing, slot_ms: int, until_ms: int) -> Missed:
     first_ms = await following(within, slot_ms)
     if first_ms is None:
         return Missed(None, 0)
-    if timing.every_ms is not None:
-        return Missed(first_ms, min((last_ms - first_ms) // timing.every_ms + 1, MOST_MISSED))
-    return Missed(first_ms, len(await _in_thread(upcoming, within, slot_ms, MOST_MISSED)))
+    if timing.cron is None:
+        passed = (last_ms - first_ms) // (timing.every_ms or 1)
+        return Missed(first_ms, min(passed + 1, MOST_MISSED))
+    from_minute = _not_before_start(timing, slot_ms) // _MINUTE_MS
+    what = (timing.cron, timing.zone, from_minute, last_ms // _MINUTE_MS)
+    return Missed(first_ms, await _in_thread(_count, *what))
 
 
 async def _searched(timing: Timing, function: Callable[..., T], *arguments: object) -> T:
@@ -169,10 +179,16 @@ def _next_interval(timing: Timing, after_ms: int) -> int:
 
 
 def _times(cron: str, zone_name: str, after_minute: int) -> Iterable[int]:
-    zone = zones.zone_named(zone_name)
-    if zone is None:
-        raise Unreadable(f"tzdata {TZDATA_VERSION} has no time zone {zone_name}")
+    zone = _zone_named(zone_name)
     return (minute * _MINUTE_MS for minute in crons.times(cron, zone, after_minute))
+
+
+def _zone_named(name: str) -> tzinfo:
+    """Raises Unreadable."""
+    zone = zones.zone_named(name)
+    if zone is None:
+        raise Unreadable(f"tzdata {TZDATA_VERSION} has no time zone {name}")
+    return zone
 
 
 def describe(timing: Timing) -> str:

@@ -22,7 +22,8 @@ _MOST_AT_ONCE = 128
 _MOST_WAITING = 512
 _FEW = 8
 _MOST_PASSED_OVER = 64
-# One that is later may have missed times, of which 10,000 take 0.1 s to count.
+# One that is later may have missed times, which take 0.1 ms to count, near a change of the clocks
+# up to 30 ms.
 _LATE_MS = 60_000
 _log = structlog.get_logger(__name__)
 # What advances together: a shard of a cluster, and an account if they are late.

@@ -12,8 +12,9 @@ from itertools import product
 from typing import NamedTuple
 
 import pytest
+from cronsim import CronSim
 
-from scheduler.recurrence import Timing, next_slot, upcoming
+from scheduler.recurrence import Missed, Timing, missed_between, next_slot, upcoming
 from scheduler.times import parse_iso8601
 
 ZONES = (
@@ -139,6 +140,41 @@ def after_each_change(timing: Timing, name: str, expected: list[int]) -> None:
             later = [slot_ms for slot_ms in expected if slot_ms > after]
             if later:
                 assert next_slot(timing, after) == later[0]
+
+
+@pytest.mark.parametrize("name", ZONES)
+@pytest.mark.parametrize("case", [*FIXED, *BY_THE_CLOCK], ids=lambda case: case.cron)
+async def test_those_between_two_moments_are_counted_as_they_are_listed(
+    name: str, case: Case
+) -> None:
+    """From before, amid and after each change, over hours and weeks."""
+    timing = Timing(cron=case.cron, zone=name)
+    for change in [*changes(name), datetime(2027, 7, 4, 12, tzinfo=UTC)][-3:]:
+        within = Timing(cron=case.cron, zone=name, ends_at_ms=ms(change + 24 * DAY))
+        listed = upcoming(within, ms(change - 3 * DAY), 3000)
+        for hours in (-49, -25, -1, 0, 1, 26):
+            after = ms(change + timedelta(hours=hours, minutes=7))
+            for until in (after + 1, after + 5 * 3_600_000, after + 20 * 86_400_000):
+                between = [slot_ms for slot_ms in listed if after < slot_ms < until]
+                expected = Missed(between[0] if between else None, len(between))
+                assert await missed_between(timing, after, until) == expected
+
+
+async def test_times_are_counted_in_steps_of_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 rules of each minute, a day late, take a second and not two minutes."""
+    steps, step = 0, CronSim.__next__
+
+    def counted(clock: CronSim) -> datetime:
+        nonlocal steps
+        steps += 1
+        return step(clock)
+
+    monkeypatch.setattr(CronSim, "__next__", counted)
+    for cron in ("* * * * *", "0-59 0-23 * * *"):
+        steps, after = 0, ms(datetime(2026, 7, 4, 12, 7, tzinfo=UTC))
+        timing = Timing(cron=cron, zone="Europe/Berlin")
+        assert (await missed_between(timing, after, after + 86_400_001)).count == 1440
+        assert steps <= 5
 
 
 @pytest.mark.parametrize(
