@@ -73,8 +73,8 @@ class RuleMachine(RuleBasedStateMachine):
     rules = Bundle("rules")
     invocations = Bundle("invocations")
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(target=rules, every_ms=intervals)
+    def start(self, every_ms: int) -> Any:
         self.clock = FakeClock()
         self.stack = ExitStack()
         self.stack.enter_context(fakeredis_time(self.clock))
@@ -88,6 +88,8 @@ class RuleMachine(RuleBasedStateMachine):
         self.calls = 0
         # Rules of which an occurrence ended without an advance: they are looked after later.
         self.left: set[str] = set()
+        self.claimed: set[str] = set()
+        return self.create(every_ms, None, "nothing")
 
     def run(self, call: Awaitable[Any]) -> Any:
         async def awaited() -> Any:
@@ -121,12 +123,23 @@ class RuleMachine(RuleBasedStateMachine):
     @rule(target=invocations, most=st.integers(1, 5), lease_ms=st.sampled_from([500, 5000]))
     def claim(self, most: int, lease_ms: int) -> Any:
         self.clock.more_us += 1  # no two leases end at the same moment
-        return multiple(*self.run(self.scene.claim(most=most, lease_ms=lease_ms)))
+        held = self.run(self.scene.claim(most=most, lease_ms=lease_ms))
+        self.claimed |= {each.schedule_id for each in held}
+        return multiple(*held)
+
+    @rule(target=invocations, recurring_id=rules)
+    def come_due(self, recurring_id: str) -> Any:
+        """Its occurrence, and a worker claims it."""
+        if recurring_id in self.model and (due_ms := self.read(recurring_id).slot_ms):
+            self.clock.ms = max(self.clock.ms, due_ms)
+            self.run(self.store.tick())
+        return self.claim(5, 5000)
 
     @rule(held=st.lists(invocations, min_size=1, max_size=4, unique_by=id), lost=losses)
     def advance(self, held: list[Invocation], lost: str) -> None:
-        """Also by a worker whose leases have ended."""
+        """Also by a worker whose leases have ended; and again by the one that takes them over."""
         self.repeated(lambda: self.recurring.advance(held), lost)
+        self.run(self.recurring.advance(held))
 
     @rule(held=consumes(invocations), old=st.sampled_from([False] * 5 + [True]))
     def fire(self, held: Invocation, old: bool) -> None:
@@ -255,6 +268,16 @@ class RuleMachine(RuleBasedStateMachine):
         for recurring_id, modelled in self.model.items():
             if self.read(recurring_id).state is RuleState.BLOCKED:
                 modelled.was_blocked = True
+
+    @invariant()
+    def no_rule_has_two_occurrences_ahead(self) -> None:
+        """One with a slot waits at a time, but for those that a worker has had."""
+        ahead = Counter(
+            each.recurring_id
+            for each in self.occurrences()
+            if not each.has_ended and each.schedule_id not in self.claimed
+        )
+        assert all(count == 1 for count in ahead.values()), ahead
 
     def occurrences(self) -> list[Occurrence]:
         return self.run(self._occurrences())
