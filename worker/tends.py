@@ -27,6 +27,7 @@ class Tends:
         self._touch = touch
         self._reminder = Reminder()
         self.tended = 0
+        self._steps_back = 0
 
     async def step(self) -> None:
         """Tends overdue rules of own shards that are not on hold. Safe to repeat."""
@@ -41,7 +42,8 @@ class Tends:
                 self._note(shard, error)
 
     async def renew(self) -> None:
-        """Computes times anew by a tzdata that is newer, once. Safe to repeat."""
+        """Computes times anew by a tzdata that is newer, and by a clock that was set back, once.
+        Safe to repeat."""
         recurring = self._store.recurring
         before = recurring.computed_anew
         for shard in sorted(self._presence.shards - self._touch.lost):
@@ -51,6 +53,24 @@ class Tends:
                 self._note(shard, error)
         if count := recurring.computed_anew - before:
             _log.info("times of recurring schedules renewed", rules=count)
+
+        await self._bring_back()
+
+    async def _bring_back(self) -> None:
+        """After the store's clock was set back. In all shards, because not every worker has seen
+        that."""
+        steps, count = self._store.clock.steps_back, 0
+        if steps == self._steps_back:
+            return
+        for shard in range(self._store.shards.count):
+            try:
+                count += await self._store.renewal.bring_back(shard)
+            except Exception as error:
+                self._note(shard, error)
+                return  # and again in a minute
+        self._steps_back = steps
+        if count:
+            _log.warning("brought recurring schedules back to the store's clock", rules=count)
 
     def _note(self, shard: int, error: Exception) -> None:
         """The other shards are not to wait for this one."""

@@ -97,7 +97,7 @@ class Store:
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
         self.lanes = Lanes(server, self.clock, scans)
-        self.renewal = Renewal(server, self.recurring)
+        self.renewal = Renewal(server, self.clock, self.recurring)
         self.census = Census(server, self.shards)
         self.filling = Filling(server, self.clock)
         self.looks = Looks(server, self.clock, self.events)

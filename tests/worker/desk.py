@@ -239,6 +239,7 @@ class ScriptedRecurring:
         self.missed = 0
         self.renewed: list[int] = []
         self.older_tzdata, self.computed_anew = 1, 0
+        self.brought_back: list[int] = []
         self.most_tended = 100
 
     async def advance(self, invocations: Sequence[Invocation]) -> None:
@@ -265,6 +266,12 @@ class ScriptedRecurring:
         count = min(self.most_tended, self.overdue_in[shard])
         self.overdue_in[shard] -= count
         return count
+
+    async def bring_back(self, shard: int) -> int:
+        if shard in self.claims.away:
+            raise AWAY
+        self.brought_back.append(shard)
+        return 1
 
     async def renew(self, shard: int) -> int:
         if shard in self.claims.away:

@@ -94,3 +94,22 @@ async def test_where_no_tzdata_is_newer_nothing_is_said(tended: Tended) -> None:
     with capture_logs() as told:
         await tended.tends.renew()
     assert (tended.recurring.renewed, told) == ([0, 1], [])
+
+
+async def test_after_the_clock_was_set_back_rules_of_all_shards_are_brought_back_once(
+    tended: Tended,
+) -> None:
+    tended.recurring.older_tzdata = 0
+    await tended.tends.renew()
+    assert tended.recurring.brought_back == []
+    tended.store.clock.steps_back += 1
+    tended.store.claims.away.add(1)
+    await tended.tends.renew()
+    assert tended.recurring.brought_back == [0]
+    tended.store.claims.away.clear()
+    tended.touch.regain(1)
+    with capture_logs() as told:
+        await tended.tends.renew()
+        await tended.tends.renew()
+    assert tended.recurring.brought_back == [0, 0, 1, 2]
+    assert [each["rules"] for each in told] == [3]

@@ -91,11 +91,12 @@ class Chain:
 
     async def moved(self, before: StoredRule, after: StoredRule, packed: bytes) -> Step | None:
         """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, or
-        moves by a newer tzdata, the time stays to which its owner may have moved it. With other
-        times, those that passed while it was late are missed. None if there is no slot left."""
+        moves by a newer tzdata or a clock that was set back, the time stays to which its owner may
+        have moved it. With other times, those that passed while it was late are missed. None if
+        there is no slot left."""
         slot_ms, now_ms = before.slot_ms, self._clock.now_ms()
         entry: Entry = ()
-        if before.computed != after.computed:
+        if before.computed != after.computed or after.fired_ms < before.fired_ms:
             slot_ms = await following(after.timing, after.settled_ms)
             entry = await self.passed(before, with_slot=True)
         if slot_ms is None:

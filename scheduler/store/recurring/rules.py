@@ -35,6 +35,8 @@ STATE_NUMBERS: dict[str, int] = {
 }
 # The state of a rule whose owner has deleted it, until its occurrence is cancelled.
 DELETED = "deleted"
+# The store's clock may have been ahead by so much without a rule changing for it.
+LONGEST_AHEAD_MS = 3_600_000
 # Of a rule, beside its request and definition.
 _RULE_BYTES = 256
 _encode = msgspec.msgpack.Encoder().encode
@@ -108,6 +110,18 @@ class StoredRule(msgspec.Struct):
     def note_passed(self, now_ms: int) -> None:
         """Slots up to now are not missed."""
         self.fired_ms = max(self.fired_ms, now_ms)
+
+    def back_at(self, now_ms: int) -> StoredRule | None:
+        """The same without what a clock has left that was ahead: slots from now on count again.
+        None if no clock was ahead by more than an hour; so long it is as if it had stood still. An
+        owner may have had an occurrence of a later slot sent: the one that waits was made now."""
+        latest_ms = now_ms + LONGEST_AHEAD_MS
+        if self.fired_ms <= latest_ms:
+            return None
+        if self.occurrence and ids.created_at_ms(ids.schedule_id(self.occurrence)) <= latest_ms:
+            return None
+        cancelled_ms = self.cancelled_ms if self.cancelled_ms < self.fired_ms else 0
+        return msgspec.structs.replace(self, fired_ms=now_ms, cancelled_ms=cancelled_ms)
 
     @property
     def floors(self) -> dict[str, Argument]:

@@ -68,6 +68,18 @@ class Tending:
         """Brings the occurrences of an account's rules in line with them, now."""
         await self._tend([(account_id, ids.local(each)) for each in recurring_ids])
 
+    async def bring_back(self, account_id: str, recurring_ids: Iterable[str]) -> int:
+        """After the store's clock was set back by more than an hour: rules that went on by it wait
+        for a slot that is no longer next, and now get the one after now. Returns how many did. One
+        that is changed meanwhile, or whose occurrence is held, is left as it is."""
+        named = [(account_id, ids.local(each)) for each in recurring_ids]
+        count = 0
+        for part in parts_of(await self._steps.sizes(named)):
+            found = [await self._brought_back(*each) for each in await self._steps.read(part)]
+            steps = [each for each in found if each is not None]
+            count += len(steps) - len(await self._carry_out(steps))
+        return count
+
     async def overdue(self, shards: Sequence[int]) -> dict[int, int | StoreError]:
         """How many rules of each shard are due to be tended, in one round trip. A shard on hold has
         none, and one that cannot be read has its error instead. Read-only."""
@@ -159,6 +171,20 @@ class Tending:
         except Unreadable as error:
             _log_unreadable(name, error)
             return Step.of_unreadable(name)
+
+    async def _brought_back(self, name: Named, rule: Found) -> Step | None:
+        try:
+            if isinstance(rule, Unreadable):
+                raise rule
+            after = rule and rule.back_at(self._clock.now_ms())
+            if rule is None or after is None:
+                return None
+            if rule.state == RuleState.ACTIVE and rule.occurrence:
+                return await self._changed_in_place(rule, after)
+            return await self._chain.filled(after) if rule.state == RuleState.BLOCKED else None
+        except Unreadable as error:
+            _log_unreadable(name, error)
+            return None
 
     async def _renewed(self, rule: StoredRule) -> Step | None:
         """The change that a newer tzdata makes to an occurrence ahead; None if it makes none."""
