@@ -655,6 +655,35 @@ STORE = r"""
 # what is claimed late pays from its slot on
 - lane.tat = math.max(start, lane.tat) + lane.interval
 + lane.tat = math.max(slot, lane.tat) + lane.interval
+@ scheduler/store/lifecycle/claim_free_lanes.inc.lua tests/scheduler/test_free_lanes.py
+# what a claim takes of lanes at once may be held already
+- not lane or at % 1 > 0 or
++ not lane or
+# a claim of lanes at once takes what has expired as if it could start
+- (expires_ms > 0 and expires_ms <= math.max(at, now))
++ false
+# a lane that was claimed at once is looked at when its first lease ends, whatever waits
+- at = math.min(at, tonumber(waits or at), runs and math.ceil(-tonumber(runs)) or at)
++ at = math.min(at, runs and math.ceil(-tonumber(runs)) or at)
+# a lane that was claimed at once is looked at too late for those that run already
+- tonumber(waits or at), runs and math.ceil(-tonumber(runs)) or at)
++ tonumber(waits or at))
+# what a claim takes of lanes at once has no attempts before
+- false, used[schedule])
++ false, nil)
+# lanes that are claimed at once take more bytes than a claim may
+- #plan.ends > 2 and plan.bytes > room_bytes
++ false
+# lanes whose requests did not fit into a claim wait for the end of a lease
+- plan.next_turn = tonumber(plan.first_due)
++ plan.next_turn = plan.next_turn
+@ scheduler/store/lifecycle/claim_free_lanes.inc.lua tests/scheduler/test_lane_claims.py
+# limits of lanes do not hold where all that is due fits into a claim
+- redis.call('EXISTS', unpack(states)) > 0
++ false
+# lanes are claimed at once where there is room for some
+- count > most
++ false
 @ scheduler/store/lifecycle/claim_lanes.inc.lua tests/scheduler/test_lane_claims.py
 # a lane has places without end
 - elseif lane.places < 1 or slot > by_us then

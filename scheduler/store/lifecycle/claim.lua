@@ -120,8 +120,8 @@ end
 -- Claims from a stretch of an account's due ones. Returns how many it looked at, and how many of
 -- these it left to the workers that hold them.
 local function take_from(account, first, most)
-  local base = prefix .. account .. ':'
-  local queue, key = queue_of(prefix, account), base .. K.SCHEDULE
+  local queue = queue_of(prefix, account)
+  local key = queue.base .. K.SCHEDULE
   local due = redis.call('ZRANGE', queue.waiting, '-inf', due_by, 'BYSCORE', 'LIMIT', first, most,
     'WITHSCORES')
   if #due == 0 then
@@ -241,8 +241,16 @@ if meets_callbacks then
 end
 
 local take_lanes, settle_lanes, shares
+-- free: by accounts whose lanes need no turns, what is due in them.
+local free, take_free, need_turns = nil, nil, false
 if next(account_of) then
+  -- Once: each number that is written costs that.
+  local held_until = string.format('%.3f', lease_end)
+  local runs_until = '-' .. held_until
+--@include lifecycle/claim_free_lanes
+  if need_turns then
 --@include lifecycle/claim_lanes
+  end
 end
 
 -- An account that is parked, or that `take` cannot read (it reads before it writes), waits for a
@@ -255,7 +263,8 @@ for _, name in ipairs(names) do
     local sound, taken, more = not (is_parked and is_parked(account)), 0, false
     if sound then
       local most = math.min(shares and shares[account] or share, room)
-      sound, taken, more = pcall(account == name and take or take_lanes, account, most)
+      sound, taken, more = pcall(account == name and take or free[account] and take_free
+        or take_lanes, account, most)
     end
     if sound then
       room = room - taken
@@ -280,7 +289,13 @@ end
 local late_since = math.huge
 for place, name in ipairs(served) do
   local settle, account = account_of[name] and settle_lanes or set_head, account_of[name] or name
-  late_since = math.min(late_since, settle(account, #served - place))
+  local plan = free and account ~= name and free[account]
+  if plan then
+    look_again(prefix, name, math.max(plan.next_turn, now - (#served - place) / 1000))
+    late_since = math.min(late_since, plan.next_turn)
+  else
+    late_since = math.min(late_since, settle(account, #served - place))
+  end
 end
 if late_since < now then
   redis.call('SET', prefix .. K.BACKLOG, late_since, 'PX', 1000)

@@ -1,23 +1,8 @@
 -- Claims from an account's lanes, in turn, so that none delays another. Needs claim.lua.
 
---@include lifecycle/lane_head
 local MOST_LANES = 64 -- of an account, for one claim
 local opened = {} -- account -> its lanes that are looked at, in order, and what becomes of them all
 local by_us = due_by * 1000
-local held_until = string.format('%.3f', lease_end) -- once: each number that is written costs that
-local runs_until = '-' .. held_until
-
--- An account's lanes share with what it has without one.
-local count_accounts, counts = 0, {}
-for _, name in ipairs(names) do
-  local account = account_of[name] or name
-  count_accounts = count_accounts + (counts[account] and 0 or 1)
-  counts[account] = (counts[account] or 0) + 1
-end
-shares = {}
-for account, count in pairs(counts) do
-  shares[account] = math.max(1, math.floor(room / count_accounts / count))
-end
 
 -- The lanes to look at: those whose turn has come. Returns also when it was theirs (ms), by place,
 -- with that of the lane that comes after them.
@@ -67,9 +52,9 @@ local function open_lanes(account)
     queues[i] = of_lanes().queue_of(prefix, account, name)
     states[i] = queues[i].state
   end
-  local are_set = #states > 0 and redis.call('EXISTS', unpack(states)) > 0
+  local is_set = are_set[account] or #states > 0 and redis.call('EXISTS', unpack(states)) > 0
   for i, queue in ipairs(queues) do
-    local sound, lane = pcall(of_lanes().read, queue, not are_set)
+    local sound, lane = pcall(of_lanes().read, queue, not is_set)
     if sound then
       lane.account, lane.turn = found, turns[i]
       lane.from_ms = math.max(lane.gate, resumed_at and resumed_at(account) or 0)

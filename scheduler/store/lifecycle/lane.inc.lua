@@ -90,9 +90,16 @@ local function lease_end_of(queue, after, place)
   return last and -tonumber(last)
 end
 
+local ended = nil
+-- Leases that have not ended stand before this.
+local function running_until()
+  ended = ended or string.format('(-%.3f', now_us / 1000)
+  return ended
+end
+
 -- When enough leases end that a lane with no place left has one (ms).
 local function place_at(queue, places)
-  return lease_end_of(queue, string.format('(-%.3f', now_us / 1000), 0 - places) or 0
+  return lease_end_of(queue, running_until(), 0 - places) or 0
 end
 
 -- A lane's settings and state: `gate`, before which nothing starts (ms), `places` for more, and of
@@ -109,7 +116,7 @@ lanes.read = function(queue, is_unset)
     tat = tonumber(s[3] or '') or 0, slack = tonumber(s[5] or '') or 0,
     parallelism = tonumber(s[6] or ''), paused = s[7], calm = tonumber(s[9] or '') or 0,
     gate = tonumber(s[10] or '') or 0, set = s[11] == '1', places = math.huge,
-    tat_before = s[3], gate_before = s[10], lost = 0, seen = 0, moves = {}}
+    tat_before = s[3], gate_before = tonumber(s[10] or ''), lost = 0, seen = 0, moves = {}}
   if lane.interval then
     local window = (tonumber(s[4] or '') or 0) * 1000 + lane.interval * lane.burst
     lane.tat = math.min(lane.tat, now_us + window)
@@ -124,7 +131,7 @@ lanes.read = function(queue, is_unset)
   local gate = lane.shut
   if lane.parallelism then
     lane.places = lane.parallelism
-      - redis.call('ZCOUNT', queue.members, '-inf', string.format('(-%.3f', now_us / 1000))
+      - redis.call('ZCOUNT', queue.members, '-inf', running_until())
     gate = math.max(gate, lane.places < 1 and place_at(queue, lane.places) or 0)
   end
   -- One that opened before the moment at which it was to open opens now: lateness counts from then.
@@ -168,9 +175,8 @@ lanes.settle = function(lane, turn, looks)
   if tat and tat ~= lane.tat_before then
     fields = {'tat', tat}
   end
-  local gate = lane.gate > 0 and string.format('%.3f', lane.gate)
-  if gate and gate ~= lane.gate_before then
-    fields[#fields + 1], fields[#fields + 2] = 'gate', gate
+  if lane.gate > 0 and lane.gate ~= lane.gate_before then
+    fields[#fields + 1], fields[#fields + 2] = 'gate', string.format('%.3f', lane.gate)
   end
   if #fields > 0 then
     redis.call('HSET', queue.state, unpack(fields))

@@ -1,10 +1,5 @@
 -- The lane in front of a stored request, as `heads.py` puts it there.
 
--- Where the reference's head or the request begins behind it; 1 without a lane.
-local function behind_lane(stored)
-  return string.byte(stored) == S.LANED and 10 + string.byte(stored, 2) or 1
-end
-
 -- The lane, whether it is at-most-once, and when it expires (ms; 0: never); nil without a lane.
 local function lane_of(stored)
   if string.byte(stored) ~= S.LANED then

@@ -40,8 +40,8 @@ local function queue_of(prefix, name)
     return of_lanes().queue_of(prefix, string.sub(name, 1, slash - 1), string.sub(name, slash + 1))
   end
   local base = prefix .. name .. ':'
-  return {prefix = prefix, name = name, waiting = base .. K.WAITING, held = base .. K.HELD,
-    tried = base .. K.TRIED}
+  return {prefix = prefix, name = name, base = base, waiting = base .. K.WAITING,
+    held = base .. K.HELD, tried = base .. K.TRIED}
 end
 
 -- A worker has schedules until its lease ends. ends: flat, lease's end (ms) and schedule; since: of

@@ -2,6 +2,11 @@
 -- that have one. It has nothing to do with when they are due.
 
 --@include lifecycle/lane_head
+-- Where the reference's head or the request begins behind it; 1 without a lane.
+local function behind_lane(stored)
+  return string.byte(stored) == S.LANED and 10 + string.byte(stored, 2) or 1
+end
+
 -- The reference in front of a stored request, as `heads.py` puts it there; nil if there is none.
 reference_of = function(stored)
   local at = behind_lane(stored)
