@@ -4,6 +4,7 @@ asked here; `docs/lifecycle.md` has the reasons."""
 from __future__ import annotations
 
 from scheduler import ids
+from scheduler.models import Occurrence
 from scheduler.recurrence import Missed, following, missed_between
 from scheduler.recurring import RuleState
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
@@ -15,6 +16,7 @@ from scheduler.store.recurring.rules import (
     state_value,
 )
 from scheduler.store.recurring.steps import REFUSALS, Step
+from scheduler.store.recurring.timed import timed
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.server.clock import StoreClock
@@ -138,6 +140,10 @@ class Chain:
 
     def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
         """The request of an occurrence."""
+        if rule.timing.expires_after_ms is None:
+            mark = Occurrence(rule.recurring_id, slot_ms)
+            if (made := timed(rule.packed, mark, trigger_at_ms, self._secrecy)) is not None:
+                return made
         request = rule.request(self._secrecy)
         made = occurrence_of(request, rule.timing, slot_ms, trigger_at_ms)
         return seal_request(made, self._secrecy)
