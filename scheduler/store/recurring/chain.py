@@ -142,8 +142,9 @@ class Chain:
         """The request of an occurrence."""
         if rule.timing.expires_after_ms is None:
             mark = Occurrence(rule.recurring_id, slot_ms)
-            if (made := timed(rule.packed, mark, trigger_at_ms, self._secrecy)) is not None:
-                return made
+            usual = timed(rule.packed, mark, trigger_at_ms, self._secrecy)
+            if usual is not None:
+                return usual
         request = rule.request(self._secrecy)
         made = occurrence_of(request, rule.timing, slot_ms, trigger_at_ms)
         return seal_request(made, self._secrecy)
