@@ -23,7 +23,6 @@ from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.operators.census import Figures
 from scheduler.store.operators.filling import Sample, full_in_ms
 from scheduler.store.operators.heartbeats import Process
-from scheduler.store.operators.restore import Held
 from scheduler.store.operators.system import ServerStatus, ShardState
 
 _GOOD_FOR_S = 1.5
@@ -56,9 +55,10 @@ async def system_page(request: HttpRequest) -> Raw:
 async def _live(request: HttpRequest) -> dict[str, Any]:
     """The part that changes by itself, the same for all operators."""
     store = service_of(request).store
-    workers, census, shards, meters, held = await shared_by(request).get(
+    workers, census, shards, meters = await shared_by(request).get(
         "system", _GOOD_FOR_S, lambda: _read(store, shared_by(request))
     )
+    held = await store.hold.look()  # a press shows at once what it did
     now_ms = store.clock.now_ms()
     lost = [each for each in workers if each.is_lost(now_ms)]
     due = census.due.values()
@@ -82,14 +82,14 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
 
 async def _read(
     store: Store, shared: Shared
-) -> tuple[list[Process], Figures, list[ShardState], list[Meter], Held]:
+) -> tuple[list[Process], Figures, list[ShardState], list[Meter]]:
     await store.tick()
     workers, shards = await asyncio.gather(store.workers.all(), store.system.shards())
     census, servers = await store.census.look(), await store.system.servers()
     history = await shared.get("filling", _HISTORY_GOOD_FOR_S, store.filling.history)
     now_ms = store.clock.now_ms()
     meters = [meter_of(each, history.get(each.name, []), now_ms) for each in servers]
-    return workers, census, shards, meters, await store.hold.look()
+    return workers, census, shards, meters
 
 
 def meter_of(server: ServerStatus, history: Sequence[Sample], now_ms: int) -> Meter:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
@@ -33,13 +31,6 @@ def test_a_hold_is_watched_until_it_is_safe_to_stop(
     signed_in.look_until("#draining", "2 in flight")
     assert serious(page) == []
     due = customer.schedule(receiver.url + "/held-back")
-    if shots := os.environ.get("SHOTS"):
-        page.screenshot(path=f"{shots}/hold.png", full_page=True)
-        page.emulate_media(color_scheme="dark")
-        page.set_viewport_size({"width": 380, "height": 800})
-        page.screenshot(path=f"{shots}/hold380.png", full_page=True)
-        page.set_viewport_size({"width": 1200, "height": 900})
-        page.emulate_media(color_scheme="light")
     receiver.let_go()
     for each in slow:
         customer.outcome(each)

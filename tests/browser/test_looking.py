@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from playwright.sync_api import expect
@@ -65,13 +64,6 @@ def test_an_operator_looks_at_an_account_and_leaves_it(
     expect(page.locator("#found a").first).to_contain_text("slow")
     page.keyboard.press("Enter")
     looks("/lanes/slow")
-    if shots := os.environ.get("SHOTS"):
-        page.goto(f"{postdate_up.base_url}{view}/requests/{done}")
-        page.screenshot(path=f"{shots}/look.png")
-        page.emulate_media(color_scheme="dark")
-        page.set_viewport_size({"width": 380, "height": 800})
-        page.screenshot(path=f"{shots}/look380.png")
-        page.emulate_media(color_scheme="light")
     for width in (320, 380, 1440):
         page.set_viewport_size({"width": width, "height": 900})
         assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -70,6 +71,9 @@ async def test_every_link_stays_in_the_view_and_nothing_can_be_sent(
     forms = re.findall(r'<form[^>]*method="post"[^>]*>', text)
     assert all(re.search(r'action="/dashboard/(zone|sign-out)"', each) for each in forms), forms
     assert not re.search(r'href="[^"]*/(new|keys|change)\b', text)
+    for live in {*re.findall(r'hx-get="([^"]+)"', text)}:
+        news = await boss.client.get(unescape(live), headers={"hx-request": "true"})
+        assert news.status_code != 404, live
     is_whole = text.startswith("<!doctype")
     assert ("You look at <b><bdi>ada</bdi></b> as an operator" in text) == is_whole
 

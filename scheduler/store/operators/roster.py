@@ -15,8 +15,8 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.shards import Shards
 
 _ROSTER = Script("operators/roster")
-# One takes the store some 15 us.
-_AT_ONCE = 100
+# One takes the store some 20 us.
+_AT_ONCE = 50
 
 
 class AccountRow(NamedTuple):
