@@ -31,7 +31,7 @@ _HTML = b"text/html; charset=utf-8"
 _NOT_KEPT = [(b"cache-control", b"no-store")]
 # A smaller body costs more to pack than to send. At this level 100 KB take a millisecond.
 _PACKED_FROM_BYTES = 1000
-_PACKING_LEVEL = 6
+_PACKING_LEVEL = 9
 
 
 @dataclass(slots=True)

@@ -60,8 +60,10 @@ def brief(ms: float | None, zone: Zone) -> str:
     """`Nov 20 08:00:00`, for lists of near times."""
     if ms is None:
         return _NOTHING
-    at = zone.local(ms)
-    return _element(ms, f"{at:%b} {at.day:02} {at:%H:%M:%S}")
+    at, iso = zone.local(ms), format_iso8601(int(ms))
+    # Without a `datetime`, which says the same: a live update may have a hundred of these.
+    text = f"{at:%b} {at.day:02} {at:%H:%M:%S}"
+    return Markup('<span class="at" title="{}">{}</span>').format(iso, text)
 
 
 def clock(ms: float | None, zone: Zone) -> str:

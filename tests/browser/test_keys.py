@@ -50,6 +50,39 @@ def test_the_list_is_read_ticked_and_opened_by_keys(signed_in: Watched, customer
     signed_in.assert_quiet()
 
 
+def test_what_is_ticked_is_cancelled_by_keys_and_heard_of(
+    signed_in: Watched, customer: Customer
+) -> None:
+    """No Tab leads through the rest of the list to the buttons."""
+    for number in range(3):
+        customer.schedule(f"https://example.com/keys-{number}", 600 - number, reference="by-keys")
+    page = signed_in.page
+    signed_in.go("/requests?status=scheduled&reference=by-keys")
+    keys, told = page.keyboard, page.locator("#announced")
+    keys.press("b")  # there is nothing to lead to
+    keys.press("j")
+    keys.press("x")
+    expect(told).to_have_text("1 selected")
+    keys.press("j")
+    keys.press("x")
+    expect(told).to_have_text("2 selected")
+    keys.press("Enter")
+    expect(page.locator("#panel-title")).to_be_focused()
+    expect(page.locator("tr.shown [aria-current=true]")).to_contain_text("keys-1")
+    signed_in.look()
+    keys.press("Escape")
+    expect(page.locator("tr [aria-current]")).to_have_count(0)
+    keys.press("b")
+    expect(page.locator("#picked").get_by_role("button", name="Cancel")).to_be_focused()
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="Cancel 2 requests?")).to_be_visible()
+    page.get_by_role("button", name="Cancel 2").focus()
+    keys.press("Enter")
+    page.wait_for_url("**/requests?status=scheduled&reference=by-keys")
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    signed_in.assert_quiet()
+
+
 def test_keys_of_one_letter_can_be_switched_off(signed_in: Watched, customer: Customer) -> None:
     """In this browser, until they are switched on: speech input types letters (WCAG 2.1.4)."""
     customer.schedule("https://example.com/a", 7200)

@@ -92,6 +92,9 @@ const { stoodStill } = (() => {
       $$(".pick").forEach((each) => { each.checked = event.target.checked; });
     }
     count();
+    if (event.target.matches(".pick, #pick-all")) {
+      $("#announced").textContent = `${$("[data-picked]").textContent} selected`;
+    }
     if (event.target.matches("#filters select")) {
       event.target.form.requestSubmit();
     }
@@ -136,7 +139,10 @@ const { stoodStill } = (() => {
 
   function settle() {
     opened = shown()?.schedule || opened;
-    $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown()?.schedule}`));
+    $$("tr[data-row]").forEach((row) => {
+      const is = row.classList.toggle("shown", row.id === `r-${shown()?.schedule}`);
+      $("a.opens", row).ariaCurrent = is ? "true" : null;
+    });
     keepTicks();
     count();
   }
