@@ -63,7 +63,7 @@ def brief(ms: float | None, zone: Zone) -> str:
     at, iso = zone.local(ms), format_iso8601(int(ms))
     # Without a `datetime`, which says the same: a live update may have a hundred of these.
     text = f"{at:%b} {at.day:02} {at:%H:%M:%S}"
-    return Markup('<span class="at" title="{}">{}</span>').format(iso, text)
+    return Markup('<span class="moment" title="{}">{}</span>').format(iso, text)
 
 
 def clock(ms: float | None, zone: Zone) -> str:
