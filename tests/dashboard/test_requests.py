@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from api.dashboard.requests.filters import Filter
 from scheduler.models import Answer, LogStatus, Phases
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
@@ -92,6 +93,13 @@ async def test_those_that_were_late_are_found_and_sorted_the_latest_first(browse
     assert "data-live" not in text.partition('id="live"')[2].partition(">")[0]
     header = link_of_late(await browser.text("/requests", late="6s"))
     assert (await browser.client.get(header)).text.index(later) > 0
+
+
+def test_a_search_for_late_requests_reads_none_that_are_to_come() -> None:
+    for wanted in (Filter(late_ms=1), Filter(by_lateness=True)):
+        assert wanted.query(1000).to_ms == 1001
+        assert wanted._replace(to_ms=500).query(1000).to_ms == 500
+        assert not wanted.is_around_now(1000)
 
 
 def link_of_late(text: str) -> str:

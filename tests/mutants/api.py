@@ -1,6 +1,21 @@
 """Mutants of the API, the dashboard, the commands and the client, as mutants.py reads them."""
 
 API = r"""
+@ api/dashboard/causes.py tests/dashboard/test_audit.py
+# a request is said to be late for another lane's pause
+- and each.lane in ("", lane)
++
+@ api/dashboard/audit.py tests/dashboard/test_audit.py
+# the audit is shown to everybody
+- judged_operator(await signed_in(request))
++ await signed_in(request)
+@ api/dashboard/requests/filters.py tests/dashboard/test_requests.py
+# what is still to come is late
+- to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)
++ pass
+# a sort is no search, and costs the account nothing
+- late_ms=self.late_ms or 0 if self.by_lateness else self.late_ms,
++ late_ms=self.late_ms,
 @ api/fast_path.py tests/api/test_fast_path.py
 # a head with a name that it may not have is taken for known
 - and values.keys() <= _PLAIN

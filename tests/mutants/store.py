@@ -166,6 +166,29 @@ STORE = r"""
 # the dead are never forgotten
 - each[1] > tonumber(ARGV[4])
 + each[1] > 1e15
+@ scheduler/store/operators/heartbeat.lua tests/scheduler/test_events.py
+# a loss is noted by each that sees it
+- not string.find(all[i + 1], SEEN_LOST) then
++ true then
+# after an outage the first that is heard of takes all others for lost
+- and silent_ms <= ARGV[3] / 2
++
+@ scheduler/store/events/record.lua tests/scheduler/test_events.py
+# a repeat whose reply was lost notes twice
+- if before.o == event.o then
++ if false then
+# each process that met an outage notes one of its own
+- redis.call('XDEL', key, unpack(merged))
+@ scheduler/store/events/note.inc.lua tests/scheduler/test_events.py
+# an act fails for its mark
+- return redis.pcall('XADD'
++ return redis.call('XADD'
+@ scheduler/store/events/events.py tests/scheduler/test_events.py
+# a page repeats what shares its last moment
+- start = f"{'' if number < of else '('}{ms}-{sequence}"
++ start = f"{ms}-{sequence}"
+# an act that was refused looks done
+- await self.record(kind, who=who, account_id=account_id, about=f"{why}{NOT_DONE}{error}")
 @ scheduler/store/lifecycle/claim.py tests/scheduler/test_lease.py -k release
 # a release uses up its attempt
 - each.attempt - 1 or ""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from scheduler.events import Kind
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
@@ -52,3 +53,26 @@ async def test_accounts_on_every_node_run_and_balance(store: Store) -> None:
         assert caller.account_id == scene.account_id
         await scene.assert_sound()
     assert len((await store.accounts.some())[0]) == SHARDS
+
+
+async def test_events_of_the_service_and_of_accounts_are_noted_and_read_over_all_nodes(
+    store: Store,
+) -> None:
+    accounts = [
+        await store.accounts.create(f"account {n}", credits=5, plan=Plan.FREE)
+        for n in range(SHARDS)
+    ]
+    says = {"host": "box", "pid": 7, "version": "1.0"}
+    await store.workers.beat("a", says)
+    await store.workers.leave("a")
+    async with store.events.act(Kind.HOLD, who="ann") as noted:
+        await store.hold.begin()
+    assert not noted.lost
+    for account in accounts:
+        await store.changes.suspend(account.account_id)
+        assert await store.events.note(account.account_id, Kind.BULK, about="36 run again")
+        page = await store.events.page(lambda _: True, limit=10, account_id=account.account_id)
+        own = [Kind.BULK, Kind.ACCOUNT_SUSPENDED]
+        service = [Kind.HOLD, Kind.WORKER_STOPPED, Kind.WORKER_STARTED]
+        assert [each.kind for each in page.events] == own + service
+    assert await store.check() == []
