@@ -34,10 +34,21 @@ class CallbackStatus(StrEnum):
     FAILED = "failed"
 
 
+class CallbackAttempt(msgspec.Struct, array_like=True, frozen=True):
+    """One that ended, and when that was recorded."""
+
+    number: int
+    at_ms: int
+    status_code: int
+    response_time_ms: int
+    error_message: str
+
+
 class CallbackState(msgspec.Struct, frozen=True):
     """How far the callback of an ended schedule has come: the attempts recorded, the last one's
     answer (`status_code` 0: none) and its record time; and when the next one is due, while it is
-    pending. `retry`: that one's number as a retry."""
+    pending. `retry`: that one's number as a retry. `earlier`: the attempts before the last, each
+    with the beginning of its message; none from before it was sent again."""
 
     status: CallbackStatus
     attempts: int = 0
@@ -47,3 +58,12 @@ class CallbackState(msgspec.Struct, frozen=True):
     attempted_at_ms: int | None = None
     next_attempt_at_ms: int | None = None
     retry: int = 0
+    earlier: tuple[CallbackAttempt, ...] = ()
+
+    @property
+    def made(self) -> tuple[CallbackAttempt, ...]:
+        """All attempts that are known, the last one with its whole message."""
+        if self.attempted_at_ms is None:
+            return ()
+        said = (self.status_code, self.response_time_ms, self.error_message)
+        return (*self.earlier, CallbackAttempt(self.attempts, self.attempted_at_ms, *said))

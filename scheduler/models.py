@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from scheduler.callbacks import Callback, CallbackState
+from scheduler.callbacks import Callback, CallbackAttempt, CallbackState
 
 
 class Status(StrEnum):
@@ -218,7 +218,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Retry(msgspec.Struct, frozen=True):
     """The attempt after one that failed: its number as a retry, from 1 (0: the request has replaced
     the one that failed), and when it is due; the number of attempts before; the last one's outcome,
-    lateness and record time."""
+    lateness and record time; of a callback, the attempts before that."""
 
     number: int
     due_at_ms: int
@@ -226,6 +226,7 @@ class Retry(msgspec.Struct, frozen=True):
     outcome: Outcome
     failed_at_ms: int
     lateness_ms: int | None = None
+    earlier: tuple[CallbackAttempt, ...] = ()
 
 
 class Stage(StrEnum):

@@ -69,6 +69,13 @@ class ValkeyProcess:
     def resume(self) -> None:
         self._running.send_signal(signal.SIGCONT)
 
+    def fill(self) -> None:
+        """Until `empty` it has no room: it refuses what needs more, but what may be done anyway."""
+        assert ask(self.socket, "CONFIG SET maxmemory 1") == "+OK"
+
+    def empty(self) -> None:
+        assert ask(self.socket, "CONFIG SET maxmemory 0") == "+OK"
+
     def kill(self) -> None:
         self._running.kill()
         self._ended()

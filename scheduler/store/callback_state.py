@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.callbacks import CallbackState, CallbackStatus
+from scheduler.callbacks import CallbackAttempt, CallbackState, CallbackStatus
 from scheduler.errors import Unreadable
 from scheduler.times import are_moments
 
@@ -15,7 +15,8 @@ _HEAD_BYTES = 1 + 6
 
 
 class _Stored(msgspec.Struct, array_like=True):
-    """Of the last attempt; its number as a retry, from 0, and when the next one is due (ms)."""
+    """Of the last attempt; its number as a retry, from 0, and when the next one is due (ms); and,
+    if there are any, the attempts before it."""
 
     attempts: int = 0
     status_code: int = 0
@@ -23,6 +24,7 @@ class _Stored(msgspec.Struct, array_like=True):
     error_message: str = ""
     retry: int = 0
     next_at_ms: int | None = None
+    earlier: tuple[CallbackAttempt, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -31,8 +33,9 @@ _decode = msgspec.msgpack.Decoder(_Stored).decode
 
 def pack_callback(state: CallbackState) -> tuple[str, bytes]:
     """The letter and the array of a `c` field; the server puts its moment between."""
-    what = (state.attempts, state.status_code, state.response_time_ms, state.error_message)
-    return state.status[0], _encode((*what, state.retry, state.next_attempt_at_ms))
+    last = (state.attempts, state.status_code, state.response_time_ms, state.error_message)
+    what = (*last, state.retry, state.next_attempt_at_ms)
+    return state.status[0], _encode((*what, state.earlier) if state.earlier else what)
 
 
 def open_callback(packed: bytes) -> CallbackState:
@@ -43,9 +46,9 @@ def open_callback(packed: bytes) -> CallbackState:
             return CallbackState(status, next_attempt_at_ms=at_ms)
         s = _decode(packed[_HEAD_BYTES:])
         last = (s.attempts, s.status_code, s.response_time_ms, s.error_message, at_ms)
-        if not are_moments(at_ms, s.next_at_ms):
+        if not are_moments(at_ms, s.next_at_ms, *(each.at_ms for each in s.earlier)):
             raise ValueError("it has what is no moment")
-        return CallbackState(status, *last, s.next_at_ms, s.retry)
+        return CallbackState(status, *last, s.next_at_ms, s.retry, s.earlier)
     except (msgspec.MsgspecError, ValueError, LookupError) as error:
         raise Unreadable(str(error)) from error
 

@@ -36,6 +36,8 @@ _MAY_BE_TOLD = {
     "rule read": {200, 503},
     "occurrence change": {200, 409, 503},
     "read": {200, 503},
+    # Without a URL, too: a 400.
+    "resend": {202, 400, 409, 503},
 }
 # Averages are sums of whole milliseconds, divided: they differ by rounding alone.
 _ROUNDING_MS = 0.01

@@ -1,7 +1,7 @@
 """What must hold of callbacks: each end that wants one is reported as it was, and no other. Pure.
 
 A target's first answer may refuse it; the second one never does, so that at most one retry is due.
-A report that arrives again needs the same causes as a request."""
+A report that arrives again needs the same causes as a request, or a call that sends it again."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def is_called_back(case: Case, story: Story) -> list[str] | None:
     found = [] if told.get("status") == "delivered" else [f"its callback is {told or 'none'}"]
     if not any(_is_accepted(arrival) for arrival in story.reports):
         found.append(f"no callback was accepted, of {len(story.reports)} that arrived")
+    for call in story.resent:
+        since_ms = call.invoked.wall_ms
+        arrived = any(_is_accepted(each) and each.at_ms >= since_ms for each in story.reports)
+        if call.result == "ok" and not arrived:
+            found.append(f"{call.name} sent it again, and none was accepted since then")
     for arrival in story.reports:
         if arrival.signed[0] != f"cbk_{entry.schedule_id[4:]}":
             found.append(f"a callback has the webhook-id {arrival.signed[0]}")
@@ -51,15 +56,24 @@ def is_not_called_back(case: Case, story: Story) -> list[str] | None:
 
 
 def has_a_cause(case: Case, story: Story) -> list[str] | None:
-    """A callback arrives again only as a retry, or if a fault cost its worker the lease."""
+    """A callback arrives again only as a retry, once by each call that sends it again, or if a
+    fault cost its worker the lease."""
     if not story.reports:
         return None
-    return [
-        f"callback {after.attempt} arrived {after.at_ms - before.at_ms:.0f} ms after callback"
-        f" {before.attempt}, and no worker had lost it"
-        for before, after in pairwise(story.reports)
-        if not _is_retry(case, before, after) and not case.cost_a_lease(before.at_ms, after.at_ms)
-    ]
+    found, calls = [], sorted(story.resent, key=lambda call: call.invoked.wall_ms)
+    if not _was_wished(case, story):  # the first of them sent the first one
+        calls = calls[1:]
+    for before, after in pairwise(story.reports):
+        if _is_retry(case, before, after) or case.cost_a_lease(before.at_ms, after.at_ms):
+            continue
+        if after.attempt == 1 and calls and calls[0].invoked.wall_ms <= after.at_ms:
+            calls.pop(0)
+            continue
+        found.append(
+            f"callback {after.attempt} arrived {after.at_ms - before.at_ms:.0f} ms after callback"
+            f" {before.attempt}, and no worker had lost it"
+        )
+    return found
 
 
 def is_in_time(case: Case, story: Story) -> list[str] | None:
@@ -67,7 +81,10 @@ def is_in_time(case: Case, story: Story) -> list[str] | None:
     entry = story.entry
     if not story.reports or entry is None or entry.executed_at is None:
         return None
-    late_ms = story.reports[0].at_ms - case.deadline_ms(to_ms(entry.executed_at))
+    since_ms = to_ms(entry.executed_at)
+    if story.resent and not _was_wished(case, story):  # the first of them, or a later one, sent it
+        since_ms = max(call.invoked.wall_ms for call in story.resent)
+    late_ms = story.reports[0].at_ms - case.deadline_ms(since_ms)
     return [f"its callback first arrived {late_ms / 1000:.1f} s too late"] if late_ms > 0 else []
 
 
@@ -86,7 +103,18 @@ def is_held_back(case: Case, story: Story) -> list[str] | None:
 
 
 def _is_wanted(case: Case, story: Story) -> bool | None:
-    """None if that is not known."""
+    """None if that is not known. What was sent again is wanted, whatever was wished before; so is
+    the callback of its replays then, perhaps."""
+    before = story.replay_of
+    while before is not None and not before.resent:
+        before = before.replay_of
+    wished = _was_wished(case, story)
+    if any(call.result == "ok" for call in story.resends):
+        return True
+    return wished if wished or not (story.resent or before) else None
+
+
+def _was_wished(case: Case, story: Story) -> bool | None:
     entry, final = story.entry, story.final
     if entry is None or final is None:
         return None

@@ -39,6 +39,7 @@ _CALLS: dict[Kind, float] = {
     "cancel many": 3,
     "change": 14,
     "read": 10,
+    "resend": 8,
     "replay": 4,
     "replay many": 3,
     "rotate": 0.3,
@@ -119,7 +120,7 @@ class Client:
         if kind in ("create", "batch") or not self._known:
             await self._create(batch=kind == "batch")
             return
-        schedule_id = self._random.choice(list(self._known))
+        schedule_id = self._random.choice(self._ended() if kind == "resend" else list(self._known))
         path = f"/schedule/{schedule_id}"
         match kind:
             case "cancel" if self._shared and self._random.random() < 0.3:
@@ -133,9 +134,8 @@ class Client:
                 await self._repeated(kind, "POST", "/schedule/cancel", **self._many(kind))
             case "change" if not self._known[schedule_id].retries:
                 await self._change(schedule_id)
-            case "replay":
-                about = {"schedule_id": schedule_id, "key": self._some_key()}
-                await self._repeated(kind, "POST", f"{path}/replay", **about)
+            case "replay" | "resend":
+                await self._once_more(kind, schedule_id)
             case "replay many":
                 about = {**self._many(kind), "key": self._some_key()}
                 await self._repeated(kind, "POST", "/schedule/replay", **about)
@@ -145,6 +145,14 @@ class Client:
                 await self._repeated(kind, "POST", "/signing/rotate", body=body, key=key)
             case _:
                 await self._call("read", "GET", path, schedule_id=schedule_id)
+
+    async def _once_more(self, kind: Kind, schedule_id: str) -> None:
+        about, path = {"schedule_id": schedule_id}, f"/schedule/{schedule_id}"
+        if kind == "replay":
+            await self._repeated(kind, "POST", f"{path}/replay", **about, key=self._some_key())
+            return
+        body = self._elsewhere(self._known[schedule_id])
+        await self._repeated(kind, "POST", f"{path}/callback", **about, body=body)
 
     async def _repeated(self, kind: Kind, method: str, path: str, **about: Any) -> None:
         """One of unknown outcome is repeated, as a client would; what makes something new only
@@ -162,6 +170,18 @@ class Client:
             return {"body": json.dumps({"status": "failed", "reference": "order-*", "limit": 2})}
         ids = self._random.choices(list(self._known), k=_MANY)
         return {"schedule_ids": ids, "body": json.dumps({"ids": [*ids, ids[0]]})}
+
+    def _ended(self) -> list[str]:
+        """Those that may have; without any, all."""
+        due = [each for each, asked in self._known.items() if asked.trigger_at_ms < _now_ms()]
+        return due or list(self._known)
+
+    def _elsewhere(self, asked: Asked) -> str:
+        """Sometimes a resend names a URL, where one had been named: a replay keeps it."""
+        if asked.callback in (None, NO_CALLBACK) or self._random.random() < 0.5:
+            return ""
+        ended = msgspec.structs.replace(asked, callback="ok").callback_path
+        return json.dumps({"callbackUrl": self._customer.target + ended})
 
     def _some_key(self, *, always: bool = False) -> str:
         self._made += 1

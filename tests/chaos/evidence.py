@@ -23,8 +23,8 @@ from tests.chaos.history import (
 
 # From a worker's last look to the first byte at the target, on a busy machine.
 SLACK_MS = 2000
-# Actions of an operator, which may cost accounts time only.
-HARMLESS = frozenset({"stop", "hold", "on hold", "pause"})
+# Actions of an operator, and a store without room, which may cost accounts time only.
+HARMLESS = frozenset({"stop", "hold", "on hold", "pause", "fill"})
 SLOWEST_TARGET_MS = 2500
 # A flaky target has failed so often before it answers.
 FLAKY_ATTEMPTS = 2
@@ -116,6 +116,7 @@ class Story(msgspec.Struct):
     changes: list[Call] = []
     cancels: list[Call] = []
     reads: list[Call] = []
+    resends: list[Call] = []
     acknowledged: set[str] = set()
     entries: list[Entry] = []
     arrivals: list[Arrival] = []
@@ -167,6 +168,11 @@ class Story(msgspec.Struct):
     def cancelled(self, result: Result) -> list[Call]:
         """Those that gave the credit back, or may have."""
         return [c for c in self.cancels if c.result == result and c.became != "failed"]
+
+    @property
+    def resent(self) -> list[Call]:
+        """Those that sent its callback again, or may have."""
+        return [call for call in self.resends if call.result != "fail"]
 
     @property
     def stops(self) -> list[Call]:

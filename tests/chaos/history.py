@@ -27,7 +27,7 @@ Result = Literal["ok", "fail", "unknown"]
 Kind = Literal[
     "create", "batch", "change", "cancel", "cancel many", "replay", "replay many", "read",
     "rotate", "signing", "lane", "rule", "rule change", "rule pause", "rule resume", "rule trigger",
-    "rule delete", "rule read", "occurrence change",
+    "rule delete", "rule read", "occurrence change", "resend",
 ]  # fmt: skip
 
 

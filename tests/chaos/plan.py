@@ -15,6 +15,9 @@ _GAP_S = (0.3, 1.8)
 _FIRST_S = 1.0
 _HOLDS_AT_S = (3.0, STORM_S + 0.5)
 _HOLD_S = 5.0
+# In the calms and storms that have no hold.
+_FILLS_AT_S = (STORM_S + 0.5, 6.0)
+_FILL_S = 4.0
 _APART_S = 1.0
 _ON_LINES = frozenset({"cut", "silence", "slow", "reset", "lose replies"})
 
@@ -90,10 +93,26 @@ def plan(seed: int, seconds: float, among: list[Nemesis]) -> list[Step]:
 def holds(seconds: float) -> list[Step]:
     """The service on hold, in every second storm, and in the calms of the others: a hold puts off
     what a fault has cost, and hides what comes again without one."""
+    return _in_turn("hold", [SERVICE], seconds, _HOLDS_AT_S, _HOLD_S)
+
+
+def fills(seconds: float, servers: list[str]) -> list[Step]:
+    """A server of the store has no room: it refuses what is new, and has to record what is under
+    way."""
+    return _in_turn("fill", servers, seconds, _FILLS_AT_S, _FILL_S)
+
+
+def _in_turn(
+    what: str, targets: list[str], seconds: float, at_s: tuple[float, float], lasts_s: float
+) -> list[Step]:
+    """Once in each storm and the calm after it, by turns early and late."""
     every_s = STORM_S + CALM_S
     wholes = range(int(seconds // every_s) + 1)
-    starts_s = [whole * every_s + _HOLDS_AT_S[whole % 2] for whole in wholes]
-    return [Step(at_s, "hold", SERVICE, _HOLD_S) for at_s in starts_s if at_s + _HOLD_S < seconds]
+    steps = [
+        Step(whole * every_s + at_s[whole % 2], what, targets[whole % len(targets)], lasts_s)
+        for whole in wholes
+    ]
+    return [step for step in steps if step.until_s < seconds]
 
 
 def _moments(random: Random, seconds: float) -> Iterator[float]:

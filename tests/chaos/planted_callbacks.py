@@ -24,10 +24,14 @@ _CALLED = _wanted("called", callback="ok", lane="rated", reference="r")
 _REFUSED = _wanted("called twice", callback="failing")
 _UNCALLED = _wanted("of failures", callback="ok", callback_on="failed")
 _GONE = _wanted("gone", callback="ok")
+_RESENT = _wanted("resent", callback="failing", callback_on="failed")
+# When it is sent again, from its end on.
+_RESENDS_MS = (2000, 14_000)
 
 
 def sound_callbacks(it: Any) -> None:
-    """`it` is a History. One is accepted at once, one is refused first, two are not wanted."""
+    """`it` is a History. One is accepted at once, one is refused first, two are not wanted, and one
+    that was not is sent again, refused first, and then once more."""
     for each in (_CALLED, _REFUSED):
         it.fire(each, at_ms=_ENDED_MS)
         it.bodies[f"sch_{each.tag}"] = _body(it.log[each.tag], each, "delivered")
@@ -36,6 +40,13 @@ def sound_callbacks(it: Any) -> None:
     _report(it, _REFUSED, 2, _AGAIN_MS)
     it.fire(_UNCALLED, at_ms=_ENDED_MS)
     it.fire(_wanted("of none", callback=NO_CALLBACK), at_ms=_ENDED_MS)
+    it.fire(_RESENT, at_ms=_ENDED_MS)
+    it.bodies["sch_resent"] = _body(it.log["resent"], _RESENT, "delivered")
+    for after_ms, result in zip(_RESENDS_MS, ("ok", "unknown"), strict=True):
+        _resend(it, result, after_ms)
+        _report(it, _RESENT, 1, after_ms + 5)
+        _report(it, _RESENT, 2, after_ms + 5 + _AGAIN_MS)
+    _resend(it, "fail", 15_000)
     it.call("create", [_GONE])
     it.call("cancel", [], schedule_id="sch_gone")
     it.store(_GONE, "cancelled")
@@ -52,6 +63,13 @@ def _body(entry: Entry, asked: Asked, status: str) -> dict[str, Any]:
         "reference": asked.reference,
         "callback": {"status": status},
     }
+
+
+def _resend(it: Any, result: str, after_ms: float) -> None:
+    """A call, so long after the end."""
+    it.call("resend", [], result, schedule_id="sch_resent", status=202 if result == "ok" else 0)
+    at = {"wall_ms": _ENDED_MS + after_ms}
+    it.events[-2:] = [msgspec.structs.replace(each, **at) for each in it.events[-2:]]
 
 
 def _report(
@@ -92,6 +110,16 @@ def _it_is_only_refused(it: Any) -> None:
     ]
 
 
+def _a_resend_is_lost(it: Any) -> None:
+    _resend(it, "ok", 30_000)
+
+
+def _one_that_is_sent_again_is_only_refused(it: Any) -> None:
+    it.arrivals = [
+        each for each in it.arrivals if each.path != _RESENT.callback_path or each.attempt == 1
+    ]
+
+
 def _it_stays_pending(it: Any) -> None:
     it.bodies["sch_called"]["callback"]["status"] = "pending"
 
@@ -106,6 +134,8 @@ PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
     "called back: as it ended": [
         _none_arrives,
         _it_is_only_refused,
+        _a_resend_is_lost,
+        _one_that_is_sent_again_is_only_refused,
         _it_stays_pending,
         lambda it: _report(it, _CALLED, of="inv_"),
         lambda it: _report(it, _CALLED, statusCode=500),
@@ -118,6 +148,7 @@ PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
     "called back again: lost or refused": [
         lambda it: _report(it, _CALLED, after_ms=2000),
         lambda it: _report(it, _CALLED, 2, _AGAIN_MS),
+        lambda it: _report(it, _RESENT, 1, 27_000),
     ],
     "called back in time": [_all_come_late],
     "on hold: no callback goes out": [lambda it: _report(it, _CALLED, after_ms=-20_000)],

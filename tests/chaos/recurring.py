@@ -53,8 +53,10 @@ def never_none(case: Case) -> Looked:
         made = live | {slot for _, slot in rule.occurrences if slot is not None}
         let_go = _let_go(case, rule)
         for window in windows(rule):
-            late = [slot for slot in let_go if not any(slot < m < window.until_ms for m in live)]
-            until_ms = min([window.until_ms, *late])
+            end_ms = window.until_ms
+            last = let_go | _ended_after(rule, end_ms)
+            late = [slot for slot in last if not any(slot < m < end_ms for m in live)]
+            until_ms = min([end_ms, *late])
             sent_ms = _sent_early(rule, until_ms)
             times = [time for time in _times(window) if sent_ms < time < until_ms]
             looked += len(times)
@@ -115,6 +117,16 @@ def _let_go(case: Case, rule: Rule) -> set[float]:
         slot
         for entry, slot in rule.occurrences
         if slot and entry.status == "cancelled" and entry.schedule_id not in named
+    }
+
+
+def _ended_after(rule: Rule, until_ms: float) -> set[float]:
+    """The slots of what ended only after a pause or the deletion. If one was late by then, it may
+    have been sent after it, and before that none that follow come up."""
+    return {
+        slot
+        for entry, slot in rule.occurrences
+        if slot and slot < until_ms and entry.executed_at and to_ms(entry.executed_at) > until_ms
     }
 
 

@@ -15,7 +15,7 @@ from tests.chaos.clients import Client, Customer
 from tests.chaos.final import read_final
 from tests.chaos.history import ARRIVALS, FINAL, REPORTS, Recorder, Run
 from tests.chaos.members import Member
-from tests.chaos.plan import Step, holds, nemeses, plan
+from tests.chaos.plan import Step, fills, holds, nemeses, plan
 from tests.chaos.recurring_client import RecurringClient
 from tests.chaos.sentinels import SentinelStore
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
@@ -132,7 +132,10 @@ async def _call(
 def _steps(options: Options, store: ChaosStore) -> list[Step]:
     among = nemeses(_WORKERS, _APIS, list(store.servers), list(store.lines), store.frozen_s)
     among = [each for each in among if not options.faults or each.what in options.faults]
-    return [*plan(options.seed, options.seconds, among), *holds(options.seconds)]
+    steps = [*plan(options.seed, options.seconds, among), *holds(options.seconds)]
+    if not options.faults or "fill" in options.faults:
+        steps += fills(options.seconds, list(store.servers))
+    return steps
 
 
 def _member(

@@ -140,6 +140,13 @@ class _Primary:
     def resume(self) -> None:
         self._broken.resume()
 
+    def fill(self) -> None:
+        self._broken = self._store.primary()
+        self._broken.fill()
+
+    def empty(self) -> None:
+        self._broken.empty()
+
 
 def _server() -> ValkeyProcess:
     return ValkeyProcess(port=free_port(), options={"repl-diskless-sync-delay": 0})

@@ -142,7 +142,7 @@ def _add_calls(stories: dict[str, Story], calls: list[Call], account: Account) -
     found = _by_id(stories, account)
     for call in calls:
         invoked = call.invoked
-        kinds = {"change": "changes", "cancel": "cancels", "read": "reads"}
+        kinds = {"change": "changes", "cancel": "cancels", "read": "reads", "resend": "resends"}
         story = found.get(invoked.schedule_id)
         if invoked.call in kinds and story is not None:
             became = call.answered.became.get(invoked.schedule_id, "") if call.answered else ""

@@ -22,7 +22,12 @@ _REOPENED_S = 120.0
 _AGAIN_S = 0.3
 _AT_ONCE = 16
 # What breaks a process or a server, and what heals it.
-_ACTS = {"kill": ("kill", "start"), "freeze": ("pause", "resume"), "stop": ("stop", "start")}
+_ACTS = {
+    "kill": ("kill", "start"),
+    "freeze": ("pause", "resume"),
+    "stop": ("stop", "start"),
+    "fill": ("fill", "empty"),
+}
 
 Act = Callable[[], None]
 

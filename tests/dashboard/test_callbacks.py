@@ -27,8 +27,21 @@ async def test_a_panel_follows_the_callback_of_a_request(browser: Browser) -> No
     await browser.end_callback(502, again_in_ms=60_000)
     live = await browser.client.get(news, headers={"hx-request": "true"})
     assert live.headers["hx-retarget"] == "#panel"
-    assert '<small>1 attempt</small> 502 <span class="bad"><bdi>Bad Gateway' in live.text
+    assert "<small>1 attempt</small>" in live.text
+    assert '<li value="1">502 <span class="bad"><bdi>Bad Gateway' in live.text
     assert "the next attempt in" in live.text
+
+
+async def test_a_panel_has_all_attempts_of_a_callback(browser: Browser) -> None:
+    ended = await browser.schedule(-1000, callback=Callback(WHERE))
+    await browser.end(200)
+    for status in (502, 500):
+        await browser.end_callback(status, again_in_ms=0)
+    await browser.end_callback(200)
+    text = await browser.text(f"/requests/{ended}")
+    assert "<small>3 attempts</small>" in text
+    assert re.findall(r'<li value="(\d)">(\d+)', text) == [("1", "502"), ("2", "500"), ("3", "200")]
+    assert text.count("<bdi>Bad Gateway</bdi>") == 2
 
 
 async def test_a_callback_is_sent_again_once_for_each_form(browser: Browser) -> None:

@@ -803,6 +803,13 @@ STORE = r"""
 # the attempt of a lost lease is recorded
 - names(ARGV[row + 2], score)
 + score
+@ scheduler/store/lifecycle/callbacks.py tests/scheduler/test_callback_life.py -k each_attempt
+# attempts of a callback are kept without a bound
+- (*retry.earlier, made)[-_MOST_EARLIER:]
++ (made,)
+# the message of each attempt is kept whole
+- if len(message) > _MOST_CHARACTERS:
++ if False:
 @ scheduler/store/lifecycle/resend.lua tests/scheduler/test_callback_life.py -k at_a_rate
 # callbacks are sent again without a bound
 - if found[4] > 0 then

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -307,6 +308,35 @@ async def test_places_that_failed_attempts_keep_leave_nothing_behind(scene: Scen
     await scene.clock.pass_ms(20)
     await answer(scene, await called(scene))
     assert await scene.redis.exists(scene.base + keys.CALLBACK) == 0
+
+
+async def test_each_attempt_is_kept_until_it_is_sent_again(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """Those before the last one with the beginning of their messages: 60 characters."""
+    scene, expected = fake_scene, list[tuple[int, ...]]()
+    call = await called(scene)
+    for number in range(1, 7):
+        failed = replace(FAILED, error_message=f"{number}" + 199 * "é", response_time_ms=number)
+        expected.append((number, fake_clock.ms, failed.status_code, number))
+        await answer(scene, call, failed, 1000 if number < 6 else None)
+        state = (await scene.get(call.schedule_id)).callback
+        assert state is not None
+        assert [msgspec.structs.astuple(each)[:4] for each in state.made] == expected
+        assert state.made[-1].error_message == failed.error_message
+        short = [f"{each}" + 58 * "é" + "…" for each in range(1, number)]
+        assert [each.error_message for each in state.earlier] == short
+        assert len(await scene.redis.hget(scene.key(call.schedule_id), "c")) < 1200
+        await fake_clock.pass_ms(1000)
+        if number < 6:
+            call = await scene.claim_one()
+    again = await scene.store.callbacks.resend(scene.account_id, call.schedule_id)
+    assert again.callback is not None
+    assert again.callback.made == ()
+    await answer(scene, await scene.claim_one())
+    state = (await scene.get(call.schedule_id)).callback
+    assert state is not None
+    assert [each.number for each in state.made] == [1]
 
 
 async def test_accounts_share_the_tenth(scene: Scene) -> None:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from scheduler import ids
-from scheduler.callbacks import Callback, CallbackState, CallbackStatus
+from scheduler.callbacks import Callback, CallbackAttempt, CallbackState, CallbackStatus
 from scheduler.errors import TooManyResends
-from scheduler.models import COMPLETED, Invocation, Outcome, Request, Schedule
+from scheduler.models import COMPLETED, Invocation, Outcome, Request, Retry, Schedule
 from scheduler.store import keys, stored
 from scheduler.store.callback_state import open_callback, pack_callback
 from scheduler.store.heads import letter_member
@@ -19,6 +19,10 @@ from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import MOST_CHANGES_MET, VERDICTS, Verdict, refusal
+
+# As many as there are before the last retry, each with so much of its message: 500 bytes at most,
+# and none where the first attempt is the last.
+_MOST_EARLIER, _MOST_CHARACTERS = 5, 60
 
 _CALLBACK = Script("lifecycle/callback")
 _RESEND = Script("lifecycle/resend")
@@ -118,4 +122,16 @@ def _state_after(ack: CallbackAck) -> CallbackState:
         error_message=outcome.error_message,
         next_attempt_at_ms=due_ms,
         retry=(one.retry.number if one.retry else 0) + (due_ms is not None),
+        earlier=_earlier(one.retry),
     )
+
+
+def _earlier(retry: Retry | None) -> tuple[CallbackAttempt, ...]:
+    if retry is None:
+        return ()
+    said, message = retry.outcome, retry.outcome.error_message
+    if len(message) > _MOST_CHARACTERS:
+        message = message[: _MOST_CHARACTERS - 1] + "…"
+    answer = (said.status_code, said.response_time_ms, message)
+    made = CallbackAttempt(retry.attempts, retry.failed_at_ms, *answer)
+    return (*retry.earlier, made)[-_MOST_EARLIER:]

@@ -44,7 +44,8 @@ def report_of(
         last = Outcome(
             Status.FAILED, state.status_code, state.response_time_ms, state.error_message
         )
-        retry = Retry(state.retry, due_ms, state.attempts, last, state.attempted_at_ms)
+        made = (state.attempts, last, state.attempted_at_ms)
+        retry = Retry(state.retry, due_ms, *made, earlier=state.earlier)
     body, reference = report(ended), ended.request.reference
     request = Request(due_ms, "POST", url, body=body, retries=_RETRIES, reference=reference)
     shard, account_id, token, until_s = lease
