@@ -53,9 +53,9 @@ def never_none(case: Case) -> Looked:
         made = live | {slot for _, slot in rule.occurrences if slot is not None}
         let_go = _let_go(case, rule)
         for window in windows(rule):
-            end_ms = window.until_ms
-            last = let_go | _ended_after(rule, end_ms)
+            end_ms, last = window.until_ms, let_go | _ended_after(rule, window.until_ms)
             late = [slot for slot in last if not any(slot < m < end_ms for m in live)]
+            late += _not_followed(case, rule, made, end_ms)
             until_ms = min([end_ms, *late])
             sent_ms = _sent_early(rule, until_ms)
             times = [time for time in _times(window) if sent_ms < time < until_ms]
@@ -128,6 +128,17 @@ def _ended_after(rule: Rule, until_ms: float) -> set[float]:
         for entry, slot in rule.occurrences
         if slot and slot < until_ms and entry.executed_at and to_ms(entry.executed_at) > until_ms
     }
+
+
+def _not_followed(case: Case, rule: Rule, made: set[float], until_ms: float) -> list[float]:
+    """The newest slot by a pause or the deletion, if its owner cancelled it, and a fault kept the
+    next one from being made until then."""
+    ends = {call.invoked.wall_ms for call in rule.calls if call.invoked.call in _ENDS}
+    newest = max((slot for slot in made if slot < until_ms), default=0.0)
+    cancelled = {slot for entry, slot in rule.occurrences if entry.status == "cancelled"}
+    faultless_ms = newest + case.run.lease_ms + case.run.margin_ms
+    was_kept = faultless_ms < case.deadline_ms(newest) > until_ms
+    return [newest] if until_ms in ends and newest in cancelled and was_kept else []
 
 
 def _sent_early(rule: Rule, until_ms: float) -> float:
