@@ -90,6 +90,10 @@ def causes_of(events: Iterable[Event]) -> list[Cause]:
     return sorted([*found, *open_.values()], key=lambda each: each.from_ms)
 
 
+def is_hold_now(cause: Cause) -> bool:
+    return cause.to_ms is None and cause.what == _BEGIN[Kind.HOLD]
+
+
 def ongoing(causes: Iterable[Cause], now_ms: float) -> list[Cause]:
     """A cause that has an end to come still goes on."""
     return [

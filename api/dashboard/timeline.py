@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from api.dashboard.causes import Cause, causes_of, marks, ongoing
+from api.dashboard.causes import Cause, causes_of, is_hold_now, marks, ongoing
 from api.dashboard.charts import MINUTE_MS, Axis, Chart, Layer, ranges, stacked
 from api.dashboard.formats import duration, lateness
 from api.dashboard.session import Viewer
@@ -20,6 +20,7 @@ from scheduler.store.log.overview import AccountSnapshot, ChartRange, Series
 
 # The same for all accounts.
 _EVENTS_GOOD_FOR_S = 2.0
+_HOLD_GOOD_FOR_S = 1.0
 # From the bottom of a column to its top.
 KINDS = ("failed", "completed", "waiting")
 
@@ -129,4 +130,18 @@ async def causes_by(request: HttpRequest, account_id: str) -> list[Cause]:
             known += some
         elif not isinstance(some, StoreError):
             raise some
-    return ongoing(causes_of(known), service_of(request).store.clock.now_ms())
+    causes = ongoing(causes_of(known), service_of(request).store.clock.now_ms())
+    if any(map(is_hold_now, causes)) and not await _is_on_hold(request):
+        # It was noted before it was to begin, and never did; or its end was not noted.
+        causes = [each for each in causes if not is_hold_now(each)]
+    return causes
+
+
+async def _is_on_hold(request: HttpRequest) -> bool:
+    """True as well where the store does not say."""
+    look = service_of(request).store.hold.look
+    try:
+        held = await shared_by(request).get("hold", _HOLD_GOOD_FOR_S, look)
+    except StoreError:
+        return True
+    return held.on_hold > 0

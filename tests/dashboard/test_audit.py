@@ -27,6 +27,7 @@ NONE = "\N{EN DASH}"
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.dashboard.audit._GOOD_FOR_S", 0.0)
     monkeypatch.setattr("api.dashboard.timeline._EVENTS_GOOD_FOR_S", 0.0)
+    monkeypatch.setattr("api.dashboard.timeline._HOLD_GOOD_FOR_S", 0.0)
 
 
 def told(text: str) -> list[str]:
@@ -110,6 +111,8 @@ async def test_the_picture_says_what_stood_still_and_names_nobody(
     events, now_ms = browser.store.events, browser.store.clock.now_ms()
     assert 'id="causes"' not in await browser.text("")
     await events.record(Kind.HOLD, who="Ann")
+    assert "the service is held" not in await browser.text(""), "it was noted, and did not begin"
+    await browser.store.hold.begin()
     await events.record(Kind.STORE_AWAY, since_ms=now_ms - 8000)
     await events.record(Kind.WORKER_LOST, about="box 7, 1.0")
     await boss.store.pauses.change(boss.account_id, lambda old: replace(old, pause=Pause("k")))
