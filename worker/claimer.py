@@ -87,7 +87,7 @@ class Claimer:
         self._look_ms = self._look_abroad_ms = 0.0
         self._wake = asyncio.Event()
         self._stopping = self._waits_for_room = False
-        self._on_hold = False
+        self._on_hold: set[int] = set()
         self._clock_steps = -1
         self._awake_s = math.inf  # when it was to wake up
         self.claims = self.claimed = self.taken_over = 0
@@ -254,11 +254,7 @@ class Claimer:
         asyncio.get_running_loop().call_soon(self._claimed, batch)
 
     def _note(self, shard: int, batch: Batch) -> None:
-        if batch.on_hold != self._on_hold:
-            self._on_hold = batch.on_hold
-            _log.warning(
-                "on hold: nothing is claimed" if batch.on_hold else "resumed: claiming again"
-            )
+        self._note_hold(shard, is_on_hold=batch.on_hold)
         if shard not in self._presence.shards and any(each.slack_us for each in batch.invocations):
             self._adopted.setdefault(shard, _own_ms() + _ADOPTED_MS)
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
@@ -270,6 +266,17 @@ class Claimer:
         self.claims += 1
         self.claimed += len(batch.invocations)
         self.taken_over += sum(each.taken_over for each in batch.invocations)
+
+    def _note_hold(self, shard: int, *, is_on_hold: bool) -> None:
+        """Tells of the first shard, and when none is left: a command that was interrupted leaves
+        some on hold."""
+        before = bool(self._on_hold)
+        (self._on_hold.add if is_on_hold else self._on_hold.discard)(shard)
+        if before != bool(self._on_hold):
+            _log.warning(
+                "on hold: nothing is claimed" if is_on_hold else "resumed: claiming again",
+                shard=shard,
+            )
 
     def _next_claim_ms(self, shard: int, batch: Batch) -> float:
         next_ms = math.inf if batch.next_look_ms is None else batch.next_look_ms

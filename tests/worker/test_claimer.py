@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler.elapsed import elapsed_s
 from tests.worker.desk import Desk, Invocations
@@ -64,6 +65,25 @@ async def test_a_shard_on_hold_is_asked_rarely(monkeypatch: pytest.MonkeyPatch) 
     async with asyncio.timeout(5):
         while desk.claims.due[0]:
             await desk.turn()
+
+
+async def test_shards_on_hold_beside_others_are_told_once_and_so_is_their_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.claimer._ASK_ON_HOLD_EVERY_MS", 0.0)
+    desk = Desk({0: 9, 1: 9, 2: 9}, slots=1000)
+    desk.claims.on_hold |= {0, 2}
+    with capture_logs() as told:
+        for _ in range(20):
+            await desk.turn()
+        assert len([each for each in desk.claims.asked if each["shard"] != 1]) > 2
+        for shard in (0, 2):
+            desk.claims.on_hold.discard(shard)
+            async with asyncio.timeout(5):
+                while desk.claims.due[shard]:
+                    await desk.turn()
+    holds = [each["event"] for each in told if "claim" in each["event"]]
+    assert holds == ["on hold: nothing is claimed", "resumed: claiming again"]
 
 
 @pytest.fixture
