@@ -129,6 +129,19 @@ async def test_a_broken_index_of_lanes_is_told(
     assert all(scene.account_id in each for each in told)
 
 
+@pytest.mark.parametrize("lane", [None, "a"])
+async def test_a_change_to_the_lane_where_one_strayed_and_back_takes_it_out_of_there(
+    scene: Scene, lane: str | None
+) -> None:
+    await scene.create(DUE_MS, lane=LANE)
+    strayed = await scene.create(DUE_MS, lane=lane)
+    await scene.redis.zadd(scene.base + keys.LANE_QUEUE + LANE, {strayed[4:]: 2**42})
+    assert f"of lane {LANE}, and should not be" in "".join(await scene.store.check())
+    for each in (LANE, lane):
+        await scene.change(strayed, lane=each)
+    assert await scene.store.check() == []
+
+
 EACH_MINUTE = {"set": 1, "rate": 1, "per": 60_000, "interval": 60_000_000, "burst": 1}
 
 
