@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import structlog
@@ -25,6 +27,9 @@ _MOST_PASSED_OVER = 64
 # One that is later may have missed times, which take 0.1 ms to count, near a change of the clocks
 # up to 30 ms.
 _LATE_MS = 60_000
+# Accounts whose late ones advance at once, and so many of each: the store has time for claims.
+_LATE_AT_ONCE = 8
+_MOST_LATE = 16
 _log = structlog.get_logger(__name__)
 # What advances together: a shard of a cluster, and an account if they are late.
 _Group = tuple[int, str]
@@ -57,6 +62,7 @@ class Occurrences:
         self._reminder = Reminder()
         self._queues: dict[_Group, _Queue] = {}
         self._waiting = Counter[str]()
+        self._late = asyncio.Semaphore(_LATE_AT_ONCE)
         self.advanced = 0
 
     def put(self, invocations: Sequence[Invocation], reading: int) -> None:
@@ -115,25 +121,27 @@ class Occurrences:
         return shard, invocation.account_id if is_late else ""
 
     async def _advance_all(self, group: _Group, queue: _Queue) -> None:
+        is_late = group[1] != ""
         while queue:
             try:
-                await self._advance_some(queue)
+                async with self._late if is_late else nullcontext():
+                    await self._advance_some(queue, _MOST_LATE if is_late else _MOST_AT_ONCE)
             except Exception:  # those behind them go on
                 _log.exception("occurrences were not passed on")
         del self._queues[group]
 
-    async def _advance_some(self, queue: _Queue) -> None:
-        readings = self._next_of(queue)
+    async def _advance_some(self, queue: _Queue, most: int) -> None:
+        readings = self._next_of(queue, most)
         by_reading: dict[int, list[Invocation]] = {}
         for each in await self.advance(list(readings)):
             by_reading.setdefault(readings[each], []).append(each)
         for reading, theirs in by_reading.items():
             self._ready(theirs, reading)
 
-    def _next_of(self, queue: _Queue) -> dict[Invocation, int]:
+    def _next_of(self, queue: _Queue, most: int) -> dict[Invocation, int]:
         """With their readings. None of lost shards, which would keep the others waiting."""
         found = dict[Invocation, int]()
-        while queue and len(found) < _MOST_AT_ONCE:
+        while queue and len(found) < most:
             invocation, reading = queue.pop()
             self._waiting[invocation.account_id] -= 1
             if not self._waiting[invocation.account_id]:

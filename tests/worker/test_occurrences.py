@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
-from scheduler.models import Invocation, Occurrence, Outcome, Retry, Status
+from scheduler.models import Invocation, Occurrence, Outcome, Retry, Stage, Status
 from tests.worker.desk import AWAY
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
@@ -71,6 +71,27 @@ async def test_none_waits_for_late_ones_of_another_account(scene: Scene) -> None
         may_answer.set()
         await until(lambda: len(scene.recorded) == 3)
         await scene.stop()
+
+
+async def test_late_ones_of_few_accounts_advance_at_once(scene: Scene) -> None:
+    """However many accounts have some: claims would wait for the store behind all of them."""
+    may_answer, recurring = asyncio.Event(), scene.store.recurring
+
+    async def slow(_: Sequence[Invocation]) -> None:
+        await may_answer.wait()
+
+    recurring.advancing, before = slow, Occurrence(RULE, START_MS - 60_000)
+    async with playing(answering(*[answer()] * 10)) as target:
+        late = [
+            hand_out(scene, target.url(), account=f"late-{n}", recurring=before) for n in range(9)
+        ]
+        await scene.start()
+        await until(lambda: len(recurring.asked) == 8)
+        assert scene.worker.holdings.stages() == {Stage.CLAIMED: 8, Stage.QUEUED: 1}
+        may_answer.set()
+        await until(lambda: {*scene.recorded} == {*late})
+        await scene.stop()
+    assert recurring.asked == [[each] for each in late]
 
 
 async def test_what_moves_no_rule_asks_for_none(scene: Scene) -> None:
