@@ -56,9 +56,11 @@ MOST = 200_000
 _ACCOUNTS_AT_ONCE = 4
 _IDLE_S = 1.0
 _RETRY_MS = 5_000
-# A step looks through so many pages of the log, and reads so many bytes of requests to replay.
+# A step looks through so many pages of the log.
 _PAGES = 5
-_MOST_REPLAYED_BYTES = 16 * 1024 * 1024
+# One script stores so many bytes of replays, or a single one: it keeps other accounts waiting.
+_MOST_REPLAYED_BYTES = 1024 * 1024
+_ANY_BYTES = 2**40
 _AT_ONCE = 16
 # How often replays are looked at that have not ended: the older, the more seldom.
 _LOOKS_MS = ((60_000, 1_000), (3_600_000, 10_000))
@@ -92,6 +94,12 @@ class BulkRunner:
         """An action was added here, or stopped."""
         self._woken.set()
 
+    async def begin(self, account_id: str) -> None:
+        """The first step of an action that was added just now: few schedules are done with it. An
+        error is none of the call that added it, for the action goes on."""
+        await self._try(account_id)
+        self.wake()
+
     async def run(self) -> None:
         """Until it is cancelled. No error ends it: what is not done stays due."""
         while True:
@@ -116,14 +124,17 @@ class BulkRunner:
 
         async def step(account_id: str) -> None:
             async with gate:
-                try:
-                    await self.step(account_id)
-                except Exception as error:
-                    self._note("a bulk action cannot go on", error, account=account_id)
+                await self._try(account_id)
 
         due = await self._store.bulks.due()
         await asyncio.gather(*map(step, due))
         return bool(due)
+
+    async def _try(self, account_id: str) -> None:
+        try:
+            await self.step(account_id)
+        except Exception as error:
+            self._note("a bulk action cannot go on", error, account=account_id)
 
     async def step(self, account_id: str) -> bool:
         """The next step of the account's action whose turn it is. False: none is due here. Safe to
@@ -260,9 +271,10 @@ class BulkRunner:
         whose = " ".join(names)
         once = Idempotency(f"bulk {action_id} {names[0]} {len(names)}", whose)
         remake = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
+        most = _MOST_REPLAYED_BYTES if len(names) > 1 else _ANY_BYTES
         try:
             replays = await self._store.schedules.replay_all(
-                account_id, names, remake, once, now_ms, most_bytes=_MOST_REPLAYED_BYTES
+                account_id, names, remake, once, now_ms, most_bytes=most
             )
         except (InvalidRequest, QuotaExceeded) as refusal:
             if len(names) == 1:

@@ -11,13 +11,22 @@ from msgspec.structs import replace
 
 from api import bulk_runner
 from api.bulk_runner import BulkRunner
+from api.payload import Change
 from api.rules import Rules
-from scheduler.errors import NotFound, OutcomeUnknown, StoreFull, StoreUnavailable
+from scheduler.errors import (
+    FieldError,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StoreFull,
+    StoreUnavailable,
+)
 from scheduler.models import Invocation, LogStatus, Outcome, Request, Schedule, Status
 from scheduler.settings import Settings
 from scheduler.store import keys, scans
 from scheduler.store.bulk import bulks, records
 from scheduler.store.bulk.records import Asked, Bulk, Kind, Progress, State, packed_ids
+from scheduler.store.lifecycle import create
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from tests.api.conftest import URL, Api
@@ -413,17 +422,30 @@ async def test_its_searches_give_way_to_those_of_a_page(
     assert (await by.acted(action)).progress.done == 2
 
 
-async def test_a_larger_step_goes_in_halves(by: Bulks, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_requests_go_in_several_scripts_and_each_of_them_goes(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bulk_runner, "_MOST_REPLAYED_BYTES", 1)
-    action = await by.ask(Kind.AGAIN, await by.failed(2))
-    done = await by.acted(action)
-    [reason] = done.progress.refused
-    assert (reason[:8], done.progress.refused[reason]) == ("Together", 2)
-    large = await by.failed(2)
-    one = await redis_of(by.store).hstrlen(keys.schedule(by.account_id, large[0]), "r")
-    monkeypatch.setattr(bulk_runner, "_MOST_REPLAYED_BYTES", 2 * one - 1)
-    other = await by.acted(await by.ask(Kind.AGAIN, large))
-    assert (other.progress.done, other.progress.groups) == (2, 2)
+    scripts = create._CREATE.calls
+    done = await by.acted(await by.ask(Kind.AGAIN, await by.failed(2)))
+    assert (done.progress.done, done.progress.refused) == (2, {})
+    assert create._CREATE.calls == scripts + 1 + 2
+
+
+async def test_one_that_cannot_be_made_again_keeps_no_other(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = await by.failed(2)
+    remake = Change.of_replay
+
+    def refused(self: Change, original: Schedule, now_ms: int) -> Request:
+        if original.schedule_id == bad:
+            raise InvalidRequest([FieldError("targetUrl", "No such target.")])
+        return remake(self, original, now_ms)
+
+    monkeypatch.setattr(Change, "of_replay", refused)
+    done = await by.acted(await by.ask(Kind.AGAIN, [bad, good]))
+    assert (done.progress.done, done.progress.refused) == (1, {"No such target.": 1})
 
 
 async def test_a_damaged_action_hides_no_other(by: Bulks) -> None:

@@ -20,6 +20,8 @@ from scheduler.recurrence import Timing
 from scheduler.recurring import Draft
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
+from scheduler.store.bulk.records import Asked
+from scheduler.store.bulk.records import Kind as BulkKind
 from scheduler.store.lifecycle.claim import UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
@@ -66,6 +68,18 @@ async def listed_events(scene: Scene, count: int) -> Found:
         await scene.store.events.record(Kind.GRANT, about=name)
     page = await scene.store.events.page(lambda _: True, limit=100)
     return [each.about for each in page.events], names
+
+
+async def taken_up(scene: Scene, count: int) -> Found:
+    """Accounts with a bulk action, of one shard."""
+    bulks, asked = scene.store.bulks, Asked(BulkKind.CANCEL, "", 1, bytes(16), {}, 1, {})
+    accounts = await scene.neighbours(count)
+    for account_id in accounts:
+        assert await bulks.add(account_id, "an action", asked)
+    taken = list[str]()
+    while due := await bulks.due():
+        taken += [each for each in due if await bulks.take(each) is not None]
+    return taken, accounts
 
 
 async def listed_accounts(scene: Scene, count: int) -> Found:
@@ -324,6 +338,7 @@ WALKS = (
     Walk(operators.resealed_secrets, (_ACCOUNTS,)),
     Walk(deleted_data, ("scheduler.store.accounts.accounts._SCAN_COUNT",)),
     Walk(listed_events, ("scheduler.store.events.events._CHUNK",)),
+    Walk(taken_up, ("scheduler.store.bulk.bulks._DUE_AT_ONCE",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
     Walk(created_at_once, ("scheduler.store.lifecycle.create._MOST_AT_ONCE",)),

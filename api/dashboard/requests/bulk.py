@@ -84,9 +84,7 @@ async def bulk(request: HttpRequest) -> Raw:
     if asked.number != 0:
         about = f"{ASKS[kind]}: {_number_of(asked)}"
         await store.events.note(viewer.account_id, EventKind.BULK, who=_BY, about=about)
-    # Few are done when the next page is shown.
-    await service.bulk_runner.step(viewer.account_id)
-    service.bulk_runner.wake()
+    await service.bulk_runner.begin(viewer.account_id)
     # Requests that were run again would have left the list; there they are grey, each beside
     # its replay.
     return redirect(request, wanted.address(replayed=None))
