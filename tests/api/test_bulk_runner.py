@@ -78,6 +78,15 @@ class Bulks:
         ]
         return found
 
+    async def are_due(self, count: int) -> None:
+        """The process's idea of the store's clock is behind by as long as a reply takes."""
+
+        async def has_come() -> bool:
+            await self.store.tick()
+            return len(await self.store.bulks.due()) == count
+
+        await until_async(has_come, "actions to be due")
+
     async def at_once(self) -> None:
         """Nobody has a lease, and nothing waits for its turn."""
         client, base = redis_of(self.store), keys.account(self.account_id)
@@ -317,6 +326,7 @@ async def test_a_store_that_is_away_is_tried_again_after_the_lease(
 
     with monkeypatch.context() as patched:
         patched.setattr(by.store.canceller, "by_id", away)
+        await by.are_due(1)
         assert await by.runner.round(), "no error ends the runner"
     assert not await by.runner.step(by.account_id), "the lease lasts"
     assert (await by.acted(action)).progress.done == 2
@@ -474,6 +484,7 @@ async def test_an_account_whose_shard_is_away_keeps_no_other_waiting(
             return await take(account_id)
 
         monkeypatch.setattr(by.store.bulks, "take", away)
+        await by.are_due(2)
         assert await by.runner.round()
         [found] = await by.store.bulks.all(other.account_id)
         assert found.state is State.DONE
