@@ -48,6 +48,10 @@ class Customer:
     def get(self, path: str, **query: Any) -> httpx.Response:
         return self._client.get(path, params=query)
 
+    def call(self, path: str, **fields: Any) -> httpx.Response:
+        """POST of these fields to a path of the API."""
+        return self._client.post(path, json=fields)
+
     def post(self, target: str, due_in_s: float = 0.0, **fields: Any) -> httpx.Response:
         """POST /schedule, due so much later than now unless `triggerAt` is given."""
         due = format_iso8601(now_ms() + round(due_in_s * 1000))

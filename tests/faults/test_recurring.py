@@ -1,0 +1,158 @@
+"""Recurring schedules through what operators do: each of their times has one occurrence, or is
+counted in an entry of the log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scheduler.times import format_iso8601, parse_iso8601
+from tests.servers import (
+    Customer,
+    Deployment,
+    PostdateProcess,
+    Receiver,
+    now_ms,
+    postdate_json,
+    until,
+)
+
+EVERY_MS = 1000
+
+
+def created(customer: Customer, target: str, **timing: str) -> str:
+    answer = customer.call("/recurring", targetUrl=target, **timing)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["recurringId"])
+
+
+def overdue(customer: Customer, rule: str, slots: int) -> None:
+    """Waits until so many times have passed since the one of the occurrence that waits."""
+    slot_ms = parse_iso8601(customer.get(f"/recurring/{rule}").json()["nextAt"])
+    until(lambda: now_ms() > slot_ms + slots * EVERY_MS, "times that pass")
+
+
+def entries(customer: Customer, rule: str) -> dict[str, Counter[int]]:
+    """How often the log has each time of a paused rule, by status."""
+    paused = customer.call(f"/recurring/{rule}/pause").json()
+    assert (paused["state"], paused["scheduleId"]) == ("paused", None)
+    waits = {"recurringId": rule, "status": "scheduled"}
+    until(lambda: not customer.get("/schedule", **waits).json()["schedules"], "all to end")
+    found: dict[str, Counter[int]] = {}
+    for entry in customer.log(recurringId=rule):
+        slots = found.setdefault(entry["status"], Counter())
+        first_ms = parse_iso8601(entry["scheduledAt"])
+        slots.update(range(first_ms, first_ms + max(1, entry["missed"]) * EVERY_MS, EVERY_MS))
+    return found
+
+
+def assert_each_once(found: dict[str, Counter[int]]) -> None:
+    """Also the one that the pause has cancelled."""
+    slots = sum(found.values(), Counter[int]())
+    assert set(slots.values()) == {1}, found
+    assert sorted(slots) == list(range(min(slots), max(slots) + 1, EVERY_MS)), found
+
+
+def skips_over(customer: Customer, rule: str, at_ms: int) -> list[int]:
+    """How many times each entry counts that has this moment within its stretch."""
+    return [
+        entry["missed"]
+        for entry in customer.log(recurringId=rule, status="skipped")
+        if 0 <= at_ms - parse_iso8601(entry["scheduledAt"]) < entry["missed"] * EVERY_MS
+    ]
+
+
+def test_after_a_hold_the_one_that_waited_is_sent_and_the_rest_are_one_entry(
+    receiver: Receiver,
+) -> None:
+    with Deployment(lease_ms=2000) as deployment:
+        deployment.api()
+        deployment.worker()
+        deployment.worker()
+        customer = deployment.customer()
+        rule = created(customer, receiver.url + "/tick", every="1s")
+        receiver.wait_for(2, "/tick")
+        deployment.in_store(lambda store: store.hold.begin())
+        overdue(customer, rule, 4)
+        amid_ms, sent = now_ms() - EVERY_MS, len(receiver.at("/tick"))
+        deployment.in_store(lambda store: store.hold.end())
+        receiver.wait_for(sent + 3, "/tick")
+        found = entries(customer, rule)
+        assert_each_once(found)
+        [missed] = skips_over(customer, rule, amid_ms)
+        assert missed >= 3
+        assert set(Counter(each.schedule_id for each in receiver.at("/tick")).values()) == {1}
+        assert deployment.problems() == []
+
+
+@pytest.mark.parametrize("how", ["--expire", "--fire"])
+def test_a_restored_backup_has_each_time_once(receiver: Receiver, tmp_path: Path, how: str) -> None:
+    """Of what was sent between the backup and the restore, the store knows nothing: the occurrence
+    that waited is ended unsent, or sent again, as the operator says."""
+    copy = tmp_path / "copy"
+    with PostdateProcess(lease_ms=2000) as up, Customer(up.base_url, up.api_key) as customer:
+        key, rule = customer.key, created(customer, receiver.url + "/tick", every="1s")
+        receiver.wait_for(2, "/tick")
+        backup = postdate_json("backup", str(copy), data_dir=up.data_dir)
+        receiver.wait_for(len(receiver.at("/tick")) + 2, "/tick")
+    with (
+        PostdateProcess("up", "--hold", data_dir=str(copy), lease_ms=2000) as restored,
+        Customer(restored.base_url, key) as customer,
+    ):
+        waited = customer.get(f"/recurring/{rule}").json()["scheduleId"]
+        overdue(customer, rule, 3)
+        amid_ms, sent = now_ms() - EVERY_MS, len(receiver.at("/tick"))
+        postdate_json("restore", "--fired-since", backup["at"], how, data_dir=copy)
+        postdate_json("resume", data_dir=copy)
+        receiver.wait_for(sent + 3, "/tick")
+        ended = customer.outcome(waited)
+        assert_each_once(entries(customer, rule))
+        assert len(skips_over(customer, rule, amid_ms)) == 1
+        times = Counter(each.schedule_id for each in receiver.at("/tick"))
+        assert ended["status"] == ("failed" if how == "--expire" else "completed")
+        assert times.pop(waited, 0) <= (1 if how == "--expire" else 2)
+        assert set(times.values()) == {1}
+        sound: dict[str, list[str]] = {"problems": []}
+        until(lambda: postdate_json("check", data_dir=copy) == sound, "a sound store")
+
+
+def test_workers_of_two_versions_of_tzdata_make_each_occurrence_once(receiver: Receiver) -> None:
+    """The one without it dies amid an upgrade."""
+    with Deployment(lease_ms=2000) as deployment:
+        deployment.api()
+        older = deployment.worker()
+        customer = deployment.customer()
+        rules = [
+            created(customer, f"{receiver.url}/{n}", cron="0 9 * * *", timeZone="Europe/Berlin")
+            for n in range(4)
+        ]
+        made = [sent_now(customer, receiver, rule, n) for n, rule in enumerate(rules)]
+        deployment.worker(module="tests.faults.newer_tzdata")
+        for _ in range(2):
+            made += [sent_now(customer, receiver, rule, n) for n, rule in enumerate(rules)]
+        older.kill()
+        made += [sent_now(customer, receiver, rule, n) for n, rule in enumerate(rules)]
+        slots = [customer.get(f"/schedule/{each}").json()["slot"] for each in made]
+        for n, rule in enumerate(rules):
+            waits = customer.get(f"/recurring/{rule}").json()
+            days = [each[:10] for each in [*slots[n :: len(rules)], waits["nextAt"]]]
+            first_ms = parse_iso8601(slots[n])
+            wanted = [format_iso8601(first_ms + k * 86_400_000)[:10] for k in range(5)]
+            assert days == wanted
+            assert len(receiver.at(f"/{n}")) == 4
+        assert deployment.problems() == []
+
+
+def sent_now(customer: Customer, receiver: Receiver, rule: str, n: int) -> str:
+    """Moves the occurrence that waits to now; its id, once it has ended."""
+    schedule_id = str(customer.get(f"/recurring/{rule}").json()["scheduleId"])
+    assert customer.change(schedule_id, triggerAt=format_iso8601(now_ms())).status_code == 200
+    assert customer.outcome(schedule_id)["status"] == "completed"
+
+    def goes_on() -> bool:
+        return customer.get(f"/recurring/{rule}").json()["scheduleId"] not in (None, schedule_id)
+
+    until(goes_on, "the next occurrence")
+    return schedule_id
