@@ -419,6 +419,17 @@ async def test_a_page_of_those_that_are_not_active_reads_no_others(
 
 
 @pytest.mark.harmed
+async def test_a_rule_whose_request_cannot_be_read_is_deleted(fake_rules: Rules) -> None:
+    rule, scene = await fake_rules.create(), fake_rules.scene
+    await scene.redis.hset(fake_rules.key(rule), "r", b"?")
+    with pytest.raises(Unreadable):
+        await fake_rules.read(rule)
+    await fake_rules.recurring.delete(scene.account_id, rule.recurring_id)
+    assert await fake_rules.waiting() == []
+    assert await scene.redis.exists(fake_rules.key(rule)) == 0
+
+
+@pytest.mark.harmed
 async def test_a_damaged_rule_is_in_no_other_s_way(fake_rules: Rules) -> None:
     rules, scene = fake_rules, fake_rules.scene
     damaged, sound = await rules.create(), await rules.create()

@@ -94,8 +94,9 @@ async def delete(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     """Its waiting occurrence is cancelled, and its credit comes back; one that runs ends."""
     viewer, _ = await written(request)
     recurring = service_of(request).store.recurring
-    rule = await recurring.delete(viewer.account_id, named(recurring_id))
-    return await redirect_saying(request, viewer, f"{name_of(rule)} is deleted.", ADDRESS)
+    name = await recurring.delete(viewer.account_id, named(recurring_id))
+    words = f"{name or 'The recurring schedule'} is deleted."
+    return await redirect_saying(request, viewer, words, ADDRESS)
 
 
 async def _times(store: Store, rule: Rule, account_id: str) -> list[int] | None:

@@ -188,9 +188,9 @@ class Recurring(Tending):
         await self.tend(account_id, [recurring_id])
         return await self.read(account_id, recurring_id)
 
-    async def delete(self, account_id: str, recurring_id: str) -> Rule:
-        """Cancels the occurrence that waits; one that is held finishes. Returns the rule that there
-        was."""
+    async def delete(self, account_id: str, recurring_id: str) -> str | None:
+        """Cancels the occurrence that waits; one that is held finishes. Returns the name that it
+        had. Also one whose request cannot be read."""
         rule = await self._rules.one(account_id, recurring_id)
         for _ in range(MOST_CHANGES_MET):
             if await self._is_done(self._chain.stopped(rule, DELETED)):
@@ -202,7 +202,7 @@ class Recurring(Tending):
         else:
             raise KeepsChanging
         await self.tend(account_id, [recurring_id])
-        return self._shown(rule)
+        return rule.definition.name
 
     async def trigger(
         self, account_id: str, recurring_id: str, once: Idempotency | None = None
