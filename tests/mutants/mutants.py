@@ -68,7 +68,12 @@ _WRITES = (
     ("its pause", "recurring/rule.py", "viewer, form", _RECURRING.format("pause")),
     ("its end of a pause", "recurring/rule.py", "viewer, form", _RECURRING.format("resume")),
     ("its run", "recurring/rule.py", "viewer, form", "    recurring, name ="),
-    ("its deletion", "recurring/rule.py", "viewer, _", _RECURRING.format("delete")),
+    (
+        "its deletion",
+        "recurring/rule.py",
+        "viewer, _",
+        "    recurring = service_of(request).store.recurring\n    name =",
+    ),
     ("a cancellation", "requests/entry.py", "viewer, _", "    try:"),
     ("a new time", "requests/entry.py", "viewer, form", "    schedules ="),
     ("a repetition", "requests/entry.py", "viewer, form", "    store ="),
