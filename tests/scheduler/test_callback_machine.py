@@ -3,30 +3,25 @@ model of a few lines does."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import Bundle, initialize, invariant, multiple, rule
 
 from scheduler.callbacks import Callback
 from scheduler.errors import Conflict, OutcomeUnknown
 from scheduler.models import Invocation
-from scheduler.settings import Settings
 from scheduler.store import keys
 from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
-from tests.scheduler.clocks import FakeClock, fakeredis_time
-from tests.scheduler.conftest import open_fake
 from tests.scheduler.losses import COMMAND, REPLY, losing
+from tests.scheduler.machines import EXAMPLES, Machine
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, settled
-from tests.scheduler.test_machine import EXAMPLES, ids_in_order
 
 pytestmark = pytest.mark.timeout(600)
 CREDITS = 1000
@@ -51,26 +46,15 @@ class Modelled(msgspec.Struct):
         self.held, self.due_at_ms, self.visible_at_us = False, due_at_ms, due_at_ms * 1000
 
 
-class CallbackMachine(RuleBasedStateMachine):
+class CallbackMachine(Machine):
     schedules = Bundle("schedules")
     invocations = Bundle("invocations")
 
     @initialize()
     def start(self) -> None:
-        self.clock = FakeClock()
-        self.stack = ExitStack()
-        self.stack.enter_context(fakeredis_time(self.clock))
-        self.stack.enter_context(ids_in_order())
-        self.runner = self.stack.enter_context(asyncio.Runner())
-        self.store = self.run(open_fake(Settings(shards=1)))
+        self.begin()
         self.scene = self.run(Scene.of(self.store, self.clock, CREDITS))
         self.model: dict[str, Modelled] = {}
-
-    def run(self, call: Awaitable[Any]) -> Any:
-        async def awaited() -> Any:
-            return await call
-
-        return self.runner.run(awaited())
 
     def due(self) -> set[str]:
         now_us = self.clock.us
@@ -188,14 +172,8 @@ class CallbackMachine(RuleBasedStateMachine):
             places[name] = {member.decode(): score for member, score in found}
         return places, {name: await client.pttl(self.scene.key(name)) for name in self.model}
 
-    def teardown(self) -> None:
-        if not hasattr(self, "stack"):
-            return
-        with self.stack:
-            try:
-                assert self.run(self.store.check()) == []
-            finally:
-                self.run(self.store.aclose())
+    def at_the_end(self) -> None:
+        assert self.run(self.store.check()) == []
 
 
 TestCallbackMachine = CallbackMachine.TestCase

@@ -3,33 +3,23 @@ time: the store does what a model of a few lines does."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import os
-import uuid
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
-from unittest.mock import patch
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import Bundle, initialize, invariant, multiple, rule
 
 from scheduler.errors import Conflict, InsufficientCredits, OutcomeUnknown
 from scheduler.models import Invocation, Outcome, Plan, Request, Status, Upsert
-from scheduler.settings import Settings
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
-from tests.scheduler.clocks import FakeClock, fakeredis_time
-from tests.scheduler.conftest import open_fake
 from tests.scheduler.losses import COMMAND, REPLY, losing
+from tests.scheduler.machines import EXAMPLES, Machine
 from tests.scheduler.scene import URL, Scene, settled
-
-T = TypeVar("T")
 
 # Thousands of calls: on a busy machine that takes a while.
 pytestmark = pytest.mark.timeout(600)
@@ -67,40 +57,17 @@ class Modelled(msgspec.Struct):
         return self.held and self.visible_at_us in tokens
 
 
-@contextmanager
-def ids_in_order() -> Iterator[None]:
-    """What stands at the same moment is taken in the order of its name: that of one run is that of
-    its repeat."""
-    numbers = itertools.count(1)
-    with (
-        patch("scheduler.ids.uuid_utils.uuid7", lambda: uuid.UUID(int=next(numbers) << 20)),
-        patch("scheduler.ids._random", lambda length: f"{next(numbers):0{length}d}"),
-    ):
-        yield
-
-
-class StoreMachine(RuleBasedStateMachine):
+class StoreMachine(Machine):
     schedules = Bundle("schedules")
     invocations = Bundle("invocations")
 
     @initialize()
     def start(self) -> None:
-        self.clock = FakeClock()
-        self.stack = ExitStack()
-        self.stack.enter_context(fakeredis_time(self.clock))
-        self.stack.enter_context(ids_in_order())
-        self.runner = self.stack.enter_context(asyncio.Runner())
-        self.store = self.run(open_fake(Settings(shards=1)))
+        self.begin()
         self.scenes = [self.run(self.new_account(n)) for n in range(ACCOUNTS)]
         self.credits = [CREDITS] * ACCOUNTS
         self.spent = [0] * ACCOUNTS
         self.model: dict[str, Modelled] = {}
-
-    def run(self, call: Awaitable[T]) -> T:
-        async def awaited() -> T:
-            return await call
-
-        return self.runner.run(awaited())
 
     async def new_account(self, number: int) -> Scene:
         account = await self.store.accounts.create(f"{number}", credits=CREDITS, plan=Plan.FREE)
@@ -418,14 +385,8 @@ class StoreMachine(RuleBasedStateMachine):
             [member.decode() for member in referred],
         )
 
-    def teardown(self) -> None:
-        if not hasattr(self, "stack"):
-            return
-        with self.stack:
-            try:
-                self.compare_logs()
-            finally:
-                self.run(self.store.aclose())
+    def at_the_end(self) -> None:
+        self.compare_logs()
 
     def compare_logs(self) -> None:
         for number, scene in enumerate(self.scenes):
@@ -441,9 +402,6 @@ class StoreMachine(RuleBasedStateMachine):
             self.run(scene.assert_sound())
 
 
-EXAMPLES = settings().max_examples
-if EXAMPLES == 30 and not os.environ.get("CI"):  # of the short profile
-    EXAMPLES = 10
 TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(
     max_examples=EXAMPLES,

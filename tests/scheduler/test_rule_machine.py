@@ -3,10 +3,8 @@ and empty accounts: no slot of a rule has two occurrences, and none is passed ov
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +13,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
-    RuleBasedStateMachine,
     consumes,
     initialize,
     invariant,
@@ -28,16 +25,13 @@ from scheduler.errors import Conflict, InsufficientCredits, NotFound, StoreError
 from scheduler.models import Idempotency, Invocation, LogStatus, Request
 from scheduler.recurrence import Timing
 from scheduler.recurring import Draft, Rule, RuleState
-from scheduler.settings import Settings
 from scheduler.store.heads import heads_of, read_recurring
 from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import CANCELLED
 from tests.plain import redis_of
-from tests.scheduler.clocks import FakeClock, fakeredis_time
-from tests.scheduler.conftest import open_fake
 from tests.scheduler.losses import COMMAND, REPLY, losing
+from tests.scheduler.machines import EXAMPLES, Machine
 from tests.scheduler.scene import URL, Scene, settled
-from tests.scheduler.test_machine import EXAMPLES, ids_in_order
 
 pytestmark = pytest.mark.timeout(600)
 CREDITS = 8
@@ -69,18 +63,13 @@ class Occurrence(NamedTuple):
     has_ended: bool
 
 
-class RuleMachine(RuleBasedStateMachine):
+class RuleMachine(Machine):
     rules = Bundle("rules")
     invocations = Bundle("invocations")
 
     @initialize(target=rules, every_ms=intervals)
     def start(self, every_ms: int) -> Any:
-        self.clock = FakeClock()
-        self.stack = ExitStack()
-        self.stack.enter_context(fakeredis_time(self.clock))
-        self.stack.enter_context(ids_in_order())
-        self.runner = self.stack.enter_context(asyncio.Runner())
-        self.store = self.run(open_fake(Settings(shards=1)))
+        self.begin()
         self.recurring = self.store.recurring
         self.scene = self.run(Scene.of(self.store, self.clock, CREDITS))
         self.account_id = self.scene.account_id
@@ -90,12 +79,6 @@ class RuleMachine(RuleBasedStateMachine):
         self.left: set[str] = set()
         self.claimed: set[str] = set()
         return self.create(every_ms, None, "nothing")
-
-    def run(self, call: Awaitable[Any]) -> Any:
-        async def awaited() -> Any:
-            return await call
-
-        return self.runner.run(awaited())
 
     def repeated(self, call: Callable[[], Awaitable[Any]], lost: str) -> Any:
         """What came of a call; of its repeat, if something of it was lost."""
@@ -336,17 +319,11 @@ class RuleMachine(RuleBasedStateMachine):
                 found.add(entry.scheduled_at_ms + n * (modelled.timing.every_ms or 1))
         return found
 
-    def teardown(self) -> None:
-        if not hasattr(self, "stack"):
-            return
-        with self.stack:
-            try:
-                for recurring_id in self.model:
-                    self.compare(recurring_id)
-                self.compare_credits()
-                self.run(self.scene.assert_sound())
-            finally:
-                self.run(self.store.aclose())
+    def at_the_end(self) -> None:
+        for recurring_id in self.model:
+            self.compare(recurring_id)
+        self.compare_credits()
+        self.run(self.scene.assert_sound())
 
     def compare_credits(self) -> None:
         """One for each schedule that was not cancelled."""
