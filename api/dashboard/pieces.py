@@ -12,9 +12,11 @@ import re
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import blake2b, sha256
+from itertools import islice
 
 # Where a template has no mark of its own, a piece begins before these. None of them is in a form.
-_CUT = re.compile(r"<!--cut-->|(?=<(?:tr id=|(?:section|figure|details|nav|dl|h2)[ >]))")
+# As it begins with one character, a search skips the rest of a text fast.
+_CUT = re.compile(r"<(?:(!--cut-->)|tr id=|(?:section|figure|details|nav|dl|h2)[ >])")
 # Names are sent by each tick: 2 KB at most. Whatever follows the last cut is one piece.
 MOST_PIECES = 256
 _NAME_BYTES = 6
@@ -59,11 +61,21 @@ def news(text: str, key: str, tokens: Sequence[str], has: Sequence[str]) -> str:
 def _named(text: str, key: str, tokens: Sequence[str]) -> list[tuple[str, str]]:
     """`tokens` are new in each answer, and those of an earlier one as good: no name depends on
     them."""
-    pieces = _CUT.split(text, MOST_PIECES - 1)
-    for token in tokens:
-        text = text.replace(token, "")
-    secret, plain = sha256(key.encode()).digest(), _CUT.split(text, MOST_PIECES - 1)
-    return [(_name(each, secret), piece) for each, piece in zip(plain, pieces, strict=True)]
+    secret, named = sha256(key.encode()).digest(), []
+    for piece in _pieces(text):
+        plain = piece
+        for token in tokens:
+            plain = plain.replace(token, "")
+        named.append((_name(plain, secret), piece))
+    return named
+
+
+def _pieces(text: str) -> list[str]:
+    found, begin = list[str](), 0
+    for cut in islice(_CUT.finditer(text), MOST_PIECES - 1):
+        found.append(text[begin : cut.start()])
+        begin = cut.end() if cut[1] else cut.start()
+    return [*found, text[begin:]]
 
 
 def _name(piece: str, secret: bytes) -> str:

@@ -316,7 +316,7 @@ API = r"""
 + pass
 @ api/dashboard/pieces.py tests/dashboard/test_ticks.py
 # a name depends on what is new in each answer
-- text = text.replace(token, "")
+- plain = plain.replace(token, "")
 + pass
 # a piece of another session counts as one's own
 - key=secret).digest()
