@@ -132,7 +132,9 @@ async def _call(
 def _steps(options: Options, store: ChaosStore) -> list[Step]:
     among = nemeses(_WORKERS, _APIS, list(store.servers), list(store.lines), store.frozen_s)
     among = [each for each in among if not options.faults or each.what in options.faults]
-    steps = [*plan(options.seed, options.seconds, among), *holds(options.seconds)]
+    steps = holds(options.seconds)
+    if among:
+        steps += plan(options.seed, options.seconds, among)
     if not options.faults or "fill" in options.faults:
         steps += fills(options.seconds, list(store.servers))
     return steps
