@@ -76,3 +76,23 @@ async def test_events_of_the_service_and_of_accounts_are_noted_and_read_over_all
         service = [Kind.HOLD, Kind.WORKER_STOPPED, Kind.WORKER_STARTED]
         assert [each.kind for each in page.events] == own + service
     assert await store.check() == []
+
+
+async def test_operators_see_all_nodes(store: Store) -> None:
+    accounts = [
+        await store.accounts.create(f"account {n}", credits=9, plan=Plan.FREE)
+        for n in range(SHARDS)
+    ]
+    made = [await Scene(store, ServerClock(store), a.account_id).create(60_000) for a in accounts]
+    assert [await store.owners.find(each) for each in made] == [a.account_id for a in accounts]
+    look = await store.roster.look(5000)
+    assert [(row.name, row.waiting) for row in look.rows] == [(a.name, 1) for a in accounts]
+    await store.filling.note()
+    history = await store.filling.history()
+    assert sorted(history) == [each.name for each in await store.system.servers()]
+    assert len(history) == NODES
+    since_ms = await store.hold.begin()
+    held = await store.hold.look()
+    assert (held.latest_ms, held.on_hold) == (since_ms, SHARDS)
+    await store.hold.end(since_ms)
+    assert (await store.hold.look()).on_hold == 0
