@@ -92,10 +92,6 @@ _DEFECTS = r"""
 # a callback is lost with its worker
 - not (calling[i] and tonumber(due[2 * i]) > asked_at)
 + not calling[i]
-@ scheduler/store/lifecycle/callback.lua "called back again: lost or refused" --faults fill --seconds 45
-# a full store records no attempt of a callback
-- #!lua flags=allow-oom
-+ #!lua
 @ scheduler/store/lifecycle/resend.lua "called back: as it ended"
 # a callback that is to be sent again is not
 - await_callbacks(queue, {}, {now_ms, schedule})
