@@ -28,7 +28,7 @@ _MOST_PASSED_OVER = 64
 # up to 30 ms.
 _LATE_MS = 60_000
 # Accounts whose late ones advance at once, and so many of each: the store has time for claims.
-_LATE_AT_ONCE = 8
+_LATE_ACCOUNTS = 8
 _MOST_LATE = 16
 _log = structlog.get_logger(__name__)
 # What advances together: a shard of a cluster, and an account if they are late.
@@ -62,7 +62,7 @@ class Occurrences:
         self._reminder = Reminder()
         self._queues: dict[_Group, _Queue] = {}
         self._waiting = Counter[str]()
-        self._late = asyncio.Semaphore(_LATE_AT_ONCE)
+        self._late = asyncio.Semaphore(_LATE_ACCOUNTS)
         self.advanced = 0
 
     def put(self, invocations: Sequence[Invocation], reading: int) -> None:

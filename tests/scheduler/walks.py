@@ -300,8 +300,11 @@ async def advanced(scene: Scene, count: int) -> Found:
     store, make, shelf = ScriptedStore({0: 0}), Invocations(), cast("Any", None)
     occurrence = Occurrence(ids.new_recurring_id(1), 1)
     held = [make.one(recurring=occurrence) for _ in range(count)]
-    occurrences = Occurrences(store.as_store, TOUCH, shelf, unsure=held.remove)
-    assert await occurrences.advance(0, held) == held
+    none: Any = None
+    occurrences = Occurrences(
+        store.as_store, TOUCH, shelf, ready=none, unsure=held.remove, in_background=none
+    )
+    assert await occurrences.advance(held) == held
     return ids_of(each for some in store.recurring.asked for each in some), ids_of(held)
 
 
