@@ -562,7 +562,14 @@ STORE = r"""
 + due
 @ scheduler/store/recurring/rules.py tests/scheduler/test_renewal.py
 # a newer tzdata moves nothing
-- if not by_zone or self.definition.tzdata >= TZDATA_VERSION:
+- if not self.is_by_zone or self.definition.tzdata >= TZDATA_VERSION:
++ if True:
+# an older tzdata makes the next occurrence of a rule that goes by a newer one
+- return self.is_by_zone and self.definition.tzdata > TZDATA_VERSION
++ return False
+@ scheduler/store/recurring/tending.py tests/scheduler/test_renewal.py
+# a rule that goes by a newer tzdata is left for ever
+- if due_ms is None or float(due_ms) > self._clock.now_ms() - _LEFT_MS:
 + if True:
 @ scheduler/store/recurring/chain.py tests/scheduler/test_renewal.py
 # a newer tzdata takes the time back that an owner gave

@@ -11,6 +11,7 @@ from scheduler.models import Request
 from scheduler.recurrence import TZDATA_VERSION, Timing, first_slot
 from scheduler.recurring import Draft, Rule
 from scheduler.store import keys
+from tests.scheduler.rules import DAY_MS, Rules
 from tests.scheduler.scene import URL, Scene
 
 pytestmark = [pytest.mark.sound, pytest.mark.usefixtures("_no_pauses")]
@@ -106,3 +107,32 @@ async def test_an_occurrence_that_is_held_stays(
     await scene.ack(held)
     after = await read(scene, rule)
     assert after.slot_ms == (rule.slot_ms or 0) + 23 * HOUR_MS
+
+
+@pytest.mark.parametrize("are_newer_left", [True, False])
+async def test_an_older_tzdata_makes_no_next_occurrence_while_there_is_a_newer(
+    fake_scene: Scene, monkeypatch: pytest.MonkeyPatch, are_newer_left: bool
+) -> None:
+    """In an upgrade; and afterwards, of one that was taken back."""
+    rules = Rules(fake_scene)
+    await fake_scene.store.tick()
+    rule = await rules.create(DAILY)
+    slot_ms = rule.slot_ms or 0
+    await rules.to(slot_ms)
+    with monkeypatch.context() as older:
+        older.setattr(RULES, "2000a")
+        assert len(await rules.fire()) == 1
+        await rules.tend()
+        await fake_scene.clock.pass_ms(29_000)
+        await rules.tend()
+        assert await rules.waiting() == []
+        if not are_newer_left:
+            await fake_scene.clock.pass_ms(1000)
+            await rules.tend()
+            slot_ms += DAY_MS
+            await rules.to(slot_ms)
+            assert len(await rules.fire()) == 1, "it is as if there had been no newer one"
+            assert await rules.waiting() == [(slot_ms + DAY_MS,) * 2]
+    await rules.tend()
+    assert await rules.waiting() == [(slot_ms + DAY_MS,) * 2]
+    assert await fake_scene.store.check() == []

@@ -150,10 +150,13 @@ class Chain:
         return seal_request(made, self._secrecy)
 
     async def advanced(self, rule: StoredRule) -> Step:
-        """The occurrence of a rule is about to be fired: the next one is made, if there is one."""
+        """The occurrence of a rule is about to be fired: the next one is made, if there is one. Of
+        a rule that goes by a newer tzdata it is left to workers that have that."""
         rule.note_fired()
         if rule.state != RuleState.ACTIVE:
             return self.let_go(rule)
+        if rule.is_newer:  # by an older tzdata the same day may come again
+            return Step.of(rule, rule.floors | {"i": ""}, self._clock.now_ms())
         step = await self.filled(rule)
         step.only_makes = bool(step.occurrence and not step.entry)
         return step

@@ -85,11 +85,23 @@ class StoredRule(msgspec.Struct):
         """All that its slots follow from."""
         return self.timing.times, self.definition.tzdata
 
+    @property
+    def is_by_zone(self) -> bool:
+        """Its slots follow from tzdata."""
+        return self.timing.cron is not None and self.timing.zone != "UTC"
+
+    @property
+    def is_newer(self) -> bool:
+        """Its slots follow from a newer tzdata than this process has."""
+        return self.is_by_zone and self.definition.tzdata > TZDATA_VERSION
+
     def renewed(self) -> StoredRule | None:
         """The same by this process's tzdata; None if that is not newer, or does not matter."""
-        by_zone = self.timing.cron is not None and self.timing.zone != "UTC"
-        if not by_zone or self.definition.tzdata >= TZDATA_VERSION:
+        if not self.is_by_zone or self.definition.tzdata >= TZDATA_VERSION:
             return None
+        return self.by_own_tzdata()
+
+    def by_own_tzdata(self) -> StoredRule:
         definition = msgspec.structs.replace(self.definition, tzdata=TZDATA_VERSION)
         size_bytes = weight_of(packed_definition(definition), self.packed)
         return msgspec.structs.replace(self, definition=definition, size_bytes=size_bytes)

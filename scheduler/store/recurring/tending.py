@@ -28,6 +28,9 @@ _TENDED_AT_ONCE = 100
 # To find the next time of a rule takes 0.3 ms at most, and mostly a hundredth of that: others wait
 # no longer for so long.
 _TURN_S = 0.001
+# Workers with an older tzdata leave a rule to newer ones for so long, while versions are exchanged.
+# A rule is then older again: there may be none that are newer.
+_LEFT_MS = 30_000
 _log = structlog.get_logger(__name__)
 
 
@@ -162,15 +165,27 @@ class Tending:
             if rule.state == RuleState.ACTIVE:
                 if rule.occurrence and name in unended:
                     return await self._renewed(rule) or self._chain.looked_at(rule)
-                return await self._chain.filled(_without(rule))
+                return await self._filled(_without(rule))
             if rule.state == RuleState.BLOCKED:
-                return await self._chain.filled(rule)
+                return await self._filled(rule)
             if rule.occurrence:
                 return await self._without_occurrence(rule)
             return self._chain.let_go(rule)
         except Unreadable as error:
             _log_unreadable(name, error)
             return Step.of_unreadable(name)
+
+    async def _filled(self, rule: StoredRule) -> Step | None:
+        """None: workers with the newer tzdata of the rule have time to do it."""
+        if not rule.is_newer:
+            return await self._chain.filled(rule)
+        shard, account = keys.parts(rule.account_id)
+        key = keys.shard(shard) + keys.RULES_DUE
+        due_ms = await self._server.read("ZSCORE", key, f"{account}:{rule.local}")
+        if due_ms is None or float(due_ms) > self._clock.now_ms() - _LEFT_MS:
+            return None
+        after = rule.by_own_tzdata()
+        return (await self._chain.filled(after)).with_definition(rule, after)
 
     async def _brought_back(self, name: Named, rule: Found) -> Step | None:
         try:
