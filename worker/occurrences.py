@@ -66,9 +66,12 @@ class Occurrences:
         self.advanced = 0
 
     def put(self, invocations: Sequence[Invocation], reading: int) -> None:
-        """Advances these in their turn."""
+        """Advances these in their turn. Those that have not to, as attempts of an occurrence that
+        failed, do not wait for it."""
         now_ms = self._store.clock.now_ms()
-        for each in invocations:
+        if others := [each for each in invocations if not _is_to_advance(each)]:
+            self._ready(others, reading)
+        for each in filter(_is_to_advance, invocations):
             each.stage = Stage.QUEUED
             group = self._group(each, now_ms)
             queue = self._queues.get(group)
@@ -123,18 +126,20 @@ class Occurrences:
     async def _advance_all(self, group: _Group, queue: _Queue) -> None:
         is_late = group[1] != ""
         while queue:
-            try:
-                async with self._late if is_late else nullcontext():
-                    await self._advance_some(queue, _MOST_LATE if is_late else _MOST_AT_ONCE)
-            except Exception:  # those behind them go on
-                _log.exception("occurrences were not passed on")
+            async with self._late if is_late else nullcontext():
+                await self._advance_some(queue, _MOST_LATE if is_late else _MOST_AT_ONCE)
         del self._queues[group]
 
     async def _advance_some(self, queue: _Queue, most: int) -> None:
         readings = self._next_of(queue, most)
         by_reading: dict[int, list[Invocation]] = {}
-        for each in await self.advance(list(readings)):
-            by_reading.setdefault(readings[each], []).append(each)
+        try:
+            for each in await self.advance(list(readings)):
+                by_reading.setdefault(readings[each], []).append(each)
+        except Exception:  # those behind them go on, and these are asked for again
+            _log.exception("recurring schedules cannot advance")
+            for each in readings:
+                self._unsure(each)
         for reading, theirs in by_reading.items():
             self._ready(theirs, reading)
 

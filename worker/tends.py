@@ -27,7 +27,7 @@ class Tends:
         self._touch = touch
         self._reminder = Reminder()
         self.tended = 0
-        self._steps_back = 0
+        self._steps_back = -1  # a clock may have been set back while no worker ran
 
     async def step(self) -> None:
         """Tends overdue rules of own shards that are not on hold. Safe to repeat."""
@@ -59,7 +59,7 @@ class Tends:
     async def _bring_back(self) -> None:
         """After the store's clock was set back. In all shards, because not every worker has seen
         that."""
-        steps, count = self._store.clock.steps_back, 0
+        steps, count, is_done = self._store.clock.steps_back, 0, True
         if steps == self._steps_back:
             return
         for shard in range(self._store.shards.count):
@@ -67,8 +67,9 @@ class Tends:
                 count += await self._store.renewal.bring_back(shard)
             except Exception as error:
                 self._note(shard, error)
-                return  # and again in a minute
-        self._steps_back = steps
+                is_done = False  # and again in a minute
+        if is_done:
+            self._steps_back = steps
         if count:
             _log.warning("brought recurring schedules back to the store's clock", rules=count)
 

@@ -299,10 +299,11 @@ class Worker:
             await self._confirm(shard)
 
     async def _confirm(self, shard: int) -> None:
-        """Fires schedules that are certainly ours, and forgets those of other workers."""
+        """Keeps schedules that are certainly ours, and forgets those of other workers."""
         unsure = self._to_confirm.pop(shard)
         try:
             lost = await self._leases.confirm(shard, unsure)
+            reading = self.store.clock.readings
         except Exception as error:
             self._to_confirm.setdefault(shard, []).extend(unsure)
             if not isinstance(error, StoreError):
@@ -317,7 +318,7 @@ class Worker:
         if self._draining:
             await self._give_back(ours)
         else:
-            self._batch.fire(self._signable(ours))
+            self._wheel.add(self._signable(ours), reading)  # some may be not due yet
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack held schedules, then claim again."""

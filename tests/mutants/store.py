@@ -581,7 +581,7 @@ STORE = r"""
 + elif found is not None:
 @ scheduler/store/recurring/rules.py tests/scheduler/test_rules_back.py
 # a later slot that an owner had sent early is sent again, as if the clock had been ahead
-- if self.occurrence and ids.created_at_ms(ids.schedule_id(self.occurrence)) <= latest_ms:
+- if ids.created_at_ms(ids.schedule_id(self.occurrence)) <= latest_ms:
 + if False:
 # a cancellation of a clock's future holds
 - cancelled_ms = self.cancelled_ms if self.cancelled_ms < self.fired_ms else 0

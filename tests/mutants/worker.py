@@ -98,6 +98,10 @@ WORKER = r"""
 # an occurrence whose rule did not advance is sent once its lease is confirmed
 - await self.occurrences.advance(await self._signatures.read_for(ours))
 + await self._signatures.read_for(ours)
+@ worker/worker.py tests/worker/test_worker.py
+# one whose lease is confirmed before it is due is sent early
+- self._wheel.add(self._signable(ours), reading)  # some may be not due yet
++ self._batch.fire(self._signable(ours))
 @ worker/traces.py tests/worker/test_traces.py
 # each occurrence of a sampled create is traced, for years
 - request.trace is not None and request.recurring is None
@@ -111,6 +115,10 @@ WORKER = r"""
 -                 for each in waiting[start:]:
 -                     self._unsure(each)
 + held_back |= {*waiting[start:]}
+# those that met an unforeseen fault are forgotten
+- for each in readings:
+-                 self._unsure(each)
++ pass
 # what `trigger` made asks for its rule
 - occurrence.slot_ms is not None and invocation.retry is None
 + invocation.retry is None

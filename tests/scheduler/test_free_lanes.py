@@ -102,6 +102,20 @@ async def test_lanes_whose_requests_do_not_fit_in_any_more_are_claimed_next(
     assert sorted(owners) == [[account] * 2 for account in sorted(accounts)]
 
 
+async def test_large_requests_of_another_account_keep_lanes_waiting_for_one_claim(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    other = (await fake_scene.neighbours(1))[0]
+    for _ in range(10):
+        await fake_scene.create(body=b"x" * 1000)
+    fake_clock.ms += 1
+    for lane in ("a", "b"):
+        await fake_scene.create(account_id=other, lane=lane, body=b"x" * 900)
+    first, second = [await fake_scene.batch(most_bytes=3000) for _ in range(2)]
+    assert {each.account_id for each in first.invocations} == {fake_scene.account_id}
+    assert [each.account_id for each in second.invocations[:2]] == [other] * 2
+
+
 @pytest.mark.parametrize("hold", [limit, pause])
 async def test_a_lane_that_is_set_while_others_of_its_account_run_is_not_passed_over(
     fake_scene: Scene, fake_clock: FakeClock, hold: Callable[..., Awaitable[None]]

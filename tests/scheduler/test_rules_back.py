@@ -4,6 +4,7 @@ away, is sent at its next time all the same."""
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.recurring import Rule, RuleState
@@ -64,16 +65,19 @@ async def test_one_that_was_cancelled_in_the_future_comes_at_its_next_time(
     assert await rules.waiting() == [(NEXT_MS, NEXT_MS)]
 
 
-async def test_a_blocked_one_goes_on(rules: Rules, fake_clock: FakeClock) -> None:
-    rule = await rules.create(HOURLY)
+async def test_a_blocked_one_is_left_as_its_owner_may_have_had_a_later_slot_sent(
+    rules: Rules, fake_clock: FakeClock
+) -> None:
+    rule = await rules.create(replace(HOURLY, cron="0 0 1 * *"))
+    slot_ms = (await rules.waiting())[0][0]
+    await rules.scene.change(str(rule.schedule_id), trigger_at_ms=fake_clock.ms)
     await rules.take_credits(0)
-    await jump(rules, fake_clock, YEAR_MS)
-    await rules.fire()
-    await jump(rules, fake_clock, -YEAR_MS)
+    assert len(await rules.fire()) == 1
     assert (await rules.read(rule)).state == RuleState.BLOCKED
     await rules.scene.store.accounts.grant(rules.scene.account_id, 5)
-    assert await back(rules) == 1
-    assert await rules.waiting() == [(NEXT_MS, NEXT_MS)]
+    assert await back(rules) == 0
+    await rules.recurring.tend(rules.scene.account_id, [rule.recurring_id])
+    assert slot_ms not in {slot for slot, _ in await rules.waiting()}
 
 
 async def test_of_a_clock_that_was_ahead_by_an_hour_nothing_is_sent_twice(

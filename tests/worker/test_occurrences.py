@@ -106,6 +106,50 @@ async def test_what_moves_no_rule_asks_for_none(scene: Scene) -> None:
     assert scene.store.recurring.asked == []
 
 
+async def test_what_moves_no_rule_waits_for_none(scene: Scene) -> None:
+    may_answer, recurring = asyncio.Event(), scene.store.recurring
+
+    async def slow(_: Sequence[Invocation]) -> None:
+        await may_answer.wait()
+
+    recurring.advancing = slow
+    async with playing(answering(*[answer()] * 3)) as target:
+        await scene.start()
+        for _ in range(2):
+            hand_out(scene, target.url())
+        scene.worker.claimer.wake()
+        await until(lambda: recurring.asked != [])
+        retried = hand_out(scene, target.url(), retries=1)
+        retried.retry, retried.attempt = Retry(1, 0, 1, LAST, 0), 2
+        scene.worker.claimer.wake()
+        await until(lambda: scene.recorded == [retried])
+        may_answer.set()
+        await until(lambda: len(scene.recorded) == 3)
+        await scene.stop()
+
+
+async def test_those_that_met_an_unforeseen_fault_are_asked_for_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with playing(answering(answer())) as target:
+        await scene.start()
+        occurrences = scene.worker.occurrences
+        faults = [ZeroDivisionError("a rule"), None]
+        advance = occurrences.advance
+
+        async def failing(some: Sequence[Invocation]) -> list[Invocation]:
+            if fault := faults.pop(0):
+                raise fault
+            return await advance(some)
+
+        monkeypatch.setattr(occurrences, "advance", failing)
+        occurrence = hand_out(scene, target.url())
+        scene.worker.claimer.wake()
+        await until(lambda: scene.recorded == [occurrence])
+        await scene.stop()
+    assert faults == []
+
+
 async def test_one_that_another_worker_held_advances_again(scene: Scene) -> None:
     """That worker may have been lost before it did."""
     async with playing(answering(answer())) as target:

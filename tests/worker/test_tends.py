@@ -86,30 +86,33 @@ async def test_each_own_shard_is_renewed_and_one_that_is_away_spoils_no_other(
     with capture_logs() as told:
         await tended.tends.renew()
     assert (tended.touch.lost, tended.recurring.renewed) == ({0}, [1])
-    assert [each.get("rules") for each in told] == [None, 1]
+    assert [each["rules"] for each in told if "renewed" in each["event"]] == [1]
 
 
 async def test_where_no_tzdata_is_newer_nothing_is_said(tended: Tended) -> None:
     tended.recurring.older_tzdata = 0
     with capture_logs() as told:
         await tended.tends.renew()
-    assert (tended.recurring.renewed, told) == ([0, 1], [])
+    assert tended.recurring.renewed == [0, 1]
+    assert not any("renewed" in each["event"] for each in told)
 
 
 async def test_after_the_clock_was_set_back_rules_of_all_shards_are_brought_back_once(
     tended: Tended,
 ) -> None:
+    """It may have been while no worker ran, so that the first walk is at the start."""
     tended.recurring.older_tzdata = 0
     await tended.tends.renew()
-    assert tended.recurring.brought_back == []
+    await tended.tends.renew()
+    assert tended.recurring.brought_back == [0, 1, 2]
     tended.store.clock.steps_back += 1
     tended.store.claims.away.add(1)
     await tended.tends.renew()
-    assert tended.recurring.brought_back == [0]
+    assert tended.recurring.brought_back == [0, 1, 2, 0, 2]
     tended.store.claims.away.clear()
     tended.touch.regain(1)
     with capture_logs() as told:
         await tended.tends.renew()
         await tended.tends.renew()
-    assert tended.recurring.brought_back == [0, 0, 1, 2]
+    assert tended.recurring.brought_back == [0, 1, 2, 0, 2, 0, 1, 2]
     assert [each["rules"] for each in told] == [3]

@@ -47,6 +47,19 @@ async def test_a_confirmation_that_fails_is_made_again(scene: Scene) -> None:
     assert len(target.requests) == 1
 
 
+async def test_a_confirmed_one_that_is_not_due_waits(scene: Scene) -> None:
+    invocation = scene.in_the_wheel(0)
+    await scene.start()
+    await until(lambda: scene.worker.holdings.stages() == {Stage.TIMED: 1})
+    scene.worker._wheel.clear()
+    scene.worker._unsure(invocation)
+    await until(lambda: scene.claims.extended == [invocation])
+    await until(lambda: scene.worker.holdings.stages() != {Stage.UNSURE: 1})
+    assert scene.worker.holdings.stages() == {Stage.TIMED: 1}
+    await scene.stop()
+    assert scene.claims.released == [invocation]
+
+
 async def test_what_is_being_confirmed_when_it_is_told_to_stop_is_given_back(scene: Scene) -> None:
     asked, may_answer = asyncio.Event(), asyncio.Event()
     extend = scene.claims.extend

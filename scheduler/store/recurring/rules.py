@@ -130,7 +130,9 @@ class StoredRule(msgspec.Struct):
         latest_ms = now_ms + LONGEST_AHEAD_MS
         if self.fired_ms <= latest_ms:
             return None
-        if self.occurrence and ids.created_at_ms(ids.schedule_id(self.occurrence)) <= latest_ms:
+        if not self.occurrence:  # nothing tells when its last slot was sent
+            return None
+        if ids.created_at_ms(ids.schedule_id(self.occurrence)) <= latest_ms:
             return None
         cancelled_ms = self.cancelled_ms if self.cancelled_ms < self.fired_ms else 0
         return msgspec.structs.replace(self, fired_ms=now_ms, cancelled_ms=cancelled_ms)
