@@ -31,8 +31,13 @@
     return all;
   }
 
-  // Before anything on the page is changed by scripts.
-  whole(document.getElementById("live")?.innerHTML || "", []);
+  // Before anything on the page is changed by scripts. Older browsers leave < and > in attributes as
+  // they are, so a target's words in one could look like a mark: then the first tick asks for all.
+  const live = document.getElementById("live");
+  const attributes = [...(live?.querySelectorAll("*") || [])].flatMap((each) => [...each.attributes]);
+  if (live && !attributes.some(({ value }) => value.includes("<!--"))) {
+    whole(live.innerHTML, []);
+  }
 
   document.addEventListener("htmx:configRequest", ({ detail }) => {
     if (detail.elt.id === "live") {
