@@ -1,6 +1,5 @@
-"""Why requests of an account may have been late: the stretches of time in which the service, the
-account or one of its lanes stood still, in words that name no host, operator or other account.
-Pure."""
+"""Why requests of an account may have been late: the times in which the service, the account or
+one of its lanes sent nothing, in words that name no host, operator or other account. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +10,9 @@ from api.dashboard.charts import Axis, CauseMark
 from api.dashboard.formats import duration
 from api.dashboard.zones import Zone
 from scheduler.events import Event, Kind
+from scheduler.store.operators.restore import Held
 
+_PARTLY = "a part of the service was held"
 # Nearer to each other than this, in percent of a chart's width, they have one mark.
 _NEAR = 2.5
 # In one mark, and of one request.
@@ -62,7 +63,7 @@ class Cause(NamedTuple):
 def causes_of(events: Iterable[Event]) -> list[Cause]:
     """Of the service's and an account's events, in any order; the earliest first."""
     found: list[Cause] = []
-    open_: dict[tuple[Kind, str], Cause] = {}
+    open_: dict[tuple[Kind, str], list[Event]] = {}  # what began it, and began it again
     for event in sorted(events, key=lambda each: each.at_ms):
         kind, lane = event.kind, event.about if event.kind.startswith("lane-") else ""
         if kind in _WHOLE:
@@ -70,28 +71,52 @@ def causes_of(events: Iterable[Event]) -> list[Cause]:
             to_ms = event.at_ms if event.until_ms is None else event.until_ms
             found.append(Cause(from_ms, to_ms, _WHOLE[kind].format(lane), lane))
         elif kind in _BEGIN:
-            before = open_.get((kind, lane))
+            begins = open_.setdefault((kind, lane), [])
             if event.was_refused:
-                open_.pop((kind, lane), None)
+                _undo(begins, event.who)
                 continue
-            if before is not None and (before.to_ms is None or before.to_ms >= event.at_ms):
-                open_[kind, lane] = before._replace(to_ms=event.until_ms)
-                continue
-            found += [before] if before else []
-            what = _BEGIN[kind].format(lane)
-            open_[kind, lane] = Cause(event.at_ms, event.until_ms, what, lane)
+            if begins and (until_ms := begins[-1].until_ms) is not None and until_ms < event.at_ms:
+                found.append(_begun(begins, lane))
+                begins.clear()
+            begins.append(event)
         elif kind in _END and not event.was_refused:
-            begun = open_.pop((_END[kind], lane), None)
+            begins = open_.pop((_END[kind], lane), [])
+            begun = _begun(begins, lane) if begins else None
             since_ms = begun.from_ms if begun else event.since_ms
             if since_ms is not None:
                 until_ms = begun.to_ms if begun and begun.to_ms is not None else event.at_ms
                 what = _BEGIN[_END[kind]].format(lane)
                 found.append(Cause(since_ms, min(until_ms, event.at_ms), what, lane))
-    return sorted([*found, *open_.values()], key=lambda each: each.from_ms)
+    found += [_begun(begins, lane) for (_, lane), begins in open_.items() if begins]
+    return sorted(found, key=lambda each: each.from_ms)
 
 
-def is_hold_now(cause: Cause) -> bool:
-    return cause.to_ms is None and cause.what == _BEGIN[Kind.HOLD]
+def _undo(begins: list[Event], who: str) -> None:
+    """Removes the last begin of `who`, which was refused; those of others stand."""
+    for at in reversed(range(len(begins))):
+        if begins[at].who == who:
+            del begins[at]
+            return
+
+
+def _begun(begins: Sequence[Event], lane: str) -> Cause:
+    what = _BEGIN[begins[0].kind].format(lane)
+    return Cause(begins[0].at_ms, begins[-1].until_ms, what, lane)
+
+
+def as_held(causes: Sequence[Cause], held: Held) -> list[Cause]:
+    """With the hold that the store says there is, or without one, whatever the events say: an act
+    is noted before it is done, so it may not have been done, and a note may be lost."""
+    what, since_ms = _BEGIN[Kind.HOLD], held.latest_ms
+    if since_ms is None:
+        return [each for each in causes if each.to_ms is not None or each.what != what]
+    of_now = [
+        each for each in causes if each.what == what and each.overlaps(since_ms, since_ms + 1)
+    ]
+    from_ms = min((each.from_ms for each in of_now), default=since_ms)
+    words = what if held.since_ms is not None else _PARTLY
+    rest = [each for each in causes if each not in of_now]
+    return sorted([*rest, Cause(from_ms, None, words)], key=lambda each: each.from_ms)
 
 
 def ongoing(causes: Iterable[Cause], now_ms: float) -> list[Cause]:

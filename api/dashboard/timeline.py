@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from api.dashboard.causes import Cause, causes_of, is_hold_now, marks, ongoing
+from api.dashboard.causes import Cause, as_held, causes_of, marks, ongoing
 from api.dashboard.charts import MINUTE_MS, Axis, Chart, Layer, ranges, stacked
 from api.dashboard.formats import duration, lateness
 from api.dashboard.session import Viewer
@@ -131,17 +131,9 @@ async def causes_by(request: HttpRequest, account_id: str) -> list[Cause]:
         elif not isinstance(some, StoreError):
             raise some
     causes = ongoing(causes_of(known), service_of(request).store.clock.now_ms())
-    if any(map(is_hold_now, causes)) and not await _is_on_hold(request):
-        # It was noted before it was to begin, and never did; or its end was not noted.
-        causes = [each for each in causes if not is_hold_now(each)]
-    return causes
-
-
-async def _is_on_hold(request: HttpRequest) -> bool:
-    """True as well where the store does not say."""
     look = service_of(request).store.hold.look
     try:
         held = await shared_by(request).get("hold", _HOLD_GOOD_FOR_S, look)
     except StoreError:
-        return True
-    return held.on_hold > 0
+        return causes
+    return as_held(causes, held)

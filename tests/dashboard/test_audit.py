@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from api.dashboard.audit import GROUPS, WORDS
-from api.dashboard.causes import Cause, causes_of, marks, ongoing, why_late
+from api.dashboard.causes import Cause, as_held, causes_of, marks, ongoing, why_late
 from api.dashboard.charts import Axis
 from api.dashboard.zones import UTC
 from scheduler.events import Event, Kind
 from scheduler.lane_settings import Pause
 from scheduler.store import keys
+from scheduler.store.operators.restore import Held
 from tests.dashboard.conftest import Browser
 from tests.plain import redis_of
 
@@ -180,6 +181,35 @@ def test_holds_and_pauses_last_until_they_are_ended_or_end_by_themselves() -> No
         "lane b is paused",
         "the account is paused",
     ]
+
+
+def test_a_refused_begin_undoes_only_itself() -> None:
+    def by(who: str, at_ms: int, about: str = "") -> Event:
+        return event(at_ms, Kind.HOLD, about)._replace(who=who)
+
+    refused = "not done: The store is away"
+    held = "the service was held"
+    assert causes_of([by("a", 1), by("b", 2), by("b", 3, refused)]) == [Cause(1, None, held)]
+    assert causes_of([by("a", 1), by("b", 2), by("a", 3, refused)]) == [Cause(2, None, held)]
+
+
+def test_a_hold_is_what_the_store_says() -> None:
+    held = "the service was held"
+    over, away = Cause(100, 300, held), Cause(120, 130, "the store was away")
+    none, whole, part = Held(None, 0, 4), Held(200, 4, 4, 200), Held(None, 1, 4, 200)
+    assert as_held([over, Cause(400, None, held)], none) == [over]
+    assert as_held([away], whole) == [away, Cause(200, None, held)]
+    # Its end was noted and not done; the earlier one ended.
+    assert as_held([over, away], whole) == [Cause(100, None, held), away]
+    assert as_held([Cause(50, 60, held)], whole) == [Cause(50, 60, held), Cause(200, None, held)]
+    assert [each.words for each in as_held([over], part)] == ["a part of the service is held"]
+
+
+async def test_a_hold_that_no_event_tells_of_is_marked(browser: Browser) -> None:
+    late = await browser.schedule(-20_000)
+    await browser.store.hold.begin()
+    text = await browser.text(f"/requests/{late}")
+    assert "It was due while the service is held" in text
 
 
 def test_marks_that_crowd_are_one_and_those_outside_are_none() -> None:

@@ -157,6 +157,10 @@ async def test_an_act_is_noted_before_it_is_done_and_a_refusal_after_it(fake_sto
     done = ("plan", "pro; not done: There is no such account.")
     assert await told(fake_store) == [("grant", "5"), ("plan", "pro"), done]
     assert not noted.lost
+    with pytest.raises(NotFound):
+        async with events.act(Kind.PLAN, who="ann", about="x" * 300):
+            raise NotFound("There is no such account.")
+    assert (await events.newest())[0].was_refused, "a long text cuts off that it was not done"
 
 
 async def test_an_act_goes_on_where_its_note_is_lost_and_says_so(fake_store: Store) -> None:

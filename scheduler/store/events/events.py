@@ -85,7 +85,8 @@ class Events:
         try:
             yield noted
         except PostdateError as error:
-            why = f"{about}; " if about else ""
+            # A long text would push out that it was not done.
+            why = f"{about[: MOST_CHARACTERS // 2]}; " if about else ""
             await self.record(kind, who=who, account_id=account_id, about=f"{why}{NOT_DONE}{error}")
             raise
 
