@@ -41,6 +41,7 @@ from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import LogStatus
 from scheduler.store import Store
+from scheduler.store.operators.owners import SearchEnded
 from scheduler.times import format_iso8601
 
 
@@ -53,9 +54,14 @@ async def entry_page(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     try:
         return await show(request, viewer, schedule_id)
     except NotFound:
-        if not viewer.account.operator or viewer.operator:
+        if not viewer.account.operator or viewer.operator or asks_for_news(request):
             raise
-        owner = await service_of(request).store.owners.find(schedule_id)
+        try:
+            owner = await service_of(request).store.owners.find(schedule_id)
+        except SearchEnded:
+            raise NotFound(
+                "You have no such request, and not all other accounts could be searched in time."
+            ) from None
         if owner is None:
             raise
         # A link that another account's holder shared.
