@@ -44,7 +44,8 @@ async def written(request: HttpRequest, *, even_suspended: bool = False) -> tupl
 
 
 def judged_operator(viewer: Viewer) -> None:
-    """Raises NotFound for others: a page for operators does not exist for them."""
+    """Raises NotFound for others and for suspended operators: this page does not exist for
+    them."""
     if not viewer.account.operator:
         raise NotFound("There is no such page.")
 

@@ -1,4 +1,4 @@
-"""For operators: puts all workers on hold, shows what is still in flight, and ends the hold."""
+"""For operators: puts all workers on hold, shows how many requests are in flight, ends the hold."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def hold(request: HttpRequest) -> Raw:
     store = service_of(request).store
     async with store.events.act(Kind.HOLD, who=viewer.account.name) as noted:
         await store.hold.begin()
-    words = "On hold: nothing is claimed, and what is in flight ends."
+    words = "On hold: workers claim nothing. Requests in flight end as usual."
     return await redirect_saying(request, viewer, words + lost(noted), ADDRESS)
 
 
@@ -86,9 +86,9 @@ async def resume(request: HttpRequest) -> Raw:
     store, since_ms = service_of(request).store, int(since[:17])
     async with store.events.act(Kind.RESUMED, who=viewer.account.name, since_ms=since_ms) as noted:
         await store.hold.end(since_ms)
-    words = "Resumed: workers claim what is due."
+    words = "Resumed: workers claim due schedules again."
     if (await store.hold.look()).on_hold:
-        words = "That hold has ended, but workers were put on hold again since."
+        words = "That hold has ended, but workers have been put on hold again since then."
     return await redirect_saying(request, viewer, words + lost(noted), ADDRESS)
 
 

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
+import msgspec
+
 from api import proxies
 from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
 from api.dashboard.banner import Paused, paused_of
@@ -20,6 +22,7 @@ from scheduler.ids import parse_sharded
 from scheduler.models import Account
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import SESSION_TTL_MS, Session
+from scheduler.store.operators.restore import Held
 from scheduler.targets import split_url
 
 ROOT = "/dashboard"
@@ -53,15 +56,15 @@ class OwnAccount(PostdateError):
 class Viewer(NamedTuple):
     """A signed-in account holder. `heard` is a message that the page shows once, `paused` the
     account's pauses, on whole pages. `operator` is the viewer who looks at another's `account`, and
-    may change nothing of it; None on one's own pages. `on_hold`: no worker claims, or some do not,
-    which operators see on whole pages."""
+    may change nothing of it; None on one's own pages. `held`: how many shards are on hold, for
+    operators on whole pages."""
 
     session: Session
     account: Account
     heard: str = ""
     paused: Paused | None = None
     operator: Account | None = None
-    on_hold: bool = False
+    held: Held | None = None
 
     @property
     def account_id(self) -> str:
@@ -84,9 +87,12 @@ async def signed_in(request: HttpRequest) -> Viewer:
     if session is None:
         raise NotSignedIn
     try:
-        viewer = Viewer(session, await store.accounts.get(session.account_id))
+        account = await store.accounts.get(session.account_id)
     except NotFound:
         raise NotSignedIn from None
+    # A suspended operator has only the account's own pages.
+    is_operator = account.operator and not account.suspended
+    viewer = Viewer(session, msgspec.structs.replace(account, operator=is_operator))
     if (looked_at := request.path_params.get("looked_at")) is not None:
         viewer = await _looking(request, viewer, looked_at)
     # A page or a panel shows the flash message; a live update does not.
@@ -96,7 +102,7 @@ async def signed_in(request: HttpRequest) -> Viewer:
         viewer = viewer._replace(paused=await paused_of(store, viewer.account_id))
         if viewer.own.operator:
             held = await shared_by(request).get("hold", _HOLD_GOOD_FOR_S, store.hold.look)
-            viewer = viewer._replace(on_hold=held.on_hold > 0)
+            viewer = viewer._replace(held=held)
     request.state.viewer = viewer  # for `render.page`
     return viewer
 

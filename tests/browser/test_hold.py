@@ -27,7 +27,7 @@ def test_a_hold_is_watched_until_it_is_safe_to_stop(
     page.wait_for_load_state()
     assert serious(page) == []
     page.get_by_role("button", name="Hold all workers").click()
-    expect(page.get_by_text("On hold: nothing is claimed")).to_be_visible()
+    expect(page.get_by_text("On hold: workers claim nothing")).to_be_visible()
     signed_in.look_until("#draining", "2 in flight")
     assert serious(page) == []
     due = customer.schedule(receiver.url + "/held-back")
@@ -39,7 +39,7 @@ def test_a_hold_is_watched_until_it_is_safe_to_stop(
     signed_in.go("/requests")
     page.locator("main").get_by_role("link", name="System").click()
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("Resumed: workers claim what is due")).to_be_visible()
+    expect(page.get_by_text("Resumed: workers claim due schedules again")).to_be_visible()
     customer.outcome(due)
     expect(page.locator("#hold")).to_have_count(0)
     signed_in.assert_quiet()

@@ -129,6 +129,17 @@ async def test_an_operator_who_is_one_no_longer_sees_nothing_more(
     assert (await boss.get(view)).status_code == 404
 
 
+async def test_a_suspended_operator_has_only_the_own_pages(
+    boss: Browser, browser: Browser, view: str
+) -> None:
+    theirs = await browser.schedule()
+    await boss.store.changes.suspend(boss.account_id)
+    for path in (view, "/system", "/system/audit", "/system/hold", f"/requests/{theirs}"):
+        assert (await boss.get(path)).status_code == 404, path
+    own = await boss.get("/requests")
+    assert (own.status_code, "/dashboard/system" in own.text) == (200, False)
+
+
 async def test_looking_is_noted_once_an_hour(
     boss: Browser, browser: Browser, view: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +191,11 @@ async def test_secrets_and_what_was_sent_are_not_shown(
 
 
 async def test_a_shared_link_opens_in_its_account(
-    dashboard: Dashboard, browser: Browser, boss: Browser, view: str
+    dashboard: Dashboard,
+    browser: Browser,
+    boss: Browser,
+    view: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     schedule_id = await browser.schedule()
     shared = await boss.get(f"/requests/{schedule_id}", status="scheduled")
@@ -194,6 +209,14 @@ async def test_a_shared_link_opens_in_its_account(
     assert (await bob.get(f"/requests/{schedule_id}")).status_code == 404
     nobodys = schedule_id[:-1] + ("1" if schedule_id.endswith("0") else "0")
     assert (await boss.get(f"/requests/{nobodys}")).status_code == 404
+    news = await boss.client.get(
+        f"/dashboard/requests/{schedule_id}", headers={"hx-request": "true"}
+    )
+    assert news.status_code == 404, "a tick searches other accounts"
+    monkeypatch.setattr("scheduler.store.operators.owners._PATIENCE_S", 0.0)
+    monkeypatch.setattr("scheduler.store.operators.owners._AT_ONCE", 1)
+    late = await boss.get(f"/requests/{nobodys}")
+    assert (late.status_code, "not all other accounts" in late.text) == (404, True)
     text = await browser.text("/requests", status="failed")
     assert f'href="/dashboard{view}/requests?status=failed"' in text
 

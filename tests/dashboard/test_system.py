@@ -49,10 +49,12 @@ async def test_operators_see_a_hold_be_it_of_some_shards_only(
     boss: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.dashboard.system._GOOD_FOR_S", 0.0)
+    monkeypatch.setattr("api.dashboard.session._HOLD_GOOD_FOR_S", 0.0)
     await boss.store.hold.begin()
     assert "Put on hold" in await boss.text("/system")
     await redis_of(boss.store).delete(keys.shard(0) + keys.HOLD)
     assert "3 of 4 shards were put on hold" in await boss.text("/system")
+    assert "3 of 4 shards are <b>on hold</b>" in await boss.text("/lanes")
 
 
 async def test_a_press_holds_and_shows_what_is_in_flight_until_it_is_safe(
@@ -74,7 +76,7 @@ async def test_a_press_holds_and_shows_what_is_in_flight_until_it_is_safe(
     assert "Put all workers on hold?" in await boss.text("/system/hold")
     for _ in range(2):  # two operators
         answer = await boss.write("/system/hold")
-        assert "On hold: nothing is claimed" in await boss.text_after(answer)
+        assert "On hold: workers claim nothing" in await boss.text_after(answer)
     assert "Workers are <b>on hold</b>" in await boss.text("/lanes")
     assert "on hold" not in await browser.text("/lanes"), "that is for operators"
     assert "has not told yet since the hold began" in await said(0, 0)
@@ -92,14 +94,14 @@ async def test_a_late_press_ends_no_newer_hold(boss: Browser) -> None:
     since_ms = await store.hold.begin()
     assert (await boss.write("/system/resume", since=str(since_ms - 60_000))).status_code == 303
     assert (await store.hold.look()).since_ms == since_ms
-    assert "put on hold again since" in await boss.text("/system")
+    assert "put on hold again since then" in await boss.text("/system")
     assert f'name="since" value="{since_ms}"' in await boss.text("/system")
     for wrong in ("", "x", "-1", "\u0661"):
         assert (await boss.write("/system/resume", since=wrong)).status_code == 400
     for _ in range(2):
         assert (await boss.write("/system/resume", since=str(since_ms))).status_code == 303
     assert (await store.hold.look()).on_hold == 0
-    assert "Resumed: workers claim what is due" in await boss.text("/system")
+    assert "Resumed: workers claim due schedules again" in await boss.text("/system")
 
 
 async def test_operators_acts_are_noted(boss: Browser, browser: Browser) -> None:
