@@ -28,6 +28,7 @@ from scheduler.errors import (
     StoreError,
     StoreFull,
     TooManyScans,
+    Unreadable,
 )
 from scheduler.models import Idempotency, LogEntry, LogStatus, Request
 from scheduler.reminder import Reminder
@@ -138,14 +139,18 @@ class BulkRunner:
 
     async def step(self, account_id: str) -> bool:
         """The next step of the account's action whose turn it is. False: none is due here. Safe to
-        repeat. Raises StoreError: after its lease it is due again."""
+        repeat. Raises StoreError: after its lease it is due again, and later if it is damaged."""
         bulk: Bulk | None = await self._store.bulks.take(account_id)
         if bulk is None:
             return False
-        if bulk.state.is_under_way:
-            bulk = await self._act(account_id, bulk)
-        if bulk is not None:
-            await self._look(account_id, bulk)
+        try:
+            after = await self._act(account_id, bulk) if bulk.state.is_under_way else bulk
+            if after is not None:
+                await self._look(account_id, after)
+        except Unreadable as error:
+            if not error.key_id:  # else another process may have the key
+                await self._store.bulks.defer(account_id, bulk.action_id)
+            raise
         return True
 
     def _note(self, what: str, error: Exception, **about: str) -> None:
@@ -162,6 +167,7 @@ class BulkRunner:
 
     async def _act(self, account_id: str, bulk: Bulk) -> Bulk | None:
         """None if another process has gone on with it, or it waits."""
+        is_repeat = bool(bulk.progress.plan)
         if not bulk.progress.plan and bulk.state is State.RUNNING:
             found, wait_ms = await self._plan(account_id, bulk)
             kept = await self._keep(account_id, bulk, found, wait_ms or LEASE_MS)
@@ -170,7 +176,7 @@ class BulkRunner:
             bulk = kept
         rows = list(planned(bulk.progress.plan))
         try:
-            acted = await self._carry_out(account_id, bulk, rows) if rows else _Acted(0, Counter())
+            acted = await self._carry_out(account_id, bulk, rows, is_repeat)
         except StoreFull:
             waiting = replace(bulk.progress, waits="The store is full")
             await self._keep(account_id, bulk, waiting, _RETRY_MS)
@@ -249,13 +255,17 @@ class BulkRunner:
         )
         return after, wait_ms
 
-    async def _carry_out(self, account_id: str, bulk: Bulk, rows: Sequence[Planned]) -> _Acted:
+    async def _carry_out(
+        self, account_id: str, bulk: Bulk, rows: Sequence[Planned], is_repeat: bool
+    ) -> _Acted:
+        if not rows:
+            return _Acted(0, Counter())
         names = [each.schedule_id for each in rows]
         match bulk.asked.kind:
             case Kind.CANCEL:
                 return await self._cancel(account_id, names)
             case Kind.AGAIN:
-                return await self._run_again(account_id, bulk.action_id, names)
+                return await self._run_again(account_id, bulk, names, is_repeat)
             case Kind.MOVE:
                 return await self._move(account_id, bulk, rows)
 
@@ -265,11 +275,13 @@ class BulkRunner:
         refused = Counter(str(each.refusal) for each in done.each if each.refusal is not None)
         return _Acted(len(done.each) - refused.total(), refused)
 
-    async def _run_again(self, account_id: str, action_id: str, names: Sequence[str]) -> _Acted:
+    async def _run_again(
+        self, account_id: str, bulk: Bulk, names: Sequence[str], is_repeat: bool
+    ) -> _Acted:
         """In halves where they are too large together, or where one cannot be made again."""
         now_ms = self._store.clock.now_ms()
         whose = " ".join(names)
-        once = Idempotency(f"bulk {action_id} {names[0]} {len(names)}", whose)
+        once = Idempotency(f"bulk {bulk.action_id} {names[0]} {len(names)}", whose)
         remake = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
         most = _MOST_REPLAYED_BYTES if len(names) > 1 else _ANY_BYTES
         try:
@@ -280,13 +292,26 @@ class BulkRunner:
             if len(names) == 1:
                 return _Acted(0, Counter([_words(refusal)]))
             middle = len(names) // 2
-            one = await self._run_again(account_id, action_id, names[:middle])
-            other = await self._run_again(account_id, action_id, names[middle:])
+            one = await self._run_again(account_id, bulk, names[:middle], is_repeat)
+            other = await self._run_again(account_id, bulk, names[middle:], is_repeat)
             refused = one.refused + other.refused
             return _Acted(one.done + other.done, refused, [*one.made, *other.made])
-        made = [each.schedule_id for each in replays.each if each.schedule_id is not None]
-        verdicts = [each.verdict for each in replays.each if each.verdict is not Verdict.DONE]
-        return _Acted(len(made), Counter(SENTENCES[each] for each in verdicts), made)
+        made = {each.original: each.schedule_id for each in replays.each if each.schedule_id}
+        if is_repeat:
+            before = [each.original for each in replays.each if each.verdict is Verdict.REPLAYED]
+            made |= await self._made_since(account_id, before, bulk.asked.at_ms)
+        others = [each.verdict for each in replays.each if each.original not in made]
+        return _Acted(len(made), Counter(SENTENCES[each] for each in others), sorted(made.values()))
+
+    async def _made_since(
+        self, account_id: str, names: Sequence[str], since_ms: int
+    ) -> dict[str, str]:
+        """Replays, by their originals, that a step made before it was repeated: the key of a script
+        that was split another way, or is too old, does not find them. Somebody else's count too."""
+        found = read_by_id(self._store.server, account_id, names)
+        rows = [each.schedule async for some in found for each in some if isinstance(each, Stored)]
+        last = {each.schedule_id: each.replayed_as for each in rows if each.replayed_as}
+        return {name: new for name, new in last.items() if ids.created_at_ms(new) >= since_ms}
 
     async def _move(self, account_id: str, bulk: Bulk, rows: Sequence[Planned]) -> _Acted:
         gate, asked = asyncio.Semaphore(_AT_ONCE), bulk.asked

@@ -20,6 +20,7 @@ from scheduler.errors import (
     OutcomeUnknown,
     StoreFull,
     StoreUnavailable,
+    Unreadable,
 )
 from scheduler.models import Invocation, LogStatus, Outcome, Request, Schedule, Status
 from scheduler.settings import Settings
@@ -488,3 +489,111 @@ async def test_an_account_whose_shard_is_away_keeps_no_other_waiting(
         assert await by.runner.round()
         [found] = await by.store.bulks.all(other.account_id)
         assert found.state is State.DONE
+
+
+@pytest.mark.parametrize("leased", [False, True])
+async def test_a_new_one_waits_for_a_step_and_not_for_a_look(by: Bulks, leased: bool) -> None:
+    """After two hours, replays that have not ended are looked at once a minute."""
+    await watched_for_hours(by)
+    await by.at_once()
+    assert (await by.store.bulks.take(by.account_id) is not None) if leased else True
+    if not leased:
+        await by.runner.step(by.account_id)
+        assert await wait_ms(by) > 30_000
+    action = await by.ask(Kind.CANCEL, await by.waiting(1))
+    assert await by.runner.step(by.account_id) is not leased
+    assert (await by.one(action)).progress.done == (0 if leased else 1)
+
+
+async def test_a_stop_waits_for_no_look(by: Bulks) -> None:
+    await watched_for_hours(by)
+    action = await by.ask(Kind.CANCEL, await by.waiting(4))
+    client, key = redis_of(by.store), keys.account(by.account_id) + keys.BULK + action
+    shard, local = keys.parts(by.account_id)
+    later_ms = by.store.clock.now_ms() + HOUR_MS // 60
+    await client.hset(key, "n", later_ms)
+    await client.zadd(keys.shard(shard) + keys.BULK_DUE, {local: later_ms})
+    await by.store.bulks.stop(by.account_id, action)
+    assert await by.runner.step(by.account_id)
+    assert (await by.one(action)).state is State.STOPPED
+
+
+async def watched_for_hours(by: Bulks) -> None:
+    action = await by.ask(Kind.AGAIN, await by.failed(2))
+    done = await by.acted(action)
+    long_ago = replace(done.progress, made_at_ms=done.progress.made_at_ms - 2 * HOUR_MS)
+    key = keys.account(by.account_id) + keys.BULK + action
+    await redis_of(by.store).hset(key, "p", records.packed(long_ago))
+
+
+async def wait_ms(by: Bulks) -> float:
+    """Until the account is looked at again."""
+    shard, local = keys.parts(by.account_id)
+    due_ms = await redis_of(by.store).zscore(keys.shard(shard) + keys.BULK_DUE, local)
+    assert due_ms is not None
+    return float(due_ms) - by.store.clock.now_ms()
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_step_that_is_repeated_counts_what_it_made(
+    by: Bulks, forgotten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first half is stored when the process dies, and then both fit; or the store has forgotten
+    the keys of its scripts, as after a day. One that was run again earlier is refused."""
+    made = await by.failed(2)
+    await by.store.tick()
+    action = await by.ask(Kind.AGAIN, made)
+    replay_all, calls = by.store.schedules.replay_all, 0
+
+    async def dies(*given: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == (2 if forgotten else 3):
+            raise Dies
+        return await replay_all(*given, **more)
+
+    note = by.store.bulks.note
+
+    async def dies_acted(*given: Any) -> Bulk | None:
+        if not given[2].plan:
+            raise Dies
+        return await note(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by.store.schedules, "replay_all", dies)
+        patched.setattr(by.store.bulks, "note", dies_acted)
+        if not forgotten:
+            patched.setattr(bulk_runner, "_MOST_REPLAYED_BYTES", 1)
+        with pytest.raises(Dies):
+            await by.step()
+    client, base = redis_of(by.store), keys.account(by.account_id)
+    if forgotten:
+        for name in await client.keys(base + keys.ONCE + "*"):
+            await client.delete(name)
+    done = await by.acted(action)
+    assert (done.progress.done, done.progress.refused, done.progress.made) == (2, {}, 2)
+    groups = await by.store.bulks.groups(by.account_id, action, 0, 9)
+    listed = [name for group in groups for name in group.schedule_ids]
+    assert sorted(listed) == sorted([str((await read(by, each)).replayed_as) for each in made])
+    assert len(await by.api.listed()) == 2
+    await client.hdel(base + keys.BULK + action, "n")
+    other = await by.acted(await by.ask(Kind.AGAIN, made))
+    assert other.progress.refused == {"The schedule was replayed already": 2}
+
+
+@pytest.mark.parametrize("damaged", ["its progress", "a group"])
+async def test_a_damaged_action_slows_no_other(by: Bulks, damaged: str) -> None:
+    client, base = redis_of(by.store), keys.account(by.account_id)
+    first = await by.ask(Kind.AGAIN, await by.failed(2))
+    await by.acted(first)
+    second = await by.ask(Kind.CANCEL, await by.waiting(1))
+    await by.at_once()
+    if damaged == "a group":
+        await client.lset(base + keys.BULK_MADE + first, 0, b"\xc1")
+    else:
+        await client.hset(base + keys.BULK + first, "p", b"\xc1")
+    with pytest.raises(Unreadable):
+        await by.runner.step(by.account_id)
+    assert await by.runner.step(by.account_id)
+    assert (await by.one(second)).progress.done == 1
+    assert await wait_ms(by) > 300_000, "a newer process may be able to read it"

@@ -10,6 +10,7 @@ import pytest
 from api.bulk_runner import BulkRunner
 from api.dashboard.requests import bulk
 from api.rules import Rules
+from scheduler.events import Kind as EventKind
 from scheduler.models import Account, Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import keys
@@ -94,6 +95,10 @@ async def test_more_than_a_form_names_are_found_again_and_stopped(
     assert asked_at <= datetime.now(UTC).timestamp() * 1000
     for _ in range(2):
         await post_many(browser, "cancel", [], **fields)
+    noted = await browser.store.events.newest(browser.account_id)
+    assert [each.about for each in noted if each.kind is EventKind.BULK] == [
+        "Cancel: all that match"
+    ]
     await finish(browser, settings)
     [words] = strips(await browser.text("/requests")).values()
     assert "3 cancelled, their credits came back." in words

@@ -83,7 +83,9 @@ async def bulk(request: HttpRequest) -> Raw:
         return await _ask(request, viewer, wanted, again, form, fault=fault)
     if asked.number != 0:
         about = f"{ASKS[kind]}: {_number_of(asked)}"
-        await store.events.note(viewer.account_id, EventKind.BULK, who=_BY, about=about)
+        await store.events.note(
+            viewer.account_id, EventKind.BULK, who=_BY, about=about, operation=action_id
+        )
     await service.bulk_runner.begin(viewer.account_id)
     # Requests that were run again would have left the list; there they are grey, each beside
     # its replay.
@@ -92,7 +94,7 @@ async def bulk(request: HttpRequest) -> Raw:
 
 @post("/requests/bulk/{action_id:str}/stop")
 async def stop(request: HttpRequest, action_id: FromPath[str]) -> Raw:
-    """What was begun of it is finished."""
+    """The step that was begun is finished."""
     viewer, form = await written(request)
     service = service_of(request)
     await service.store.bulks.stop(viewer.account_id, _known(action_id))

@@ -87,7 +87,7 @@ async def strips(request: HttpRequest) -> Raw:
     """The news of them for a page whose list stands still."""
     try:
         viewer = await signed_in(request)
-    except NotSignedIn:  # the next press says so
+    except NotSignedIn:  # the next page says so
         return html("", 204)
     shown = await bulks_of(request, viewer)
     return page(request, "bulks.html", bulks=shown, back=asked_for(request))
@@ -117,9 +117,9 @@ def _words(bulk: Bulk, acted: int) -> str:
         case State.STOPPING:
             words += " It is being stopped."
         case State.STOPPED:
-            words += " It was stopped; what is not counted here was left as it is."
+            words += " It was stopped. Requests that are not counted here did not change."
         case State.FAILED:
-            words += f" {progress.why}: what is not counted here was left as it is."
+            words += f" {progress.why}. Requests that are not counted here did not change."
     return words
 
 

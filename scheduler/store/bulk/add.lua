@@ -1,5 +1,6 @@
 #!lua
--- Stores a bulk action, which is due at once. The oldest one that has nothing left to do makes room.
+-- Stores a bulk action, which is due at once, or after the step of the account that is under way. An
+-- account that has too many loses the oldest one that has nothing left to do.
 -- Safe to repeat: one that is stored stays as it is.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, action, what was asked, its progress, its state, how many an account may have,
@@ -9,7 +10,7 @@
 --@include bulk/turn
 local prefix, account, action = KEYS[1], ARGV[1], ARGV[2]
 local base, most = prefix .. account .. ':', tonumber(ARGV[6])
-local list, key, due = base .. K.BULKS, base .. K.BULK .. action, prefix .. K.BULK_DUE
+local list, key = base .. K.BULKS, base .. K.BULK .. action
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
   return V.UNKNOWN
 elseif redis.call('HEXISTS', key, 'r') == 1 then
@@ -31,7 +32,7 @@ while kept >= most do
   end
   gone[#gone + 1], kept = table.remove(finished, 1), kept - 1
 end
-local before = redis.call('ZSCORE', due, account)
+redis.call('ZSCORE', prefix .. K.BULK_DUE, account)
 
 for _, each in ipairs(gone) do
   redis.call('ZREM', list, each)
@@ -40,7 +41,5 @@ end
 redis.call('HSET', key, 'r', ARGV[3], 'p', ARGV[4], 's', ARGV[5], 'v', 0, 'n', now_ms)
 redis.call('PEXPIRE', key, ARGV[7])
 redis.call('ZADD', list, now_ms, action)
-if not before then -- else another one of the account is under way: they take turns
-  redis.call('ZADD', due, now_ms, account)
-end
+hasten_account(prefix, account, now_ms)
 return V.DONE

@@ -28,7 +28,7 @@ from scheduler.store.shards import Shards
 from scheduler.store.stored import ended_status
 from scheduler.store.verdict import Verdict
 
-# How many an account may have: those that are done give way.
+# How many an account may have. Those that are done are deleted for newer ones.
 MOST_BULKS = 20
 KEPT_MS = 30 * 86_400_000
 # A step takes a second at most, unless the store is slow.
@@ -48,8 +48,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Bulks:
-    """Whoever has taken an action acts on it, and notes how far it is before its lease ends. What
-    a step acts on is noted before: after a death the next one acts on just the same."""
+    """A process takes an action, acts on it, and notes how far it is before its lease ends. It
+    notes the schedules of a step before it acts on them: if it dies, the next process acts on the
+    same ones."""
 
     def __init__(self, server: Server, clock: StoreClock, shards: Shards) -> None:
         self._server = server
@@ -97,11 +98,18 @@ class Bulks:
 
     async def take(self, account_id: str) -> Bulk | None:
         """The account's action whose turn it is, for LEASE_MS; None if there is none, or another
-        process has it. Raises Unreadable."""
+        process has it. Raises Unreadable; then the action is put off, and the others go on."""
         shard, account = keys.parts(account_id)
         words = (account, LEASE_MS, _SUSPENDED_MS, _FAR_MS)
         reply = await self._server.write_until_answered(_TAKE, keys.shard(shard), words)
-        return bulk_of(reply[0].decode(), reply[1:]) if reply else None
+        if not reply:
+            return None
+        action_id = reply[0].decode()
+        try:
+            return bulk_of(action_id, reply[1:])
+        except Unreadable:
+            await self.defer(account_id, action_id)
+            raise
 
     async def note(
         self,
@@ -118,7 +126,8 @@ class Bulks:
         shard, account = keys.parts(account_id)
         words: list[Argument] = [account, bulk.action_id, bulk.version, ids.new_operation()]
         words += (packed(progress), state, "" if next_ms is None else next_ms)
-        words += (LEASE_MS if next_ms == LEASE_MS else PACE_MS, KEPT_MS)
+        keeps = next_ms == LEASE_MS
+        words += (LEASE_MS if keeps else PACE_MS, KEPT_MS, "1" if keeps else "")
         for place, group in sorted((groups or {}).items()):
             words += (place, packed(group))
         reply = await self._server.write_until_answered(_STEP, keys.shard(shard), words)
@@ -128,16 +137,24 @@ class Bulks:
         return bulk._replace(progress=progress, state=stands, version=bulk.version + 1)
 
     async def stop(self, account_id: str, action_id: str) -> None:
-        """It ends with the step that was begun. Safe to repeat. Raises NotFound."""
+        """It ends with the step that was begun, and is due at once if there is none. Safe to
+        repeat. Raises NotFound."""
         await self._tell(account_id, action_id, "stop")
 
     async def close(self, account_id: str, action_id: str) -> None:
         """The pages do not show it any more. Safe to repeat. Raises NotFound."""
         await self._tell(account_id, action_id, "close")
 
+    async def defer(self, account_id: str, action_id: str) -> None:
+        """For ten minutes it has no turn: this process cannot read it, a newer one may. Safe to
+        repeat. Raises NotFound."""
+        await self._tell(account_id, action_id, "defer")
+
     async def _tell(self, account_id: str, action_id: str, what: str) -> None:
-        base = keys.account(account_id)
-        if await self._server.write_until_answered(_STOP, base, (action_id, what)) != Verdict.DONE:
+        shard, account = keys.parts(account_id)
+        words = (account, action_id, what, _FAR_MS)
+        verdict = await self._server.write_until_answered(_STOP, keys.shard(shard), words)
+        if verdict != Verdict.DONE:
             raise NotFound("There is no such bulk action")
 
     async def all(self, account_id: str) -> list[Bulk]:

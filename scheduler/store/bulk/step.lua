@@ -5,7 +5,8 @@
 -- ARGV[1…9] account, action, version that was read, operation, progress, state, how long until its
 --          next turn (ms; '': it has nothing left to do), until the account's (ms), how long it is
 --          kept (ms)
--- ARGV[10…] place of a group of replays and the group, for each that is new or changed. A new one
+-- ARGV[10] '1': the caller keeps the turn until then
+-- ARGV[11…] place of a group of replays and the group, for each that is new or changed. A new one
 --          has the place behind the last
 -- Returns  {DONE, state}: STOPPING, if its owner stopped it meanwhile; {CHANGED}, {UNKNOWN}
 --@include now
@@ -27,12 +28,15 @@ next_turn(base)
 
 local state = before == 'stopping' and ARGV[6] == 'running' and before or ARGV[6]
 redis.call('HSET', key, 'p', ARGV[5], 's', state, 'v', whole(version + 1), 'w', operation)
+if ARGV[10] == '' then
+  redis.call('HDEL', key, 'l')
+end
 if ARGV[7] == '' then
   redis.call('HDEL', key, 'n')
 else
   redis.call('HSET', key, 'n', whole(now_ms + ARGV[7]))
 end
-for n = 10, #ARGV, 2 do
+for n = 11, #ARGV, 2 do
   local place = tonumber(ARGV[n])
   if place < groups then
     redis.call('LSET', made, place, ARGV[n + 1])

@@ -30,5 +30,5 @@ local key = base .. K.BULK .. action
 local stored = redis.call('HMGET', key, 'r', 'p', 's', 'v')
 local lease_ms = whole(now_ms + ARGV[2])
 redis.call('ZADD', due, lease_ms, account)
-redis.call('HSET', key, 'n', lease_ms)
+redis.call('HSET', key, 'n', lease_ms, 'l', 1)
 return {action, unpack(stored)}

@@ -1,4 +1,5 @@
--- Which of an account's bulk actions has the next turn. base: the account's prefix.
+-- Which of an account's bulk actions has the next turn. base: the account's prefix. An action's `n`
+-- is the moment (ms) of its turn; with `l`, a process has it until then.
 --@include number
 -- An action, and the moment (ms) of its turn; nil: none has anything left to do.
 local function next_turn(base)
@@ -13,7 +14,7 @@ local function next_turn(base)
   return next_action, next_ms
 end
 
--- The next look at the account is then, but not before `earliest_ms`.
+-- The next look at the account is at that turn, but not before `earliest_ms`.
 local function time_account(prefix, account, earliest_ms)
   local _, at_ms = next_turn(prefix .. account .. ':')
   if at_ms then
@@ -21,4 +22,16 @@ local function time_account(prefix, account, earliest_ms)
   else
     redis.call('ZREM', prefix .. K.BULK_DUE, account)
   end
+end
+
+-- One of the account's actions is due at once. While a process has another one, its step comes first.
+local function hasten_account(prefix, account, now_ms)
+  local base = prefix .. account .. ':'
+  for _, action in ipairs(redis.call('ZRANGE', base .. K.BULKS, 0, -1)) do
+    local turn, leased = unpack(redis.call('HMGET', base .. K.BULK .. action, 'n', 'l'))
+    if leased and (tonumber(turn or '') or 0) > now_ms then
+      return
+    end
+  end
+  redis.call('ZADD', prefix .. K.BULK_DUE, whole(now_ms), account)
 end

@@ -58,12 +58,18 @@ class Events:
         most = keys.MOST_ACTS if kind in ACTS else keys.MOST_SERVICE_EVENTS
         return await self._record(key, most, event, operation)
 
-    async def note(self, account_id: str, kind: Kind, *, who: str = "", about: str = "") -> bool:
+    async def note(
+        self,
+        account_id: str,
+        kind: Kind,
+        *,
+        who: str = "",
+        about: str = "",
+        operation: str | None = None,
+    ) -> bool:
         """Notes an event in an account's own stream; as `record`."""
-        event = Event("", 0, kind, "", who, about)
-        return await self._record(
-            keys.account(account_id) + keys.EVENTS, keys.MOST_OWN_EVENTS, event
-        )
+        event, key = Event("", 0, kind, "", who, about), keys.account(account_id) + keys.EVENTS
+        return await self._record(key, keys.MOST_OWN_EVENTS, event, operation)
 
     @asynccontextmanager
     async def act(
