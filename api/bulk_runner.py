@@ -220,7 +220,7 @@ class BulkRunner:
     async def _times_of(self, account_id: str, names: Sequence[str]) -> list[Planned]:
         rows, left = list[Planned](), iter(names)
         async for chunk in read_by_id(self._store.server, account_id, names):
-            for name, each in zip(left, chunk, strict=False):
+            for each, name in zip(chunk, left, strict=False):  # takes no name too many
                 due_ms = each.schedule.request.trigger_at_ms if isinstance(each, Stored) else 0
                 rows.append(Planned(name, due_ms))
         return rows

@@ -30,6 +30,7 @@ from scheduler.store.bulk.records import Asked, Bulk, Kind, Progress, State, pac
 from scheduler.store.lifecycle import create
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
+from scheduler.store.queries import reading
 from tests.api.conftest import URL, Api
 from tests.plain import redis_of
 from tests.waiting import until_async
@@ -597,3 +598,15 @@ async def test_a_damaged_action_slows_no_other(by: Bulks, damaged: str) -> None:
     assert await by.runner.step(by.account_id)
     assert (await by.one(second)).progress.done == 1
     assert await wait_ms(by) > 300_000, "a newer process may be able to read it"
+
+
+async def test_a_move_keeps_the_time_of_each_however_few_are_read_at_once(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "STEP", 5)
+    monkeypatch.setattr(reading, "CHUNK", 2)
+    made = await by.waiting(5)
+    before = [(await read(by, each)).request.trigger_at_ms for each in made]
+    done = await by.acted(await by.ask(Kind.MOVE, made, shift_ms=HOUR_MS))
+    after = [(await read(by, each)).request.trigger_at_ms for each in made]
+    assert (done.progress.done, after) == (5, [each + HOUR_MS for each in before])
