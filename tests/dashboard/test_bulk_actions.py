@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from api.bulk_runner import BulkRunner
-from api.dashboard.requests import bulk
+from api.dashboard.requests import bulk, bulk_strip
+from api.dashboard.requests.filters import Filter
 from api.rules import Rules
 from scheduler.events import Kind as EventKind
-from scheduler.models import Account, Outcome, Status
+from scheduler.models import Account, LogStatus, Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import keys
 from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.queries import reading
+from scheduler.store.server import Server
 from tests.dashboard.conftest import Browser, Dashboard, listed, rows
 from tests.dashboard.test_many import fields_of, ids_of, match, post_many
 from tests.plain import redis_of
@@ -78,6 +83,34 @@ async def test_a_group_that_runs_again_is_shown_until_all_ended_and_it_is_closed
     closed = await other.write(f"/requests/bulk/{name}/close", back=back)
     assert closed.headers["location"] == back
     assert strips(await browser.text("")) == {}
+
+
+async def test_only_replays_of_the_status_are_read_whole(
+    browser: Browser, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = [await browser.execute(503) for _ in range(6)]
+    name = await pressed(browser, "again", bad)
+    shard = keys.parts(browser.account_id).shard
+    held = (await browser.store.claims.claim(shard, lease_ms=15_000, most=10)).invocations
+    await browser.store.ends.ack(shard, [Ack(each, FAILED, 0) for each in held[1:4]])
+    failed = [each.schedule_id for each in held[1:4]]
+    every: list[str] = []
+    read_by_id = reading.read_by_id
+
+    def counted(server: Server, account_id: str, names: Sequence[str]) -> Any:
+        every.extend(names)
+        return read_by_id(server, account_id, names)
+
+    monkeypatch.setattr(bulk_strip, "read_by_id", counted)
+    monkeypatch.setattr(bulk_strip, "PER_PAGE", 2)
+    monkeypatch.setattr(reading, "CHUNK", 2)
+    viewed = Filter(bulk=name, status=LogStatus.FAILED)
+    found, cursor = await bulk_strip.replays_of(browser.store, browser.account_id, viewed)
+    some, end = await bulk_strip.replays_of(
+        browser.store, browser.account_id, viewed._replace(cursor=cursor)
+    )
+    assert sorted(each.schedule_id for each in [*found, *some]) == sorted(failed)
+    assert (end, sorted(set(every))) == (None, sorted(failed))
 
 
 async def test_more_than_a_form_names_are_found_again_and_stopped(

@@ -150,15 +150,19 @@ async def replays_of(
         if not _may_have(groups[0], wanted.status):
             place, skip = place + 1, 0
             continue
-        names = groups[0].schedule_ids[skip:]
-        async for chunk in read_by_id(store.server, account_id, names):
-            for each in chunk:
-                skip += 1
+        names = groups[0].schedule_ids
+        places = list(range(skip, len(names)))
+        if wanted.status is not None:  # a few bytes of each, before whole schedules are read
+            stand = await store.bulks.statuses(account_id, names)
+            places = [n for n in places if stand[n] == wanted.status.value]
+        left = iter(places)
+        async for chunk in read_by_id(store.server, account_id, [names[n] for n in places]):
+            for each, n in zip(chunk, left, strict=False):  # takes no place too many
                 entry = entry_of(each.schedule) if isinstance(each, Stored) else None
                 if entry is not None and query.wants_entry(entry):
                     found.append(entry)
                 if len(found) == PER_PAGE:
-                    return found, f"{place}.{skip}"
+                    return found, f"{place}.{n + 1}"
         place, skip = place + 1, 0
     return found, f"{place}.0"
 
