@@ -39,6 +39,7 @@ from benchmarks.rounds import warn_of_noise
 from scheduler.callbacks import Callback
 from scheduler.models import Request
 from scheduler.store import Store, keys
+from scheduler.store.callback_state import open_callback
 
 _TIMEOUT_MS = 30_000  # of a callback
 _AT_ONCE = 1000
@@ -63,12 +64,15 @@ def hanging(options: argparse.Namespace) -> None:
 def _beside_failing(options: argparse.Namespace, name: str, url: str) -> None:
     ratios = []
     for number in range(1, options.rounds + 1):
-        (alone, _), (beside, tried) = (_neighbour(options, each) for each in (None, url))
+        # Each goes first in turn.
+        urls = (None, url) if number % 2 else (url, None)
+        found = {each: _neighbour(options, each) for each in urls}
+        (alone, _), (beside, tried) = found[None], found[url]
         ratios.append({"p50": beside.p50 / alone.p50, "p99": beside.p99 / alone.p99})
         print(
             f"{name}, round {number}: lateness of the neighbour p50 {alone.p50:.2f} ms, p99 "
             f"{alone.p99:.2f} ms alone; {beside.p50:.2f} and {beside.p99:.2f} beside "
-            f"{options.failing} failing callbacks, of which {tried} attempts ended meanwhile",
+            f"{options.failing} failing callbacks, of which {tried} attempts were made meanwhile",
             flush=True,
         )
     _sum_up(ratios)
@@ -82,10 +86,9 @@ def _neighbour(options: argparse.Namespace, url: str | None) -> tuple[Lateness, 
         nonlocal tried
         failing = ask(lambda store: _ended(store, other, url, options.failing))
         found: Paced = ask(lambda store: _paced(store, target, None, options))
-        sleep_until(min(found.due.values()))
-        before = ask(lambda store: _later(store, failing))
+        before = ask(lambda store: _attempts(store, failing))
         sleep_until(max(found.due.values()) + 2000)
-        tried = ask(lambda store: _later(store, failing)) - before
+        tried = ask(lambda store: _attempts(store, failing)) - before
         return found.due
 
     return lateness_of(plan), tried
@@ -108,13 +111,18 @@ async def _fill(
         await store.schedules.create_all(account_id, [due] * min(_AT_ONCE, count - start))
 
 
-async def _later(store: Store, account_id: str) -> int:
-    """How many callbacks of an account wait for another attempt."""
-    base, now_ms = keys.account(account_id), store.clock.now_ms()
-    callbacks = base + keys.CALLBACKS
-    waiting = await store.server.read("ZCOUNT", callbacks, f"({now_ms}", "+inf")
-    held = await store.server.read("ZCOUNT", base + keys.CALLING, f"({now_ms}", "+inf")
-    return int(waiting) - int(held)
+async def _attempts(store: Store, account_id: str) -> int:
+    """How many attempts of an account's pending callbacks were made."""
+    base = keys.account(account_id)
+    schedules = await store.server.read("ZRANGE", base + keys.CALLBACKS, 0, -1)
+    tried = 0
+    for start in range(0, len(schedules), _AT_ONCE):
+        some = [each.decode() for each in schedules[start : start + _AT_ONCE]]
+        states = await store.server.reads(
+            [("HGET", base + keys.SCHEDULE + each, "c") for each in some]
+        )
+        tried += sum(open_callback(each).attempts for each in states)
+    return tried
 
 
 async def _paced(

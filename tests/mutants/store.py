@@ -826,11 +826,19 @@ STORE = r"""
 - + failed * FAILURE_MS
 @ scheduler/store/lifecycle/claim_callbacks.inc.lua tests/scheduler/test_callback_life.py -k places
 # each place that a failed attempt kept has a claim of its own
-- if until_ms > now_ms and free < TOGETHER then
+- if kept > 0 and free < TOGETHER then
 + if false then
+@ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_callback_life.py -k in_vain
+# each failed callback has its account looked at
+- math.max(tonumber(first), has_room_at)
++ tonumber(first)
+@ scheduler/store/lifecycle/claim_callbacks.inc.lua tests/scheduler/test_callback_life.py -k in_vain
+# claims ahead count the places of failed callbacks as they are now
+- math.max(now, math.min(due_by, now + TOGETHER * FAILURE_MS))
++ now
 @ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_clock_back.py -k places
 # failed callbacks of before stop others for an hour
-- and at <= now_ms + MOST_CALLING * FAILURE_MS
+- and at <= now_ms + MOST_KEPT_MS
 @ scheduler/store/lifecycle/callbacks.inc.lua tests/scheduler/test_callback_life.py -k valkey
 # callbacks of an account run without end
 - each_thousand('ZADD', queue.calling, ends)

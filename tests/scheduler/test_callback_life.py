@@ -298,6 +298,25 @@ async def test_failed_attempts_keep_their_places_for_a_moment(
     assert len(await calling(scene)) == 4, "there are no more"
 
 
+async def test_an_account_whose_callbacks_fail_is_not_looked_at_in_vain(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """Neither after each outcome nor because workers claim ahead: a claim brings eight."""
+    scene, ahead_ms = fake_scene, 50
+    await ended(scene, 80)
+    await fake_clock.pass_ms(LEASE_MS + 1)
+    first = await calling(scene)
+    acks = [CallbackAck(call, FAILED, fake_clock.ms + HOUR_MS) for call in first]
+    await scene.store.callbacks.ack(scene.shard, acks)
+    room_at_ms = fake_clock.ms + 8 * 20
+    assert (await scene.look()).next_look_ms == pytest.approx(room_at_ms, abs=1)
+    await fake_clock.pass_ms(8 * 20 - ahead_ms - 10)
+    assert await scene.claim(ahead_ms=ahead_ms) == []
+    assert (await scene.look()).next_look_ms == pytest.approx(room_at_ms, abs=1)
+    await fake_clock.pass_ms(10)
+    assert len(await scene.claim(ahead_ms=ahead_ms)) == 8
+
+
 async def test_places_that_failed_attempts_keep_leave_nothing_behind(scene: Scene) -> None:
     """Not where nothing is pending, nor after attempts that did not fail."""
     for outcome in (FAILED, COMPLETED):

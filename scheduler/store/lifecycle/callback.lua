@@ -69,7 +69,7 @@ local function read(queue, rows)
     end
   end
   plan.failing_ms = math.min(failing_until(queue) - now_ms + failed * FAILURE_MS,
-    MOST_CALLING * FAILURE_MS)
+    MOST_KEPT_MS)
   plan.expiring = next(hours) and read_expiring(queue.base, hours)
   return verdicts, plan
 end
@@ -87,16 +87,17 @@ local function record(queue, plan)
   if plan.expiring then
     write(plan.expiring)
   end
+  -- Before the others, which look at it.
+  if plan.failing_ms > 0 and redis.call('ZCARD', queue.pending) > #plan.gone then
+    redis.call('HSET', queue.base .. K.CALLBACK, 'failing', whole(now_ms + plan.failing_ms))
+  else
+    redis.call('HDEL', queue.base .. K.CALLBACK, 'failing')
+  end
   if #plan.again > 0 then
     await_callbacks(queue, plan.again, plan.due)
   end
   if #plan.gone > 0 then
     take_out_callbacks(queue, plan.gone)
-  end
-  if plan.failing_ms > 0 and redis.call('ZCARD', queue.pending) > 0 then
-    redis.call('HSET', queue.base .. K.CALLBACK, 'failing', whole(now_ms + plan.failing_ms))
-  else
-    redis.call('HDEL', queue.base .. K.CALLBACK, 'failing')
   end
 end
 

@@ -10,14 +10,16 @@ local function callbacks_of(prefix, account)
 end
 
 -- So many of an account run at most. A failed attempt keeps its place for FAILURE_MS more, or one
--- that fails at once would make room for the next at once: there are 50 a second, then.
-local MOST_CALLING, FAILURE_MS = 64, 20
+-- that fails at once would make room for the next at once: there are 50 a second, then. Places that
+-- were kept are used TOGETHER, or there were a claim for each; up to so many before they are free.
+local MOST_CALLING, FAILURE_MS, TOGETHER = 64, 20, 8
+local MOST_KEPT_MS = (MOST_CALLING + TOGETHER) * FAILURE_MS
 
 -- Until when failed attempts of an account keep places (ms), each behind the one before; now, if
--- none does. What no 64 of them can reach comes from a clock that was set back since.
+-- none does. What they cannot reach comes from a clock that was set back since.
 local function failing_until(queue)
   local at = tonumber(redis.call('HGET', queue.base .. K.CALLBACK, 'failing') or '')
-  return at and at > now_ms and at <= now_ms + MOST_CALLING * FAILURE_MS and at or now_ms
+  return at and at > now_ms and at <= now_ms + MOST_KEPT_MS and at or now_ms
 end
 
 -- Raises if a key is damaged; for use before the first write.
@@ -38,7 +40,8 @@ end
 local function relook_at_callbacks(queue)
   local first = redis.call('ZRANGE', queue.pending, 0, 0, 'WITHSCORES')[2]
   if first then
-    look_at_callbacks(queue, tonumber(first))
+    local has_room_at = failing_until(queue) - (MOST_CALLING - TOGETHER) * FAILURE_MS
+    look_at_callbacks(queue, math.max(tonumber(first), has_room_at))
   end
 end
 

@@ -2,17 +2,18 @@
 -- MOST_CALLING of it run. Needs claim.lua.
 
 --@include lifecycle/callbacks
--- Places that failed attempts kept are used together, or there were a claim for each.
-local TOGETHER = 8
+-- Workers claim ahead: if places counted as they are now, each claim would come too early.
+local counts_at = math.max(now, math.min(due_by, now + TOGETHER * FAILURE_MS))
 
 -- How many more of an account may run; and, if failed attempts keep places that are wanted, when to
 -- look again (ms).
 local function free_calls(queue)
   local running = redis.call('ZCOUNT', queue.calling, string.format('(%.3f', now), '+inf')
   local until_ms = failing_until(queue)
-  local free = MOST_CALLING - running - math.ceil((until_ms - now_ms) / FAILURE_MS)
-  if until_ms > now_ms and free < TOGETHER then
-    return 0, math.min(until_ms, now_ms + (TOGETHER - free) * FAILURE_MS)
+  local kept = math.max(0, math.ceil((until_ms - counts_at) / FAILURE_MS))
+  local free = MOST_CALLING - running - kept
+  if kept > 0 and free < TOGETHER then
+    return 0, math.min(until_ms, counts_at + (TOGETHER - free) * FAILURE_MS)
   end
   return free
 end
