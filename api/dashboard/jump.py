@@ -9,6 +9,7 @@ from litestar import get
 
 from api.dashboard.accounts import found_accounts
 from api.dashboard.answer import Raw
+from api.dashboard.looking import address_of
 from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, Filter
@@ -72,10 +73,8 @@ async def _found(request: HttpRequest, viewer: Viewer, wanted: str) -> Found:
     places += await _recurring(store, viewer.account_id, wanted)
     if viewer.account.operator and wanted:
         accounts, _ = await found_accounts(request, wanted)
-        address = f"{ROOT}/system?q={{}}#accounts"
         places += [
-            Place("account", address.format(each.account_id), each.name)
-            for each in accounts[:_MOST]
+            Place("account", address_of(each.account_id), each.name) for each in accounts[:_MOST]
         ]
     try:
         places += await _lanes(store, viewer.account_id, wanted)

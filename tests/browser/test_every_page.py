@@ -31,6 +31,12 @@ _CUT = """
   })
   .map(each => each.textContent)
 """
+# A screen reader lists tables and dialogs by their names.
+_UNNAMED = """
+() => [...document.querySelectorAll('table, dialog')]
+  .filter(each => !each.matches('[aria-label], [aria-labelledby]') && !each.caption)
+  .map(each => each.outerHTML.slice(0, 80))
+"""
 _BEYOND = "() => document.documentElement.scrollWidth > window.innerWidth"
 # A right-to-left override in a path would turn round what stands behind it.
 _NASTY = "/" + "a" * 300 + "\u202ecod.exe"
@@ -57,7 +63,7 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
         signed_in.go(path)
         for width in (320, 380, 1440):
             page.set_viewport_size({"width": width, "height": 900})
-            for faults in (_BEYOND, _TOO_SMALL, _CUT):
+            for faults in (_BEYOND, _TOO_SMALL, _CUT, _UNNAMED):
                 assert not page.evaluate(faults), (path, width)
     signed_in.assert_quiet()
 

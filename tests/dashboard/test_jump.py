@@ -83,7 +83,7 @@ async def test_operators_find_accounts_and_others_nothing_of_them(
     dashboard: Dashboard, browser: Browser, boss: Browser
 ) -> None:
     bob = await dashboard.account("bob & sons", email="bob@example.com")
-    address = f"/dashboard/system?q={bob.account_id}#accounts"
+    address = f"/dashboard/as/{bob.account_id}"
     for wanted in ("BOB & s", bob.account_id, "bob@"):
         assert (await jump(boss, wanted))[address] == "account"
         assert address not in await jump(browser, wanted)
