@@ -28,6 +28,7 @@ local function check_callbacks(queue)
   redis.call('ZCARD', queue.pending)
   redis.call('ZCARD', queue.calling)
   redis.call('ZCARD', queue.turns)
+  redis.call('HLEN', queue.base .. K.CALLBACK)
 end
 
 -- Claims look at an account's callbacks no later than `at` (ms), unless it is suspended.
