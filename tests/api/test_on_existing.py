@@ -82,9 +82,10 @@ async def test_a_change_or_a_replay_knows_neither(api: Api) -> None:
 
 
 async def test_in_a_batch_the_later_meets_the_earlier(api: Api) -> None:
+    replacing = payload(**REPLACE)
     items = [
-        payload(**REPLACE),
-        payload(**REPLACE, targetBody={"n": 2}),
+        replacing,
+        replacing | {"targetBody": {"n": 2}},
         payload(onExisting="keep"),
         payload(reference="two"),
         payload(reference="two"),
