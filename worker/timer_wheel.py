@@ -110,9 +110,9 @@ class TimerWheel:
             self._fire(due)
 
     def slotted(self) -> list[Invocation]:
-        """Those that wait for a slot."""
+        """Schedules that wait for a slot."""
         parts = (each.invocations for each in self._claims if isinstance(each, _Slotted))
-        return [each for part in parts for each in part]
+        return [each for part in parts for each in part if not each.is_callback]
 
     def refresh(self) -> None:
         """The clock was read again: it may be known to be further than it was thought to be."""

@@ -272,7 +272,8 @@ async def calling(scene: Scene) -> list[Invocation]:
 async def test_failed_attempts_keep_their_places_for_a_moment(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
-    """50 a second fail, together, however soon each does; what is delivered makes room at once."""
+    """50 a second fail, however soon each does, and start one by one where most fail; what is
+    delivered makes room at once."""
     scene, far_ms = fake_scene, fake_clock.ms + HOUR_MS
     await ended(scene, 140)
     await fake_clock.pass_ms(LEASE_MS + 1)  # of those that came with the schedules
@@ -285,17 +286,22 @@ async def test_failed_attempts_keep_their_places_for_a_moment(
     await record(await calling(scene), COMPLETED)
     first = await calling(scene)
     assert len(first) == 64
-    await record(first[:40], FAILED)
+    await record(first[:48], FAILED)
     assert await calling(scene) == []
     assert (await scene.look()).next_look_ms == pytest.approx(fake_clock.ms + 8 * 20, abs=1)
     await fake_clock.pass_ms(7 * 20)
     assert await calling(scene) == [], "a claim for each would cost more than it brings"
     await fake_clock.pass_ms(20)
     held = await calling(scene)
-    assert len(held) == 8
+    first_us = held[0].slot_us or 0
+    assert first_us // 1000 == fake_clock.ms
+    assert [each.slot_us for each in held] == [first_us + 20_000 * n for n in range(8)]
     assert await scene.store.check() == []
+    await fake_clock.pass_ms(8 * 20)
     await record(held, COMPLETED)
-    assert len(await calling(scene)) == 4, "there are no more"
+    rest = await calling(scene)
+    assert len(rest) == 4, "there are no more"
+    assert {each.slot_us for each in rest} == {None}, "kept places are fewer than free ones"
 
 
 async def test_an_account_whose_callbacks_fail_is_not_looked_at_in_vain(

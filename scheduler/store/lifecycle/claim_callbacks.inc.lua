@@ -5,8 +5,8 @@
 -- Workers claim ahead: if places counted as they are now, each claim would come too early.
 local counts_at = math.max(now, math.min(due_by, now + TOGETHER * FAILURE_MS))
 
--- How many more of an account may run; and, if failed attempts keep places that are wanted, when to
--- look again (ms).
+-- How many more of an account may run; if failed attempts keep places that are wanted, when to look
+-- again (ms); and whether they keep most places.
 local function free_calls(queue)
   local running = redis.call('ZCOUNT', queue.calling, string.format('(%.3f', now), '+inf')
   local until_ms = failing_until(queue)
@@ -15,7 +15,7 @@ local function free_calls(queue)
   if kept > 0 and free < TOGETHER then
     return 0, math.min(until_ms, counts_at + (TOGETHER - free) * FAILURE_MS)
   end
-  return free
+  return free, nil, kept > MOST_CALLING / 2
 end
 
 -- The callbacks of an account that are due and that no worker holds; at most so many.
@@ -35,12 +35,14 @@ local function due_callbacks(queue, most)
   return found
 end
 
--- Claims up to `most` of an account's. Returns how many.
+-- Claims up to `most` of an account's. Returns how many. Where most fail, these start one by one, as
+-- places come free: eight at once would delay schedules of others by a millisecond.
 local function take_of(account, most)
-  local queue, rows, ends, gone = callbacks_of(prefix, account), {}, {}, {}
+  local queue, rows, slots = callbacks_of(prefix, account), {}, {}
+  local ends, gone = {}, {}
   check_callbacks(queue)
   local url = redis.call('HGET', queue.base .. K.CALLBACK, 'url') or ''
-  local free = free_calls(queue)
+  local free, _, most_fail = free_calls(queue)
   for _, schedule in ipairs(due_callbacks(queue, math.min(most, free))) do
     local key = queue.base .. K.SCHEDULE .. schedule
     local n, stored = #rows, redis.pcall('HMGET', key, 'r', 'o', 'c')
@@ -52,6 +54,9 @@ local function take_of(account, most)
     -- A damaged one waits for a lease, and does not block others.
     if stored[1] and stored[2] and stored[3] then
       rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = schedule, unpack(stored)
+      if most_fail then
+        slots[#slots + 1] = math.floor((counts_at + #slots * FAILURE_MS) * 1000)
+      end
       room_bytes = room_bytes - #stored[1]
     end
     if room_bytes <= 0 then
@@ -63,7 +68,7 @@ local function take_of(account, most)
     take_out_callbacks(queue, gone)
   end
   if #rows > 0 then
-    order[#order + 1] = {account .. '#', rows, url}
+    order[#order + 1] = {account .. '#', rows, url, slots}
   end
   return #ends / 2
 end

@@ -41,7 +41,7 @@ def invocations_of(
     account, _, lane = queue.decode().partition("/")
     if account.endswith("#"):
         lease = Lease(shard, ids.account_id(shard, account[:-1]), token, until_s)
-        return _reports(lease, rows, later, secrecy, unread)
+        return _reports(lease, rows, later, *slots, secrecy, unread)
     account_id = ids.account_id(shard, account)
     attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}
     found = []
@@ -66,15 +66,24 @@ def invocations_of(
 
 
 def _reports(
-    lease: Lease, rows: list[bytes], url: bytes, secrecy: Secrecy, unread: list[UnreadClaim]
+    lease: Lease,
+    rows: list[bytes],
+    url: bytes,
+    slots_us: list[int],
+    secrecy: Secrecy,
+    unread: list[UnreadClaim],
 ) -> list[Invocation]:
-    """The invocations that report ends; `url` is the account's, as it is stored (b"": none)."""
+    """The invocations that report ends; `url` is the account's, as it is stored (b"": none), and
+    `slots_us` is empty if they may start at once."""
     found = []
     for place in range(0, len(rows), 4):
         schedule_id, row = "sch_" + rows[place].decode(), rows[place + 1 : place + 4]
         try:
             own = secrecy.open(url).decode()
-            found.append(report_of(lease, schedule_id, row, own, secrecy))
+            invocation = report_of(lease, schedule_id, row, own, secrecy)
+            if slots_us:
+                invocation.slot_us = slots_us[place // 4]
+            found.append(invocation)
         except Unreadable as error:
             shard, account_id, token, until_s = lease
             unknown = (schedule_id, token, 1, until_s, _UNKNOWN, 0, len(row[0]))
