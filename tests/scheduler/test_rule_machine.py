@@ -196,7 +196,8 @@ class RuleMachine(Machine):
         )
         before = self.model[recurring_id]
         if before.timing != found.timing:
-            self.model[recurring_id] = Modelled(found.timing, self.clock.ms, before.was_blocked)
+            since_ms = self.settled_ms(found)
+            self.model[recurring_id] = Modelled(found.timing, since_ms, before.was_blocked)
 
     @rule(recurring_id=rules, lost=losses)
     def pause(self, recurring_id: str, lost: str) -> None:
@@ -214,7 +215,7 @@ class RuleMachine(Machine):
             )
             assert found.state is not RuleState.PAUSED
             if was_paused:
-                self.model[recurring_id].since_ms = self.clock.ms
+                self.model[recurring_id].since_ms = self.settled_ms(found)
                 self.model[recurring_id].was_blocked = found.state is RuleState.BLOCKED
 
     @rule(recurring_id=consumes(rules), lost=losses)
@@ -261,6 +262,19 @@ class RuleMachine(Machine):
             if not each.has_ended and each.schedule_id not in self.claimed
         )
         assert all(count == 1 for count in ahead.values()), ahead
+
+    def settled_ms(self, now: Rule) -> int:
+        """New times begin now, or after the newest slot that was sent: its owner may have moved it
+        forward. One that a worker holds counts as sent, unless it waits again and was changed."""
+        sent = (
+            each.slot_ms
+            for each in self.occurrences()
+            if each.recurring_id == now.recurring_id
+            and each.schedule_id in self.claimed
+            and each.schedule_id != now.schedule_id
+            and not each.is_cancelled
+        )
+        return max([self.clock.ms, *sent])
 
     def occurrences(self) -> list[Occurrence]:
         return self.run(self._occurrences())
