@@ -68,6 +68,14 @@ _DEFECTS = r"""
 # one claim in ten ignores a hold
 - redis.call('EXISTS', prefix .. K.HOLD) == 1 then
 + redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then
+@ scheduler/store/lifecycle/claim.lua "fired in time" --faults fill --margin-ms 500
+# nothing is claimed in a full store
+- #!lua flags=allow-oom
++ #!lua
+@ scheduler/store/lifecycle/end.lua "ended in time" --faults fill --margin-ms 500
+# no outcome is recorded in a full store
+- #!lua flags=allow-oom
++ #!lua
 @ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's rate: no second has more" --faults stop
 # starts in a lane are not spaced
 - lane.tat = math.max(start, lane.tat) + lane.interval

@@ -211,11 +211,14 @@ class Case(msgspec.Struct):
         return [o for o in self.outages if o.what == "freeze" and o.target.startswith("worker")]
 
     def deadline_ms(self, since_ms: float) -> float:
-        """The deadline for work that could begin then: a lease and the margin
-        after the last fault that can have been in its way."""
+        """The deadline for work that could begin then: a lease and the margin after the last fault
+        that can have been in its way. A store without room is in no one's way: it claims and
+        records."""
         allowed_ms = self.run.lease_ms + self.run.margin_ms
         deadline_ms = since_ms + allowed_ms
         for outage in self.outages:
+            if outage.what == "fill":
+                continue
             if outage.began_ms <= deadline_ms and outage.healed_ms >= since_ms:
                 deadline_ms = max(deadline_ms, outage.healed_ms + allowed_ms)
         return deadline_ms
