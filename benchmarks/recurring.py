@@ -1,10 +1,13 @@
 """What do recurring schedules cost, and whom do they delay?
 
-    python -m benchmarks.recurring [crowd cost one all] [--rules 100000] [--seconds 20]
+    python -m benchmarks.recurring [crowd next cost one all] [--rules 100000] [--seconds 20]
                                    [--rounds 3] [--accounts 10] [--all 1000000]
 
 crowd   lateness of one-off schedules, 500 a second, beside `--rules` rules that are due at one
         moment in their middle, against as many one-off schedules in the rules' place, in turn
+next    CPU for making the next occurrence of a rule, and nothing else: of this process, which calls
+        the store as a worker does, 64 rules at a time, and of the store; beside it the store's for
+        creating one-off schedules, 64 at a time, in turn: this machine's own measure
 cost    CPU of worker and store for each occurrence of a twentieth of `--rules`, due at one moment,
         and for each of as many one-off schedules, in turn, with the store's append-only file and
         without; a tenth of as many warm both up before
@@ -30,6 +33,7 @@ from benchmarks.beside import LEAD_MS, Ask, connected, lateness_of, schedule_pac
 from benchmarks.lane_costs import cpu_shares
 from benchmarks.payload import new_account, request, schedule_all
 from benchmarks.rounds import warn_of_noise
+from scheduler.models import Invocation
 from scheduler.recurrence import Timing, first_slot
 from scheduler.recurring import Draft
 from scheduler.settings import Settings
@@ -47,6 +51,7 @@ _OF_ONE = 10_000
 _STORED_A_SECOND = 1000
 _BEFORE_MS = 100
 _WARM_PART = 10
+_BATCH = 64
 
 
 class Cost(NamedTuple):
@@ -215,6 +220,60 @@ def _cost(options: argparse.Namespace, *, as_rules: bool, file: bool = True) -> 
         return found
 
 
+def next_alone(options: argparse.Namespace) -> None:
+    """`next`: at most 30 us of the worker and 20 us of the store."""
+    rounds = [_next_alone(options) for _ in range(options.rounds)]
+    for number, each in enumerate(rounds, 1):
+        print(
+            f"next, round {number}: worker {each['worker']:.1f} us and store {each['store']:.1f} "
+            f"us an occurrence; store {each['create']:.1f} us a one-off schedule",
+            flush=True,
+        )
+    medians = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+    beside = medians["store"] / medians["create"]
+    print(
+        f"making the next: worker {medians['worker']:.1f} us, store {medians['store']:.1f} us, "
+        f"{beside:.2f} times a create"
+    )
+    warn_of_noise(rounds)
+
+
+def _next_alone(options: argparse.Namespace) -> dict[str, float]:
+    """Medians of batches, of so many rules as `cost` has."""
+    took: dict[str, list[float]] = {"worker": [], "store": [], "create": []}
+    with stage.valkey() as server, connected(server.url) as ask:
+
+        async def measured(store: Store) -> None:
+            await _walked(store)
+            count, url = options.rules // 20, "http://127.0.0.1:9/hook"
+            due_ms = store.clock.now_ms() + LEAD_MS + 1000 * count // _STORED_A_SECOND
+            owners = await _due(store, count, url, due_ms, as_rules=True, accounts=options.accounts)
+            await asyncio.sleep((due_ms + _BEFORE_MS - store.clock.now_ms()) / 1000)
+            claimed = await _claimed(store)
+            for start in range(0, len(claimed), _BATCH):
+                some = claimed[start : start + _BATCH]
+                worker_s, store_ns = time.process_time(), server.main_thread_ns()
+                await store.recurring.advance(some)
+                took["worker"].append((time.process_time() - worker_s) * 1e6 / len(some))
+                took["store"].append((server.main_thread_ns() - store_ns) / 1000 / len(some))
+                one_offs = [request(url, due_ms + HOUR_MS)] * len(some)
+                store_ns = server.main_thread_ns()
+                await store.schedules.create_all(owners[0], one_offs)
+                took["create"].append((server.main_thread_ns() - store_ns) / 1000 / len(some))
+
+        ask(measured)
+    return {name: statistics.median(values) for name, values in took.items()}
+
+
+async def _claimed(store: Store) -> list[Invocation]:
+    """All that is due, shard by shard."""
+    found: list[Invocation] = []
+    for shard in range(store.shards.count):
+        while more := (await store.claims.claim(shard, most=128, lease_ms=DAY_MS)).invocations:
+            found += more
+    return found
+
+
 def one(options: argparse.Namespace) -> None:
     """As many as an account may have. Medians of calls to the store, one after the other."""
     with stage.valkey() as server, connected(server.url) as ask:
@@ -271,7 +330,7 @@ async def _used_bytes(store: Store) -> int:
     return next(int(each.split(b":")[1]) for each in lines if each.startswith(b"used_memory:"))
 
 
-PARTS = {"crowd": crowd, "cost": cost, "one": one, "all": all_of_all}
+PARTS = {"crowd": crowd, "next": next_alone, "cost": cost, "one": one, "all": all_of_all}
 
 
 def main() -> None:
@@ -285,7 +344,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.rules // 20 // _WARM_PART % options.accounts:
         parser.error("A 200th of --rules is to be divisible by --accounts.")
-    for part in options.parts or ("crowd", "cost", "one"):
+    for part in options.parts or ("crowd", "next", "cost", "one"):
         PARTS[part](options)
 
 

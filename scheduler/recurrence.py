@@ -131,12 +131,16 @@ def upcoming(timing: Timing, after_ms: int, most: int) -> list[int]:
 
 async def following(timing: Timing, after_ms: int) -> int | None:
     """`next_slot`, off the event loop if it may take long."""
-    return await _searched(timing, next_slot, timing, after_ms)
+    if _may_take_long(timing):
+        return await _in_thread(next_slot, timing, after_ms)
+    return next_slot(timing, after_ms)
 
 
 async def soon(timing: Timing, after_ms: int, most: int) -> list[int]:
     """`upcoming`, off the event loop if it may take long."""
-    return await _searched(timing, upcoming, timing, after_ms, most)
+    if _may_take_long(timing):
+        return await _in_thread(upcoming, timing, after_ms, most)
+    return upcoming(timing, after_ms, most)
 
 
 async def missed_between(timing: Timing, slot_ms: int, until_ms: int) -> Missed:
@@ -154,10 +158,8 @@ async def missed_between(timing: Timing, slot_ms: int, until_ms: int) -> Missed:
     return Missed(first_ms, await _in_thread(_count, *what))
 
 
-async def _searched(timing: Timing, function: Callable[..., T], *arguments: object) -> T:
-    if timing.cron is not None and crons.may_take_long(timing.cron):
-        return await _in_thread(function, *arguments)
-    return function(*arguments)
+def _may_take_long(timing: Timing) -> bool:
+    return timing.cron is not None and crons.may_take_long(timing.cron)
 
 
 async def _in_thread(function: Callable[..., T], *arguments: object) -> T:

@@ -26,7 +26,9 @@ _NOT_ASCII = b"\x80"
 # Of a lane's head, beside its characters.
 _LANE_HEAD_BYTES = 9
 _MOMENT_BYTES = 6
-_RECURRING_HEAD_BYTES = 1 + 26 + _MOMENT_BYTES
+# RECURRING and the rule; then comes the slot.
+_RULE_BYTES = 1 + 26
+_RECURRING_HEAD_BYTES = _RULE_BYTES + _MOMENT_BYTES
 
 
 class Heads(NamedTuple):
@@ -61,6 +63,12 @@ def recurring_head(occurrence: Occurrence) -> bytes:
     rule = ids.local(occurrence.recurring_id).encode("ascii")
     slot = (occurrence.slot_ms or 0).to_bytes(_MOMENT_BYTES, "big")
     return bytes((RECURRING,)) + rule + slot
+
+
+def with_slot(stored: bytes, slot_ms: int) -> tuple[bytes, bytes]:
+    """A head with another slot, and the request behind it, of one that has that head alone."""
+    head = stored[:_RULE_BYTES] + slot_ms.to_bytes(_MOMENT_BYTES, "big")
+    return head, stored[_RECURRING_HEAD_BYTES:]
 
 
 def heads_of(stored: bytes) -> Heads:

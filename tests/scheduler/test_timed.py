@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.errors import Unreadable
-from scheduler.models import Delivery, Occurrence, Request
+from scheduler.models import Delivery, Request
 from scheduler.recurrence import Timing
 from scheduler.recurring import Draft
 from scheduler.store.recurring.chain import Chain
@@ -53,8 +53,7 @@ def packed_again(rule: StoredRule, at_ms: int = SLOT_MS) -> bytes:
 def test_it_is_the_same_as_packed_again(request_: Request, is_short: bool, at_ms: int) -> None:
     rule = rule_of(request_)
     assert made(rule, at_ms) == packed_again(rule, at_ms)
-    mark = Occurrence(rule.recurring_id, SLOT_MS)
-    is_timed = timed(rule.packed, mark, at_ms, CLEAR) is not None
+    is_timed = timed(rule.packed, SLOT_MS, at_ms, CLEAR) is not None
     assert is_timed == (is_short and at_ms >= 1 << 32)
 
 

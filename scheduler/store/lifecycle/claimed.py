@@ -41,7 +41,7 @@ def invocations_of(
     account, _, lane = queue.decode().partition("/")
     if account.endswith("#"):
         lease = Lease(shard, ids.account_id(shard, account[:-1]), token, until_s)
-        return _reports(lease, rows, later, *slots, secrecy, unread)
+        return _reports(lease, rows, later, slots[0], secrecy, unread)
     account_id = ids.account_id(shard, account)
     attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}
     found = []

@@ -4,7 +4,6 @@ asked here; `docs/lifecycle.md` has the reasons."""
 from __future__ import annotations
 
 from scheduler import ids
-from scheduler.models import Occurrence
 from scheduler.recurrence import Missed, following, missed_between
 from scheduler.recurring import RuleState
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
@@ -141,8 +140,7 @@ class Chain:
     def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
         """The request of an occurrence."""
         if rule.timing.expires_after_ms is None:
-            mark = Occurrence(rule.recurring_id, slot_ms)
-            usual = timed(rule.packed, mark, trigger_at_ms, self._secrecy)
+            usual = timed(rule.packed, slot_ms, trigger_at_ms, self._secrecy)
             if usual is not None:
                 return usual
         request = rule.request(self._secrecy)
