@@ -63,7 +63,6 @@ def _fault(fields: list[str]) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1024)
 def may_take_long(cron: str) -> bool:
     """Whether finding the next time may cross decades, 20 ms: a day of the month and one of the
     week must both fit, or a fifth Monday lie in one month. Others come within 8 years: 0.3 ms."""
