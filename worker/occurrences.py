@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -27,7 +27,8 @@ _MOST_PASSED_OVER = 64
 # One that is later may have missed times, which take 0.1 ms to count, near a change of the clocks
 # up to 30 ms.
 _LATE_MS = 60_000
-# Accounts whose late ones advance at once, and so many of each: the store has time for claims.
+# Accounts whose late ones advance at once, of a shard on a cluster, and so many of each: the store
+# has time for claims.
 _LATE_ACCOUNTS = 8
 _MOST_LATE = 16
 _log = structlog.get_logger(__name__)
@@ -62,7 +63,7 @@ class Occurrences:
         self._reminder = Reminder()
         self._queues: dict[_Group, _Queue] = {}
         self._waiting = Counter[str]()
-        self._late = asyncio.Semaphore(_LATE_ACCOUNTS)
+        self._late = defaultdict[int, asyncio.Semaphore](lambda: asyncio.Semaphore(_LATE_ACCOUNTS))
         self.advanced = 0
 
     def put(self, invocations: Sequence[Invocation], reading: int) -> None:
@@ -126,7 +127,7 @@ class Occurrences:
     async def _advance_all(self, group: _Group, queue: _Queue) -> None:
         is_late = group[1] != ""
         while queue:
-            async with self._late if is_late else nullcontext():
+            async with self._late[group[0]] if is_late else nullcontext():
                 await self._advance_some(queue, _MOST_LATE if is_late else _MOST_AT_ONCE)
         del self._queues[group]
 

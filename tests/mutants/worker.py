@@ -129,7 +129,7 @@ WORKER = r"""
 - is_late = slot_ms is not None and slot_ms + _LATE_MS <= now_ms
 + is_late = False
 # late occurrences of all accounts advance at once
-- async with self._late if is_late else nullcontext():
+- async with self._late[group[0]] if is_late else nullcontext():
 + async with nullcontext():
 # a slow node of a cluster holds up the others
 - shard = invocation.shard if self._store.server.routed else -1

@@ -311,22 +311,31 @@ async def test_an_account_with_many_lets_others_advance_with_its_first(
     assert scene.store.recurring.asked == [[many[0], other], many[1:]]
 
 
-async def test_a_node_of_a_cluster_that_is_slow_holds_up_no_other(scene: Scene) -> None:
+@pytest.mark.parametrize("late_ms", [0, 60_000])
+async def test_a_node_of_a_cluster_that_is_slow_holds_up_no_other(
+    scene: Scene, late_ms: int
+) -> None:
+    """Though as many accounts as may have late ones there."""
     scene.store.server.routed = True
-    may_answer = asyncio.Event()
+    may_answer, slot = asyncio.Event(), Occurrence(RULE, START_MS - late_ms)
 
     async def slow(some: Sequence[Invocation]) -> None:
-        if abroad in some:
+        if any(each.shard == 1 for each in some):
             await may_answer.wait()
 
     scene.store.recurring.advancing = slow
-    async with playing(answering(answer(), answer())) as target:
-        abroad = hand_out(scene, target.url(), shard=1)
-        here = hand_out(scene, target.url())
+    async with playing(answering(*[answer()] * 10)) as target:
+        abroad = [
+            hand_out(scene, target.url(), shard=1, account=f"abroad-{n}", recurring=slot)
+            for n in range(9)
+        ]
         await scene.start()
+        await until(lambda: len(scene.store.recurring.asked) == (8 if late_ms else 1))
+        here = hand_out(scene, target.url(), recurring=slot)
+        scene.worker.claimer.wake()
         await until(lambda: scene.recorded == [here])
         may_answer.set()
-        await until(lambda: scene.recorded == [here, abroad])
+        await until(lambda: {*scene.recorded} == {here, *abroad})
         await scene.stop()
 
 
