@@ -1,7 +1,9 @@
-"""Do failing callbacks delay a neighbour's schedules, and a flood of schedules callbacks?
+"""Do failing callbacks delay a neighbour's schedules, and a flood of schedules callbacks? What does
+a callback cost?
 
-    python -m benchmarks.callbacks [refused hanging flood] [--seconds 30] [--rounds 3]
+    python -m benchmarks.callbacks [refused hanging flood cost] [--seconds 30] [--rounds 3]
                                    [--failing 50000] [--flood 100000] [--rate 100]
+                                   [--called 10000]
 
 refused   `--failing` schedules of one account have ended, and their callbacks go to a port that
           refuses: how late `--rate` schedules a second of a neighbour are, in turn with rounds
@@ -9,6 +11,8 @@ refused   `--failing` schedules of one account have ended, and their callbacks g
 hanging   the same with a target that accepts and does not answer within a callback's time limit
 flood     how soon after its request each of `--rate` schedules a second is reported, alone and
           while `--flood` schedules of another account are due
+cost      CPU of worker and store, and memory, for each of `--called` schedules that are due at one
+          moment and whose callbacks are delivered at once, less those of as many without callbacks
 
 All run on one machine, so there is one clock, and one worker.
 """
@@ -16,6 +20,7 @@ All run on one machine, so there is one clock, and one worker.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import statistics
 import tempfile
 import time
@@ -34,6 +39,7 @@ from benchmarks.beside import (
     sleep_until,
 )
 from benchmarks.lateness import Lateness, arrivals_ms, lateness
+from benchmarks.memory import used_bytes
 from benchmarks.payload import executed, new_account, request
 from benchmarks.rounds import warn_of_noise
 from scheduler.callbacks import Callback
@@ -43,6 +49,7 @@ from scheduler.store.callback_state import open_callback
 
 _TIMEOUT_MS = 30_000  # of a callback
 _AT_ONCE = 1000
+_BEFORE_MS = 100
 
 
 class Paced(NamedTuple):
@@ -85,6 +92,7 @@ def _neighbour(options: argparse.Namespace, url: str | None) -> tuple[Lateness, 
     def plan(ask: Ask, target: str, other: str) -> dict[str, int]:
         nonlocal tried
         failing = ask(lambda store: _ended(store, other, url, options.failing))
+        ask(_compact)
         found: Paced = ask(lambda store: _paced(store, target, None, options))
         before = ask(lambda store: _attempts(store, failing))
         sleep_until(max(found.due.values()) + 2000)
@@ -100,6 +108,13 @@ async def _ended(store: Store, url: str, callback_url: str | None, count: int) -
     await _fill(store, account_id, request(url, store.clock.now_ms()), count, callback_url)
     await executed(store, account_id)
     return account_id
+
+
+async def _compact(store: Store) -> None:
+    """The server rewrites its append-only file now, and not amid the measurement."""
+    await store.server.ask("BGREWRITEAOF")
+    while (await store.server.info("persistence"))["aof_rewrite_in_progress"] != "0":
+        await asyncio.sleep(0.1)
 
 
 async def _fill(
@@ -178,14 +193,60 @@ def _reported(options: argparse.Namespace, count: int) -> tuple[Lateness, float]
             ask(lambda store: executed(store, crowd))
             took_s = time.time() - begin_ms / 1000
             sleep_until(max(paced.due.values()))
-            stage.until(lambda: not ask(lambda store: _left(store, paced)), "all callbacks")
+            stage.until(
+                lambda: not ask(lambda store: _left(store, paced.account_id)), "all callbacks"
+            )
         fired_ms = {each: int(ms) for each, ms in arrivals_ms(fired).items()}
         return lateness(arrivals_ms(reported), fired_ms), took_s
 
 
-async def _left(store: Store, paced: Paced) -> int:
+def cost(options: argparse.Namespace) -> None:
+    rounds = []
+    for number in range(1, options.rounds + 1):
+        without, with_one = (_cost(options.called, is_called=each) for each in (False, True))
+        more = {name: with_one[name] - without[name] for name in without}
+        rounds.append(more)
+        figures = ", ".join(f"{name} {value:.1f}" for name, value in more.items())
+        print(f"cost, round {number}: a callback takes {figures}", flush=True)
+    for name in rounds[0]:
+        print(f"median: {name} {statistics.median(each[name] for each in rounds):.1f}")
+    warn_of_noise(rounds)
+
+
+def _cost(count: int, *, is_called: bool) -> dict[str, float]:
+    """For each schedule."""
+    with (
+        stage.valkey() as server,
+        stage.target() as target,
+        stage.worker(server.url) as worker,
+        connected(server.url) as ask,
+    ):
+
+        async def measured(store: Store) -> dict[str, float]:
+            account_id = (await new_account(store, "called")).account_id
+            before_bytes = await used_bytes(store)
+            due_ms = store.clock.now_ms() + LEAD_MS + count // 4
+            url = target.url if is_called else None
+            await _fill(store, account_id, request(target.url, due_ms), count, url)
+            await asyncio.sleep(max(0.0, due_ms - store.clock.now_ms() - _BEFORE_MS) / 1000)
+            worker_s, store_s = worker.cpu_s(), server.cpu_s()
+            while await _left(store, account_id):
+                await asyncio.sleep(0.02)
+            worker_s, store_s = worker.cpu_s() - worker_s, server.cpu_s() - store_s
+            more_bytes = await used_bytes(store) - before_bytes
+            return {
+                "worker us": worker_s * 1e6 / count,
+                "store us": store_s * 1e6 / count,
+                "bytes": more_bytes / count,
+            }
+
+        found: dict[str, float] = ask(measured)
+        return found
+
+
+async def _left(store: Store, account_id: str) -> int:
     """How many of an account's schedules have not ended, or are not yet reported."""
-    base = keys.account(paced.account_id)
+    base = keys.account(account_id)
     sets = (keys.WAITING, keys.CALLBACKS)
     return sum([int(await store.server.read("ZCARD", base + name)) for name in sets])
 
@@ -197,7 +258,7 @@ def _sum_up(ratios: list[dict[str, float]]) -> None:
     warn_of_noise(ratios)
 
 
-PARTS = {each.__name__: each for each in (refused, hanging, flood)}
+PARTS = {each.__name__: each for each in (refused, hanging, flood, cost)}
 
 
 def main() -> None:
@@ -210,6 +271,7 @@ def main() -> None:
     parser.add_argument("--failing", type=int, default=50_000)
     parser.add_argument("--flood", type=int, default=100_000)
     parser.add_argument("--rate", type=int, default=100)
+    parser.add_argument("--called", type=int, default=10_000)
     options = parser.parse_args()
     for part in options.parts or PARTS:
         PARTS[part](options)
