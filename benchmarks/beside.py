@@ -47,7 +47,7 @@ def lateness_of(plan: Plan) -> Lateness:
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
         log = Path(home) / "received"
         with (
-            stage.valkey() as server,
+            stage.valkey(rewrites=False) as server,
             stage.logging_target(log) as target,
             stage.target() as other,
             stage.worker(server.url),

@@ -92,7 +92,6 @@ def _neighbour(options: argparse.Namespace, url: str | None) -> tuple[Lateness, 
     def plan(ask: Ask, target: str, other: str) -> dict[str, int]:
         nonlocal tried
         failing = ask(lambda store: _ended(store, other, url, options.failing))
-        ask(_compact)
         found: Paced = ask(lambda store: _paced(store, target, None, options))
         before = ask(lambda store: _attempts(store, failing))
         sleep_until(max(found.due.values()) + 2000)
@@ -108,13 +107,6 @@ async def _ended(store: Store, url: str, callback_url: str | None, count: int) -
     await _fill(store, account_id, request(url, store.clock.now_ms()), count, callback_url)
     await executed(store, account_id)
     return account_id
-
-
-async def _compact(store: Store) -> None:
-    """The server rewrites its append-only file now, and not amid the measurement."""
-    await store.server.ask("BGREWRITEAOF")
-    while (await store.server.info("persistence"))["aof_rewrite_in_progress"] != "0":
-        await asyncio.sleep(0.1)
 
 
 async def _fill(

@@ -77,12 +77,14 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def valkey() -> Iterator[Running]:
-    """A store as `postdate up` would have it: every write on disk before it is answered."""
+def valkey(*, rewrites: bool = True) -> Iterator[Running]:
+    """A store as `postdate up` would have it: every write on disk before it is answered. Without
+    `rewrites` of that file, which take a core for a second whenever it has doubled."""
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
         listen, log = Path(home) / "valkey.sock", Path(home) / "valkey.log"
         server = find_server()
         command = [str(server), *map(str, server_arguments(Path(home), listen, log))]
+        command += () if rewrites else ("--auto-aof-rewrite-percentage", "0")
         environment = server_environment(find_allocator(server))
         with _process(command, environment=environment, stop_with=signal.SIGKILL) as process:
             until(lambda: ask(listen, "PING") == "+PONG", "Valkey")
