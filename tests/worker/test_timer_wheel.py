@@ -119,9 +119,20 @@ def test_what_has_a_slot_goes_at_the_later_of_both_moments(
     start_us = scene.now_us()
     slotted.slot_us = start_us + slot_in_us
     scene.wheel.add([slotted, plain], scene.reply())
+    assert scene.wheel.slotted() == ([slotted] if starts_in_us else [])
     scene.pass_ms(30)
     fired_us = {each: at_us - start_us for each, at_us in scene.fired_us.items()}
     assert fired_us == {slotted: starts_in_us, plain: 20_000}
+
+
+def test_callbacks_with_slots_crowd_no_schedules(scene: Scene) -> None:
+    """They start one by one, and claims would pass over their accounts meanwhile."""
+    [callback] = scene.due_in(0)
+    callback.slot_us, callback.is_callback = scene.now_us() + 20_000, True
+    scene.wheel.add([callback], scene.reply())
+    assert scene.wheel.slotted() == []
+    scene.pass_ms(20)
+    assert scene.fired_us == {callback: callback.slot_us}
 
 
 def test_a_slot_too_is_kept_by_the_clock_that_came_with_the_claim(scene: Scene) -> None:
