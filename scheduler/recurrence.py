@@ -131,16 +131,12 @@ def upcoming(timing: Timing, after_ms: int, most: int) -> list[int]:
 
 async def following(timing: Timing, after_ms: int) -> int | None:
     """`next_slot`, off the event loop if it may take long."""
-    if _may_take_long(timing):
-        return await _in_thread(next_slot, timing, after_ms)
-    return next_slot(timing, after_ms)
+    return await _searched(timing, next_slot, timing, after_ms)
 
 
 async def soon(timing: Timing, after_ms: int, most: int) -> list[int]:
     """`upcoming`, off the event loop if it may take long."""
-    if _may_take_long(timing):
-        return await _in_thread(upcoming, timing, after_ms, most)
-    return upcoming(timing, after_ms, most)
+    return await _searched(timing, upcoming, timing, after_ms, most)
 
 
 async def missed_between(timing: Timing, slot_ms: int, until_ms: int) -> Missed:
@@ -158,8 +154,10 @@ async def missed_between(timing: Timing, slot_ms: int, until_ms: int) -> Missed:
     return Missed(first_ms, await _in_thread(_count, *what))
 
 
-def _may_take_long(timing: Timing) -> bool:
-    return timing.cron is not None and crons.may_take_long(timing.cron)
+async def _searched(timing: Timing, function: Callable[..., T], *arguments: object) -> T:
+    if timing.cron is not None and crons.may_take_long(timing.cron):
+        return await _in_thread(function, *arguments)
+    return function(*arguments)
 
 
 async def _in_thread(function: Callable[..., T], *arguments: object) -> T:
