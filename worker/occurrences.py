@@ -19,8 +19,8 @@ from worker.fair_share import FairQueue
 from worker.leases import Touch
 from worker.unreadable import Unreadables
 
-# Beside 20,000 that are due at once others are late by 5 ms at the 99th percentile; with twice as
-# many at once by 8.
+# While 20,000 are due at one moment, this makes one-off schedules 5 ms late at the 99th percentile,
+# and twice the number 8 ms (`benchmarks.recurring crowd`).
 _MOST_AT_ONCE = 64
 # So many wait for their turn, of all accounts: of more, claims bring none of those with the most.
 _MOST_WAITING = 512
@@ -29,8 +29,8 @@ _MOST_PASSED_OVER = 64
 # One that is later may have missed times, which take 0.1 ms to count, near a change of the clocks
 # up to 30 ms.
 _LATE_MS = 60_000
-# Accounts whose late ones advance at once, of a shard on a cluster, and so many of each: the store
-# has time for claims.
+# So many accounts advance late ones at once, on a cluster of each shard, and so many of each: the
+# store has time for claims.
 _LATE_ACCOUNTS = 8
 _MOST_LATE = 16
 _log = structlog.get_logger(__name__)

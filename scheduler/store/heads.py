@@ -26,9 +26,9 @@ _NOT_ASCII = b"\x80"
 # Of a lane's head, beside its characters.
 _LANE_HEAD_BYTES = 9
 _MOMENT_BYTES = 6
-# RECURRING and the rule; then comes the slot.
-_RULE_BYTES = 1 + 26
-_RECURRING_HEAD_BYTES = _RULE_BYTES + _MOMENT_BYTES
+# Of an occurrence's head: its sign and the rule, which the slot follows.
+_BEFORE_SLOT_BYTES = 1 + 26
+_RECURRING_HEAD_BYTES = _BEFORE_SLOT_BYTES + _MOMENT_BYTES
 
 
 class Heads(NamedTuple):
@@ -66,8 +66,9 @@ def recurring_head(occurrence: Occurrence) -> bytes:
 
 
 def with_slot(stored: bytes, slot_ms: int) -> tuple[bytes, bytes]:
-    """A head with another slot, and the request behind it, of one that has that head alone."""
-    head = stored[:_RULE_BYTES] + slot_ms.to_bytes(_MOMENT_BYTES, "big")
+    """Of a stored request whose only head is RECURRING: that head with another slot, and the
+    request behind it."""
+    head = stored[:_BEFORE_SLOT_BYTES] + slot_ms.to_bytes(_MOMENT_BYTES, "big")
     return head, stored[_RECURRING_HEAD_BYTES:]
 
 

@@ -212,8 +212,7 @@ class Case(msgspec.Struct):
 
     def deadline_ms(self, since_ms: float) -> float:
         """The deadline for work that could begin then: a lease and the margin after the last fault
-        that can have been in its way. A store without room is in no one's way: it claims and
-        records."""
+        that can have been in its way. A full store is none: it still claims and records."""
         allowed_ms = self.run.lease_ms + self.run.margin_ms
         deadline_ms = since_ms + allowed_ms
         for outage in self.outages:

@@ -272,8 +272,8 @@ async def calling(scene: Scene) -> list[Invocation]:
 async def test_failed_attempts_keep_their_places_for_a_moment(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
-    """50 a second fail, however soon each does, and start one by one where most fail; what is
-    delivered makes room at once."""
+    """Callbacks of an account fail 50 times a second at most, and start one by one while most
+    fail. A delivered one makes room at once."""
     scene, far_ms = fake_scene, fake_clock.ms + HOUR_MS
     await ended(scene, 140)
     await fake_clock.pass_ms(LEASE_MS + 1)  # of those that came with the schedules

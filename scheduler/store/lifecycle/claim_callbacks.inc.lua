@@ -35,8 +35,8 @@ local function due_callbacks(queue, most)
   return found
 end
 
--- Claims up to `most` of an account's. Returns how many. Where most fail, these start one by one, as
--- places come free: eight at once would delay schedules of others by a millisecond.
+-- Claims up to `most` of an account's. Returns how many. While failed attempts keep most places,
+-- callbacks start one by one: eight at once would delay schedules of others by a millisecond.
 local function take_of(account, most)
   local queue, rows, slots = callbacks_of(prefix, account), {}, {}
   local ends, gone = {}, {}
