@@ -41,20 +41,18 @@ class SystemResolver:
     async def __call__(self, name: str) -> list[str]:
         """The addresses of a name, in the order of preference. Raises OSError."""
         if self._resolver is None or self._look_ups == _LOOK_UPS_EACH:
-            self._look_ups = 0
-            self._resolver = aiodns.DNSResolver(
-                self._servers, flags=_FLAGS, timeout=_AGAIN_AFTER_S, tries=_TRIES
-            )
-            self._waiting[self._resolver] = 0
+            await self._replace()
         self._look_ups += 1
         resolver = self._resolver
+        assert resolver is not None
         self._waiting[resolver] += 1
         try:
             found = await resolver.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
         except aiodns.error.DNSError as error:
             raise OSError(f"{name}: {error.args[-1]}") from error
         finally:
-            await self._done_with(resolver)
+            self._waiting[resolver] -= 1
+            await self._close_if_replaced(resolver)
         return _preferred(list(dict.fromkeys(node.addr[0].decode() for node in found.nodes)))
 
     async def aclose(self) -> None:
@@ -63,13 +61,22 @@ class SystemResolver:
         self._waiting.clear()
         self._resolver = None
 
-    async def _done_with(self, resolver: aiodns.DNSResolver) -> None:
-        """A replaced one is closed by its last look-up, or c-ares might report to a closed loop."""
-        if resolver in self._waiting:
-            self._waiting[resolver] -= 1
-            if resolver is not self._resolver and not self._waiting[resolver]:
-                del self._waiting[resolver]
-                await resolver.close()
+    async def _replace(self) -> None:
+        replaced = self._resolver
+        self._look_ups = 0
+        self._resolver = aiodns.DNSResolver(
+            self._servers, flags=_FLAGS, timeout=_AGAIN_AFTER_S, tries=_TRIES
+        )
+        self._waiting[self._resolver] = 0
+        if replaced is not None:
+            await self._close_if_replaced(replaced)
+
+    async def _close_if_replaced(self, resolver: aiodns.DNSResolver) -> None:
+        """Closes a replaced resolver that no look-up waits for: c-ares might report to a loop
+        that has ended, and each resolver has four descriptors and a thread."""
+        if resolver is not self._resolver and self._waiting.get(resolver) == 0:
+            del self._waiting[resolver]
+            await resolver.close()
 
 
 def _preferred(addresses: list[str]) -> list[str]:

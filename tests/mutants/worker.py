@@ -286,6 +286,9 @@ WORKER = r"""
 @ worker/resolver.py tests/worker/test_resolver.py
 # c-ares keeps answers without end
 - self._look_ups += 1
+# a resolver that is replaced while idle stays open
+- if replaced is not None:
+-             await self._close_if_replaced(replaced)
 # answers of any length are asked for
 - _FLAGS = pycares.ARES_FLAG_EDNS | pycares.ARES_FLAG_IGNTC
 + _FLAGS = pycares.ARES_FLAG_EDNS

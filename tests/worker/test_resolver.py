@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiodns
 import pytest
 
 from tests.attack.names import NameServer, addresses
 from tests.waiting import until_async
-from worker.resolver import SystemResolver, _preferred
+from worker.resolver import _LOOK_UPS_EACH, SystemResolver, _preferred
 
 Opened = tuple[list[aiodns.DNSResolver], list[aiodns.DNSResolver]]
 
@@ -92,3 +94,35 @@ async def test_answers_are_kept_for_some_look_ups_and_each_resolver_is_closed(
     await resolver.aclose()
     assert closed == made
     slow[2].cancel()
+
+
+def _descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 16])
+async def test_no_replaced_resolver_stays_open(
+    resolver: SystemResolver, opened: Opened, at_a_time: int
+) -> None:
+    """Neither its descriptors nor its object, after twenty replacements."""
+    left = 20 * _LOOK_UPS_EACH + 1
+
+    async def look_up() -> None:
+        nonlocal left
+        while left:
+            left -= 1
+            await resolver("one.test")
+
+    await resolver("one.test")
+    descriptors = _descriptors()
+    await asyncio.gather(*(look_up() for _ in range(at_a_time)))
+    made, closed = opened
+    assert len(made) == 21
+    assert set(closed) == set(made[:-1])
+    assert list(resolver._waiting) == made[-1:]
+    # c-ares closes what it has in a thread of its own.
+    await until_async(lambda: _descriptors() <= descriptors)
+    made.clear()
+    closed.clear()
+    gc.collect()
+    assert sum(isinstance(each, aiodns.DNSResolver) for each in gc.get_objects()) == 1
