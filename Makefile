@@ -58,7 +58,8 @@ check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, pass
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -q tests/mutants/test_passages.py tests/test_documents.py
+	@$(BIN)/python -m pytest -q tests/mutants/test_passages.py tests/test_documents.py \
+		tests/test_documented_commands.py
 
 fmt: $(VENV)/installed-dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
+import sys
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -106,7 +109,7 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
         if account is not None:
             secret = await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
             link = link_url(settings.url, secret)
-    _announce(context, account, key, link, port.url)
+    _announce(context, account, key, link, settings.url)
     if on_hold_since is not None:
         tell_hold(context, on_hold_since)
     context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
@@ -152,16 +155,11 @@ def _children(context: Context, settings: Settings, port: Port) -> list[TiedChil
 
 def _announce(context: Context, account: Account | None, key: str, link: str, url: str) -> None:
     if account is not None and key:
-        target = (
-            f"{url}/dashboard/echo" if context.settings.allow_targets else "https://example.com"
-        )
         context.show(
             {"account": account.name, "apiKey": key},
             f'Account "{account.name}" has {account.credits:,} credits.'
             f" Its API key, shown only this once:\n\n    {key}\n\n"
-            f"A first schedule, three seconds ahead:\n\n    curl {url}/schedule"
-            f" -H 'x-api-key: {key}'"
-            f' -d \'{{"targetUrl": "{target}", "delay": "3s"}}\'\n',
+            + _first_request(context.settings, key, url),
         )
     if context.settings.allow_targets == LOOPBACK:
         allowed = cidrs(LOOPBACK)
@@ -176,6 +174,28 @@ def _announce(context: Context, account: Account | None, key: str, link: str, ur
             f'The dashboard of "{account.name}"; this link signs in once, within an hour:'
             f"\n\n    {link}\n",
         )
+
+
+def _first_request(settings: Settings, key: str, url: str) -> str:
+    """How to schedule one, and where to see it arrive."""
+    if settings.allow_targets == LOOPBACK:
+        target = "http://127.0.0.1:9000/hello"
+        where = f"in a second terminal `{_own_name()} listen --port 9000`, in a third:"
+    else:
+        target = "https://example.com"
+        where = f"schedule it, and see it at {url}/dashboard/requests:"
+    return (
+        f"To see a first request arrive, {where}\n\n    curl {url}/schedule -H 'x-api-key: {key}'"
+        f' -d \'{{"targetUrl": "{target}", "delay": "3s"}}\'\n'
+    )
+
+
+def _own_name() -> str:
+    """`postdate`, or its path where a shell does not find that."""
+    found, own = shutil.which("postdate"), sys.argv[0]
+    if found is None and Path(own).name == "postdate":
+        return os.path.relpath(own) if Path(own).is_relative_to(Path.cwd()) else own
+    return "postdate"
 
 
 def _for_this_machine(settings: Settings) -> Settings:

@@ -48,6 +48,7 @@ def test_behind_a_proxy_nobody_is_let_to_this_machine() -> None:
     """Clients of the proxy come from a loopback address too."""
     with PostdateProcess(public_url="https://postdate.example") as process:
         assert "may be sent to this machine" not in process.stdout
+        assert "see it at https://postdate.example/dashboard/requests" in process.stdout
         with Customer(process.base_url, process.api_key) as customer:
             answer = customer.post("http://127.0.0.1:9000/")
             assert (answer.status_code, answer.json()["error"]) == (400, "Destination not allowed")
@@ -65,6 +66,9 @@ def test_a_first_start_prints_one_key_and_the_ready_line_last(
     assert "fsync always" in postdate_up.stderr
     [command] = [line for line in lines if line.lstrip().startswith("curl ")]
     _, url, _, header, _, body = shlex.split(command)
+    # `postdate listen` shows it arrive.
+    assert "listen --port 9000`" in postdate_up.stdout
+    assert json.loads(body)["targetUrl"] == "http://127.0.0.1:9000/hello"
     with urlopen(Request(url, body.encode(), dict([header.split(": ")]))) as answer:
         assert answer.status == 201
     with urlopen(postdate_up.base_url + "/readyz") as answer:
