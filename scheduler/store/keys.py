@@ -54,7 +54,7 @@ KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
 SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms),
 # and what its next page is to say
 LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
-WAITED = "waited"  # STRING: written before a WAIT, and means nothing
+WAITED = "waited"  # STRING: written before a WAIT, and deleted in the same step
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
 ACCOUNT = (
@@ -158,6 +158,15 @@ def parts_of_lane(key: str) -> tuple[str, str, str]:
 
 def schedule(account_id: str, schedule_id: str) -> str:
     return f"{account(account_id)}{SCHEDULE}{ids.local(schedule_id)}"
+
+
+def waited(key: str) -> str:
+    """The key to write before a WAIT for what was written to `key`, in the same slot. None of its
+    name comes from a user: a name that is made by appending to `key` may be another user's."""
+    if key.startswith(ROOT + "{"):
+        return key[: key.index("}:") + 2] + WAITED
+    number = int(f"{slot_of(key):0{_SLOT_BITS}b}"[::-1], 2)
+    return f"{ROOT}{{{tag(number)}}}:{WAITED}"
 
 
 def tag(number: int) -> str:

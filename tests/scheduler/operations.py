@@ -550,7 +550,7 @@ OF_OPERATORS = [
         lambda h, _: h.store.hold.begin(),
         lambda h, _: h.store.server.run(_RECORD, keys.ACTS, _ACT),
         lambda h, _: h.store.start(),
-        lambda h, _: h.store.server.run(_TOUCH, keys.shard(0) + keys.WAITED, ()),
+        lambda h, _: h.store.server.run(_TOUCH, keys.waited(keys.shard(0)), ()),
         lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),
     ),
 ]

@@ -27,3 +27,19 @@ def test_all_of_a_shard_lies_in_one_slot_and_no_other_shards() -> None:
     names = [keys.shard(3) + "x", keys.account(account_id), keys.schedule(account_id, schedule_id)]
     assert {name[name.index("{") + 1 : name.index("}")] for name in names} == {keys.tag(3)}
     assert len({keys.tag(shard) for shard in range(256)}) == 256
+
+
+@given(st.text().map(lambda name: keys.NAME + name) | st.just(keys.ACTS) | st.just(keys.META))
+def test_what_is_written_before_a_wait_lies_in_the_keys_slot_and_is_of_no_user(key: str) -> None:
+    marker = keys.waited(key)
+    assert keys.slot_of(marker) == keys.slot_of(key)
+    tag = marker.removeprefix("pd:{").removesuffix("}:waited")
+    assert tag.isascii()
+    assert tag.isalnum()
+    assert marker == f"pd:{{{tag}}}:waited"
+
+
+def test_a_shard_has_one_key_to_write_before_a_wait() -> None:
+    account_id = ids.new_account_id(3)
+    of_it = [keys.shard(3), keys.account(account_id), keys.account(account_id) + keys.EVENTS]
+    assert {keys.waited(key) for key in of_it} == {keys.shard(3) + keys.WAITED}

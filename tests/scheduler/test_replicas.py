@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.events import Kind
 from scheduler.lane_settings import LaneSettings
 from scheduler.models import Delivery, Plan
 from scheduler.settings import Settings
-from scheduler.store import Store
+from scheduler.store import Store, keys
 from scheduler.store.server.server import Replicated
 from tests.cluster import ask, port_of
 from tests.plain import redis_of
@@ -114,6 +115,32 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
     assert sorted(await redis_of(plain).keys("*")) == sorted(names)
     await store.aclose()
     await plain.aclose()
+
+
+async def test_a_wait_leaves_no_key_and_meets_none_of_another_account(careful: Scene) -> None:
+    """An account may be called like another one, with any word behind it."""
+    store, redis = careful.store, careful.redis
+    other = await careful.account("secondwaited")
+    account_id = await careful.account("second")
+    async with store.events.act(Kind.RENAME, who="ann", account_id=account_id) as noted:
+        await store.changes.rename(account_id, "third")
+    assert not noted.lost
+    secret = (await store.sessions.open(account_id, password="hash")).secret
+    session = await store.sessions.find(secret)
+    assert session is not None
+    await store.sessions.say(session, "words")
+    await store.signing.rotate(account_id, 0)
+    await store.changes.plan(account_id, Plan.PRO)
+    await store.api_keys.create(account_id, "key")
+    assert (await store.accounts.find("secondwaited")).account_id == other
+    assert await store.check() == []
+    await store.changes.delete(account_id)
+    await store.changes.rename(other, "second")
+    assert (await store.accounts.find("second")).account_id == other
+    assert await store.check() == []
+    local = keys.parts(account_id).local
+    names = [name.decode() for name in await redis.keys("*")]
+    assert [name for name in names if local in name or name.endswith("waited")] == []
 
 
 async def test_a_replica_that_lags_is_an_unknown_outcome(careful: Scene, lag: Lag) -> None:

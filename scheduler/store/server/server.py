@@ -79,7 +79,7 @@ class Replicated:
         # nothing: a replica that has this write has the earlier ones.
         source, _ = _TOUCH.source_and_sha1
         commands = [
-            ("EVAL", source, 1, self._key + keys.WAITED),
+            ("EVAL", source, 1, keys.waited(self._key)),
             ("WAIT", self._replicas, _REPLICAS_TIMEOUT_MS),
         ]
         try:
