@@ -34,7 +34,7 @@ from scheduler.store.operators.owners import Owners
 from scheduler.store.operators.reseal import Resealer, SealingKeys
 from scheduler.store.operators.restore import Hold, Restore
 from scheduler.store.operators.roster import Roster
-from scheduler.store.operators.system import System, server_warnings, version_of
+from scheduler.store.operators.system import System, ended_branch, server_warnings, version_of
 from scheduler.store.queries.listing import Failed, Unended
 from scheduler.store.recurring.recurring import Recurring
 from scheduler.store.recurring.renewal import Renewal
@@ -144,6 +144,8 @@ class Store:
         warnings = server_warnings(info)
         if int(config.get("hash-max-listpack-value", 1024)) < 1024:
             warnings.append("hash-max-listpack-value is low: 4096 halves the memory per schedule")
+        if ended := ended_branch(self.server_version):
+            warnings.append(ended)
         for warning in warnings:
             _log.warning("store", finding=warning)
 

@@ -25,7 +25,7 @@ from api.dashboard.shared import Shared
 from api.dashboard.zones import UTC, Zone, zone_named
 from scheduler.models import Phases
 from scheduler.store.accounts.accounts import Movements
-from scheduler.store.operators.system import server_warnings
+from scheduler.store.operators.system import ended_branch, server_warnings
 from scheduler.times import format_iso8601, parse_iso8601
 from worker.outcome import Failure
 
@@ -70,6 +70,24 @@ def test_operators_are_warned_of_what_goes_wrong() -> None:
         "master_link_status": "down",
     }
     assert len(server_warnings(bad)) == 6
+
+
+@pytest.mark.parametrize(
+    ("version", "since"),
+    [
+        ("Redis 7.0.15", "July 2024"),
+        ("Redis 7.2.11", "February 2026"),
+        ("Redis 7.20.1", None),
+        ("Redis 8.6.0", None),
+        ("Valkey 7.2.5", None),
+        ("Valkey 9.1.2", None),
+        ("Redis of no known version", None),
+    ],
+)
+def test_a_server_whose_branch_has_ended_is_named(version: str, since: str | None) -> None:
+    said = ended_branch(version)
+    assert (said is None) == (since is None)
+    assert since is None or f"since {since}" in str(said)
 
 
 @pytest.mark.parametrize(

@@ -175,5 +175,14 @@ def test_rules_and_dashboard_are_the_very_ones(everything: list[dict[str, Any]])
 def test_a_plain_one_has_no_kind_that_a_cluster_may_not_know(tmp_path: Path) -> None:
     done = rendered(tmp_path, redis={"url": "redis://store:6379/0"})
     assert done.returncode == 0, done.stderr
-    kinds = {each["kind"] for each in yaml.safe_load_all(done.stdout) if each}
-    assert not kinds & (OF_OTHERS | {"Ingress", "NetworkPolicy", "ServiceAccount"})
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    assert not {each["kind"] for each in objects} & (OF_OTHERS | {"Ingress", "ServiceAccount"})
+    for role in ("api", "worker"):
+        policy = of(objects, "NetworkPolicy", f"mine-{role}")
+        kubernetes_validate.validate(policy, KUBERNETES, strict=True)
+        assert {"ports": [{"port": 6379}]} in policy["spec"]["egress"]
+
+
+def test_a_policy_that_would_cut_off_the_store_is_refused(tmp_path: Path) -> None:
+    done = rendered(tmp_path, redis={"url": "redis://store:6379/0"}, networkPolicy={"egress": []})
+    assert "networkPolicy.egress" in done.stderr

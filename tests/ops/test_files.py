@@ -60,6 +60,31 @@ def test_composes_store_is_reached_by_postdate_alone() -> None:
     assert all(port.startswith("127.0.0.1:") for port in published)
 
 
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_each_container_is_confined(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["ulimits"]["core"] == 0
+    assert service["pids_limit"] > 0
+    assert service["mem_limit"]
+    # Images of others are those that were tried, whatever their tag is moved to.
+    own = service["image"] == "postdate:latest"
+    assert own or re.search(r":[\w.-]+@sha256:[0-9a-f]{64}$", service["image"])
+
+
+def test_the_system_service_is_confined() -> None:
+    unit = (ROOT / "ops/systemd/postdate.service").read_text()
+    for directive in (
+        *("LimitCORE=0", "UMask=0077", "NoNewPrivileges=true", "CapabilityBoundingSet="),
+        *("PrivateDevices=true", "PrivateTmp=true", "ProtectSystem=strict", "ProtectHome=true"),
+        *("ProtectKernelTunables=true", "ProtectKernelModules=true", "LockPersonality=true"),
+        *("RestrictNamespaces=true", "SystemCallFilter=@system-service"),
+    ):
+        assert f"\n{directive}\n" in unit, directive
+
+
 @pytest.mark.parametrize("file", ["ops/Dockerfile", "ops/systemd/postdate.service"])
 def test_what_is_installed_is_what_was_tested(file: str) -> None:
     """Of our own dependencies and of what builds us, old pips and new."""

@@ -150,6 +150,20 @@ def version_of(info: Mapping[str, Any]) -> str:
     return f"Redis {info.get('redis_version', 'of no known version')}"
 
 
+# Branches whose makers mend no faults any more, and since when (redis.io, product lifecycle).
+_ENDED = {"Redis 7.0": "July 2024", "Redis 7.2": "February 2026"}
+
+
+def ended_branch(version: str) -> str | None:
+    """What to say of a server's version (`Redis 7.0.15`) whose branch has ended. Pure."""
+    branch = ".".join(version.split(".")[:2])
+    ended = _ENDED.get(branch)
+    return ended and (
+        f"{branch} has had no security fixes from its makers since {ended}: run a newer one, such"
+        " as Valkey 9, or a package whose distribution still mends it"
+    )
+
+
 def server_warnings(info: Mapping[str, Any]) -> list[str]:
     """Present and coming faults of a server. Pure."""
     found = []
