@@ -28,6 +28,7 @@ from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.overview import ChartRange
 from scheduler.store.queries.listing import Selection
 from tests.scheduler import operator_walks as operators
+from tests.scheduler import outer_walks as outer
 from tests.scheduler.keyed import REQUEST
 from tests.scheduler.operator_walks import DUE_MS, FAR_MS, Found, Place
 from tests.scheduler.scene import COMPLETED, Scene, ids_of
@@ -40,7 +41,7 @@ from worker.signatures import Signatures
 from worker.unreadable import Unreadables
 
 _PIECE = 4
-_EDGES = (_PIECE, _PIECE + 1, 2 * _PIECE)
+_EDGES = (_PIECE - 1, _PIECE, _PIECE + 1, 2 * _PIECE + 1)
 
 
 class Walk(NamedTuple):
@@ -317,6 +318,7 @@ _RESTORE = "scheduler.store.operators.restore."
 _LOG = "scheduler.store.log."
 _RECURRING = "scheduler.store.recurring."
 _CLOCK_BACK = "scheduler.store.lifecycle.clock_back."
+_BULK_STEP = ("api.bulk_runner.STEP", "scheduler.store.bulk.records.STEP")
 
 WALKS = (
     Walk(operators.given_back, (_RESTORE + "_MOST_AT_ONCE",)),
@@ -349,8 +351,8 @@ WALKS = (
     Walk(created_at_once, ("scheduler.store.lifecycle.create._MOST_AT_ONCE",)),
     Walk(listed_schedules, ("scheduler.store.queries.listing.CHUNK",)),
     Walk(cancelled, ("scheduler.store.queries.reading.CHUNK",)),
-    Walk(cancelled, (), counts=(1000, 1001)),
-    Walk(claimed, (), counts=(500, 501, 1000)),
+    Walk(cancelled, (), counts=(999, 1000, 1001, 2001)),
+    Walk(claimed, (), counts=(999, 1000, 1001, 2001)),
     Walk(realigned, ("scheduler.store.lifecycle.claim._REALIGNED_AT_ONCE",)),
     Walk(realigned_lanes, ("scheduler.store.lifecycle.claim._LANES_REALIGNED_AT_ONCE",)),
     Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
@@ -364,4 +366,22 @@ WALKS = (
     Walk(renewed, (_RECURRING + "renewal._CHUNK",)),
     Walk(advanced, ("worker.occurrences._MOST_AT_ONCE",)),
     Walk(put_off, ("worker.leases._MOST_AT_ONCE",)),
+    Walk(outer.advanced_late, ("worker.occurrences._MOST_LATE",)),
+    Walk(outer.claimed_from_many_shards, ()),
+    Walk(outer.cancelled_in_bulk, _BULK_STEP),
+    Walk(
+        outer.replayed_in_bulk,
+        (
+            "api.bulk_runner._GROUPS_AT_ONCE",
+            "api.bulk_runner.STEP",
+            "scheduler.store.bulk.records.STEP",
+        ),
+        counts=(7, 8, 9, 17),
+        piece=2,
+    ),
+    Walk(outer.sorted_by_lateness, ("api.dashboard.requests.listing._SORTED_AT_ONCE",)),
+    Walk(outer.pictured, ("api.dashboard.requests.picture._AT_ONCE",)),
+    Walk(outer.listed_by_a_command, ("cli.accounts._READ_AT_ONCE",)),
+    Walk(outer.lines_of_a_file, ("cli.batch._MOST_AT_ONCE",)),
+    Walk(outer.named_by_a_client, ("postdate.calls._AT_ONCE",)),
 )
