@@ -27,6 +27,7 @@ from scheduler.destinations import any_of, is_loopback
 from scheduler.errors import Reason
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.server.writes import one_call
 from scheduler.version import version
 
 _ROOMS = (public, schedule, batch, bulk, stats, lanes, recurring, signing)
@@ -106,6 +107,10 @@ class App(Litestar):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        with one_call():
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         service, method, path = self._service, scope["method"], scope["path"]
         status, began_s = 0, time.perf_counter()
         if method == "HEAD" and not path.startswith(_DASHBOARD):

@@ -12,7 +12,7 @@ from api.query import Parameter, read_query
 from api.reading import forget_body
 from api.service import HttpRequest, Service, service_of
 from scheduler.callers import Caller, KnownKey, Rate
-from scheduler.errors import OutcomeUnknown, PostdateError, Reason, StoreUnavailable, Suspended
+from scheduler.errors import PostdateError, Reason, Suspended
 from scheduler.store import Store
 
 _NAME, _AUTHORIZATION, _BEARER = b"x-api-key", b"authorization", b"bearer "
@@ -67,10 +67,7 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
         raise await _refusal(service, scope, _SEVERAL)
     if not keys or not keys[0]:
         raise await _refusal(service, scope, "Missing API key")
-    try:
-        caller = await service.store.api_keys.admit(keys[0].decode("latin-1"))
-    except OutcomeUnknown as error:  # a read: nothing was changed
-        raise StoreUnavailable(str(error)) from error
+    caller = await service.store.api_keys.admit(keys[0].decode("latin-1"))
     if caller is None:
         raise await _refusal(service, scope, "Invalid or inactive API key")
     if caller.rate is not None:

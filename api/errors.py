@@ -40,12 +40,13 @@ from scheduler.errors import (
     TooManySecrets,
     Unreadable,
 )
+from scheduler.store.server.writes import outcome
 
 _log = structlog.get_logger()
 
 _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
-_WITHOUT_KEY = ("/schedule/cancel", "/callback")
+_WITHOUT_KEY = ("/schedule/cancel", "/callback", "/pause", "/resume")
 _CHALLENGE = {"www-authenticate": 'Bearer realm="Postdate", ApiKey realm="Postdate"'}
 RETRY = {"retry-after": "1"}
 
@@ -164,6 +165,7 @@ class _Unrouted(JsonResponse):
 
 def answered(error: Exception, scope: HTTPScope, service: Service) -> JsonResponse:
     """The answer to a request that raised this; counts it, and logs it if it is our fault."""
+    error = outcome(error)
     answer = _answer_to(error, scope)
     service.tally.refuse(_reason_of(error, scope))
     request_id = request_id_of(scope)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from scheduler.store import Store
 
 T = TypeVar("T")
+_UNKNOWN = (
+    "The store failed before all was done and answered: it may be done, or a part of it. Look"
+    " before you repeat it."
+)
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -134,6 +138,19 @@ def store_fault(settings: Settings, error: StoreError) -> PostdateError:
     return PostdateError(f"{sentence} ({without_password(settings.redis_url or '')}).")
 
 
+async def _used(store: Store, use: Callable[[Store], Awaitable[T]]) -> T:
+    """What `use` returns. Raises PostdateError that says so if it may have changed something."""
+    from scheduler.store.server.writes import one_call, outcome
+
+    with one_call():
+        try:
+            return await use(store)
+        except StoreError as error:
+            if isinstance(outcome(error), OutcomeUnknown):
+                raise PostdateError(_UNKNOWN) from error
+            raise
+
+
 def with_store(
     settings: Settings,
     use: Callable[[Store], Awaitable[T]],
@@ -147,6 +164,6 @@ def with_store(
         located = locate_store(settings)
         opened = await open_store(located, read_only=read_only, needs_keys=needs_keys)
         async with aclosing(opened) as store:
-            return await use(store)
+            return await _used(store, use)
 
     return asyncio.run(run())

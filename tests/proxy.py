@@ -21,6 +21,8 @@ from tests.waiting import DEADLINE_S
 
 # SO_LINGER with no time to linger: the close is an RST.
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_MULTI = b"*1\r\n$5\r\nMULTI\r\n"
+_TRANSACTION = (_MULTI, b"*1\r\n$4\r\nEXEC\r\n", b"*1\r\n$7\r\nDISCARD\r\n")
 
 
 class DroppingProxy:
@@ -244,6 +246,7 @@ class _Link(asyncio.Protocol):
         self._unread = b""
         self._last_word = b""
         self._swallowed = b""
+        self._in_transaction = False
         self._transports: list[asyncio.Transport] = []
         self.there, self.back = _Way(proxy), _Way(proxy)
 
@@ -281,7 +284,13 @@ class _Link(asyncio.Protocol):
 
     def _pass_on(self, command: bytes) -> None:
         rule = self._proxy.rule_for(command)
-        match rule.effect if rule else None:
+        if command in _TRANSACTION:
+            self._in_transaction = command == _MULTI
+        effect = rule.effect if rule else None
+        if effect is _Effect.LOSE_REPLY and self._in_transaction:
+            # Without EXEC nothing of a transaction is done.
+            effect = _Effect.LOSE_COMMAND
+        match effect:
             case _Effect.LOSE_COMMAND:
                 self.reset()
                 return

@@ -53,6 +53,7 @@ from scheduler.errors import (
     TooManyLanes,
     Unreadable,
 )
+from scheduler.store.server.writes import outcome
 
 _log = structlog.get_logger()
 
@@ -157,6 +158,7 @@ def _on_exception(request: HttpRequest, error: Exception) -> Response[Any]:
 
 def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
     """The status, the title and the text of its page."""
+    error = outcome(error)
     if isinstance(error, HTTPException) and error.status_code < 500:
         return error.status_code, _TITLES.get(error.status_code, _OTHER), f"{error.detail}."
     if isinstance(error, Damaged):

@@ -125,7 +125,8 @@ _ERRORS = {
     500: _Error("InternalError", "A fault of the service's own."),
     503: _Error(
         "Unavailable",
-        "The store is away or full, and nothing was changed; or the sentence says otherwise.",
+        "The store is away or full, and nothing was changed; or, with the reason outcome_unknown, "
+        "the call may have been carried out, all of it or a part. Repeat it.",
         headers=_RETRY,
     ),
 }

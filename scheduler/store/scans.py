@@ -83,7 +83,5 @@ class Scans:
 
     async def _count(self, account_id: str, spent_us: int, burst_us: int = 0) -> int:
         arguments = (spent_us, SCANS_US_PER_S, _LONGEST_DEBT_US, burst_us)
-        wait_ms: int = await self._server.repeated(
-            lambda: self._server.run(_SCAN, keys.account(account_id), arguments)
-        )
+        wait_ms: int = await self._server.look_up(_SCAN, keys.account(account_id), arguments)
         return wait_ms

@@ -152,7 +152,7 @@ async def test_a_key_opens_its_own_account_only(api: Api) -> None:
 async def test_a_key_that_cannot_be_checked_is_503(
     api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(api.store.api_keys, "admit", AsyncMock(side_effect=error))
+    monkeypatch.setattr(api.store.server, "run", AsyncMock(side_effect=error))
     answer = await api.create()
     assert answer.status_code == 503
     assert error_of(answer) == {

@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler import ids
 from scheduler.models import Plan
 from scheduler.store import keys
-from tests.api.conftest import CREDITS, Api
+from tests.api.conftest import CREDITS, URL, Api
 from tests.api.errors import error_of
 from tests.plain import redis_of
 
@@ -45,6 +46,24 @@ async def test_it_is_named_and_nothing_of_it_is_shown_or_changed(api: Api) -> No
     assert sound in [each["scheduleId"] for each in await api.listed()]
     assert any(damaged in each for each in await api.store.check())
     assert await api.credits() == 998
+
+
+@pytest.mark.parametrize("before", ["active", "paused"])
+@pytest.mark.parametrize("act", ["pause", "resume", "trigger", ""])
+async def test_a_rule_that_cannot_be_read_stays_as_it_is(api: Api, before: str, act: str) -> None:
+    made = await api.client.post("/recurring", json={"targetUrl": URL, "every": "1h"})
+    path = f"/recurring/{made.json()['recurringId']}"
+    if before == "paused":
+        assert (await api.client.post(f"{path}/pause")).is_success
+    key = keys.account(api.account_id) + keys.RULE + ids.local(made.json()["recurringId"])
+    await garbled(api, key)
+    state = await redis_of(api.store).dump(key), await api.credits(), await api.listed()
+    method, body = ("POST", None) if act else ("PATCH", {"retries": 1})
+    answer = await api.client.request(method, f"{path}/{act}".rstrip("/"), json=body)
+    assert (answer.status_code, error_of(answer)["reason"]) == (500, "damaged")
+    assert state == (await redis_of(api.store).dump(key), await api.credits(), await api.listed())
+    deleted = await api.client.delete(path)
+    assert deleted.status_code == 200, deleted.text
 
 
 async def test_among_many_each_is_answered_on_its_own(api: Api) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
 
-from scheduler.errors import NotFound, StoreUnavailable
+from scheduler.errors import NotFound, OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.events import ACTS, OWN, SERVICE, Event, Kind
 from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.store import Store, keys
 from scheduler.store.accounts.pauses import Change
 from scheduler.store.events.events import _RECORD
+from scheduler.store.server.writes import one_call
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import Scene
@@ -161,6 +163,22 @@ async def test_an_act_is_noted_before_it_is_done_and_a_refusal_after_it(fake_sto
         async with events.act(Kind.PLAN, who="ann", about="x" * 300):
             raise NotFound("There is no such account.")
     assert (await events.newest())[0].was_refused, "a long text cuts off that it was not done"
+
+
+async def test_an_act_that_may_have_been_done_is_not_noted_as_refused(fake_store: Store) -> None:
+    events = fake_store.events
+    with one_call(), suppress(StoreError):
+        async with events.act(Kind.HOLD, who="ann"):
+            raise OutcomeUnknown
+    with one_call(), suppress(StoreError):
+        async with events.act(Kind.HOLD, who="ben"):
+            await fake_store.hold.begin()
+            raise StoreUnavailable
+    assert await told(fake_store) == [("hold", ""), ("hold", "")]
+    with one_call(), suppress(StoreError):
+        async with events.act(Kind.HOLD, who="eve"):  # its note is no part of the act
+            raise StoreUnavailable("away")
+    assert (await told(fake_store))[-1] == ("hold", "not done: away")
 
 
 async def test_an_act_goes_on_where_its_note_is_lost_and_says_so(fake_store: Store) -> None:

@@ -199,7 +199,8 @@ async def test_what_is_no_reply_ends_the_line_and_is_unknown(tmp_path: Path) -> 
 
     server = await asyncio.start_unix_server(nonsense, tmp_path / "s")
     store = Store(connect(f"unix://{tmp_path}/s"), Settings())
-    assert type(await settled(lambda: store.server.reads([("GET", "x")]))) is OutcomeUnknown
+    assert type(await settled(lambda: store.server.call("SET", "x", "y"))) is OutcomeUnknown
+    assert type(await settled(lambda: store.server.reads([("GET", "x")]))) is StoreUnavailable
     await store.aclose()
     await until_async(lambda: open_ == 0, "its connections to end")
     server.close()

@@ -206,7 +206,8 @@ class RecurringOperations(Calls):
     @operation
     async def delete_recurring(self, recurring_id: str) -> DeletedRecurring:
         """Deletes it, and cancels and refunds the occurrence that waits; one that a worker has is
-        still sent."""
+        still sent. Raises NotFound if there is none; with `maybe_done` this call may have deleted
+        it."""
         answer = await self._call("DELETE", _path(recurring_id))
         return answer.read_as(partial(read, DeletedRecurring))
 

@@ -125,9 +125,7 @@ class ApiKeys:
 
     async def _admit(self, shard: int, hashes: list[str]) -> list[list[Any]]:
         arguments = [*self._rates, *hashes]
-        callers: list[list[Any]] = await self._server.repeated(
-            lambda: self._server.run(_ADMIT, keys.shard(shard), arguments)
-        )
+        callers: list[list[Any]] = await self._server.look_up(_ADMIT, keys.shard(shard), arguments)
         return callers
 
     async def _read_key(self, shard: int, sha256: str) -> ApiKey:

@@ -29,9 +29,7 @@ class Pauses:
     async def read(self, account_id: str) -> AccountSettings:
         """Raises NotFound, Unreadable. Read-only."""
         shard, account = keys.parts(account_id)
-        reply = await self._server.repeated(
-            lambda: self._server.run(_PAUSE, keys.shard(shard), (account,))
-        )
+        reply = await self._server.look_up(_PAUSE, keys.shard(shard), (account,))
         return self._verdict_of(reply, account_id)[1]
 
     async def change(

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import structlog
 
 from scheduler import ids
-from scheduler.errors import PostdateError, StoreError
+from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
 from scheduler.events import ACTS, MOST_CHARACTERS, NOT_DONE, OWN, Event, Kind
 from scheduler.store import keys
 from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.writes import beside_the_call, outcome
 
 _RECORD = Script("events/record")
 _log = structlog.get_logger(__name__)
@@ -83,7 +84,8 @@ class Events:
     ) -> AsyncIterator[Noted]:
         """Around an operator's act: notes it before it is done, so that one that was done is noted
         whatever dies in between. If the body raises, notes why as well. The act goes on if the
-        store does not take the note; then `lost` is true, and the process's log has it."""
+        store does not take the note; then `lost` is true, and the log has it. Nothing more is noted
+        of one that may have been done."""
         noted = Noted()
         noted.lost = not await self.record(
             kind, who=who, account_id=account_id, about=about, since_ms=since_ms
@@ -91,6 +93,8 @@ class Events:
         try:
             yield noted
         except PostdateError as error:
+            if isinstance(outcome(error), OutcomeUnknown):
+                raise
             # A long text would push out that it was not done.
             why = f"{about[: MOST_CHARACTERS // 2]}; " if about else ""
             await self.record(kind, who=who, account_id=account_id, about=f"{why}{NOT_DONE}{error}")
@@ -169,7 +173,8 @@ class Events:
         times = ["" if each is None else each for each in (event.since_ms, event.until_ms)]
         arguments = (most, operation or ids.new_operation(), merges, *clipped, *times)
         try:
-            await self._server.write_until_answered(_RECORD, key, arguments)
+            with beside_the_call():
+                await self._server.write_until_answered(_RECORD, key, arguments)
         except StoreError as error:
             _log.error(
                 "an event was not noted",

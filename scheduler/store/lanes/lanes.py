@@ -166,9 +166,7 @@ class Lanes:
         return int(await self._server.write_until_answered(_CLEAR, keys.shard(shard), arguments))
 
     async def _rows(self, account_id: str, *arguments: Argument) -> list[list[Any]]:
-        now_us, rows = await self._server.repeated(
-            lambda: self._server.run(_READ, keys.account(account_id), arguments)
-        )
+        now_us, rows = await self._server.look_up(_READ, keys.account(account_id), arguments)
         self._clock.observe(now_us)
         return list(rows)
 

@@ -57,6 +57,7 @@ from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, flat
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
+from scheduler.store.server.writes import note_write
 from scheduler.store.stored import Packed
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
@@ -309,6 +310,7 @@ class Schedules:
         for _ in range(MOST_CHANGES_MET):
             new, group = self._group(account, what, once, now_ms, bases)
             reply = await self._creator(shard).submit(group)
+            note_write()
             if reply[0] != Verdict.CHANGED:
                 return self._made(reply, new, what.note, account_id)
             bases = bases_of(reply[1:])

@@ -22,6 +22,7 @@ from scheduler.store.operators.damage import accounts_of, noting_damage
 from scheduler.store.recurring.tending import Tending
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.writes import note_write
 from scheduler.store.shards import Shards
 from scheduler.store.verdict import Verdict
 
@@ -76,6 +77,7 @@ class Hold:
         found = []
         for shard in range(await self._shards.newest()):
             now_us, since_ms = await self._server.run(_HOLD, keys.shard(shard), (what, by))
+            note_write()
             self._clock.observe(now_us)
             found.append(int(since_ms))
         return found

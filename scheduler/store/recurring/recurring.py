@@ -56,7 +56,8 @@ _AGAIN = (Verdict.CHANGED, Verdict.HELD)
 
 class Recurring(Tending):
     """An account's rules. What changes one raises NotFound, KeepsChanging, Unreadable and
-    StoreError, and then has changed nothing, but for OutcomeUnknown; it is safe to repeat."""
+    StoreError, and is safe to repeat. After a StoreError, `outcome` of `server/writes.py` says
+    whether something was changed; after the others nothing was."""
 
     def __init__(
         self,
@@ -162,6 +163,7 @@ class Recurring(Tending):
         so. Repeats are harmless."""
         for _ in range(MOST_CHANGES_MET):
             rule = await self._rules.one(account_id, recurring_id)
+            self._shown(rule)  # the answer has to be readable before anything is changed
             if rule.state in (RuleState.PAUSED, RuleState.ENDED):
                 break
             if await self._is_done(self._chain.stopped(rule, RuleState.PAUSED)):
@@ -176,6 +178,7 @@ class Recurring(Tending):
         be stored, the rule is blocked. Repeats are harmless."""
         for _ in range(MOST_CHANGES_MET):
             rule = await self._rules.one(account_id, recurring_id)
+            self._shown(rule)
             if rule.state not in (RuleState.PAUSED, RuleState.BLOCKED):
                 break
             if rule.occurrence:  # the pause has not cancelled it yet, and may do so any time

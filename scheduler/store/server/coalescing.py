@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from traceback import format_exception
 from typing import Generic, TypeVar
 
@@ -41,7 +42,8 @@ class Coalescer(Generic[Item, Reply]):
         self._items.append(item)
         self._replies.append(reply)
         if self._sending is None:
-            self._sending = asyncio.create_task(self._send_all())
+            # It sends for all callers, and so in the context of none.
+            self._sending = asyncio.create_task(self._send_all(), context=Context())
         return reply
 
     async def _send_all(self) -> None:

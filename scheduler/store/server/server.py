@@ -24,10 +24,11 @@ from scheduler.errors import (
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE, Secrecy
 from scheduler.store.server.connection import Single
-from scheduler.store.server.failures import meant, translated
+from scheduler.store.server.failures import meant, never_sent, translated
 from scheduler.store.server.line import Argument, Line, packed
 from scheduler.store.server.routing import Routes
 from scheduler.store.server.scripts import Call, Script
+from scheduler.store.server.writes import note_write
 
 T = TypeVar("T")
 Way = Single | Routes
@@ -126,7 +127,8 @@ class Server:
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """A script's reply. `key`: a prefix from `keys.py` (its shard's or account's), or a key.
-        Raises OutcomeUnknown if the reply was lost: it may have run."""
+        Raises OutcomeUnknown if the reply was lost: it may have run. An owner's write goes by
+        `write`: that notes that the current call has written something."""
         await self._note_key_once()
         return await script.run(self._one, key, arguments)
 
@@ -140,12 +142,17 @@ class Server:
                 replies = await script.run_each(partial(self._all, calls[0][0]), calls)
         except StoreError as error:
             replies = [anew(error) for _ in calls]
-        script.errors += sum(isinstance(reply, StoreError) for reply in replies)
+        failed = sum(isinstance(reply, StoreError) for reply in replies)
+        script.errors += failed
+        if failed < len(replies):
+            note_write()
         return replies
 
     async def call(self, name: str, key: str | bytes, *words: Argument) -> Any:
         """The reply of a command that writes. Raises OutcomeUnknown if the reply was lost."""
-        return await self._one(key, (name, key, *words))
+        reply = await self._one(key, (name, key, *words))
+        note_write()
+        return reply
 
     async def _note_key_once(self) -> None:
         """Sealed data must not reach the store before the note of its key."""
@@ -154,17 +161,26 @@ class Server:
 
     async def note_key(self) -> None:
         """Notes that something may be sealed with this process's first key. Safe to repeat."""
-        await self.call("HSETNX", keys.META, NOTE + self.secrecy.key_ids[0], "")
+        await self._one(keys.META, ("HSETNX", keys.META, NOTE + self.secrecy.key_ids[0], ""))
         self.secrecy.is_noted = True
+
+    async def look_up(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
+        """The reply of a script that only reads or counts, `repeated`. Raises StoreUnavailable
+        where replies get lost: nothing was done that its caller was asked for."""
+        with never_sent():
+            return await self.repeated(lambda: self.run(script, key, arguments))
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """Runs a script whose effect replicas must have, because the caller relies on it. Raises
         StoreUnavailable, with nothing done, if too few replicas are connected."""
         if not self.wait_replicas:
-            return await self.run(script, key, arguments)
+            reply = await self.run(script, key, arguments)
+            note_write()
+            return reply
         async with self.apart(key) as apart:
             await self._enough_replicas(apart)
             reply = await apart.run(script, arguments)
+            note_write()
             await apart.replicated()
             return reply
 
@@ -262,20 +278,20 @@ class Server:
         return reply
 
     async def _read(self, ask: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
+        """Raises StoreUnavailable where replies get lost: a read changes nothing."""
         self.reads_made += 1
         began_s = time.monotonic()
         try:
             with translated():
                 return await ask()
-        except OutcomeUnknown:
+        except StoreError as error:
             self.reads_failed += 1
-            if time.monotonic() - began_s > _PATIENCE_S:
+            if not isinstance(error, OutcomeUnknown):
                 raise
-            with translated():
-                return await ask()
-        except StoreError:
-            self.reads_failed += 1
-            raise
+            if time.monotonic() - began_s > _PATIENCE_S:
+                raise StoreUnavailable("The store does not answer") from error
+        with never_sent():  # or sent, which is as good
+            return await ask()
 
     async def repeated(self, call: Callable[[], Awaitable[T]]) -> T:
         """The result of `call`, which must be safe to repeat: it is repeated for a few seconds
