@@ -58,10 +58,7 @@ class Object:
         return {name: text_of(value) for name, value in given.items()}
 
     def _with_unknown(self, text: bytes, findings: Findings) -> dict[str, Part]:
-        try:
-            found, text_of = _decoded(text, _ANY_MEMBERS)
-        except msgspec.ValidationError:
-            raise invalid([FieldError("body", "It must be a JSON object.")]) from None
+        found, text_of = any_members(text)
         known = [name for name in self._names if name in found]
         given: dict[str, Part] = {name: text_of(found.pop(name)) for name in known}
         findings.add_unknown((text_of(name.encode()).decode() for name in found), len(found))
@@ -145,6 +142,15 @@ def _decoded(text: Part, decode: Decode[T]) -> tuple[T, Callable[[Part], bytes]]
         raise
     except (ValueError, RecursionError) as error:
         raise malformed(error) from None
+
+
+def any_members(text: bytes) -> tuple[dict[str, msgspec.Raw], Callable[[Part], bytes]]:
+    """Each member of an object, and a function from a part of it to the text that came. Raises
+    InvalidRequest, which says why, if it is no JSON object."""
+    try:
+        return _decoded(text, _ANY_MEMBERS)
+    except msgspec.ValidationError:
+        raise invalid([FieldError("body", "It must be a JSON object.")]) from None
 
 
 def malformed(error: Exception) -> InvalidRequest:

@@ -55,6 +55,22 @@ def parse_create(data: bytes, rules: Rules, now_ms: int) -> Request | Upsert:
     return request if keep is None else Upsert(request, keep, max_wait_ms)
 
 
+def parse_create_like(before: Request, data: bytes, rules: Rules, now_ms: int) -> Request | Upsert:
+    """The same of a body whose absent fields are those of another request, but for its time and
+    expiry. Raises InvalidRequest too if they do not go together."""
+    before = msgspec.structs.replace(
+        before, expires_at_ms=None, replay_of=None, trace=None, recurring=None
+    )
+    findings = Findings()
+    given = members(data, findings, _CREATE)
+    ways = {name: given.pop(name, _NULL) for name in ON_EXISTING}
+    values = judged(given, rules, now_ms, findings)
+    keep, max_wait_ms = _way(ways, {"reference": before.reference} | values, rules, findings)
+    findings.refuse_if_any()
+    request = Change(values).of(before)
+    return request if keep is None else Upsert(request, keep, max_wait_ms)
+
+
 def _way(
     ways: Mapping[str, Part], values: Mapping[str, Any], rules: Rules, findings: Findings
 ) -> tuple[bool | None, int | None]:

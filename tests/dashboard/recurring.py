@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import re
-
 import httpx
 
 from scheduler.recurring import Rule
 from tests.dashboard.conftest import ORIGIN, Browser
+from tests.dashboard.forms import form_with
 
 UNKNOWN = "rec_" + "0" * 26
 FORM = {
@@ -44,11 +42,4 @@ async def rule_of(browser: Browser, path: str) -> Rule:
 
 def filled(text: str) -> dict[str, str]:
     """The fields of the page's large form as it was filled."""
-    form = text[text.index('class="halves"') :]
-    found = dict(re.findall(r'<input[^>]* name="(\w+)"[^>]* value="([^"]*)"', form))
-    found |= dict(re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', form))
-    for name, options in re.findall(r'<select name="(\w+)">(.*?)</select>', form):
-        chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', options)
-        found[name] = (chosen[1] or chosen[2]) if chosen and chosen[1] != "" else ""
-    del found["csrf"], found["once"]
-    return {name: html.unescape(value) for name, value in found.items()}
+    return form_with(text, "way")

@@ -10,7 +10,7 @@ from litestar.params import FromPath
 
 from api.dashboard.answer import Raw
 from api.dashboard.csrf import Form, once_of, written
-from api.dashboard.recurring.form import LABELS, changes, fields_of, given_of
+from api.dashboard.recurring.form import LABELS, edited_rule, fields_of, given_of
 from api.dashboard.recurring.preview import preview_of
 from api.dashboard.recurring.texts import ADDRESS, name_of, named
 from api.dashboard.render import page
@@ -100,12 +100,13 @@ async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
         return await _show(request, viewer, dict(form), rule=rule)
 
     def changed(before: Rule) -> Draft:
-        fields = changes(form, before, zone)
-        if not fields:
-            return Draft(before.request, before.timing, before.name)
-        now_ms = service.store.clock.now_ms()
-        change = parse_draft_change(msgspec.json.encode(fields), service.rules, now_ms)
-        return unless_changed(before, change.of(before), [form.get("etag", "")])
+        edit = edited_rule(form, before, zone)
+        draft = Draft(edit.before, before.timing, before.name)
+        if edit.fields:
+            data, now_ms = msgspec.json.encode(edit.fields), service.store.clock.now_ms()
+            change = parse_draft_change(data, service.rules, now_ms)
+            draft = change.of(msgspec.structs.replace(before, request=edit.before))
+        return unless_changed(before, draft, [form.get("etag", "")])
 
     try:
         before = await recurring.read(viewer.account_id, name)

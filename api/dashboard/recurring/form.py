@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from api.dashboard.requests.form import LABELS as REQUEST_LABELS
-from api.dashboard.requests.form import request_fields, request_given
+from api.dashboard.requests.form import Edit, edited, request_fields, request_given
 from api.dashboard.zones import Zone
 from scheduler.durations import format_duration
-from scheduler.masks import MASK
-from scheduler.models import Request
 from scheduler.recurrence import Timing
 from scheduler.recurring import Rule
 from scheduler.times import format_iso8601
@@ -32,10 +28,15 @@ _TIMES = ("startsAt", "endsAt")
 
 
 def fields_of(form: Mapping[str, str], zone: Zone) -> dict[str, Any]:
-    """The fields of a call that the form asks for; its times are of the viewer's zone."""
+    """The fields of a call that the form asks for. Raises InvalidRequest."""
+    return own_fields(form, zone) | request_fields(form)
+
+
+def own_fields(form: Mapping[str, str], zone: Zone) -> dict[str, Any]:
+    """Those of the rule itself; its times are of the viewer's zone."""
     texts = {name: form.get(name, "").strip() for name in ("name", "expiresAfter")}
     given = {name: text for name, text in texts.items() if text}
-    return given | timing_fields(form, zone) | request_fields(form)
+    return given | timing_fields(form, zone)
 
 
 def timing_fields(form: Mapping[str, str], zone: Zone) -> dict[str, Any]:
@@ -50,22 +51,18 @@ def timing_fields(form: Mapping[str, str], zone: Zone) -> dict[str, Any]:
 
 def given_of(rule: Rule, zone: Zone) -> dict[str, str]:
     """The form as a rule fills it, with masks for its secrets."""
-    timing = rule.timing
-    given = {"name": rule.name or "", **_timing_given(timing, zone)} | request_given(rule.request)
-    # As a browser sends it back.
-    return {name: text.replace("\r\n", "\n").replace("\r", "\n") for name, text in given.items()}
+    own = {"name": rule.name or "", **_timing_given(rule.timing, zone)}
+    return own | request_given(rule.request)
 
 
-def changes(form: Mapping[str, str], rule: Rule, zone: Zone) -> dict[str, Any]:
-    """The fields of a call that changes a rule to what its form says: those that the form has
-    otherwise than the rule filled it; null clears one. A secret whose mask came back stays, unless
-    the target is another one."""
-    before, after = fields_of(given_of(rule, zone), zone), fields_of(form, zone)
-    found = {name: value for name, value in after.items() if not _same(value, before.get(name))}
+def edited_rule(form: Mapping[str, str], rule: Rule, zone: Zone) -> Edit:
+    """The same of all fields of a rule, for a call that changes it. Raises InvalidRequest."""
+    given = given_of(rule, zone)
+    edit = edited(form, request_fields(given), rule.request)
+    before, after = own_fields(given, zone), own_fields(form, zone)
+    found = {name: value for name, value in after.items() if value != before.get(name)}
     found |= {name: None for name in before if name not in after}
-    if "targetHeaders" in found and "targetUrl" not in found:
-        found["targetHeaders"] = _unmasked(found["targetHeaders"], rule.request)
-    return found
+    return edit._replace(fields=found | edit.fields)
 
 
 def _timing_given(timing: Timing, zone: Zone) -> dict[str, str]:
@@ -80,17 +77,6 @@ def _timing_given(timing: Timing, zone: Zone) -> dict[str, str]:
         "endsAt": "" if ends_at_ms is None else zone.text(ends_at_ms),
         "expiresAfter": "" if expires_ms is None else format_duration(expires_ms),
     }
-
-
-def _same(one: Any, other: Any) -> bool:
-    return msgspec.json.encode(one) == msgspec.json.encode(other)
-
-
-def _unmasked(headers: dict[str, str] | None, before: Request) -> dict[str, str] | None:
-    if headers is None:
-        return None
-    kept = before.headers
-    return {name: kept.get(name, v) if v == MASK else v for name, v in headers.items()}
 
 
 def _utc_text(text: str, zone: Zone) -> str:

@@ -10,17 +10,28 @@ from api.dashboard.csrf import Form, once_of, written
 from api.dashboard.render import page
 from api.dashboard.requests.entry import utc_text
 from api.dashboard.requests.filters import ADDRESS, Filter
-from api.dashboard.requests.form import LABELS, labelled, request_fields, request_given
+from api.dashboard.requests.form import LABELS, edited, labelled, request_fields, request_given
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in
-from api.payload import parse_create
+from api.findings import invalid
+from api.payload import parse_create, parse_create_like
 from api.reading import read_body
+from api.rules import duration
 from api.service import HttpRequest, service_of
-from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest, TooManyLanes
+from scheduler.durations import format_duration
+from scheduler.errors import (
+    Conflict,
+    FieldError,
+    InsufficientCredits,
+    InvalidRequest,
+    NotFound,
+    TooManyLanes,
+)
 from scheduler.http import METHODS
-from scheduler.masks import has_mask
+from scheduler.models import Request, Upsert
 from scheduler.store.lifecycle.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict
+from scheduler.times import are_moments
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
 _MOST_ECHO_BYTES = 256 * 1024
@@ -28,17 +39,19 @@ _ECHOED = ("postdate-schedule-id", "postdate-trigger-at", "postdate-attempt", "c
 _LABELS = LABELS | {
     "delay": "When",
     "triggerAt": "Time",
+    "expiresAfter": "Expires after",
+    "like": "Filled in by",
     "onExisting": "If one waits with it",
 }
 
 
 @get("/requests/new")
 async def compose(request: HttpRequest) -> Raw:
-    """Filled in with the echo target; or with what another schedule asks for (`like`); in a
+    """Filled in with the echo target, or with what another schedule asks for (`like`); in a
     `lane`."""
     viewer = await signed_in(request)
     like = request.query_params.get("like", "")
-    given = await _like(request, viewer, like) if like else _first(request)
+    given = _given_of(await _like(request, viewer, like), like) if like else _first(request)
     if lane := request.query_params.get("lane", ""):
         given["lane"] = lane
     return await _show(request, viewer, given, {})
@@ -50,7 +63,7 @@ async def schedule_it(request: HttpRequest) -> Raw:
     viewer, form = await written(request)
     service = service_of(request)
     try:
-        asked = parse_create(_payload(request, form), service.rules, service.store.clock.now_ms())
+        asked = await _asked(request, viewer, form)
     except InvalidRequest as refusal:
         faults = {labelled(each.field, _LABELS): each.message for each in refusal.details}
         if not form.get("delay") and not form.get("at"):
@@ -82,16 +95,45 @@ def _made(created: CreateResult, form: Form) -> tuple[str, str]:
     return created.schedule_ids[0], "Scheduled, for one credit."
 
 
-def _payload(request: HttpRequest, form: Form) -> bytes:
-    """The body that a call of the API would have."""
-    fields = request_fields(form)
-    if form.get("delay"):
-        fields["delay"] = form["delay"]
+async def _asked(request: HttpRequest, viewer: Viewer, form: Form) -> Request | Upsert:
+    """What the form asks for, judged as the API does; one that another schedule filled changes that
+    one's request. Raises InvalidRequest."""
+    service = service_of(request)
+    rules, now_ms = service.rules, service.store.clock.now_ms()
+    when = _when(request, form)
+    if like := form.get("like"):
+        try:
+            before = await _like(request, viewer, like)
+        except NotFound:
+            raise invalid([FieldError("like", "It is no longer kept; begin a new one.")]) from None
+        edit = edited(form, request_fields(request_given(before)), before)
+        data = msgspec.json.encode(edit.fields | when)
+        asked = parse_create_like(edit.before, data, rules, now_ms)
     else:
-        fields["triggerAt"] = utc_text(request, form.get("at", ""))
-    if form.get("onExisting"):
-        fields["onExisting"] = form["onExisting"]
-    return msgspec.json.encode(fields)
+        asked = parse_create(msgspec.json.encode(request_fields(form) | when), rules, now_ms)
+    span = form.get("expiresAfter", "").strip()
+    return _expiring(asked, span) if span else asked
+
+
+def _when(request: HttpRequest, form: Form) -> dict[str, str]:
+    """The fields of a create that are none of its request."""
+    delay, way = form.get("delay"), form.get("onExisting")
+    fields = {"delay": delay} if delay else {"triggerAt": utc_text(request, form.get("at", ""))}
+    return fields | {"onExisting": way} if way else fields
+
+
+def _expiring(asked: Request | Upsert, span: str) -> Request | Upsert:
+    """So long after its time. Raises InvalidRequest."""
+    try:
+        expires_ms = asked.trigger_at_ms + duration(span)
+        if expires_ms == asked.trigger_at_ms or not are_moments(expires_ms):
+            raise ValueError("It must be longer than 0s, and end before the year 10000.")
+    except ValueError as error:
+        raise invalid([FieldError("expiresAfter", str(error))]) from None
+    if isinstance(asked, Upsert):
+        whole = msgspec.structs.replace(asked.request, expires_at_ms=expires_ms)
+        return asked._replace(request=whole)
+    return msgspec.structs.replace(asked, expires_at_ms=expires_ms)
 
 
 def _first(request: HttpRequest) -> dict[str, str]:
@@ -103,13 +145,19 @@ def _first(request: HttpRequest) -> dict[str, str]:
     }
 
 
-async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[str, str]:
-    """The fields of another request, without values that may be secrets."""
-    store = service_of(request).store
-    asked = (await store.schedules.get(viewer.account_id, schedule_id)).request
-    given = request_given(asked)
-    lines = [line for line in given["headers"].splitlines() if not has_mask(line)]
-    return given | {"delay": _DELAYS[0], "headers": "\n".join(lines)}
+async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> Request:
+    """The request of another schedule. Raises NotFound, also if its body is not kept."""
+    found = await service_of(request).store.schedules.get(viewer.account_id, schedule_id)
+    if found.body_dropped:
+        raise NotFound("The body of this request was not kept when it was cancelled.")
+    return found.request
+
+
+def _given_of(asked: Request, schedule_id: str) -> dict[str, str]:
+    expires_ms = asked.expires_at_ms
+    left = "" if expires_ms is None else format_duration(expires_ms - asked.trigger_at_ms)
+    given = {"like": schedule_id, "delay": _DELAYS[0], "expiresAfter": left}
+    return given | request_given(asked)
 
 
 async def _show(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from api.dashboard.requests.text import readable
+from api.dashboard.requests.body import body_fields, body_given
+from api.findings import invalid
+from api.headers import header_field
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
-from scheduler.masks import masked, masked_url
-from scheduler.models import BodyKind, Request
+from scheduler.durations import format_duration
+from scheduler.errors import FieldError
+from scheduler.masks import MASK, masked, masked_url
+from scheduler.models import Delivery, Request
 
+_BLANKS = " \t"  # around a header's value; of others Latin-1 has some that belong to it
 # The names of the API's fields in a form.
 LABELS = {
     "targetUrl": "Where to",
@@ -19,7 +24,11 @@ LABELS = {
     "targetHeaders": "Headers",
     "targetBody": "Body",
     "targetBodyText": "Body",
+    "targetBodyBase64": "Body",
     "timeout": "Timeout",
+    "retries": "Retries",
+    "retryDelays": "Waits before retries",
+    "delivery": "If a worker is lost",
     "reference": "Reference",
     "lane": "Lane",
     "callbackUrl": "Callback to",
@@ -33,44 +42,97 @@ def labelled(field: str, labels: dict[str, str]) -> str:
     return labels.get(name, name) + (f", {part}" if part else "")
 
 
+class Edit(NamedTuple):
+    """What a form makes of a request: of `before`, with these fields of the API instead."""
+
+    before: Request
+    fields: dict[str, Any]
+
+
 def request_fields(form: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of the API that a form gives; an empty one is left out."""
+    """The fields of the API that a form gives; an empty one is left out. Raises InvalidRequest for
+    what would be sent otherwise than it was meant."""
     fields: dict[str, Any] = {"targetUrl": form.get("url", "").strip()}
     if form.get("method"):
         fields["targetMethod"] = form["method"]
     if timeout := form.get("timeout", "").strip():
         fields["timeout"] = f"{timeout}s" if timeout.isdecimal() else timeout
-    for name in ("reference", "lane"):
+    for name in ("reference", "lane", "delivery"):
         if text := form.get(name, "").strip():
             fields[name] = text
+    if retries := form.get("retries", "").strip():
+        fields["retries"] = _whole(retries)
+    if delays := form.get("retryDelays", "").replace(",", " ").split():
+        fields["retryDelays"] = [_whole(each) for each in delays]
     fields |= _callback(form)
     if headers := headers_of(form.get("headers", "")):
         fields["targetHeaders"] = headers
-    if body := form.get("body", "").strip():
-        fields |= _body(body)
-    return fields
+    return fields | body_fields(form, headers)
 
 
 def request_given(asked: Request) -> dict[str, str]:
-    """The form of a request; secrets are masked, and a binary body is left out."""
+    """The form of a request; secrets are masked."""
     lines = [f"{name}: {value}" for name, value in masked(asked.headers).items()]
-    binary = asked.body_kind is BodyKind.BINARY
+    delays = asked.retry_delays_ms or ()
     return {
         "url": masked_url(asked.url),
         "method": asked.method,
         "timeout": str(asked.timeout_s),
         "reference": asked.reference or "",
         "lane": asked.lane or "",
+        "delivery": "" if asked.delivery is Delivery.AT_LEAST_ONCE else asked.delivery,
+        "retries": str(asked.retries or ""),
+        "retryDelays": ", ".join(map(format_duration, delays)),
         **_callback_given(asked.callback),
         "headers": "\n".join(lines),
-        "body": "" if binary else readable(asked) or "",
+        **body_given(asked),
     }
 
 
+def edited(form: Mapping[str, str], given: Mapping[str, Any], asked: Request) -> Edit:
+    """The fields that a form has otherwise than `asked` filled it, which was then `given`; null
+    clears one. A secret whose mask came back stays, unless the target is another one. Raises
+    InvalidRequest as above."""
+    after = request_fields(form)
+    found = {name: value for name, value in after.items() if not _same(value, given.get(name))}
+    found |= {name: None for name in given if name not in after}
+    if "targetHeaders" in found and "targetUrl" not in found:
+        found["targetHeaders"] = _unmasked(found["targetHeaders"], asked)
+    if "callbackUrl" in found and "callbackUrl" not in after:
+        # Null would be no callback at all, and not that of the account.
+        del found["callbackUrl"]
+        found |= _callback(form)
+        asked = msgspec.structs.replace(asked, callback=None)
+    return Edit(asked, found)
+
+
 def headers_of(text: str) -> dict[str, str]:
-    """Of lines such as `X-Order: 1`; one without a colon is a name without a value."""
-    pairs = (line.partition(":") for line in text.splitlines() if line.strip())
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    """Of lines such as `X-Order: 1`; one without a colon is a name without a value. Raises
+    InvalidRequest for a name with two."""
+    headers: dict[str, str] = {}
+    for line in filter(str.strip, text.split("\n")):
+        name, _, value = line.partition(":")
+        name = name.strip(_BLANKS)
+        if name in headers:
+            raise invalid([FieldError(header_field(name), "It is given twice.")])
+        headers[name] = value.strip(_BLANKS)
+    return headers
+
+
+def _whole(text: str) -> int | str:
+    """Other text as it is: its rule says what is wrong with it."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text
+
+
+def _same(one: Any, other: Any) -> bool:
+    return msgspec.json.encode(one) == msgspec.json.encode(other)
+
+
+def _unmasked(headers: dict[str, str] | None, before: Request) -> dict[str, str] | None:
+    if headers is None:
+        return None
+    kept = before.headers
+    return {name: kept.get(name, v) if v == MASK else v for name, v in headers.items()}
 
 
 def _callback(form: Mapping[str, str]) -> dict[str, str | None]:
@@ -82,20 +144,9 @@ def _callback(form: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _callback_given(wish: Callback | None) -> dict[str, str]:
-    """Its fields, without a URL that may have secrets."""
     if wish is None:
         return {}
     if wish.url == NO_URL:
         return {"callbackOn": "none"}
-    shown = wish.url if wish.url and masked_url(wish.url) == wish.url else ""
-    return {"callbackUrl": shown, "callbackOn": "failed" if wish.on is CallbackOn.FAILED else ""}
-
-
-def _body(text: str) -> dict[str, Any]:
-    """A JSON object goes as it is; anything else as text."""
-    try:
-        if isinstance(msgspec.json.decode(text), dict):
-            return {"targetBody": msgspec.Raw(text.encode())}
-    except ValueError:
-        pass
-    return {"targetBodyText": text}
+    on = "failed" if wish.on is CallbackOn.FAILED else ""
+    return {"callbackUrl": masked_url(wish.url or ""), "callbackOn": on}

@@ -1,0 +1,275 @@
+"""A form that a request filled carries over each of its fields, or says what it cannot."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from api.dashboard import lanes
+from api.dashboard.recurring.form import given_of, own_fields
+from api.dashboard.requests.form import request_fields, request_given
+from api.dashboard.zones import UTC
+from api.fields import FIELDS
+from api.payload import parse_request
+from api.recurring_fields import OWN
+from api.rules import Rules
+from api.settings_fields import OF_PUT
+from scheduler.callbacks import NO_URL, Callback, CallbackOn
+from scheduler.masks import MASK
+from scheduler.models import BodyKind, Request
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft, Rule, RuleState
+from scheduler.settings import Settings
+from scheduler.times import format_iso8601
+from tests.dashboard.conftest import Browser
+from tests.dashboard.forms import form_with
+from tests.dashboard.recurring import FORM, filled, made, rule_of, send
+from tests.dashboard.test_many import composed
+
+URL = "https://example.com/hook"
+# Of each field of a schedule, values that a form may lose. The time is chosen anew.
+SAMPLES: dict[str, list[Any]] = {
+    "targetUrl": [URL, f"{URL}?token=s3cret&a=1", f"{URL}?q=%22%C3%A9"],
+    "targetMethod": ["PUT"],
+    "targetHeaders": [
+        {"Authorization": "Bearer s3cret", "X-Order": "1"},
+        {"X-Odd": "\xa0a: b\xa0", "X-None": ""},
+    ],
+    "targetBody": [{"n": 1.5}, {}, {"long": "x" * 50_000}],
+    "targetBodyText": [
+        '{"n": 1}',
+        '{"n": 1,}',
+        "\n a\n\n",
+        " ",
+        "",
+        "a\r\nb\rc",
+        "a\0b",
+        "</textarea><b>&amp;",
+        "x" * 50_000,
+    ],
+    "targetBodyBase64": [
+        b64encode(bytes(range(256))).decode(),
+        "",
+        b64encode(b"x" * 99_000).decode(),
+    ],
+    "delivery": ["at-most-once"],
+    "expiresAt": ["10m"],
+    "retries": [3],
+    "retryDelays": [["1s", "1m30s", "7d"]],
+    "timeout": ["5s"],
+    "callbackUrl": ["https://example.com/ended?token=s3cret", None],
+    "callbackOn": ["failed"],
+    "lane": ["invoices"],
+    "reference": ["order-17"],
+}
+REQUEST = Request(0, "GET", URL)
+EVERY = Timing(every_ms=60_000)
+CASES = [(name, value) for name, values in SAMPLES.items() for value in values]
+
+
+def test_there_is_a_sample_of_each_field() -> None:
+    assert SAMPLES.keys() == FIELDS.keys() - {"triggerAt", "delay"}
+
+
+def test_the_forms_of_lanes_and_rules_have_each_field() -> None:
+    """What a form leaves out, its save drops, or cannot set."""
+    assert lanes._FIELDS.keys() == OF_PUT.keys()
+    by_cron = Timing("0 9 * * *", None, "Asia/Tokyo", 0, 60_000, 60_000)
+    rules = [
+        Rule("rec_1", "a", timing, REQUEST, RuleState.ACTIVE, 0) for timing in (by_cron, EVERY)
+    ]
+    given = [own_fields(given_of(rule, UTC), UTC) for rule in rules]
+    assert given[0].keys() | given[1].keys() == OWN.keys()
+
+
+def request_of(name: str, value: Any, now_ms: int) -> Request:
+    """One that ended, with this field besides those that it needs."""
+    fields = {"targetUrl": URL, "triggerAt": format_iso8601(now_ms - 1000), "retries": 0}
+    if name == "retryDelays":
+        fields["retries"] = 1
+    if name == "callbackOn":
+        fields["callbackUrl"] = URL
+    fields[name] = format_iso8601(now_ms + 600_000) if name == "expiresAt" else value
+    return parse_request(json.dumps(fields).encode(), Rules.of(Settings()), now_ms)
+
+
+async def ended(browser: Browser, request: Request) -> str:
+    schedule_id = await browser.store.schedules.create(browser.account_id, request)
+    await browser.end(500)
+    return schedule_id
+
+
+async def composer(browser: Browser, schedule_id: str) -> dict[str, str]:
+    return form_with(await browser.text("/requests/new", like=schedule_id), "url")
+
+
+async def scheduled(browser: Browser, **form: str) -> Request:
+    """What a form makes."""
+    answer = await composed(browser, **form)
+    assert answer.status_code == 303, answer.text
+    return (await browser.kept(answer.headers["location"].rpartition("/")[2])).request
+
+
+def timeless(request: Request) -> Request:
+    expires_ms = request.expires_at_ms
+    left_ms = None if expires_ms is None else expires_ms - request.trigger_at_ms
+    return replace(request, trigger_at_ms=0, expires_at_ms=left_ms)
+
+
+@pytest.mark.parametrize(("name", "value"), CASES)
+async def test_a_request_that_is_edited_and_scheduled_keeps_each_field(
+    browser: Browser, name: str, value: Any
+) -> None:
+    asked = request_of(name, value, browser.store.clock.now_ms())
+    form = await composer(browser, await ended(browser, asked))
+    again = await scheduled(browser, **form, once="1")
+    assert timeless(again) == timeless(asked)
+    other = await scheduled(browser, **form | {"timeout": "7"}, once="2")
+    assert timeless(other) == timeless(replace(asked, timeout_s=7))
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"expiresAt"}))
+def test_a_form_shows_each_field(name: str) -> None:
+    asked = request_of(name, SAMPLES[name][0], 1_800_000_000_000)
+    assert name in request_fields(request_given(asked))
+
+
+@pytest.mark.parametrize(("name", "value"), [case for case in CASES if case[0] != "expiresAt"])
+async def test_a_change_of_a_rule_keeps_each_field_of_its_request(
+    browser: Browser, name: str, value: Any
+) -> None:
+    asked = replace(request_of(name, value, browser.store.clock.now_ms()), trigger_at_ms=0)
+    path = await made(browser, **dict.fromkeys(("headers", "body"), ""))
+    rule = await rule_of(browser, path)
+
+    def changed(_: Any) -> Draft:
+        return Draft(asked, rule.timing, rule.name)
+
+    await browser.store.recurring.change(browser.account_id, rule.recurring_id, changed)
+    before = await rule_of(browser, path)
+    form = filled(await browser.text(f"{path}/change"))
+    saved = await send(browser, f"{path}/change", **form | {"cron": "1 2 3 4 *"})
+    assert saved.status_code == 303, saved.text
+    after = await rule_of(browser, path)
+    assert (after.timing.cron, after.request) == ("1 2 3 4 *", before.request)
+
+
+async def test_secrets_go_to_no_other_target(browser: Browser) -> None:
+    headers = {"Authorization": "Bearer s3cret", "X-Order": "1"}
+    asked = request_of("targetHeaders", headers, browser.store.clock.now_ms())
+    asked = replace(asked, callback=Callback("https://example.com/ended?token=s3cret"))
+    form = await composer(browser, await ended(browser, asked))
+    assert form["headers"] == f"Authorization: {MASK}\nX-Order: 1"
+    more = form["headers"].replace("1", "2")
+    assert (await scheduled(browser, **form | {"headers": more}, once="1")).headers == {
+        **headers,
+        "X-Order": "2",
+    }
+    for fields in ({}, {"headers": more}):
+        elsewhere = form | {"url": "https://evil.example/"} | fields
+        refused = await composed(browser, **elsewhere, once="2")
+        assert (refused.status_code, "<b>Headers, Authorization</b>" in refused.text) == (400, True)
+    moved = form | {"callbackUrl": form["callbackUrl"].replace("ended", "stolen")}
+    refused = await composed(browser, **moved, once="3")
+    assert (refused.status_code, "<b>Callback to</b>" in refused.text) == (400, True)
+    assert form_with(refused.text, "url")["like"] == form["like"]
+
+
+async def test_a_form_whose_request_is_gone_says_so(browser: Browser) -> None:
+    asked = request_of("targetBodyText", "x" * 50_000, browser.store.clock.now_ms())
+    form = await composer(browser, await ended(browser, asked))
+    assert (form["bodyKind"], form["bodyBytes"]) == ("kept", "50,000")
+    gone = await composed(browser, **form | {"like": "sch_" + "0" * 26}, once="1")
+    assert (gone.status_code, "<b>Filled in by</b>: " in gone.text) == (400, True)
+    typed = await composed(browser, **form | {"body": "a"}, once="1")
+    assert (typed.status_code, "<b>Body</b>: Say what it is" in typed.text) == (400, True)
+    another = await scheduled(browser, **form | {"body": "a", "bodyKind": "text"}, once="2")
+    assert (another.body, another.body_kind) == (b"a", BodyKind.TEXT)
+    due_ms = another.trigger_at_ms - 60_000
+    form = await composer(browser, await ended(browser, replace(another, trigger_at_ms=due_ms)))
+    assert (await scheduled(browser, **form | {"body": ""}, once="3")).body is None
+
+
+@pytest.mark.parametrize(
+    ("before", "fields", "after"),
+    [
+        (Callback(URL, CallbackOn.FAILED), {"callbackUrl": "", "callbackOn": ""}, None),
+        (Callback(NO_URL), {"callbackOn": ""}, None),
+        (Callback(NO_URL), {"callbackOn": "failed"}, Callback(None, CallbackOn.FAILED)),
+        (Callback(URL), {"callbackUrl": ""}, None),
+        (Callback(URL), {"callbackOn": "none"}, Callback(NO_URL)),
+        (
+            Callback(f"{URL}?key=s", CallbackOn.FAILED),
+            {"callbackOn": ""},
+            Callback(f"{URL}?key=s"),
+        ),
+    ],
+)
+async def test_an_emptied_callback_is_the_accounts(
+    browser: Browser, before: Callback, fields: dict[str, str], after: Callback | None
+) -> None:
+    asked = replace(request_of("timeout", "5s", browser.store.clock.now_ms()), callback=before)
+    form = await composer(browser, await ended(browser, asked))
+    assert (await scheduled(browser, **form | fields, once="1")).callback == after
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "asks"),
+    [
+        ('{"amount": 12,}', "", "It is not valid JSON"),
+        (" [1, 2]\n", "", "It must be a JSON object"),
+        ("'{\"amount\": 12}'", "", "It is not valid JSON"),
+        ("\ufeff{}", "", "It is not valid JSON"),
+        ("```{}```", "", "It is not valid JSON"),
+        ('"quoted"', "", "It must be a JSON object"),
+        ('{"a": NaN}', "", "It is not valid JSON"),
+        ("amount=12", "content-type: application/cloudevents+json", "It is not valid JSON"),
+        ("amount=12", "Content-Type: application/x-www-form-urlencoded", ""),
+        ('a {"b": 1}\n', "", ""),
+        ("12", "", ""),
+    ],
+)
+async def test_a_body_that_may_be_meant_as_json_is_asked_about(
+    browser: Browser, body: str, headers: str, asks: str
+) -> None:
+    form = {"url": URL, "delay": "1h", "body": body, "headers": headers, "once": "1"}
+    rule = FORM | {"body": body, "headers": headers}
+    if asks:
+        for refused in (
+            await composed(browser, **form),
+            await send(browser, "/recurring/new", **rule),
+        ):
+            assert refused.status_code == 400
+            assert f"<b>Body</b>: {asks}" in refused.text
+            assert form_with(refused.text, "url")["body"] == body
+        assert await browser.credits() == 100
+    else:
+        assert (await scheduled(browser, **form)).body == body.encode()
+    request = await scheduled(browser, **form | {"bodyKind": "text", "once": "2"})
+    assert (request.body, request.body_kind) == (body.encode(), BodyKind.TEXT)
+
+
+async def test_fields_that_a_form_cannot_mean_are_named(browser: Browser) -> None:
+    form = {"url": URL, "delay": "1h", "once": "1"}
+    for fields, words in (
+        ({"headers": "X-A: 1\nX-A: 2"}, "<b>Headers, X-A</b>: It is given twice."),
+        ({"retries": "many"}, "<b>Retries</b>: It must be a whole number."),
+        ({"retries": "21"}, "<b>Retries</b>: It must be from 0 to 20."),
+        ({"retries": "1", "retryDelays": "1s soon"}, "<b>Waits before retries</b>: "),
+        ({"retryDelays": "1s"}, "<b>Waits before retries</b>: It needs retries"),
+        ({"delivery": "once"}, "<b>If a worker is lost</b>: "),
+        ({"expiresAfter": "0s"}, "<b>Expires after</b>: "),
+        ({"expiresAfter": "soon"}, "<b>Expires after</b>: "),
+        ({"expiresAfter": "3000000d"}, "<b>Expires after</b>: "),
+        ({"body": "AA=", "bodyKind": "base64"}, "<b>Body</b>: It must be base64"),
+    ):
+        refused = await composed(browser, **form | fields)
+        assert (refused.status_code, words in refused.text) == (400, True), (fields, refused.text)
+    given = {"retries": "2", "retryDelays": "5 1m,2h", "bodyKind": "base64", "body": "AAEC\n/w=="}
+    request = await scheduled(browser, **form | given)
+    assert (request.retries, request.retry_delays_ms) == (2, (5000, 60_000, 7_200_000))
+    assert request.body == b"\0\1\2\xff"
