@@ -134,7 +134,7 @@ def content(text: str) -> bytes:
     if text == "@-":
         return sys.stdin.buffer.read()
     if not text.startswith("@"):
-        return text.encode()
+        return text.encode(errors="surrogateescape")  # as they were typed
     try:
         return Path(text[1:]).read_bytes()
     except OSError as error:

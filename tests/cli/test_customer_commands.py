@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.main import main
-from cli.parameters import moment
+from cli.parameters import content, moment
 from cli.remote import with_hint
 from tests.cli.running import Running
 from tests.client.line import Line, answer
@@ -237,6 +237,39 @@ def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], says:
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: ")
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("odd", ["", "..", "a/b", "../account", "a?b", "a#b", "a%2Fb", "\udcff"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("get", "ID"), "schedule_id"),
+        (("change", "ID", "--in", "1h"), "schedule_id"),
+        (("callback", "resend", "ID"), "schedule_id"),
+        (("lane", "show", "ID"), "lane"),
+        (("lane", "set", "ID", "--rate", "1"), "lane"),
+        (("lane", "pause", "ID"), "lane"),
+        (("lane", "resume", "ID"), "lane"),
+        (("lane", "clear", "ID"), "lane"),
+        (("recurring", "show", "ID"), "name"),
+        (("recurring", "show", "rec_ID"), "recurring_id"),
+        (("recurring", "delete", "ID"), "name"),
+        (("recurring", "trigger", "ID"), "name"),
+    ],
+)
+def test_what_is_no_id_is_sent_nowhere(command: tuple[str, ...], name: str, odd: str) -> None:
+    if command[-1] == "rec_ID" and odd in ("", ".."):
+        return  # these are ids, which no schedule has
+    given = [each.replace("ID", odd) for each in command]
+    # Nothing listens there: what is sent is answered by another sentence.
+    url = ["--url", f"http://127.0.0.1:{free_port()}", "--api-key", "pd_00_x"]
+    done = CliRunner().invoke(main, [*given, *url])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert re.match(f"{name} (must have|has half of)", done.stderr), done.stderr
+
+
+def test_any_bytes_of_an_argument_are_data() -> None:
+    assert content("a\udcff") == b"a\xff"
 
 
 @pytest.mark.parametrize(

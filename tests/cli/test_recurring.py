@@ -35,8 +35,8 @@ def said(line: Line, *arguments: str) -> str:
             "rec_1  Next at noon\n",
         ),
         (
-            ["create", "https://x.org", "--cron", "0 9 * * *", "--name", "a b", "--or-change"],
-            "PUT /recurring/by-name/a%20b",
+            ["create", "https://x.org", "--cron", "0 9 * * *", "--name", "a:b", "--or-change"],
+            "PUT /recurring/by-name/a:b",
             RULE,
             LINE,
         ),

@@ -111,7 +111,7 @@ def test_every_field_of_a_schedule_is_an_option(schemas: dict[str, Any]) -> None
     options = get_type_hints(ChangeOptions) | get_type_hints(CreateOptions)
     assert set(FIELDS) | _WHEN == set(options)
     asked = set(schemas["ScheduleRequest"]["properties"])
-    assert set(FIELDS.values()) | {"triggerAt", "delay"} == asked
+    assert {name for name, _ in FIELDS.values()} | {"triggerAt", "delay"} == asked
 
 
 @pytest.mark.parametrize(

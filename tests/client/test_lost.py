@@ -7,7 +7,7 @@ import ssl
 import pytest
 import trustme
 
-from postdate import Cancelled, Conflict, ConnectionFailed, PostdateError
+from postdate import Cancelled, ConnectionFailed, PostdateError
 from tests.client.both import KEY, Client
 from tests.client.line import Fault, Line, Step, answer
 from tests.servers import free_port
@@ -76,16 +76,6 @@ def test_a_redirect_is_not_followed(mode: str) -> None:
     ):
         client.credits()
     assert len(line.requests) == 1
-
-
-def test_an_id_stays_one_segment_of_the_path(mode: str) -> None:
-    with (
-        Line(ENDED) as line,
-        Client(mode, line.url, KEY) as client,
-        pytest.raises(Conflict),
-    ):
-        client.get("../stats?x")
-    assert line.requests == ["GET /schedule/..%2Fstats%3Fx HTTP/1.1"]
 
 
 def test_the_reason_is_told(mode: str) -> None:

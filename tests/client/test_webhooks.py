@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hmac
 import json
+import random
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -62,7 +65,7 @@ def test_now_is_now_unless_it_is_said() -> None:
         ({"webhook-timestamp": str(NOW_S + 1)}, "No signature fits"),
         ({"webhook-timestamp": "1e9"}, "no number of seconds"),
         ({"webhook-timestamp": "\u0661"}, "no number of seconds"),
-        ({"webhook-timestamp": "9" * 5000}, "no number of seconds"),
+        ({"webhook-timestamp": "9" * 5000}, "is too long"),
         ({"webhook-id": "inv_2"}, "No signature fits"),
         ({"webhook-signature": ""}, "No signature fits"),
         ({"webhook-signature": "v1,ü"}, "No signature fits"),
@@ -72,6 +75,126 @@ def test_now_is_now_unless_it_is_said() -> None:
 def test_what_was_not_signed_so_is_not_believed(change: dict[str, str], says: str) -> None:
     with pytest.raises(VerificationFailed, match=says):
         verify({**signed(), **change}, BODY, SECRET, now=NOW_S)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_are_as_good_as_text(kind: Callable[[bytes], Any]) -> None:
+    headers = {name.encode(): value.encode() for name, value in signed().items()}
+    verify(headers, kind(BODY), SECRET, now=NOW_S)
+    verify({name: [value] for name, value in signed().items()}, BODY, SECRET, now=NOW_S)  # type: ignore[arg-type]
+
+
+# Of what a stranger may send as the value of a header, however it is passed on.
+ODD: list[Any] = [
+    None,
+    "",
+    b"",
+    " ",
+    "v1,",
+    "v1,\xe9",
+    "v1,\udce9",
+    b"v1,\xe9",
+    "v1," * 2000,
+    "v1,a " * 10**6,
+    "v1" + "," * 4000,
+    "a" * 10**6,
+    "\0",
+    "-1",
+    "+1795161600",
+    "1_795_161_600",
+    "1795161600.0",
+    " 1795161600",
+    "0" * 4000,
+    "\u0661\u0667",
+    "nan",
+    "9" * 15,
+    [],
+    ["a", "b"],
+    ("a", b"b"),
+]
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_whatever_a_stranger_sends_is_not_believed(name: str, value: Any) -> None:
+    good: dict[Any, Any] = {**signed()}
+    without = {each: good[each] for each in good if each != name}
+    once_more = {name.title(): value}
+    sent: list[dict[Any, Any]] = [without | once_more, good | once_more]
+    sent += [{each.encode(): text for each, text in headers.items()} for headers in sent]
+    if value in (None, []):
+        sent = [without, *sent[::2]]  # with none of it, a good one is the only one
+    for headers in sent:
+        with pytest.raises(VerificationFailed):
+            verify(headers, BODY, SECRET, now=NOW_S)
+
+
+def test_chance_finds_no_other_error() -> None:
+    luck = random.Random(37)
+    good = signed()
+    pieces = ["", "v1,", "v1a,", ",", " ", "\n", "\udcff", "\xff", "9" * 20, *good.values()]
+    for _ in range(3000):
+        headers: dict[Any, Any] = {}
+        for name in luck.sample([*good, *map(str.upper, good), "host"], luck.randrange(7)):
+            text = "".join(luck.choices(pieces, k=luck.randrange(4)))
+            value: Any = text
+            if luck.random() < 0.2:
+                value = text.encode("utf-8", "surrogateescape")
+            headers[name] = [value] * luck.randrange(3) if luck.random() < 0.2 else value
+        body = luck.choice([BODY, b"", luck.randbytes(9)])
+        with contextlib.suppress(VerificationFailed):
+            verify(headers, body, SECRET, now=NOW_S)
+            kept = {name.lower(): value for name, value in headers.items()}
+            assert (body, {name: kept[name] for name in good}) == (BODY, good)
+
+
+@pytest.mark.parametrize("webhook_id", ["cbk_1", "inv_1"])
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff", b"[" * 10**5, b"9" * 10**5, b'{"data":1e999}', b"{}"]
+)
+def test_a_signed_body_may_be_anything(webhook_id: str, body: bytes) -> None:
+    content = b".".join([webhook_id.encode(), b"%d" % NOW_S, body])
+    signature = b64encode(hmac.digest(b"s" * 32, content, "sha256")).decode()
+    headers = {"webhook-id": webhook_id, "webhook-timestamp": str(NOW_S)}
+    headers["webhook-signature"] = f"v1,{signature}"
+    if webhook_id == "inv_1":
+        assert verify(headers, body, SECRET, now=NOW_S) is None
+    else:
+        with pytest.raises(VerificationFailed, match="no report"):
+            verify(headers, body, SECRET, now=NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"headers": None}, "headers must be a mapping, not None"),
+        ({"headers": [("webhook-id", "inv_1")]}, "headers must be a mapping, not list"),
+        ({"headers": {1: "a"}}, "A name in headers must be a str or bytes, not int"),
+        (
+            {"headers": {"Webhook-Id": 1}},
+            r"headers\['Webhook-Id'\] must be a str or bytes, not int",
+        ),
+        ({"body": "text"}, "body must be bytes-like, not str"),
+        ({"body": {"n": 1}}, "body must be bytes-like, not dict"),
+        ({"body": None}, "body must be bytes-like, not None"),
+        ({"secret": b"whsec_"}, "secret must be a str or several, not bytes"),
+        ({"secret": None}, "secret must be a str or several, not None"),
+        ({"secret": [SECRET, None]}, r"secret\[1\] must be a str, not None"),
+        ({"now": "soon"}, "now must be a number, not str"),
+    ],
+)
+@pytest.mark.parametrize("headers", [signed(), {}])
+def test_a_wrong_argument_is_named_whatever_was_sent(
+    headers: dict[str, str], given: dict[str, Any], says: str
+) -> None:
+    arguments: dict[str, Any] = {"headers": headers, "body": BODY, "secret": SECRET}
+    with pytest.raises(TypeError, match=f"^{says}"):
+        verify(**arguments | given)
+
+
+def test_no_number_is_no_time() -> None:
+    with pytest.raises(VerificationFailed, match="five minutes"):
+        verify(signed(), BODY, SECRET, now=float("nan"))
 
 
 def test_during_a_rotation_one_that_fits_is_enough() -> None:

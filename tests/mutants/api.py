@@ -296,6 +296,10 @@ API = r"""
 # days of which both must fit are said to be either
 - if not either:
 + if either:
+@ clients/python/postdate/webhooks.py tests/client/test_webhooks.py
+# of several headers of a name the last one counts
+- known = found.setdefault(name, [])
++ known = found[name] = []
 @ api/dashboard/requests/form.py tests/dashboard/test_carried_over.py
 # a callback that was emptied is none at all, and not the account's
 - if "callbackUrl" in found and "callbackUrl" not in after:

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import httpx
 
+from postdate.arguments import real, text, whole
 from postdate.checks import (
     checked_api_key,
     checked_etag,
@@ -136,7 +137,7 @@ class Calls(ABC):
         self._headers = {**self._headers, **checked_headers(headers or {})}
         if api_key is not None:
             self._headers["x-api-key"] = checked_api_key(api_key)
-        self._retry_for = retry_for
+        self._retry_for = real("retry_for", retry_for)
         if timeout is not None:  # none for the wait for a connection
             seconds = checked_seconds("timeout", timeout)
             self._extensions = {"timeout": httpx.Timeout(seconds, pool=None).as_dict()}
@@ -188,6 +189,7 @@ class Calls(ABC):
         """One result for each id, in order, or for each that matches. Raises ValueError for ids
         with a filter and for no ids, and TypeError if one is no string."""
         filters = {name: value for name, value in matching.items() if value is not None}
+        limit = None if limit is None else whole("limit", limit)
         if schedule_ids is None:
             return await self._each_matching(many, filters, limit, key)
         if filters or limit is not None:
@@ -195,9 +197,8 @@ class Calls(ABC):
         ids = [schedule_ids] if isinstance(schedule_ids, str) else list(schedule_ids)
         if not ids:
             raise ValueError("Give at least one id; without any argument all that match are meant.")
-        for each in ids:
-            if not isinstance(each, str):
-                raise TypeError(f"An id is a string, not {each!r}")
+        for number, each in enumerate(ids):
+            text(f"schedule_ids[{number}]", each)
         return await self._each_named(many, ids, key)
 
     async def _each_named(
@@ -260,7 +261,7 @@ class Calls(ABC):
     ) -> AsyncGenerator[T, None]:
         """A page may be short, or empty, before the end."""
         cursor: str | None = None
-        left = limit
+        left = None if limit is None else whole("limit", limit)
         while left is None or left > 0:
             most = _LONGEST_PAGE if left is None else min(left, _LONGEST_PAGE)
             answer = await self._call("GET", path, query={**query, "limit": most, "cursor": cursor})
@@ -380,5 +381,14 @@ def _retry_after_s(header: str | None) -> float | None:
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """Raises ValueError for what JSON cannot express."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    """Raises TypeError or ValueError for what JSON cannot express: `json` alone may have it."""
+    try:
+        return _dumped(value, ensure_ascii=False)
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can express
+        return _dumped(value, ensure_ascii=True)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"json cannot be sent: {error}") from None
+
+
+def _dumped(value: Mapping[str, Any], *, ensure_ascii: bool) -> bytes:
+    return json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False).encode()

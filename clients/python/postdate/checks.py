@@ -1,4 +1,5 @@
-"""Checks of a client's arguments before it sends anything. All raise ValueError."""
+"""Checks of a client's arguments before it sends anything. All raise ValueError, or TypeError for
+one of another type; both name the argument."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import re
 import uuid
 from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+from postdate.arguments import real, text
 
 _LONGEST_KEY = 255
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -27,7 +30,7 @@ def given(name: str, argument: str | None, variable: str) -> str:
 
 
 def checked_url(base_url: str) -> str:
-    parts = urlsplit(base_url)
+    parts = urlsplit(text("base_url", base_url))
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(
             "The address of a Postdate looks like http://127.0.0.1:8000 or"
@@ -37,7 +40,12 @@ def checked_url(base_url: str) -> str:
 
 
 def checked_api_key(api_key: str) -> str:
-    if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
+    if (
+        not text("api_key", api_key)
+        or not api_key.isascii()
+        or not api_key.isprintable()
+        or " " in api_key
+    ):
         raise ValueError("The API key is empty, or has characters that no key has.")
     return api_key
 
@@ -45,6 +53,8 @@ def checked_api_key(api_key: str) -> str:
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """By their names in lower case. No error shows a value, which may be a secret."""
     for name, value in headers.items():
+        text("A name in headers", name)
+        text(f"headers[{name!r}]", value)
         if name.lower() == "x-api-key":
             raise ValueError("Give the API key as api_key, not among the headers.")
         if name.lower() in _OWN_HEADERS:
@@ -55,13 +65,14 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def checked_seconds(name: str, seconds: float) -> float:
-    if not 0 < seconds < math.inf:
+    if not 0 < real(name, seconds) < math.inf:
         raise ValueError(f"{name} must be a number of seconds above 0, not {seconds!r}")
     return seconds
 
 
 def checked_key(idempotency_key: str) -> str:
     """One that the server takes and that can be sent."""
+    text("idempotency_key", idempotency_key)
     visible = all("!" <= character <= "~" for character in idempotency_key)
     if not visible or not 1 <= len(idempotency_key) <= _LONGEST_KEY:
         raise ValueError(
@@ -77,7 +88,7 @@ def key_of(idempotency_key: str | None) -> str:
 
 
 def checked_etag(etag: str) -> str:
-    if not _HEADER_VALUE.fullmatch(etag):
+    if not _HEADER_VALUE.fullmatch(text("if_match", etag)):
         raise ValueError(f"if_match is the etag of an earlier answer, unlike {etag!r}")
     return etag
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack
-from urllib.parse import quote
+from typing import TypedDict, Unpack
 
+from postdate import arguments as kinds
+from postdate.arguments import path_part, written
 from postdate.calls import Calls, Response, as_json
 from postdate.modes import listing, operation
-from postdate.new import duration_text, moment_text
 from postdate.results import Account, CallbackOn, ClearedLane, Lane, read
 
 
@@ -44,10 +44,21 @@ class LaneOptions(LaneLimits, total=False):
     calm_until: None
 
 
-_LIMITS = {name: name for name in LaneLimits.__annotations__}
-_PAUSE = {"paused": "paused", "paused_until": "pausedUntil", "note": "note"}
-_OF_ACCOUNT = {**_PAUSE, "callback_url": "callbackUrl", "callback_on": "callbackOn"}
-_OF_LANE = {**_LIMITS, **_PAUSE, "calm_until": "calmUntil"}
+_NOTE = {"note": ("note", kinds.text)}
+_PAUSE = {"paused": ("paused", kinds.flag), "paused_until": ("pausedUntil", kinds.moment), **_NOTE}
+_LIMITS = {
+    "rate": ("rate", kinds.whole),
+    "per": ("per", kinds.duration),
+    "burst": ("burst", kinds.whole),
+    "parallelism": ("parallelism", kinds.whole),
+    **_NOTE,
+}
+_OF_ACCOUNT = {
+    **_PAUSE,
+    "callback_url": ("callbackUrl", kinds.text),
+    "callback_on": ("callbackOn", kinds.text),
+}
+_OF_LANE = {**_LIMITS, **_PAUSE, "calm_until": ("calmUntil", kinds.moment)}
 
 
 class LaneOperations(Calls):
@@ -69,7 +80,7 @@ class LaneOperations(Calls):
         self, lane: str, *, if_match: str | None = None, **limits: Unpack[LaneLimits]
     ) -> Lane:
         """Sets limits and note, all at once: a limit not given is removed. A pause stays."""
-        body = _written(limits, _LIMITS)
+        body = written(limits, _LIMITS)
         return _lane(await self._call("PUT", _path(lane), body=as_json(body), if_match=if_match))
 
     @operation
@@ -77,7 +88,7 @@ class LaneOperations(Calls):
         self, lane: str, *, if_match: str | None = None, **options: Unpack[LaneOptions]
     ) -> Lane:
         """Changes the given settings; with `paused` it pauses the lane or resumes it."""
-        body = _written(options, _OF_LANE)
+        body = written(options, _OF_LANE)
         return _lane(await self._call("PATCH", _path(lane), body=as_json(body), if_match=if_match))
 
     @operation
@@ -97,7 +108,7 @@ class LaneOperations(Calls):
     ) -> Account:
         """Pauses all schedules of the account, or resumes them, and nothing is lost meanwhile; or
         says where the ends of schedules are reported."""
-        body = as_json(_written(options, _OF_ACCOUNT))
+        body = as_json(written(options, _OF_ACCOUNT))
         return _account(await self._call("PATCH", "/account", body=body, if_match=if_match))
 
 
@@ -110,16 +121,4 @@ def _account(answer: Response) -> Account:
 
 
 def _path(lane: str) -> str:
-    return "/lanes/" + quote(lane, safe="")
-
-
-def _written(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """By the server's names. Raises TypeError for an unknown option."""
-    if unknown := options.keys() - names:
-        raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
-    body = {names[name]: value for name, value in options.items()}
-    if body.get("per") is not None:
-        body["per"] = duration_text(body["per"])
-    if body.get("pausedUntil") is not None:
-        body["pausedUntil"] = moment_text("paused_until", body["pausedUntil"])
-    return body
+    return "/lanes/" + path_part("lane", lane)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypedDict, Unpack
 
+from postdate import arguments as kinds
+from postdate.arguments import BytesLike, written
 from postdate.results import CallbackOn, Delivery
 
 
@@ -17,7 +18,7 @@ class RequestOptions(TypedDict, total=False):
 
     json: Mapping[str, Any] | None
     text: str | None
-    data: bytes | None
+    data: BytesLike | None
     method: str | None
     headers: Mapping[str, str] | None
     delivery: Delivery | None
@@ -54,24 +55,25 @@ class ChangeOptions(ScheduleOptions, total=False):
 
 
 _WHEN = ("at", "in_", "delay")
+# The server's name of each option that does not say when, and how it is written.
 FIELDS = {
-    "url": "targetUrl",
-    "method": "targetMethod",
-    "headers": "targetHeaders",
-    "json": "targetBody",
-    "text": "targetBodyText",
-    "data": "targetBodyBase64",
-    "delivery": "delivery",
-    "expires_at": "expiresAt",
-    "retries": "retries",
-    "retry_delays": "retryDelays",
-    "timeout": "timeout",
-    "callback_url": "callbackUrl",
-    "callback_on": "callbackOn",
-    "lane": "lane",
-    "reference": "reference",
-    "on_existing": "onExisting",
-    "max_wait": "maxWait",
+    "url": ("targetUrl", kinds.text),
+    "method": ("targetMethod", kinds.text),
+    "headers": ("targetHeaders", kinds.headers),
+    "json": ("targetBody", kinds.json_object),
+    "text": ("targetBodyText", kinds.text),
+    "data": ("targetBodyBase64", kinds.base64),
+    "delivery": ("delivery", kinds.text),
+    "expires_at": ("expiresAt", kinds.moment),
+    "retries": ("retries", kinds.whole),
+    "retry_delays": ("retryDelays", kinds.durations),
+    "timeout": ("timeout", kinds.duration),
+    "callback_url": ("callbackUrl", kinds.text),
+    "callback_on": ("callbackOn", kinds.text),
+    "lane": ("lane", kinds.text),
+    "reference": ("reference", kinds.text),
+    "on_existing": ("onExisting", kinds.text),
+    "max_wait": ("maxWait", kinds.duration),
 }
 
 
@@ -87,7 +89,7 @@ class NewSchedule:
 
     def payload(self) -> dict[str, Any]:
         """By the server's names. Raises ValueError if it does not say when, TypeError for an
-        unknown option."""
+        unknown option or one of another type."""
         given = {
             name: value
             for name, value in self.options.items()
@@ -109,56 +111,7 @@ def _moments(options: Mapping[str, Any]) -> list[Any]:
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """All but those that say when."""
-    given = {name: value for name, value in options.items() if name not in _WHEN}
-    if unknown := given.keys() - FIELDS:
-        raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
-    return {FIELDS[name]: _written(name, value) for name, value in given.items()}
-
-
-def _written(name: str, value: Any) -> Any:
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    if isinstance(value, datetime):
-        return moment_text(name, value)
-    if name == "retry_delays":
-        return durations(value)
-    if name in ("timeout", "max_wait") and value is not None:
-        return duration_text(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def moment_text(name: str, moment: datetime | str) -> str:
-    """ISO 8601; a string goes out as it is, and the server takes no zone for UTC.
-
-    Raises ValueError for a datetime without a time zone. `name` is that of the argument.
-    """
-    if isinstance(moment, str):
-        return moment
-    if not isinstance(moment, datetime):
-        raise TypeError(f"{name} must be a datetime or a string, not {moment!r}")
-    if moment.utcoffset() is None:
-        raise ValueError(
-            f"{name} has no time zone: {moment!r}; say which moment is meant, for instance"
-            f" {name}=datetime.now(UTC) + timedelta(minutes=5)"
-        )
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def duration_text(span: timedelta | float | str) -> str:
-    """A string goes out as it is, a number is seconds; rounds up to a millisecond."""
-    if isinstance(span, str):
-        return span
-    delta = span if isinstance(span, timedelta) else timedelta(seconds=span)
-    if delta < timedelta():
-        raise ValueError(f"A delay cannot be negative: {span!r}")
-    return f"{-(-delta // timedelta(milliseconds=1))}ms"
-
-
-def durations(spans: Sequence[timedelta | float | str] | None) -> list[str] | None:
-    """Raises TypeError for a string, whose letters would be taken for durations."""
-    if isinstance(spans, str):
-        raise TypeError(f"retry_delays must be a list of durations, not {spans!r}")
-    return None if spans is None else [duration_text(each) for each in spans]
+    return written({n: value for n, value in options.items() if n not in _WHEN}, FIELDS)
 
 
 def when(
@@ -171,13 +124,11 @@ def when(
     if [at, in_, delay].count(None) != 2:
         raise ValueError("Say when, with one of at=..., in_=... and delay=...")
     if delay is not None:
-        return {"delay": duration_text(delay)}
+        return {"delay": kinds.duration("delay", delay)}
     if at is not None:
-        return {"triggerAt": moment_text("at", at)}
-    assert in_ is not None
+        return {"triggerAt": kinds.moment("at", at)}
     try:
-        ahead = in_ if isinstance(in_, timedelta) else timedelta(seconds=in_)
-        moment = datetime.now(UTC) + ahead
+        moment = datetime.now(UTC) + kinds.span("in_", in_)
     except OverflowError:
-        raise ValueError(f"That is further ahead than there are years: {in_!r}") from None
-    return {"triggerAt": moment_text("in_", moment)}
+        raise ValueError(f"in_ is further ahead than there are years: {in_!r}") from None
+    return {"triggerAt": kinds.moment("in_", moment)}

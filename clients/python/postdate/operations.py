@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal, Unpack
-from urllib.parse import quote
+from typing import Any, Literal, Unpack
 
+from postdate.arguments import duration, moment, octets, path_part, text, words, written
 from postdate.calls import Many, as_json, read_one
 from postdate.checks import key_of
 from postdate.errors import PostdateError
@@ -18,8 +18,6 @@ from postdate.new import (
     CreateOptions,
     NewSchedule,
     changes,
-    duration_text,
-    moment_text,
 )
 from postdate.recurring import RecurringOperations
 from postdate.results import (
@@ -80,7 +78,7 @@ class Operations(LaneOperations, RecurringOperations):
         that it would have raised.
         """
         key = key_of(idempotency_key)
-        items = [each if isinstance(each, bytes) else as_json(each.payload()) for each in new]
+        items = [_item(f"new[{number}]", each) for number, each in enumerate(new)]
         content = b'{"schedules": [' + b", ".join(items) + b"]}"
         answer = await self._call("POST", "/schedule/batch", body=content, idempotency_key=key)
         return answer.read_as(
@@ -114,11 +112,16 @@ class Operations(LaneOperations, RecurringOperations):
         due. "executed" means completed and failed. But for those that wait, newest first unless
         `order` is "asc". Of a `reference`, or of all that begin as "order-*" says, the waiting ones
         come by reference. At most `limit`, page by page."""
-        query = {
-            "status": _listed(status),
-            "order": order,
-            **_filters(url, from_, to, lane, reference, recurring_id),
-        }
+        query = _filters(
+            status=status,
+            order=order,
+            url=url,
+            lane=lane,
+            reference=reference,
+            recurring_id=recurring_id,
+            from_=from_,
+            to=to,
+        )
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation
@@ -159,9 +162,15 @@ class Operations(LaneOperations, RecurringOperations):
         Returns for each id given, in order, what `cancel` would have returned, or the error that it
         would have raised, with its `schedule_id`.
         """
-        return await self._each(
-            _CANCEL, schedule_ids, _filters(url, from_, to, lane, reference, recurring_id), limit
+        filters = _filters(
+            url=url,
+            lane=lane,
+            reference=reference,
+            recurring_id=recurring_id,
+            from_=from_,
+            to=to,
         )
+        return await self._each(_CANCEL, schedule_ids, filters, limit)
 
     @operation
     async def replay(
@@ -195,7 +204,7 @@ class Operations(LaneOperations, RecurringOperations):
         Raises Conflict with the reason "callback_pending" while a report is on its way, also if an
         earlier attempt of this call has begun it; and if it has not ended, or was cancelled.
         """
-        body = {} if callback_url is None else {"callbackUrl": callback_url}
+        body = {} if callback_url is None else {"callbackUrl": text("callback_url", callback_url)}
         path = _path(schedule_id) + "/callback"
         answer = await self._call("POST", path, body=as_json(body))
         return answer.read_as(partial(read, Callback))
@@ -221,7 +230,14 @@ class Operations(LaneOperations, RecurringOperations):
         same `idempotency_key` within 24 hours returns the same.
         """
         key = key_of(idempotency_key)
-        filters = _filters(url, from_, to, lane, reference, recurring_id)
+        filters = _filters(
+            url=url,
+            lane=lane,
+            reference=reference,
+            recurring_id=recurring_id,
+            from_=from_,
+            to=to,
+        )
         return await self._each(_REPLAY, schedule_ids, filters, limit, key)
 
     @listing
@@ -242,12 +258,17 @@ class Operations(LaneOperations, RecurringOperations):
         """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
         schedule, the oldest first; of one status or several, "executed" being completed and failed;
         of a `lane`. At most `limit` entries, page by page."""
-        query = {
-            "status": _listed(status),
-            "order": order,
-            **_filters(url, from_, to, lane, reference, recurring_id),
-        }
-        query["scheduleId"] = schedule_id
+        query = _filters(
+            schedule_id=schedule_id,
+            status=status,
+            order=order,
+            url=url,
+            lane=lane,
+            reference=reference,
+            recurring_id=recurring_id,
+            from_=from_,
+            to=to,
+        )
         return self._pages("/stats/logs", query, "logs", read_entry, limit)
 
     @operation
@@ -255,7 +276,7 @@ class Operations(LaneOperations, RecurringOperations):
         self, *, from_: datetime | str | None = None, to: datetime | str | None = None
     ) -> Stats:
         """Executions counted; of the last 30 days by default."""
-        answer = await self._call("GET", "/stats", query=_filters(None, from_, to))
+        answer = await self._call("GET", "/stats", query=_filters(from_=from_, to=to))
         return answer.read_as(read_stats)
 
     @operation
@@ -278,7 +299,7 @@ class Operations(LaneOperations, RecurringOperations):
         """Makes a new signing secret and returns all, the newest first. Older ones stay good for
         `keep_for` ("1d", a timedelta or seconds; at most seven days, by default one). The same
         `idempotency_key` within 24 hours makes no further one."""
-        body = {} if keep_for is None else {"keepFor": duration_text(keep_for)}
+        body = {} if keep_for is None else {"keepFor": duration("keep_for", keep_for)}
         answer = await self._call(
             "POST",
             "/signing/rotate",
@@ -292,27 +313,26 @@ class Operations(LaneOperations, RecurringOperations):
         return answer.read_as(lambda body: int(body["creditsRemaining"]))
 
 
+def _item(name: str, new: object) -> bytes:
+    return as_json(new.payload()) if isinstance(new, NewSchedule) else octets(name, new)
+
+
 def _path(schedule_id: str) -> str:
-    return "/schedule/" + quote(schedule_id, safe="")
+    return "/schedule/" + path_part("schedule_id", schedule_id)
 
 
-def _listed(words: str | Sequence[str] | None) -> str | None:
-    return words if words is None or isinstance(words, str) else ",".join(words)
+_FILTERS = {
+    "status": ("status", words),
+    "order": ("order", text),
+    "schedule_id": ("scheduleId", path_part),
+    "url": ("targetUrl", text),
+    "lane": ("lane", path_part),
+    "reference": ("reference", text),
+    "recurring_id": ("recurringId", path_part),
+    "from_": ("from", moment),
+    "to": ("to", moment),
+}
 
 
-def _filters(
-    url: str | None,
-    from_: datetime | str | None,
-    to: datetime | str | None,
-    lane: str | None = None,
-    reference: str | None = None,
-    recurring_id: str | None = None,
-) -> dict[str, str | None]:
-    return {
-        "targetUrl": url,
-        "lane": lane,
-        "reference": reference,
-        "recurringId": recurring_id,
-        "from": None if from_ is None else moment_text("from_", from_),
-        "to": None if to is None else moment_text("to", to),
-    }
+def _filters(**options: Any) -> dict[str, str | None]:
+    return written(options, _FILTERS)

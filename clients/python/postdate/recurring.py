@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeAlias, Unpack
-from urllib.parse import quote
 
+from postdate import arguments as kinds
+from postdate.arguments import path_part, written
 from postdate.calls import Calls, Response, as_json
 from postdate.checks import key_of
 from postdate.modes import listing, operation
-from postdate.new import RequestOptions, changes, duration_text, moment_text
+from postdate.new import RequestOptions, changes
 from postdate.results import CallbackOn, Created, Delivery, read
 
 RecurringState: TypeAlias = Literal["active", "paused", "blocked", "ended"]
@@ -113,16 +114,17 @@ class RecurringChangeOptions(RecurringOptions, total=False):
     url: str
 
 
-_DURATIONS, _MOMENTS = ("every", "expires_after"), ("starts_at", "ends_at")
 _RULE = {
-    "name": "name",
-    "cron": "cron",
-    "every": "every",
-    "time_zone": "timeZone",
-    "starts_at": "startsAt",
-    "ends_at": "endsAt",
-    "expires_after": "expiresAfter",
+    "name": ("name", kinds.text),
+    "cron": ("cron", kinds.text),
+    "every": ("every", kinds.duration),
+    "time_zone": ("timeZone", kinds.text),
+    "starts_at": ("startsAt", kinds.moment),
+    "ends_at": ("endsAt", kinds.moment),
+    "expires_after": ("expiresAfter", kinds.duration),
 }
+# Filters of `recurring_all`.
+_CHOSEN = {"name": ("name", kinds.path_part), "state": ("state", kinds.text)}
 
 
 class RecurringOperations(Calls):
@@ -147,7 +149,7 @@ class RecurringOperations(Calls):
     ) -> Recurring:
         """Creates the one of this name, or gives it these settings as a whole; if it has them
         already, nothing moves. For deploys. `if_match` as in `change_recurring`."""
-        path = "/recurring/by-name/" + quote(name, safe="")
+        path = "/recurring/by-name/" + path_part("name", name)
         body = _new(url, options)
         return _recurring(await self._call("PUT", path, body=body, if_match=if_match))
 
@@ -166,7 +168,7 @@ class RecurringOperations(Calls):
     ) -> AsyncGenerator[Recurring, None]:
         """All, in the order of their creation, or the one of this name. At most `limit`, page by
         page."""
-        query = {"name": name, "state": state}
+        query = written({"name": name, "state": state}, _CHOSEN)
         return self._pages("/recurring", query, "recurring", _read, limit)
 
     @operation
@@ -229,7 +231,7 @@ class RecurringOperations(Calls):
             "starts_at": starts_at,
             "ends_at": ends_at,
         }
-        query = _rule({name: value for name, value in given.items() if value is not None})
+        query = written({name: v for name, v in given.items() if v is not None}, _RULE)
         answer = await self._call("GET", "/recurring/preview", query=query)
         return answer.read_as(lambda body: read(Preview, {**body, "next": _moments(body)}))
 
@@ -248,7 +250,7 @@ def _moments(answer: Mapping[str, Any]) -> tuple[datetime, ...]:
 
 
 def _path(recurring_id: str) -> str:
-    return "/recurring/" + quote(recurring_id, safe="")
+    return "/recurring/" + path_part("recurring_id", recurring_id)
 
 
 def _new(url: str, options: Mapping[str, Any]) -> bytes:
@@ -265,16 +267,4 @@ def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     request: Any = {name: value for name, value in options.items() if name not in _RULE}
     if unknown := request.keys() - RecurringChangeOptions.__annotations__:
         raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
-    return changes(request) | _rule({n: v for n, v in options.items() if n in _RULE})
-
-
-def _rule(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {_RULE[name]: _text(name, value) for name, value in given.items()}
-
-
-def _text(name: str, value: Any) -> Any:
-    if value is not None and name in _DURATIONS:
-        return duration_text(value)
-    if value is not None and name in _MOMENTS:
-        return moment_text(name, value)
-    return value
+    return changes(request) | written({n: v for n, v in options.items() if n in _RULE}, _RULE)

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from postdate.arguments import BytesLike, kind_of, octets, real, text
 from postdate.results import read
 
 _TOLERANCE_S = 300
+# Ours have 30, 10 and, during a rotation, 143 characters.
+_LONGEST_HEADER = 4096
+_NAMES = ("webhook-id", "webhook-timestamp", "webhook-signature")
 _SECONDS = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
@@ -49,8 +53,8 @@ class ScheduleEnded:
 
 
 def verify(
-    headers: Mapping[str, str],
-    body: bytes,
+    headers: Mapping[str, str] | Mapping[bytes, bytes],
+    body: BytesLike,
     secret: str | Iterable[str],
     *,
     now: float | None = None,
@@ -58,23 +62,22 @@ def verify(
     """Raises VerificationFailed unless the request was signed with the secret within five minutes.
     Returns what a callback says; None of a schedule's own request, whose body it does not parse.
 
-    `headers` are in any letter case, `body` is the raw bytes, neither parsed nor decoded. `secret`
-    is `whsec_…`, or several of them, of which one is enough. `now` is in seconds since the epoch,
-    for tests. A repeated request has the same `webhook-id`: the receiver drops it.
+    `headers` are in any letter case, also as bytes; `body` is the raw bytes, neither parsed nor
+    decoded. `secret` is `whsec_…`, or several of them, of which one is enough. `now` is in seconds
+    since the epoch, for tests. A repeated request has the same `webhook-id`: the receiver drops it.
+
+    Raises TypeError for an argument of another type, and ValueError for a malformed secret:
+    mistakes of the caller, whatever was sent.
     """
-    found = {name.lower(): value for name, value in headers.items()}
-    try:
-        message_id, timestamp, signatures = (
-            found[f"webhook-{name}"] for name in ("id", "timestamp", "signature")
-        )
-    except KeyError as error:
-        raise VerificationFailed(f"There is no header {error.args[0]}") from None
-    _check_moment(timestamp, time.time() if now is None else now)
-    signed = b".".join([message_id.encode(), timestamp.encode(), body])
-    keys = [secret] if isinstance(secret, str) else list(secret)
-    expected = [_signature(key, signed) for key in keys]
+    content, keys = octets("body", body), _keys(secret)
+    now_s = time.time() if now is None else real("now", now)
+    found = _ours(headers)
+    message_id, timestamp, signatures = (_header(found, name) for name in _NAMES)
+    _check_moment(timestamp, now_s)
+    signed = b".".join([_sent(message_id), timestamp.encode(), content])
+    expected = [b64encode(hmac.digest(key, signed, "sha256")) for key in keys]
     given = [
-        value.encode()
+        _sent(value)
         for version, _, value in (each.partition(",") for each in signatures.split())
         if version == "v1"
     ]
@@ -82,7 +85,48 @@ def verify(
     fitting = [hmac.compare_digest(one, other) for one in expected for other in given]
     if not any(fitting):
         raise VerificationFailed("No signature fits")
-    return _report(message_id, body) if message_id.startswith("cbk_") else None
+    return _report(message_id, content) if message_id.startswith("cbk_") else None
+
+
+def _ours(headers: object) -> dict[str, list[str]]:
+    """The values of our headers, by their names in lower case."""
+    try:
+        items = headers.items()  # type: ignore[attr-defined]
+    except AttributeError:
+        raise TypeError(f"headers must be a mapping, not {kind_of(headers)}") from None
+    found: dict[str, list[str]] = {}
+    for key, value in items:
+        name = _decoded("A name in headers", key).lower()
+        if name in _NAMES and value is not None:  # None is that of a missing one
+            values = value if isinstance(value, list | tuple) else [value]
+            known = found.setdefault(name, [])
+            known += [_decoded(f"headers[{key!r}]", each) for each in values]
+    return found
+
+
+def _decoded(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    raise TypeError(f"{name} must be a str or bytes, not {kind_of(value)}")
+
+
+def _sent(value: str) -> bytes:
+    """Of any text, and no two have the same: half a surrogate pair stands for a byte."""
+    return value.encode(errors="surrogatepass")
+
+
+def _header(found: Mapping[str, list[str]], name: str) -> str:
+    """One of several would be checked, and another one perhaps used."""
+    values = found.get(name, [])
+    if len(values) != 1:
+        many = "more than one" if values else "no"
+        raise VerificationFailed(f"There is {many} header {name}")
+    [value] = values
+    if len(value) > _LONGEST_HEADER:
+        raise VerificationFailed(f"The header {name} is too long")
+    return value
 
 
 def _report(webhook_id: str, body: bytes) -> ScheduleEnded:
@@ -97,16 +141,24 @@ def _report(webhook_id: str, body: bytes) -> ScheduleEnded:
 def _check_moment(timestamp: str, now_s: float) -> None:
     if _SECONDS.fullmatch(timestamp) is None:
         raise VerificationFailed("The header webhook-timestamp is no number of seconds")
-    if abs(now_s - int(timestamp)) > _TOLERANCE_S:
+    if not abs(now_s - int(timestamp)) <= _TOLERANCE_S:  # also if `now` is no number
         raise VerificationFailed("It was signed more than five minutes ago, or ahead")
 
 
-def _signature(secret: str, signed: bytes) -> bytes:
-    """Raises ValueError for a malformed secret, which is the receiver's own mistake."""
+def _keys(secret: object) -> list[bytes]:
+    """Raises TypeError or ValueError, which are the receiver's own mistakes."""
+    if isinstance(secret, str):
+        return [_key("secret", secret)]
+    if isinstance(secret, bytes | bytearray | memoryview) or not isinstance(secret, Iterable):
+        raise TypeError(f"secret must be a str or several, not {kind_of(secret)}")
+    return [_key(f"secret[{number}]", each) for number, each in enumerate(secret)]
+
+
+def _key(name: str, secret: object) -> bytes:
     try:
-        key = b64decode(secret.strip().removeprefix("whsec_"), validate=True)
+        key = b64decode(text(name, secret).strip().removeprefix("whsec_"), validate=True)
     except ValueError:
         key = b""
     if not key:
-        raise ValueError("A signing secret looks like whsec_… with base64 after it")
-    return b64encode(hmac.digest(key, signed, "sha256"))
+        raise ValueError(f"{name}: a signing secret looks like whsec_… with base64 after it")
+    return key

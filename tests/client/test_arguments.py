@@ -1,0 +1,215 @@
+"""Arguments that mean nothing are refused by name, before anything is sent."""
+
+from __future__ import annotations
+
+import inspect
+import mmap
+import re
+from array import array
+from base64 import b64decode
+from typing import Any
+
+import httpx
+import pytest
+
+from postdate import AsyncPostdate, Buffer, NewSchedule, Postdate, lanes, new, recurring
+from postdate.operations import Operations
+from tests.client.both import BASE_URL, KEY, Client, Server, answer
+from tests.client.test_operations import CREATED, SCHEDULE, URL
+
+# Of each call, what it needs.
+CALLS: dict[str, dict[str, Any]] = {
+    "schedule": {"url": URL},
+    "schedule_batch": {"new": [NewSchedule(URL, delay=1)]},
+    "get": {"schedule_id": "sch_1"},
+    "list": {},
+    "change": {"schedule_id": "sch_1"},
+    "cancel": {"schedule_id": "sch_1"},
+    "cancel_many": {},
+    "replay": {"schedule_id": "sch_1"},
+    "resend_callback": {"schedule_id": "sch_1"},
+    "replay_many": {},
+    "logs": {},
+    "stats": {},
+    "credits": {},
+    "signing": {},
+    "rotate_signing": {},
+    "lane": {"lane": "a"},
+    "lanes": {},
+    "set_lane": {"lane": "a"},
+    "change_lane": {"lane": "a"},
+    "clear_lane": {"lane": "a"},
+    "account": {},
+    "change_account": {},
+    "create_recurring": {"url": URL},
+    "put_recurring": {"name": "a", "url": URL},
+    "recurring": {"recurring_id": "rec_1"},
+    "recurring_all": {},
+    "change_recurring": {"recurring_id": "rec_1"},
+    "pause_recurring": {"recurring_id": "rec_1"},
+    "resume_recurring": {"recurring_id": "rec_1"},
+    "trigger_recurring": {"recurring_id": "rec_1"},
+    "delete_recurring": {"recurring_id": "rec_1"},
+    "preview_recurring": {},
+}
+_NEED_A_TIME = ("schedule", "create_recurring")
+_IN_A_PATH = ("schedule_id", "lane", "name", "recurring_id")
+ODD = ["", ".", "..", "/", "a/b", "../account", "a?b", "a#b", "a%2Fb", "a b", "a\n", "ü", "\ud800"]
+ODD += ["a" * 201]
+
+
+def parameters(name: str) -> list[str]:
+    """Those of a call, with its options."""
+    found = []
+    for each in inspect.signature(getattr(Operations, name).__wrapped__).parameters.values():
+        if each.kind is each.VAR_KEYWORD:
+            options = re.fullmatch(r"Unpack\[(\w+)\]", str(each.annotation))
+            assert options
+            [kind] = {
+                vars(module)[options[1]]
+                for module in (new, lanes, recurring)
+                if options[1] in vars(module)
+            }
+            found += kind.__annotations__
+        elif each.name != "self":
+            found.append(each.name)
+    return found
+
+
+EVERY = [(name, each) for name in CALLS for each in parameters(name)]
+
+
+def test_each_call_is_among_these() -> None:
+    public = {name for name in dir(Operations) if not name.startswith("_")} - {"with_options"}
+    assert CALLS.keys() == public
+
+
+@pytest.mark.parametrize(("name", "parameter"), [each for each in EVERY if each[1] != "data"])
+def test_bytes_are_no_text(client: Client, server: Server, name: str, parameter: str) -> None:
+    given = CALLS[name] | {parameter: b"abc"}
+    if name in _NEED_A_TIME and parameter not in ("at", "in_", "delay"):
+        given = {"delay" if name == "schedule" else "every": 5} | given
+    with pytest.raises(TypeError, match=rf"^{parameter}(\[0\])? must be .*, not (bytes|int)$"):
+        getattr(client, name)(**given)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [each for each in EVERY if each[1] in _IN_A_PATH and each[1] in CALLS[each[0]]]
+    + [("list", "lane"), ("logs", "schedule_id"), ("cancel_many", "recurring_id")]
+    + [("recurring_all", "name")],
+)
+def test_what_is_no_id_is_sent_nowhere(
+    client: Client, server: Server, name: str, parameter: str
+) -> None:
+    for odd in ODD:
+        with pytest.raises(ValueError, match=f"^{parameter} (must have|has half)"):
+            getattr(client, name)(**CALLS[name] | {parameter: odd})
+    wrong: list[object] = [1, b"sch_1"] + [None] * (parameter in CALLS[name])
+    for each in wrong:
+        with pytest.raises(TypeError, match=f"^{parameter} must be a str, not"):
+            getattr(client, name)(**CALLS[name] | {parameter: each})
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        (b"\0\xff", b"\0\xff"),
+        (b"", b""),
+        (bytearray(b"abc"), b"abc"),
+        (memoryview(b"abc"), b"abc"),
+        (memoryview(b"a-b-c")[::2], b"abc"),
+        (memoryview(b"abc")[::-1], b"cba"),
+        (memoryview(b"abcd").cast("B", (2, 2)), b"abcd"),
+        (array("H", [1, 2]), array("H", [1, 2]).tobytes()),
+        (mmap.mmap(-1, 4), b"\0\0\0\0"),
+    ],
+)
+def test_data_is_whatever_has_bytes(mode: str, value: Any, content: bytes) -> None:
+    server = Server()
+    server.plays(answer(201, CREATED), answer(200, SCHEDULE))
+    with Client(mode, BASE_URL, KEY, handler=server.handle) as client:
+        client.schedule(URL, delay=1, data=value)
+        client.change("sch_1", data=value)
+        body = recurring._new(URL, {"every": 5, "data": value})
+        sent = [each["targetBodyBase64"] for each in server.bodies]
+    assert [b64decode(each) for each in sent] == [content] * 2
+    assert f'"targetBodyBase64": "{sent[0]}"'.encode() in body
+
+
+@pytest.mark.parametrize("value", ["abc", 3, [1, 2], None])
+def test_text_is_no_data(client: Client, server: Server, value: Any) -> None:
+    server.plays(answer(201, CREATED))
+    if value is None:
+        client.schedule(URL, delay=1, data=value)
+        assert server.bodies == [{"targetUrl": URL, "delay": "1000ms"}]
+        return
+    with pytest.raises(TypeError, match=r"^data must be bytes-like, not"):
+        client.schedule(URL, delay=1, data=value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("json", [1], "json must be a mapping, not list"),
+        ("json", '{"a": 1}', "json must be a mapping, not str"),
+        ("json", {"a": b"x"}, "json cannot be sent: .*bytes"),
+        ("headers", {"X-A": b"x"}, r"headers\['X-A'\] must be a str, not bytes"),
+        ("headers", {b"X-A": "x"}, "A name in headers must be a str, not bytes"),
+        ("headers", [("X-A", "x")], "headers must be a mapping, not list"),
+        ("retry_delays", [1, b"1s"], r"retry_delays\[1\] must be"),
+        ("retries", 1.5, "retries must be an int, not float"),
+        ("timeout", [5], "timeout must be a timedelta or a number of seconds, not list"),
+    ],
+)
+def test_a_value_within_is_named(
+    client: Client, server: Server, option: str, value: Any, says: str
+) -> None:
+    given: dict[str, Any] = {"delay": 1, option: value}
+    with pytest.raises(TypeError, match=says):
+        client.schedule(URL, **given)
+    with pytest.raises(TypeError, match=says):
+        client.schedule_batch([NewSchedule(URL, **given)])
+    assert server.requests == []
+
+
+async def test_a_buffer_refuses_the_one_that_is_wrong() -> None:
+    server = Server()
+    server.plays(answer(201, {"schedules": [CREATED]}))
+    http = httpx.AsyncClient(transport=httpx.MockTransport(server.handle))
+    wrong: Any = b"hello"
+    async with AsyncPostdate(BASE_URL, KEY, http=http) as client, Buffer(client) as buffer:
+        with pytest.raises(TypeError, match=r"^text must be a str, not bytes"):
+            await buffer.schedule(URL, delay=1, text=wrong)
+        with pytest.raises(ValueError, match=r"^reference has half of a surrogate pair"):
+            await buffer.schedule(URL, delay=1, reference="\ud800")
+        await buffer.schedule(URL, delay=1, data=memoryview(b"a-b")[::2])
+    [batch] = server.bodies
+    assert batch["schedules"][0]["targetBodyBase64"] == "YWI="
+
+
+def test_half_a_surrogate_pair_is_sent_in_json_alone(client: Client, server: Server) -> None:
+    server.plays(answer(201, CREATED))
+    client.schedule(URL, delay=1, json={"a": "\ud800ü"})
+    assert server.requests[0].content.count(rb'"\ud800\u00fc"') == 1
+    with pytest.raises(ValueError, match=r"^schedule_ids\[1\] has half"):
+        client.cancel_many(["sch_1", "\udcff"])
+
+
+@pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"base_url": b"http://a"},
+        {"api_key": b"secret"},
+        {"retry_for": "5"},
+        {"timeout": "5"},
+    ],
+)
+def test_so_are_the_options_of_a_client(kind: Any, given: dict[str, Any]) -> None:
+    [name] = given
+    with pytest.raises(TypeError, match=f"^{name} must be .*, not (bytes|str)$") as caught:
+        kind(**{"base_url": BASE_URL, "api_key": KEY} | given)
+    assert "secret" not in str(caught.value)
