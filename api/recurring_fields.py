@@ -204,7 +204,8 @@ class DraftChange(msgspec.Struct, frozen=True):
     def of(self, rule: Rule) -> Draft:
         """The whole as it then is. Raises InvalidRequest if its fields do not go together."""
         timing = timing_of(self.settings, rule.timing)
-        if found := faults(timing):
+        # What is stored stays good, by whatever rules it was judged.
+        if timing != rule.timing and (found := faults(timing)):
             raise invalid(found)
         name = self.settings.get("name", rule.name)
         return Draft(self.request.of(rule.request), timing, name)

@@ -13,54 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
 
-from cron_descriptor import FormatError, Options, get_description
-from cronsim import CronSim, CronSimError
+from cronsim import CronSim
+
+from scheduler.cron_refusals import why_not
 
 LONGEST = 256  # characters
-NEVER = "This date never comes."
 
 MINUTE = timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 # Offsets are compared at this distance: no zone changes twice within it.
 _PROBE = timedelta(days=7)
-_ENGLISH = Options(use_24hour_time_format=True, locale_code="en_US")
-_ALLOWED = {
-    "Bad minute": "The minute must be made of 0 to 59",
-    "Bad hour": "The hour must be made of 0 to 23",
-    "Bad day-of-month": "The day of the month must be made of 1 to 31, L (the last day) and LW (the"
-    " last weekday)",
-    "Bad month": "The month must be made of 1 to 12 and JAN to DEC",
-    "Bad day-of-week": "The day of the week must be made of 0 to 7 and SUN to SAT, 5L (the last"
-    " Friday) and MON#2 (the second Monday)",
-}
 
 
 def normalised(text: str) -> str:
     """Upper case, one space between fields. Raises ValueError with a sentence that says why."""
     if len(text) > LONGEST:
         raise ValueError(f"It may have {LONGEST} characters at most.")
-    fields = text.upper().split()
-    if len(fields) != 5:
-        raise ValueError(
-            "It must have five fields: minute, hour, day of the month, month, day of the week;"
-            f" this has {len(fields)}."
-        )
-    fault = _fault(fields)
-    if fault is None:
-        return " ".join(fields)
-    if fault == "Bad day-of-month" and _fault([*fields[:3], "*", fields[4]]) is None:
-        raise ValueError(NEVER)  # 30 February: none of these months has such a day
-    raise ValueError(f"{_ALLOWED.get(fault, fault)}, in ranges, steps and lists.")
-
-
-def _fault(fields: list[str]) -> str | None:
-    try:
-        CronSim(" ".join(fields), EPOCH)
-    except CronSimError as error:
-        return str(error)
-    return None
+    if why := why_not(text):
+        raise ValueError(why)
+    return " ".join(text.upper().split())
 
 
 def may_take_long(cron: str) -> bool:
@@ -142,28 +114,3 @@ def offset_at(zone: tzinfo, moment: datetime) -> timedelta:
 
 def _first_shown(zone: tzinfo, wall: datetime) -> datetime:
     return wall.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
-
-
-def described(cron: str) -> str:
-    """`At 09:00 on weekdays`; the expression itself where no sentence says it rightly. 250 us for
-    a new one: cron-descriptor opens a file each time."""
-    try:
-        return _described(cron)
-    except OSError:  # too many files are open
-        return f"By {cron}"
-
-
-@lru_cache(maxsize=1024)
-def _described(cron: str) -> str:
-    _, _, day, _, weekday = cron.split()
-    listed = "," in weekday and ("#" in weekday or "L" in weekday)
-    either = day[0] != "*" and weekday[0] != "*"
-    try:
-        sentence: str = get_description(cron, _ENGLISH)
-    except (FormatError, ValueError, IndexError, KeyError):
-        sentence = ""
-    if not sentence or listed or (either and ", or " not in sentence):
-        return f"By {cron}"
-    if not either:
-        sentence = sentence.replace(", or ", ", and only ")
-    return sentence.replace(", Monday through Friday", " on weekdays").replace(", only ", " ")

@@ -15,6 +15,8 @@ import msgspec
 from scheduler import cron as crons
 from scheduler import zones
 from scheduler.cron_counts import count
+from scheduler.cron_refusals import NEVER
+from scheduler.cron_words import described
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError, InvalidRequest, Unreadable
 from scheduler.times import are_moments, format_iso8601
@@ -67,7 +69,7 @@ def faults(timing: Timing) -> list[FieldError]:
     if every_ms is not None and not SHORTEST_EVERY_MS <= every_ms <= LONGEST_EVERY_MS:
         found.append(FieldError("every", "It must be from 1s to 366d."))
     if zones.zone_named(timing.zone) is None:
-        found.append(FieldError("timeZone", "It must be an IANA time zone, as Europe/Berlin."))
+        found.append(FieldError("timeZone", zones.why_no_zone(timing.zone)))
     if starts_at_ms is not None and ends_at_ms is not None and ends_at_ms < starts_at_ms:
         found.append(FieldError("endsAt", "It must not be before startsAt."))
     return found
@@ -86,7 +88,7 @@ async def first_slot(timing: Timing, now_ms: int) -> int:
     """The first after now. Raises InvalidRequest, which names cron or endsAt, if there is none."""
     first_ms = await following(msgspec.structs.replace(timing, ends_at_ms=None), now_ms)
     if first_ms is None:
-        raise _invalid("every" if timing.cron is None else "cron", crons.NEVER)
+        raise _invalid("every" if timing.cron is None else "cron", NEVER)
     if timing.ends_at_ms is not None and timing.ends_at_ms < first_ms:
         raise _invalid("endsAt", f"It is before the first time, {format_iso8601(first_ms)}.")
     return first_ms
@@ -196,4 +198,4 @@ def describe(timing: Timing) -> str:
     if timing.cron is None:
         return f"Every {format_duration(timing.every_ms or 0)}"
     place = timing.zone.rpartition("/")[2].replace("_", " ")
-    return f"{crons.described(timing.cron)}, {place}"
+    return f"{described(timing.cron)}, {place}"

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from api.query import read_query
 from api.recurring_fields import PREVIEW, parse_draft, parse_draft_change, parse_put, timing_of
@@ -168,6 +169,15 @@ def test_a_change_is_judged_on_its_result(members: dict[str, Any], field: str) -
     with pytest.raises(InvalidRequest) as refusal:
         parse_draft_change(json.dumps(members).encode(), RULES, NOW).of(BEFORE)
     assert list(refused(refusal)) == [field]
+
+
+def test_a_stored_rule_is_not_judged_anew_by_a_change_beside_its_times() -> None:
+    """`*/90` was accepted once."""
+    before = replace(BEFORE, timing=Timing(cron="*/90 * * * *"))
+    after = parse_draft_change(b'{"retries": 2}', RULES, NOW).of(before)
+    assert (after.timing, after.request.retries) == (before.timing, 2)
+    with pytest.raises(InvalidRequest):
+        parse_draft_change(b'{"timeZone": "Europe/Berlin"}', RULES, NOW).of(before)
 
 
 def test_a_null_name_is_dropped() -> None:
