@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 
-from tests.chaos.history import Kind
+from tests.chaos.history import Kind, Seen
 
 
 def told(kind: Kind, answer: httpx.Response) -> dict[str, Any]:
@@ -18,37 +19,19 @@ def told(kind: Kind, answer: httpx.Response) -> dict[str, Any]:
         # A 503 that does not speak of an unknown outcome says that nothing was done.
         not_known = status >= 500 and (status != 503 or "Outcome unknown" in answer.text)
         fields["result"] = "unknown" if not_known else "fail"
-    else:
-        fields |= _answer(kind, answer.json())
+    elif kind in _FIELDS:
+        fields |= _FIELDS[kind](answer.json())
     fields["replayed"] = answer.headers.get("idempotency-replayed") == "true"
     return fields
 
 
-def _answer(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-    match kind:
-        case "create":
-            return _made_of([body])
-        case "batch":
-            return _made_of(body["schedules"])
-        case "cancel":
-            return {"became": {body["scheduleId"]: body["status"]}}
-        case "cancel many":
-            each = body["schedules"]
-            return {"became": {e["scheduleId"]: e.get("code") or e["status"] for e in each}}
-        case "replay":
-            became = {body["replayOf"]: body["scheduleId"]}
-        case "replay many":
-            each = body["schedules"]
-            became = {e["replayOf"]: e.get("code") or e["scheduleId"] for e in each}
-        case "rotate" | "signing":
-            return {"secrets": body["secrets"]}
-        case "rule trigger":
-            return {"ids": [body["scheduleId"]]}
-        case "rule" | "rule read":
-            waits = body["scheduleId"]
-            return {"ids": [waits] if waits else [], "rule": body["recurringId"]}
-        case _:
-            return {}
+def _cancelled(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """What became of each: its status, or the code of its refusal."""
+    return {"became": {each["scheduleId"]: each.get("code") or each["status"] for each in items}}
+
+
+def _replayed(items: list[dict[str, Any]]) -> dict[str, Any]:
+    became = {each["replayOf"]: each.get("code") or each["scheduleId"] for each in items}
     return {"became": became, "ids": list(became.values())}
 
 
@@ -57,3 +40,25 @@ def _made_of(items: list[dict[str, Any]]) -> dict[str, Any]:
         "ids": [each.get("scheduleId") or each["code"] for each in items],
         "existing": [place for place, each in enumerate(items) if each.get("existing")],
     }
+
+
+def _rule(body: dict[str, Any]) -> dict[str, Any]:
+    waits = body["scheduleId"]
+    return {"ids": [waits] if waits else [], "rule": body["recurringId"]}
+
+
+_FIELDS: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "create": lambda body: _made_of([body]),
+    "batch": lambda body: _made_of(body["schedules"]),
+    "cancel": lambda body: _cancelled([body]),
+    "cancel many": lambda body: _cancelled(body["schedules"]),
+    "replay": lambda body: _replayed([body]),
+    "replay many": lambda body: _replayed(body["schedules"]),
+    "read": lambda body: {"seen": Seen(body["status"], body["executedAt"], body["callback"])},
+    "lane": lambda body: {"calm_until": body.get("calmUntil")},  # an account has none
+    "rotate": lambda body: {"secrets": body["secrets"]},
+    "signing": lambda body: {"secrets": body["secrets"]},
+    "rule trigger": lambda body: {"ids": [body["scheduleId"]]},
+    "rule": _rule,
+    "rule read": _rule,
+}

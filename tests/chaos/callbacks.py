@@ -1,7 +1,8 @@
 """What must hold of callbacks: each end that wants one is reported as it was, and no other. Pure.
 
-A target's first answer may refuse it; the second one never does, so that at most one retry is due.
-A report that arrives again needs the same causes as a request, or a call that sends it again."""
+A target's first answer may refuse it; the second one does not, so that at most one retry is due,
+but from a target that refuses for good. A report that arrives again needs the same causes as a
+request, or a call that sends it again."""
 
 from __future__ import annotations
 
@@ -11,30 +12,42 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.chaos.evidence import SLACK_MS, Case, Story
+from tests.chaos.evidence import SLACK_MS, SLOWEST_TARGET_MS, Call, Case, Story
 from tests.chaos.history import NO_CALLBACK, REPORTS, Arrival, Entry, to_ms
 
-# These answer the first attempt with a 500, or with no answer.
-REPORTS_REFUSED = (f"{REPORTS}failing", f"{REPORTS}cut")
-# A retry's shortest delay, and how far behind the store's clock a worker's idea of it may be.
-_AGAIN_MS = 10_000 - 100
+# How a target answers the first attempt that has this in its path (0: not at all).
+REFUSED_AT_FIRST = {status: int(status) for status in ("408", "409", "425", "429", "500", "503")}
+REFUSED_AT_FIRST["cut"] = 0
+# A target that refuses each attempt, with a status that is not tried again.
+REFUSED = "404"
+# Those that name a Retry-After. It is longer than any other delay, and than any lane is calm.
+ASKING, ASKED_S = ("429", "503"), 13
+_DELAY_MS = 10_000
+# A delay is lengthened by a fifth at most.
+_LONGEST = 1.2
+# How far behind the store's clock a worker's idea of it may be.
+_CLOCK_MS = 100
+# What does not delay a callback: it is in no account's pause.
+_DESPITE = ("fill", "pause")
 # Callbacks claimed before a hold go out so long after it, if nothing is slow.
 _CLAIMED_MS = 1000
 
 
 def is_called_back(case: Case, story: Story) -> list[str] | None:
     """What wants a callback has it delivered when all has settled: accepted by its target at least
-    once, saying what the log says, under one webhook-id."""
+    once, saying what the log says, under one webhook-id. One that was refused for good has failed.
+    """
     entry = story.entry
     if entry is None or not _is_wanted(case, story):
         return None
     told = (story.body or {}).get("callback") or {}
-    found = [] if told.get("status") == "delivered" else [f"its callback is {told or 'none'}"]
-    if not any(_is_accepted(arrival) for arrival in story.reports):
+    ends = {_end_by(arrival) for arrival in story.reports} - {None}
+    found = [] if told.get("status") in ends else [f"its callback is {told or 'none'}"]
+    if not ends:
         found.append(f"no callback was accepted, of {len(story.reports)} that arrived")
     for call in story.resent:
         since_ms = call.invoked.wall_ms
-        arrived = any(_is_accepted(each) and each.at_ms >= since_ms for each in story.reports)
+        arrived = any(_end_by(each) and each.at_ms >= since_ms for each in story.reports)
         if call.result == "ok" and not arrived:
             found.append(f"{call.name} sent it again, and none was accepted since then")
     for arrival in story.reports:
@@ -76,6 +89,25 @@ def has_a_cause(case: Case, story: Story) -> list[str] | None:
     return found
 
 
+def is_set_with_the_end(case: Case, story: Story) -> list[str] | None:
+    """Whoever sees the end sees its callback, which is due from then on: one step sets both. So
+    each read tells, however fast the machine is."""
+    entry, wished = story.entry, _was_wished(case, story)
+    reads = [each for each in story.reads if _saw_end(each, entry)]
+    if not wished or not reads:
+        return None
+    found = []
+    for call in reads:
+        state = call.answered.seen.callback if call.answered and call.answered.seen else None
+        if state is None:
+            found.append(f"{call.name} saw its end, and no callback")
+        elif state["status"] == "pending" and not (state["attempts"] or story.resent):
+            due = state["nextAttemptAt"]
+            wrong = entry is not None and due != entry.executed_at
+            found += [f"{call.name} saw its callback due at {due}, not at its end"] * wrong
+    return found
+
+
 def is_in_time(case: Case, story: Story) -> list[str] | None:
     """It first arrives within a lease and a margin of the end, or of the last fault since then."""
     entry = story.entry
@@ -84,8 +116,25 @@ def is_in_time(case: Case, story: Story) -> list[str] | None:
     since_ms = to_ms(entry.executed_at)
     if story.resent and not _was_wished(case, story):  # the first of them, or a later one, sent it
         since_ms = max(call.invoked.wall_ms for call in story.resent)
-    late_ms = story.reports[0].at_ms - case.deadline_ms(since_ms)
+    late_ms = story.reports[0].at_ms - case.deadline_ms(since_ms, despite=_DESPITE)
     return [f"its callback first arrived {late_ms / 1000:.1f} s too late"] if late_ms > 0 else []
+
+
+def is_again_in_time(case: Case, story: Story) -> list[str] | None:
+    """After a refusal it arrives within a lease and a margin of the end of its delay, and after the
+    loss of its worker within as much of that."""
+    pairs = [(one, next_) for one, next_ in pairwise(story.reports) if one.attempt < next_.attempt]
+    found = []
+    for before, after in pairs:
+        since_ms = before.at_ms + SLOWEST_TARGET_MS
+        if _end_by(before) is None:
+            since_ms = _recorded_ms(case, before) + _delay_ms(before) * _LONGEST
+        calls_ms = [call.invoked.wall_ms for call in story.resent]
+        since_ms = max([since_ms, *(each for each in calls_ms if each <= after.at_ms)])
+        late_ms = after.at_ms - case.deadline_ms(since_ms, despite=_DESPITE)
+        if late_ms > 0:
+            found.append(f"callback {after.attempt} arrived {late_ms / 1000:.1f} s too late")
+    return found if pairs else None
 
 
 def is_held_back(case: Case, story: Story) -> list[str] | None:
@@ -125,8 +174,35 @@ def _was_wished(case: Case, story: Story) -> bool | None:
     return entry.status == "failed" or final.callback_on == "executed"
 
 
-def _is_accepted(arrival: Arrival) -> bool:
-    return arrival.attempt > 1 or urlsplit(arrival.path).path not in REPORTS_REFUSED
+def _saw_end(call: Call, entry: Entry | None) -> bool:
+    """Whether a read saw this end of it."""
+    seen = call.answered.seen if call.answered else None
+    ended_at = entry.executed_at if entry else None
+    return seen is not None and ended_at is not None and seen.executed_at == ended_at
+
+
+def _behaviour(arrival: Arrival) -> str:
+    return urlsplit(arrival.path).path.removeprefix(REPORTS)
+
+
+def _end_by(arrival: Arrival) -> str | None:
+    """How a callback stands after it; None: it is tried again."""
+    if _behaviour(arrival) == REFUSED:
+        return "failed"
+    is_refused = arrival.attempt == 1 and _behaviour(arrival) in REFUSED_AT_FIRST
+    return None if is_refused else "delivered"
+
+
+def _delay_ms(refused: Arrival) -> float:
+    """The shortest one after it."""
+    return ASKED_S * 1000 if _behaviour(refused) in ASKING else _DELAY_MS
+
+
+def _recorded_ms(case: Case, refused: Arrival) -> float:
+    """By when that was recorded: at once, if no fault was near."""
+    at_ms, latest_ms = refused.at_ms, case.deadline_ms(refused.at_ms, despite=_DESPITE)
+    undisturbed = latest_ms == at_ms + case.run.lease_ms + case.run.margin_ms
+    return at_ms + SLACK_MS if undisturbed else latest_ms
 
 
 def _is_retry(case: Case, before: Arrival, after: Arrival) -> bool:
@@ -135,13 +211,15 @@ def _is_retry(case: Case, before: Arrival, after: Arrival) -> bool:
     if after.attempt != before.attempt + 1:
         return False
     wait_ms = after.at_ms - before.at_ms
-    if urlsplit(before.path).path == f"{REPORTS}cut" and wait_ms <= SLACK_MS:
+    if _behaviour(before) == "cut" and wait_ms <= SLACK_MS:
         return True
     until_ms = before.at_ms + case.run.fire_timeout_ms
     frozen = any(
         o.began_ms <= until_ms and o.healed_ms >= before.at_ms for o in case.frozen_workers
     )
-    return wait_ms >= _AGAIN_MS and (frozen or not _is_accepted(before))
+    if frozen:
+        return wait_ms >= _DELAY_MS - _CLOCK_MS
+    return _end_by(before) is None and wait_ms >= _delay_ms(before) - _CLOCK_MS
 
 
 def _said_wrongly(entry: Entry, story: Story, report: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from tests.chaos.answers import told
+from tests.chaos.callbacks import REFUSED, REFUSED_AT_FIRST
 from tests.chaos.history import (
     NO_CALLBACK,
     Answered,
@@ -56,7 +57,8 @@ _FAR_OF_SHARED = 0.4
 _LONGEST_WAIT_MS = (500, 4000)
 _TIMEOUT_S = (1, 2)
 _REMEMBERED = 60
-_CALLBACKS = {None: 50, NO_CALLBACK: 8, "ok": 22, "slow": 10, "failing": 5, "cut": 5}
+_CALLBACKS = {None: 46, NO_CALLBACK: 8, "ok": 20, "slow": 10, REFUSED: 2}
+_CALLBACKS |= dict.fromkeys(REFUSED_AT_FIRST, 2)
 _IN_LANES = 0.3
 # In a lane none resets its connection, as the second sending is no start, and none is silent: that
 # would keep a lane of parallelism 1 for longer than it can catch up with.

@@ -84,6 +84,10 @@ _DEFECTS = r"""
 # a schedule of a lane takes no place
 - lane.places = lane.places - 1
 + lane.places = lane.places - 0
+@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults "kill workers" --seconds 30
+# what a lost worker had in a lane takes no place and no slot
+- elseif lane.is_free then
++ elseif lane.is_free or is_held then
 @ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
 # the latest of a lane comes first
 - redis.call('ZRANGE', members, 0, most, 'WITHSCORES')
@@ -111,6 +115,14 @@ _DEFECTS = r"""
 +     redis.call('ZADD', group.base .. K.CALLBACKS, now_ms, schedule)
 +     redis.call('ZADD', prefix .. K.CALLBACK_HEADS, 'LT', now_ms, group.account)
 @ worker/endings.py "called back: as it ended"
+# a callback that was refused with 408, 429 or 503 is not tried again
+- again_ms = self._again_ms(invocation, outcome, sent_at_s)
+-         ended
++ again_ms = self._again_ms(invocation, outcome, sent_at_s)
++         if outcome.status_code in (408, 429, 503):
++             again_ms = None
++         ended
+@ worker/endings.py "called back: set with the end"
 # a callback is set half a second after the end, and not with it
 - self._schedules.add(Ack(invocation, outcome, late_ms, again_ms, calm_ms))
 + from msgspec.structs import replace

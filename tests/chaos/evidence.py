@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Container
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -26,6 +28,8 @@ SLACK_MS = 2000
 # Actions of an operator, and a store without room, which may cost accounts time only.
 HARMLESS = frozenset({"stop", "hold", "on hold", "pause", "fill"})
 SLOWEST_TARGET_MS = 2500
+# A long one takes so much less at most.
+_SPREAD_MS = 500
 # A flaky target has failed so often before it answers.
 FLAKY_ATTEMPTS = 2
 # The first answer of a calming target asks for so long: while claimed ones may still come, and a
@@ -44,6 +48,7 @@ class Outcome(NamedTuple):
 _OUTCOMES = {
     "ok": Outcome("completed", 200, frozenset({""})),
     "slow": Outcome("completed", 200, frozenset({""})),
+    "long": Outcome("completed", 200, frozenset({""})),
     "fail": Outcome("failed", 500, frozenset({"Internal Server Error"})),
     "calming": Outcome("failed", 429, frozenset({"Too Many Requests"})),
     "busy": Outcome("failed", 503, frozenset({"Service Unavailable"})),
@@ -96,6 +101,10 @@ class Outage(msgspec.Struct, frozen=True):
         if self.what in HARMLESS:
             return False
         return not self.target.removeprefix("line of ").startswith("api")
+
+    @property
+    def kills_worker(self) -> bool:
+        return self.what in ("kill", "kill workers") and self.target.startswith("worker")
 
 
 class Story(msgspec.Struct):
@@ -210,13 +219,13 @@ class Case(msgspec.Struct):
     def frozen_workers(self) -> list[Outage]:
         return [o for o in self.outages if o.what == "freeze" and o.target.startswith("worker")]
 
-    def deadline_ms(self, since_ms: float) -> float:
+    def deadline_ms(self, since_ms: float, *, despite: Container[str] = ("fill",)) -> float:
         """The deadline for work that could begin then: a lease and the margin after the last fault
         that can have been in its way. A full store is none: it still claims and records."""
         allowed_ms = self.run.lease_ms + self.run.margin_ms
         deadline_ms = since_ms + allowed_ms
         for outage in self.outages:
-            if outage.what == "fill":
+            if outage.what in despite:
                 continue
             if outage.began_ms <= deadline_ms and outage.healed_ms >= since_ms:
                 deadline_ms = max(deadline_ms, outage.healed_ms + allowed_ms)
@@ -247,6 +256,14 @@ def outcome_of(behaviour: str, attempt: int) -> Outcome:
     if behaviour == "calming" and attempt > 1:
         behaviour = "ok"
     return _OUTCOMES[behaviour]
+
+
+def took_ms(behaviour: str, path: str) -> float:
+    """How long a target takes to answer. By its path: a repeat is as slow as the first one was."""
+    shortest_ms = {"slow": 0, "long": SLOWEST_TARGET_MS - _SPREAD_MS}.get(behaviour)
+    if shortest_ms is None:
+        return 0.0
+    return shortest_ms + zlib.crc32(path.encode()) % (SLOWEST_TARGET_MS - shortest_ms)
 
 
 def woke_up(case: Case, frozen_by_ms: float, at_ms: float) -> bool:

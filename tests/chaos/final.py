@@ -29,7 +29,7 @@ _AT_ONCE = 8
 _POLL_S = 0.3
 _TRIES = 20
 _FORGIVEN = 3
-# The first retry of a callback comes after 12 s at most.
+# The first retry of a callback comes after 16 s at most.
 _REPORTED_S = 30.0
 
 

@@ -135,12 +135,21 @@ class Secret(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: str | None
 
 
+class Seen(msgspec.Struct, frozen=True):
+    """What GET said of a schedule at that moment."""
+
+    status: str
+    executed_at: str | None
+    callback: dict[str, Any] | None
+
+
 class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit_defaults=True):
     """A call's end. ok: done. fail: certainly not done. unknown: no answer, or one that says so.
     `ids` has an id for each that was asked, or its code where it was refused, and `existing` the
     places of those that had waited before; `became`, by id, the status of a cancelled one and the
     new id of a replayed one, or a code. `rule`
-    is the id of a rule, and then `ids` has its occurrence."""
+    is the id of a rule, and then `ids` has its occurrence. `seen` is what a read saw, `calm_until`
+    until when a lane is calm."""
 
     op: int
     result: Result
@@ -151,6 +160,8 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit
     became: dict[str, str | int] = {}
     secrets: list[Secret] = []
     rule: str = ""
+    seen: Seen | None = None
+    calm_until: str | None = None
     replayed: bool = False
     error: str = ""
 

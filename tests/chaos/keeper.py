@@ -15,8 +15,8 @@ _RATES, _BURSTS = (2, 4), (1, 2)
 _PARALLEL = (1, 2)
 # Every pause ends by itself, so that none outlasts the run.
 _PAUSED_MS = (1500, 5000)
-_ACCOUNT = 0.15
-_PAUSES, _RESUMES = 0.4, 0.2
+_ACCOUNT = 0.1
+_PAUSES, _RESUMES = 0.3, 0.2
 
 
 class Keeper:

@@ -2,11 +2,12 @@
 order in them. That nothing is dropped in them is each schedule's own promise. Pure.
 
 After a thaw a worker may still send what it handed over before: such arrivals are not counted, nor
-any while a fault may have cost a lease. The store of sentinels may forget moments at a failover."""
+any while a fault may have let a worker go on without its lease. A killed one does not: what it had
+comes again, and then needs a place and a slot like any other. The store of sentinels may forget
+moments at a failover."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -14,14 +15,15 @@ from benchmarks.windows import most_at_once
 from tests.chaos.evidence import (
     CALM_MS,
     SLACK_MS,
-    SLOWEST_TARGET_MS,
     Call,
     Case,
     Story,
+    took_ms,
     woke_up,
 )
 from tests.chaos.history import Arrival, Limits, to_ms
 from tests.chaos.keeper import LANES
+from tests.chaos.repeats import LOST
 from tests.chaos.shared import Looked
 
 _PER_MS = 1000.0
@@ -59,10 +61,12 @@ def rates(case: Case) -> Looked:
 
 
 def parallel(case: Case) -> Looked:
-    """No more are under way at once than the parallelism, of before a change or after."""
+    """No more are under way at once than the parallelism, of before a change or after. Those of
+    lost workers are not counted, as these keep their places for a lease only."""
     breaches, looked = [], 0
     for lane in LANES:
-        safe = [each for each in _starts(case, lane) if not _is_disturbed(case, each)]
+        starts = [each for each in _starts(case, lane) if _is_recorded(each)]
+        safe = [each for each in starts if not _is_disturbed(case, each)]
         looked += len(safe)
         for first in safe:
             spans = [(s.at_ms, s.until_ms) for s in safe if s.at_ms <= first.at_ms < s.until_ms]
@@ -93,8 +97,12 @@ def pauses(case: Case) -> Looked:
 
 def calms(case: Case) -> Looked:
     """From the answer that asks for it until the calm ends, nothing starts in a lane but what was
-    claimed before."""
+    claimed before. No lane is calm for as long as targets of callbacks ask: they calm none."""
     breaches, looked = [], 0
+    for call in case.calls:
+        until = call.answered.calm_until if call.answered else None
+        if until and call.answered and to_ms(until) > call.answered.wall_ms + CALM_MS:
+            breaches.append(f"{call.name} was told of a calm until {until}")
     for lane in LANES:
         starts = _starts(case, lane)
         asking = [each for each in starts if _asks_for_calm(each)]
@@ -198,9 +206,8 @@ def _starts(case: Case, lane: str | None) -> list[Start]:
         for arrival in story.arrivals:
             wanted = story.wanted_by(arrival)
             if wanted is not None and lane in (None, wanted.lane):
-                took_ms: float = zlib.crc32(arrival.path.encode()) % SLOWEST_TARGET_MS
-                took_ms = took_ms if wanted.behaviour == "slow" else _AT_ONCE_MS
-                found.append(Start(story, arrival, arrival.at_ms + took_ms))
+                ms = max(_AT_ONCE_MS, took_ms(wanted.behaviour, arrival.path))
+                found.append(Start(story, arrival, arrival.at_ms + ms))
     return sorted(found, key=lambda start: start.at_ms)
 
 
@@ -209,12 +216,24 @@ def _is_stale(case: Case, start: Start) -> bool:
 
 
 def _is_disturbed(case: Case, start: Start) -> bool:
-    """Whether a fault may have kept it back since its claim, which is a lease ago at most."""
+    """Whether a fault may have kept it back since its claim, which is a lease ago at most. A killed
+    worker keeps nothing back."""
     since_ms = start.at_ms - case.run.lease_ms - SLACK_MS
     return any(
-        outage.costs_leases and outage.began_ms <= start.at_ms and outage.healed_ms >= since_ms
+        outage.costs_leases
+        and not outage.kills_worker
+        and outage.began_ms <= start.at_ms
+        and outage.healed_ms >= since_ms
         for outage in case.outages
     )
+
+
+def _is_recorded(start: Start) -> bool:
+    """Whether the log has the outcome of this attempt, so that its worker held it until then."""
+    entry, attempts = start.story.entry, {each.attempt for each in start.story.attempts}
+    if entry is not None and entry.error_message != LOST:
+        attempts.add(entry.attempt)
+    return start.arrival.attempt in attempts
 
 
 def _is_resent(start: Start) -> bool:

@@ -51,8 +51,13 @@ class Member:
         if children and self._kills % 2:
             _send(children[-1:], signal.SIGKILL)
             return
+        self.kill_whole()
+
+    def kill_whole(self) -> None:
+        """All of its processes."""
+        self.note_if_dead()
         self._expected_dead = True
-        _send(children, signal.SIGKILL)
+        _send(self._pids()[1:], signal.SIGKILL)
         self.process.kill()
         self._keep_log("killed")
 

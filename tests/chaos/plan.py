@@ -18,6 +18,9 @@ _HOLD_S = 5.0
 # In the calms and storms that have no hold.
 _FILLS_AT_S = (STORM_S + 0.5, 6.0)
 _FILL_S = 4.0
+# Before a hold begins, and late enough that what was lost comes again in the calm.
+_KILLS_AT_S = (2.5, STORM_S - 2.0)
+_KILL_S = 0.3
 _APART_S = 1.0
 _ON_LINES = frozenset({"cut", "silence", "slow", "reset", "lose replies"})
 
@@ -100,6 +103,18 @@ def fills(seconds: float, servers: list[str]) -> list[Step]:
     """A server of the store has no room: it refuses what is new, and has to record what is under
     way."""
     return _in_turn("fill", servers, seconds, _FILLS_AT_S, _FILL_S)
+
+
+def kills(seconds: float, workers: list[str]) -> list[Step]:
+    """All workers at once, so that all that is under way is lost and comes again at one time."""
+    every_s = STORM_S + CALM_S
+    steps = [
+        Step(whole * every_s + at_s, "kill workers", worker, _KILL_S)
+        for whole in range(int(seconds // every_s) + 1)
+        for at_s in _KILLS_AT_S
+        for worker in workers
+    ]
+    return [step for step in steps if step.until_s < seconds]
 
 
 def _in_turn(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from tests.chaos.history import NO_CALLBACK, Arrival, Asked, Entry, to_ms
+from tests.chaos.callbacks import ASKED_S, REFUSED
+from tests.chaos.history import NO_CALLBACK, Arrival, Asked, Entry, Limits, Seen, to_ms
 from tests.chaos.planted_lanes import START_MS
+
+Plant = Callable[[Any], object]
 
 # Long after the faults and the hold of the history, and before its lanes.
 _DUE_MS = START_MS + 45_000
 _ENDED_MS = _DUE_MS + 10
 _AGAIN_MS = 10_500
+_AS_ASKED_MS = 1000 * ASKED_S + 500
 
 
 def _wanted(tag: str, **fields: Any) -> Asked:
@@ -21,23 +26,27 @@ def _wanted(tag: str, **fields: Any) -> Asked:
 
 
 _CALLED = _wanted("called", callback="ok", lane="rated", reference="r")
-_REFUSED = _wanted("called twice", callback="failing")
+_REFUSED = _wanted("called twice", callback="500")
+_ASKED = _wanted("called when asked", callback="429")
+_FOR_GOOD = _wanted("refused for good", callback=REFUSED)
 _UNCALLED = _wanted("of failures", callback="ok", callback_on="failed")
 _GONE = _wanted("gone", callback="ok")
-_RESENT = _wanted("resent", callback="failing", callback_on="failed")
+_RESENT = _wanted("resent", callback="500", callback_on="failed")
 # When it is sent again, from its end on.
 _RESENDS_MS = (2000, 14_000)
 
 
 def sound_callbacks(it: Any) -> None:
-    """`it` is a History. One is accepted at once, one is refused first, two are not wanted, and one
-    that was not is sent again, refused first, and then once more."""
-    for each in (_CALLED, _REFUSED):
+    """`it` is a History. One is accepted at once, two are refused first, one is refused for good,
+    two are not wanted, and one that was not is sent again, refused first, and then once more."""
+    for each in (_CALLED, _REFUSED, _ASKED, _FOR_GOOD):
         it.fire(each, at_ms=_ENDED_MS)
-        it.bodies[f"sch_{each.tag}"] = _body(it.log[each.tag], each, "delivered")
-    _report(it, _CALLED)
-    _report(it, _REFUSED)
+        status = "failed" if each is _FOR_GOOD else "delivered"
+        it.bodies[f"sch_{each.tag}"] = _body(it.log[each.tag], each, status)
+        _report(it, each)
     _report(it, _REFUSED, 2, _AGAIN_MS)
+    _report(it, _ASKED, 2, _AS_ASKED_MS)
+    _see(it, _CALLED, due_after_ms=0)
     it.fire(_UNCALLED, at_ms=_ENDED_MS)
     it.fire(_wanted("of none", callback=NO_CALLBACK), at_ms=_ENDED_MS)
     it.fire(_RESENT, at_ms=_ENDED_MS)
@@ -63,6 +72,17 @@ def _body(entry: Entry, asked: Asked, status: str) -> dict[str, Any]:
         "reference": asked.reference,
         "callback": {"status": status},
     }
+
+
+def _see(it: Any, asked: Asked, due_after_ms: float | None) -> None:
+    """A read sees the end, and the callback due so long after it; None: no callback."""
+    entry, state = it.log[asked.tag], None
+    if due_after_ms is not None:
+        due = datetime.fromtimestamp((_ENDED_MS + due_after_ms) / 1000, UTC)
+        at = due.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        state = {"status": "pending", "attempts": 0, "nextAttemptAt": at}
+    seen = Seen(entry.status, entry.executed_at, state)
+    it.call("read", [], schedule_id=entry.schedule_id, seen=seen)
 
 
 def _resend(it: Any, result: str, after_ms: float) -> None:
@@ -124,16 +144,41 @@ def _it_stays_pending(it: Any) -> None:
     it.bodies["sch_called"]["callback"]["status"] = "pending"
 
 
+def _it_has_failed(it: Any) -> None:
+    _it_is_only_refused(it)
+    it.bodies["sch_called twice"]["callback"]["status"] = "failed"
+
+
 def _all_come_late(it: Any) -> None:
     _none_arrives(it)
     _report(it, _CALLED, after_ms=20_000)
 
 
-Plant = Callable[[Any], object]
+def _an_account_is_paused_meanwhile(it: Any) -> None:
+    """It is no excuse."""
+    _all_come_late(it)
+    until_ms = round(_ENDED_MS) + 15_000
+    it.call("lane", [], limits=Limits("", paused_until_ms=until_ms))
+
+
+def _a_retry_comes(asked: Asked, after_ms: float) -> Plant:
+    def plant(it: Any) -> None:
+        [(place, again)] = [
+            (place, each)
+            for place, each in enumerate(it.arrivals)
+            if each.path == asked.callback_path and each.attempt == 2
+        ]
+        it.arrivals[place] = msgspec.structs.replace(again, at_ms=_ENDED_MS + after_ms)
+
+    return plant
+
+
 PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
     "called back: as it ended": [
         _none_arrives,
         _it_is_only_refused,
+        _it_has_failed,
+        lambda it: it.bodies["sch_refused for good"]["callback"].update(status="delivered"),
         _a_resend_is_lost,
         _one_that_is_sent_again_is_only_refused,
         _it_stays_pending,
@@ -148,8 +193,20 @@ PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
     "called back again: lost or refused": [
         lambda it: _report(it, _CALLED, after_ms=2000),
         lambda it: _report(it, _CALLED, 2, _AGAIN_MS),
+        lambda it: _report(it, _FOR_GOOD, 2, _AGAIN_MS),
+        _a_retry_comes(_REFUSED, 9000),
+        _a_retry_comes(_ASKED, _AGAIN_MS),
         lambda it: _report(it, _RESENT, 1, 27_000),
     ],
-    "called back in time": [_all_come_late],
+    "called back: set with the end": [
+        lambda it: _see(it, _CALLED, due_after_ms=None),
+        lambda it: _see(it, _CALLED, due_after_ms=500),
+    ],
+    "called back in time": [_all_come_late, _an_account_is_paused_meanwhile],
+    "called back again in time": [
+        _a_retry_comes(_REFUSED, 24_000),
+        _a_retry_comes(_ASKED, 28_000),
+        lambda it: _report(it, _CALLED, 2, 12_000),
+    ],
     "on hold: no callback goes out": [lambda it: _report(it, _CALLED, after_ms=-20_000)],
 }

@@ -286,7 +286,9 @@ PROMISES: tuple[tuple[str, Promise], ...] = (
     ("called back: as it ended", callbacks.is_called_back),
     ("called back: none that wants none", callbacks.is_not_called_back),
     ("called back again: lost or refused", callbacks.has_a_cause),
+    ("called back: set with the end", callbacks.is_set_with_the_end),
     ("called back in time", callbacks.is_in_time),
+    ("called back again in time", callbacks.is_again_in_time),
     ("on hold: no callback goes out", callbacks.is_held_back),
 )
 
@@ -303,7 +305,8 @@ def _answers_after_ms(case: Case, story: Story) -> float:
     behaviour = story.final.behaviour if story.final else ""
     limit_s = story.final.timeout_s if story.final else None
     never_ms = 1000 * limit_s if limit_s else case.run.fire_timeout_ms
-    return {"slow": SLOWEST_TARGET_MS, "never": never_ms}.get(behaviour, 0)
+    times_ms = {"slow": SLOWEST_TARGET_MS, "long": SLOWEST_TARGET_MS, "never": never_ms}
+    return times_ms.get(behaviour, 0)
 
 
 def _late(case: Case, what: str, at_ms: float, since_ms: float) -> list[str]:

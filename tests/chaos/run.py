@@ -14,14 +14,16 @@ import msgspec
 from tests.chaos.clients import Client, Customer
 from tests.chaos.final import read_final
 from tests.chaos.history import ARRIVALS, FINAL, REPORTS, Recorder, Run
+from tests.chaos.lane_client import LaneClient
 from tests.chaos.members import Member
-from tests.chaos.plan import Step, fills, holds, nemeses, plan
+from tests.chaos.plan import Step, fills, holds, kills, nemeses, plan
 from tests.chaos.recurring_client import RecurringClient
 from tests.chaos.sentinels import SentinelStore
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
 from tests.chaos.storm import Storm
 from tests.chaos.target import ChaosTarget
 from tests.chaos.verdict import Verdict, judge_directory
+from tests.chaos.watcher import Watcher
 from tests.commands import postdate_json
 
 GRANTED = 100_000
@@ -123,8 +125,9 @@ async def _call(
         for n in range(_CLIENTS)
     ]
     clients += [
-        RecurringClient(f"r{n}", customer, apis, options.seed, recorder)
+        kind(f"{name}{n}", customer, apis, options.seed, recorder)
         for n, customer in enumerate(customers)
+        for name, kind in (("r", RecurringClient), ("w", Watcher), ("l", LaneClient))
     ]
     await asyncio.gather(*(client.run(options.seconds) for client in clients))
 
@@ -137,6 +140,8 @@ def _steps(options: Options, store: ChaosStore) -> list[Step]:
         steps += plan(options.seed, options.seconds, among)
     if not options.faults or "fill" in options.faults:
         steps += fills(options.seconds, list(store.servers))
+    if not options.faults or "kill workers" in options.faults:
+        steps += kills(options.seconds, _WORKERS)
     return steps
 
 

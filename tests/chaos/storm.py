@@ -24,6 +24,7 @@ _AT_ONCE = 16
 # What breaks a process or a server, and what heals it.
 _ACTS = {
     "kill": ("kill", "start"),
+    "kill workers": ("kill_whole", "start"),
     "freeze": ("pause", "resume"),
     "stop": ("stop", "start"),
     "fill": ("fill", "empty"),

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.chaos.callbacks import REPORTS_REFUSED
-from tests.chaos.evidence import CALM_MS, FLAKY_ATTEMPTS, SLOWEST_TARGET_MS
+from tests.chaos.callbacks import ASKED_S, ASKING, REFUSED, REFUSED_AT_FIRST
+from tests.chaos.evidence import CALM_MS, FLAKY_ATTEMPTS, took_ms
 from tests.chaos.history import REPORTS, Arrival
 from tests.receiver import Answer, Received, Receiver
 
+# The answers to a first attempt alone.
+_FIRST = {
+    REPORTS + behaviour: Answer(
+        status=status,
+        headers=(("Retry-After", str(ASKED_S)),) if behaviour in ASKING else (),
+        reset=not status,
+    )
+    for behaviour, status in REFUSED_AT_FIRST.items()
+}
+_FIRST["/calming"] = Answer(status=429, headers=(("Retry-After", str(CALM_MS // 1000)),))
 _ANSWERS = {
     "/fail": Answer(status=500),
     "/busy": Answer(status=503),
-    "/calming": Answer(status=429, headers=(("Retry-After", str(CALM_MS // 1000)),)),
     "/reset": Answer(reset=True),
-    f"{REPORTS}failing": Answer(status=500),
-    f"{REPORTS}cut": Answer(reset=True),
+    f"{REPORTS}{REFUSED}": Answer(status=404),
     "/never": Answer(never=True),
 }
 
@@ -39,13 +46,12 @@ class ChaosTarget(Receiver):
     def _record(self, received: Received) -> Answer:
         self._file.write(msgspec.json.encode(arrival_of(received)) + b"\n")
         path = urlsplit(received.path).path
-        if path in ("/slow", f"{REPORTS}slow"):
-            # By its path: a repeat is as slow as the first one was.
-            return Answer(delay_s=zlib.crc32(received.path.encode()) % SLOWEST_TARGET_MS / 1000)
+        if path in ("/slow", "/long", f"{REPORTS}slow"):
+            return Answer(delay_s=took_ms(path.rpartition("/")[2], received.path) / 1000)
         if path == "/flaky" and _attempt(received) <= FLAKY_ATTEMPTS:
             return _ANSWERS["/busy"]
-        if path in ("/calming", *REPORTS_REFUSED) and _attempt(received) > 1:
-            return Answer()
+        if path in _FIRST and _attempt(received) == 1:
+            return _FIRST[path]
         return _ANSWERS.get(path, Answer())
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.run import Options, run
 from tests.chaos.verdict import table
 
-SHORT = Options(seed=33, seconds=9.0, lease_ms=2000, margin_ms=20_000, fire_timeout_ms=3000)
+SHORT = Options(seed=33, seconds=9.0, lease_ms=2000, margin_ms=20_000, fire_timeout_ms=5000)
 
 
 @pytest.mark.usefixtures("store_server")
