@@ -8,20 +8,20 @@ from urllib.parse import quote, unquote
 # Not Latin-1, so no header can have this value: a client that sends it has read it here.
 MASK = "\u2022" * 8
 
+# `code` alone is OAuth's; that of a country or an error is none. `sas` is Azure's.
 _SECRET = re.compile(
-    r"auth(?!or(?!i[sz]))|bearer|cookie|credential|hmac|jwt|key|pass(?:phrase|w)|pwd|secret|session"
-    r"|signature|token|(?<![a-z])(?:otp|pin|sig)(?![a-z])",
+    r"assertion|auth(?!or(?!i[sz]))|bearer|cookie|credential|hmac|jwt|key|pass(?:phrase|w)|pwd|saml"
+    r"|secret|session|signature|token|(?:access|login|mfa|recovery|security|verification)[-_]?code"
+    r"|(?<![a-z])(?:t?otp|pin|sas|sig)(?![a-z])|^(?:x[-_])?(?:code|pass)$",
     re.IGNORECASE,
 )
-# Further ones in queries; `code` is OAuth's.
-_SECRET_PARAMETER = re.compile(rf"{_SECRET.pattern}|^(?:code|pass)$", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?<=[?&;])([^=&;#]*)=([^&;#]+)")
 _MASK_ESCAPED = quote(MASK)
 
 
-def is_secret(header_name: str) -> bool:
-    """Whether the values of a header of this name look like secrets."""
-    return _SECRET.search(header_name) is not None
+def is_secret(name: str) -> bool:
+    """Whether the values of a header, or parameter, of this name look like secrets."""
+    return _SECRET.search(name) is not None
 
 
 def masked(headers: dict[str, str]) -> dict[str, str]:
@@ -41,5 +41,4 @@ def has_mask(text: str) -> bool:
 
 
 def _masked_parameter(found: re.Match[str]) -> str:
-    secret = _SECRET_PARAMETER.search(unquote(found[1]))
-    return f"{found[1]}={MASK}" if secret else found[0]
+    return f"{found[1]}={MASK}" if is_secret(unquote(found[1])) else found[0]

@@ -8,9 +8,11 @@ from scheduler.masks import MASK, is_secret, masked_url
 
 SECRETS = """Authorization Proxy-Authorisation X-Auth X-Auth-Token Cookie X-Api-Key X-Password
 X-Passphrase x-passwd X-Pwd X-Signature X-Hub-Signature-256 X-JWT X-Session-Id X-Credentials
-Client-Secret Bearer X-Bearer X-Otp Card-Pin X-Sig x_sig_v2 X-Hmac X-Shopify-Hmac-Sha256"""
+Client-Secret Bearer X-Bearer X-Otp Card-Pin X-Sig x_sig_v2 X-Hmac X-Shopify-Hmac-Sha256
+X-Assertion client_assertion X-Sas x_sas_v2 x_code X-Code Code Pass X-Verification-Code mfa_code
+X-Totp X-SAML-Response"""
 OTHERS = """Accept X-Order X-Author User-Agent X-Compass Content-Type X-Design X-Shipping X-Pinned
-X-Country-Code X-Hotpink"""
+X-Country-Code X-Hotpink X-Error-Code Zipcode X-Code-Page X-Sassy X-Disaster X-Assert Bypass"""
 
 
 @pytest.mark.parametrize("name", SECRETS.split())
@@ -36,6 +38,10 @@ def test_any_other_is_none(name: str) -> None:
         ("?a=token=b", "?a=token=b"),
         ("?x-otp=1&PIN=2", f"?x-otp={MASK}&PIN={MASK}"),
         ("?assign=a&bypass=b", "?assign=a&bypass=b"),
+        (
+            "?x_code=1&client_assertion=b&sas=c",
+            f"?x_code={MASK}&client_assertion={MASK}&sas={MASK}",
+        ),
     ],
 )
 def test_values_of_a_query_that_look_like_secrets_are_masked(path: str, shown: str) -> None:
