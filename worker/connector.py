@@ -120,7 +120,8 @@ class Connector:
         def attempt(address: str) -> Coroutine[Any, Any, Wire]:
             return self._connect_one(Route(origin, address, account_id), marks)
 
-        return await HappyEyeballs(attempt, addresses, limit_s, self._spares, account_id).run()
+        shared = (self._spares, account_id, marks.faults)
+        return await HappyEyeballs(attempt, addresses, limit_s, *shared).run()
 
     def note_opened(self, route: Route) -> None:
         self.sockets += 1
@@ -141,7 +142,7 @@ class Connector:
             except OSError as error:
                 shortage = _shortage(error, route)
                 if shortage is None:
-                    raise ConnectFailed(connect_failure(error)) from error
+                    raise ConnectFailed(*connect_failure(error)) from error
                 # Kept connections are a luxury: all go, or those whose local ports would do.
                 alike = route if shortage is OutOfPorts else None
                 if has_made_room or not self._pool.drop_all(alike):

@@ -11,7 +11,15 @@ import msgspec
 
 from scheduler.models import Invocation, Outcome, Phases
 from scheduler.targets import Target
-from worker.outcome import Failure, answered, failed
+from worker.outcome import (
+    Failure,
+    Fault,
+    answered,
+    failed,
+    most_telling,
+    tells_more_than_timeout,
+    timed_out,
+)
 from worker.request import AT_MOST_ONCE
 from worker.wire import Wire
 
@@ -29,12 +37,14 @@ SLOW_MS = 1000
 
 class Marks(msgspec.Struct):
     """When each part of the way to a new connection began, by the monotonic clock; None if it did
-    not. `wait_s`: the connection is there, and the request goes out."""
+    not. `wait_s`: the connection is there, and the request goes out. `faults`: why there is none
+    to some of several addresses."""
 
     resolve_s: float | None = None
     connect_s: float | None = None
     tls_s: float | None = None
     wait_s: float | None = None
+    faults: list[Fault] = []
 
     @property
     def begun_s(self) -> float | None:
@@ -100,6 +110,14 @@ class Fire(msgspec.Struct, eq=False):
             total_ms -= round((marks.begun_s - self.started_s) * 1000)
         phases = phases_of(marks, heard_s, max(0, total_ms), whole)
         return msgspec.structs.replace(outcome, phases=phases)
+
+    def out_of_time(self) -> Outcome:
+        """That it reached its limit; or, while it connects, how another address failed."""
+        if self.steps is not None and self.marks is not None:
+            fault = most_telling(self.marks.faults)
+            if tells_more_than_timeout(fault):
+                return failed(fault.failure, self.limit_ms, fault.detail)
+        return timed_out(self.limit_ms)
 
     @property
     def account_id(self) -> str:

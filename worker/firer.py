@@ -187,11 +187,11 @@ class Firer:
         self._deadlines.discard(fire)
         _report(done, fire.invocation, outcome, fire.sent_at_s)
 
-    def _failed(self, failure: Failure, response_time_ms: int = 0) -> Outcome:
+    def _failed(self, failure: Failure, response_time_ms: int = 0, detail: str = "") -> Outcome:
         """Customers may be not to learn which names there are inside."""
         if self._conceals and failure in (Failure.UNRESOLVED, Failure.NOT_ALLOWED):
             failure = Failure.NO_DESTINATION
-        return failed(failure, response_time_ms)
+        return failed(failure, response_time_ms, detail)
 
     def fail_internally(self, fire: Fire) -> None:
         """Ends this one fire for the unexpected exception that is being handled."""
@@ -281,7 +281,8 @@ class Firer:
             else:
                 self.end(fire, fire.timed(failed(Failure.CLOSED_EARLY, fire.elapsed_ms())))
         except ConnectFailed as reason:
-            self.end(fire, fire.timed(self._failed(reason.failure, fire.elapsed_ms())))
+            outcome = self._failed(reason.failure, fire.elapsed_ms(), reason.detail)
+            self.end(fire, fire.timed(outcome))
         except OutOfPorts:
             fire.steps = None
             self._wait_for_port(fire)
@@ -363,9 +364,9 @@ class Firer:
             self.free(wire)
 
     def _expire(self, fire: Fire) -> None:
-        connecting = fire.steps is not None
-        heard_s = fire.wire.received.heard_s if fire.wire else None
-        outcome = fire.timed(timed_out(fire.limit_ms), heard_s)
+        wire, connecting = fire.wire, fire.steps is not None
+        heard_s = wire.received.heard_s if wire else None
+        outcome = fire.timed(fire.out_of_time(), heard_s)
         try:
             self._let_go(fire)
         finally:

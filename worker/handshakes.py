@@ -12,8 +12,9 @@ import selectors
 import socket
 import ssl
 import sys
-from typing import cast
+from typing import Any, cast
 
+from worker.certificates import Certificate, why_invalid
 from worker.fair_share import FairQueue, FairShare
 from worker.loop_budget import LoopBudget, bound_reading
 from worker.sockets import reset
@@ -23,6 +24,9 @@ _STEPS_IN_A_ROUND = 4
 MAX_HANDSHAKE_BYTES = 32 * 1024
 # struct tcp_info: tcpi_bytes_received, since Linux 4.1.
 _TCP_INFO_BYTES, _RECEIVED = 136, slice(128, 136)
+# A larger chain that is not valid is not looked at: it takes milliseconds.
+_MOST_EXAMINED_BYTES = 12 * 1024
+_DER = 2  # _ssl.ENCODING_DER
 # Bytes of a handshake beyond this take eight times as much while the connection lasts, because
 # OpenSSL makes a structure of each name of a certificate. So all of it together is bounded.
 _USUAL_BYTES = 4 * 1024
@@ -51,10 +55,26 @@ class PausedProtocol(asyncio.Protocol):
 
 
 class Unexamined(ssl.SSLObject):
-    """Spares the loop thousands of strings of a certificate, which is verified all the same."""
+    """Spares the loop thousands of strings of a certificate, which is verified all the same. One
+    that is not valid is looked at: its error has a note that says why."""
 
     def getpeercert(self, binary_form: bool = False) -> None:
         return None
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            error.add_note(why_invalid(error, self._chain(), str(self.server_hostname)))
+            raise
+
+    def _chain(self) -> list[Certificate]:
+        """What the target sent; empty if that would take long to read, or cannot be had."""
+        inner: Any = getattr(self, "_sslobj", None)  # Python has no public way before 3.13
+        unverified = getattr(inner, "get_unverified_chain", None)
+        chain = (unverified and unverified()) or []
+        size = sum(len(each.public_bytes(_DER)) for each in chain)
+        return [each.get_info() for each in chain] if size <= _MOST_EXAMINED_BYTES else []
 
 
 class _Early(asyncio.Protocol):

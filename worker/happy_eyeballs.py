@@ -9,12 +9,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from worker.fair_share import FairShare
-from worker.outcome import ConnectFailed, Failure
+from worker.outcome import ConnectFailed, Failure, Fault, is_of_tls, most_telling
 from worker.wire import Wire
 
 # How long one address may take before the next is tried beside it (RFC 8305, section 5).
 NEXT_ADDRESS_AFTER_S = 0.25
 _ATTEMPTS = 2
+# Once a handshake has failed at one address, another one may hang for so long.
+_MOST_BEHIND_TLS_S = 2.0
 
 
 class OutOfSockets(Exception):
@@ -27,8 +29,9 @@ class OutOfPorts(OutOfSockets):
 
 class HappyEyeballs:
     """One fire's way to a connection; the first that is made wins. While others wait, an attempt
-    that hangs is given up in time for each of them, and for the exchange. A second attempt at once
-    needs a spare socket. `attempt` connects, or raises ConnectFailed or OutOfSockets."""
+    that hangs is given up in time for each of them, and for the exchange; soon, if a handshake has
+    failed. A second attempt at once needs a spare socket. `attempt` connects, or raises
+    ConnectFailed or OutOfSockets. `faults` gets those of the attempts that have failed."""
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class HappyEyeballs:
         limit_s: float,
         spares: FairShare,
         account_id: str,
+        faults: list[Fault],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._attempt = attempt
@@ -48,7 +52,7 @@ class HappyEyeballs:
         self._has_spare = False
         self._running: dict[asyncio.Task[Wire], float] = {}  # oldest first, by when it began
         self._next_s = 0.0
-        self._failures: list[Failure] = []
+        self._faults = faults
         self._shortage: type[OutOfSockets] | None = None
 
     async def run(self) -> Wire:
@@ -73,7 +77,7 @@ class HappyEyeballs:
             self._return_spare()
         if self._shortage is not None:
             raise self._shortage()
-        raise ConnectFailed(_most_telling(self._failures))
+        raise ConnectFailed(*most_telling(self._faults))
 
     def _begin_next(self) -> None:
         now_s = self._loop.time()
@@ -91,11 +95,11 @@ class HappyEyeballs:
         return self._has_spare
 
     def _pause_s(self) -> float | None:
-        """Until it is time for the next one; None if none waits."""
-        if not self._waiting:
+        """Until it is time for the next one, or to give one up; None if nothing waits for that."""
+        if not self._may_give_up:
             return None
         until_s = next(iter(self._running.values())) + self._patience_s
-        if len(self._running) < _ATTEMPTS:
+        if self._waiting and len(self._running) < _ATTEMPTS:
             until_s = min(until_s, self._next_s)
         return max(0.0, until_s - self._loop.time())
 
@@ -104,15 +108,22 @@ class HappyEyeballs:
         self._next_s = 0.0  # the next one may begin at once
         self._return_spare()
         if isinstance(error, ConnectFailed):
-            self._failures.append(error.failure)
+            self._faults.append(Fault(error.failure, error.detail))
+            if is_of_tls(self._faults[-1]):
+                self._patience_s = min(self._patience_s, _MOST_BEHIND_TLS_S)
         elif isinstance(error, OutOfSockets):
             self._shortage = type(error)
         elif error is not None:
             raise error
 
+    @property
+    def _may_give_up(self) -> bool:
+        """For one that waits, or to tell of a failed handshake. Else the last ones have until the
+        fire's own limit."""
+        return bool(self._waiting) or any(map(is_of_tls, self._faults))
+
     def _give_up_late(self) -> None:
-        """Only for one that waits: the last ones have until the fire's own limit."""
-        if not self._waiting or not self._running:
+        if not self._may_give_up or not self._running:
             return
         attempt, begun_s = next(iter(self._running.items()))
         if self._loop.time() - begun_s >= self._patience_s:
@@ -134,9 +145,3 @@ def _drop(attempt: asyncio.Task[Wire]) -> None:
 def _close_late(attempt: asyncio.Task[Wire]) -> None:
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().abort()
-
-
-def _most_telling(failures: list[Failure]) -> Failure:
-    """Of a host without IPv6 and a refusal over IPv4, the refusal is what its owner needs."""
-    telling = [failure for failure in failures if failure is not Failure.UNREACHABLE]
-    return telling[0] if telling else Failure.UNREACHABLE

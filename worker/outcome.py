@@ -8,9 +8,11 @@ import http
 import math
 import re
 import ssl
+from collections.abc import Iterable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from scheduler.models import COMPLETED, Answer, Delivery, Invocation, Outcome, Request, Status
 from scheduler.retries import LONGEST_ASKED_MS, SPREAD, USUAL_DELAYS_MS
@@ -54,12 +56,20 @@ _RETRIED = frozenset({408, 409, 425, 429})
 _FINAL = (Failure.NOT_ALLOWED, Failure.BAD_REQUEST, Failure.LOST, Failure.EXPIRED)
 
 
+class Fault(NamedTuple):
+    """Why there is no connection; `detail` says more."""
+
+    failure: Failure
+    detail: str = ""
+
+
 class ConnectFailed(Exception):
     """There is no connection to the target, and there will be none."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, detail: str = "") -> None:
         super().__init__(failure.value)
         self.failure = failure
+        self.detail = detail
 
 
 def answered(
@@ -76,8 +86,9 @@ def answered(
     return Outcome(Status.FAILED, status_code, response_time_ms, text, retry_after, answer)
 
 
-def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:
-    return Outcome(Status.FAILED, 0, response_time_ms, failure.value)
+def failed(failure: Failure, response_time_ms: int = 0, detail: str = "") -> Outcome:
+    message = f"{failure.value}: {detail}" if detail else failure.value
+    return Outcome(Status.FAILED, 0, response_time_ms, message[:MAX_MESSAGE_CHARACTERS])
 
 
 def timed_out(limit_ms: int) -> Outcome:
@@ -105,12 +116,45 @@ def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
     return failed(Failure.EXPIRED) if expired else None
 
 
-def connect_failure(error: OSError) -> Failure:
+def connect_failure(error: OSError) -> Fault:
     """Why a connection could not be had, from what the attempt raised."""
     for kind, failure in _BY_KIND:
         if isinstance(error, kind):
-            return failure
-    return Failure.UNREACHABLE if error.errno in _UNREACHABLE else Failure.NO_CONNECTION
+            return Fault(failure, ", ".join(getattr(error, "__notes__", ())))
+    return Fault(Failure.UNREACHABLE if error.errno in _UNREACHABLE else Failure.NO_CONNECTION)
+
+
+def most_telling(faults: Iterable[Fault]) -> Fault:
+    """Of several addresses', the one that came latest on the way: of a host without IPv6 and a
+    refusal over IPv4, the refusal is what its owner needs."""
+    return max(faults, key=lambda fault: _TELLING.get(fault.failure, 0), default=_NO_FAULT)
+
+
+def tells_more_than_timeout(fault: Fault) -> bool:
+    return _TELLING.get(fault.failure, 0) > _TELLING[Failure.CONNECT_TIMEOUT]
+
+
+def is_of_tls(fault: Fault) -> bool:
+    """Whether there was a connection, and the handshake failed."""
+    return _TELLING.get(fault.failure, 0) >= _TELLING[Failure.RESET]
+
+
+_NO_FAULT = Fault(Failure.UNREACHABLE)
+# A connection is hardly ever reset before a handshake.
+_TELLING = {
+    failure: rank
+    for rank, failure in enumerate(
+        (
+            Failure.UNREACHABLE,
+            Failure.CONNECT_TIMEOUT,
+            Failure.NO_CONNECTION,
+            Failure.REFUSED,
+            Failure.RESET,
+            Failure.BAD_HANDSHAKE,
+            Failure.BAD_CERTIFICATE,
+        )
+    )
+}
 
 
 # The first one that fits: some are kinds of later ones.

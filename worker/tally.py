@@ -73,7 +73,8 @@ class Tally:
 
     def _note_failure(self, outcome: Outcome) -> None:
         said = outcome.error_message
-        name = _NAMES.get(said) or ("timeout" if said.startswith("Timeout") else "other")
+        other = "timeout" if said.startswith("Timeout") else "other"
+        name = _NAMES.get(said.partition(":")[0], other)
         self.failures[name] = self.failures.get(name, 0) + 1
         if said not in _UNSENT:
             self.durations_ms[NO_ANSWER].note(outcome.response_time_ms)

@@ -15,10 +15,14 @@ import uvloop
 from tests.virtual_time import VirtualTimeLoop
 from tests.worker.firing import always
 from tests.worker.scene import Scene
+from worker.handshakes import Unexamined
 
 IN_VIRTUAL_TIME = frozenset({"test_happy_eyeballs.py"})
 ON_BOTH_LOOPS = frozenset(
-    {"test_wire.py", "test_firer.py", "test_ceiling.py", "test_hasty_targets.py", "test_closing.py"}
+    {
+        *("test_wire.py", "test_loose_http.py", "test_firer.py", "test_certificates.py"),
+        *("test_ceiling.py", "test_hasty_targets.py", "test_closing.py"),
+    }
 )
 
 
@@ -42,6 +46,7 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     """A client's context, for certificates of the authority."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
+    context.sslobject_class = Unexamined
     return context
 
 

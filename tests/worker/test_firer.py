@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
+import itertools
 import resource
 import socket
 import ssl
@@ -25,7 +25,7 @@ from tests.worker.firing import (
     invocation_of,
     server_context,
 )
-from tests.worker.scripted import answer, answering, playing, silent, until
+from tests.worker.scripted import Line, answer, answering, playing, silent, until
 from worker.connector import system_ssl_context
 from worker.fire import NOT_SENT
 from worker.guard import Resolve
@@ -131,19 +131,52 @@ async def test_that_this_process_has_no_more_files_is_nobodys_outcome() -> None:
         assert (await fired(firer, invocation)).brief == OK
 
 
-async def test_tls_with_bad_certificates(authority: trustme.CA, options: dict[str, Any]) -> None:
-    past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    for certificate in (
-        authority.issue_cert("hooks.example", not_after=past),
-        authority.issue_cert("other.example"),
-        trustme.CA().issue_cert("hooks.example"),
-    ):
-        tls = server_context(certificate)
-        async with firing_at(answering(answer()), tls=tls, **options) as (target, firer):
-            url = target.url(host="hooks.example", scheme="https")
-            result = await fired(firer, invocation_of(url))
-        assert result.brief == ("failed", 0, "TLS certificate is not valid")
-        assert (result.sent_at_s, target.requests) == (NOT_SENT, [])
+async def hanging(line: Line) -> None:
+    await line.until_closed()
+
+
+@pytest.mark.parametrize("other", ["refused", "hangs"])
+@pytest.mark.parametrize("comes_first", [True, False])
+async def test_of_two_addresses_a_failed_handshake_tells_most(
+    other: str, comes_first: bool, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.happy_eyeballs._MOST_BEHIND_TLS_S", 0.05)
+    strange = server_context(trustme.CA().issue_cert("hooks.example"))
+
+    async def script(line: Line) -> None:
+        if line.writer.get_extra_info("sockname")[0] == "127.0.0.1":
+            with contextlib.suppress(ssl.SSLError):
+                await line.writer.start_tls(strange)
+        else:
+            await hanging(line)
+
+    addresses = ["127.0.0.1", "127.0.0.2"] if comes_first else ["127.0.0.2", "127.0.0.1"]
+    options = {"resolve": always(addresses), "ssl_context": trusting}
+    host = "127.0.0.1" if other == "refused" else "0.0.0.0"
+    async with firing_at(script, host=host, **options) as (target, firer):
+        url = target.url(host="hooks.example", scheme="https")
+        result = await fired(firer, invocation_of(url))
+    assert result.outcome.error_message.startswith("TLS certificate is not valid: its issuer")
+
+
+@pytest.mark.parametrize("addresses", [*itertools.permutations(["127.0.0.1", "127.0.0.2"])])
+async def test_of_two_addresses_one_that_refuses_tells_more_than_one_that_hangs(
+    addresses: tuple[str, ...], trusting: ssl.SSLContext
+) -> None:
+    options = {"resolve": always([*addresses]), "ssl_context": trusting, "limit_ms": 600}
+    async with firing_at(hanging, host="127.0.0.2", **options) as (target, firer):
+        url = target.url(host="hooks.example", scheme="https")
+        result = await fired(firer, invocation_of(url))
+    assert result.brief == ("failed", 0, "Connection refused")
+
+
+async def test_where_all_addresses_hang_that_is_a_timeout(trusting: ssl.SSLContext) -> None:
+    both = always(["127.0.0.1", "127.0.0.2"])
+    options = {"resolve": both, "ssl_context": trusting, "limit_ms": 200}
+    async with firing_at(hanging, host="0.0.0.0", **options) as (target, firer):
+        url = target.url(host="hooks.example", scheme="https")
+        result = await fired(firer, invocation_of(url))
+    assert result.brief == ("failed", 0, "Timeout after 0.2 seconds")
 
 
 def test_the_systems_trust_store_verifies_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine
 from typing import Any
 
@@ -58,9 +59,8 @@ def network() -> Network:
 def race(
     network: Network, addresses: str, limit_s: float = 30, spares: FairShare | None = None
 ) -> Coroutine[Any, Any, Wire]:
-    return HappyEyeballs(
-        network.attempt, tuple(addresses), limit_s, FairShare(10) if spares is None else spares, "a"
-    ).run()
+    shared = (FairShare(10) if spares is None else spares, "a", [])
+    return HappyEyeballs(network.attempt, tuple(addresses), limit_s, *shared).run()  # type: ignore[arg-type]
 
 
 async def test_two_at_once_and_each_has_its_turn_within_the_limit(network: Network) -> None:
@@ -84,6 +84,58 @@ async def test_a_refusal_makes_it_the_next_ones_turn_at_once(
     network.fail("c", ConnectFailed(Failure.UNREACHABLE))
     with pytest.raises(ConnectFailed, match="Connection refused"):
         await racing
+
+
+# Each tells more than those before it.
+TELLING = [
+    Failure.UNREACHABLE,
+    Failure.CONNECT_TIMEOUT,
+    Failure.NO_CONNECTION,
+    Failure.REFUSED,
+    Failure.RESET,
+    Failure.BAD_HANDSHAKE,
+    Failure.BAD_CERTIFICATE,
+]
+
+
+@pytest.mark.parametrize(("less", "more"), [*itertools.combinations(TELLING, 2)])
+@pytest.mark.parametrize("first", "ab")
+async def test_of_two_faults_the_one_that_came_later_on_the_way_is_told(
+    network: Network, less: Failure, more: Failure, first: str
+) -> None:
+    racing = asyncio.ensure_future(race(network, "ab"))
+    await until(lambda: network.tried == ["a", "b"])
+    second = "b" if first == "a" else "a"
+    network.fail(first, ConnectFailed(less))
+    await until(lambda: first not in network.running)
+    network.fail(second, ConnectFailed(more, "why"))
+    with pytest.raises(ConnectFailed) as told:
+        await racing
+    assert (told.value.failure, told.value.detail) == (more, "why")
+
+
+@pytest.mark.parametrize("failure", [Failure.BAD_CERTIFICATE, Failure.BAD_HANDSHAKE, Failure.RESET])
+async def test_a_failed_handshake_does_not_wait_for_an_address_that_hangs(
+    network: Network, failure: Failure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.happy_eyeballs._MOST_BEHIND_TLS_S", 0.05)
+    racing = asyncio.ensure_future(race(network, "abcd", limit_s=100_000))
+    await until(lambda: network.tried == ["a", "b"])
+    network.fail("a", ConnectFailed(failure))
+    with pytest.raises(ConnectFailed, match=failure.value):
+        await racing
+    assert (network.tried, network.running) == (list("abcd"), {})
+
+
+async def test_an_address_that_works_wins_after_another_ones_failed_handshake(
+    network: Network,
+) -> None:
+    racing = asyncio.ensure_future(race(network, "ab"))
+    await until(lambda: network.tried == ["a", "b"])
+    network.fail("a", ConnectFailed(Failure.BAD_CERTIFICATE))
+    await until(lambda: "a" not in network.running)
+    wire = network.connect("b")
+    assert await racing is wire  # type: ignore[comparison-overlap]
 
 
 async def test_of_two_winners_one_is_closed(network: Network) -> None:

@@ -64,7 +64,7 @@ def test_the_promised_messages() -> None:
     ],
 )
 def test_what_a_connection_attempt_raises_has_a_name(error: OSError, failure: Failure) -> None:
-    assert connect_failure(error) is failure
+    assert connect_failure(error) == (failure, "")
 
 
 @pytest.mark.parametrize(("now_ms", "is_sent"), [(999, True), (1000, True), (1001, False)])
