@@ -79,7 +79,8 @@ class Fire(msgspec.Struct, eq=False):
             else:
                 self.firer.retire(wire)
             took_ms = self.elapsed_ms()
-            outcome = answered(status_code, reason, took_ms, received.retry_after, received.kept)
+            told = (received.retry_after, received.kept, received.odd)
+            outcome = answered(status_code, reason, took_ms, *told)
             if self.marks is not None or took_ms >= SLOW_MS or not 200 <= status_code < 300:
                 outcome = self.timed(outcome, received.heard_s, whole=True)
             self.firer.end(self, outcome)
@@ -97,7 +98,7 @@ class Fire(msgspec.Struct, eq=False):
             self.firer.note_resent(self.invocation)
             self.firer.connect(self)
         else:
-            outcome = failed(failure, self.elapsed_ms())
+            outcome = failed(failure, self.elapsed_ms(), wire.received.odd)
             self.firer.end(self, self.timed(outcome, wire.received.heard_s))
 
     def timed(

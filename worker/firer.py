@@ -365,6 +365,8 @@ class Firer:
 
     def _expire(self, fire: Fire) -> None:
         wire, connecting = fire.wire, fire.steps is not None
+        if wire is not None and wire.end_as_heard():
+            return
         heard_s = wire.received.heard_s if wire else None
         outcome = fire.timed(fire.out_of_time(), heard_s)
         try:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from scheduler.models import COMPLETED, Answer, Delivery, Invocation, Outcome, Request, Status
 from scheduler.retries import LONGEST_ASKED_MS, SPREAD, USUAL_DELAYS_MS
+from scheduler.texts import visible
 from worker.answer import ASKING
 
 MAX_MESSAGE_CHARACTERS = 200
@@ -78,11 +79,16 @@ def answered(
     response_time_ms: int,
     retry_after: str = "",
     answer: Answer | None = None,
+    odd: str = "",
 ) -> Outcome:
-    """The outcome of a whole answer: 2xx completed, anything else failed with its status text."""
+    """The outcome of an answer: 2xx completed, anything else failed with its status text. `odd`:
+    what was wrong with it."""
     if 200 <= status_code < 300:
-        return Outcome(COMPLETED, status_code, response_time_ms, "")
+        return Outcome(COMPLETED, status_code, response_time_ms, odd[:MAX_MESSAGE_CHARACTERS])
     text = _status_text(status_code, reason)
+    if odd:
+        note = f" ({odd[:1].lower()}{odd[1:]})"
+        text = text[: MAX_MESSAGE_CHARACTERS - len(note)] + note
     return Outcome(Status.FAILED, status_code, response_time_ms, text, retry_after, answer)
 
 
@@ -182,7 +188,7 @@ _UNREACHABLE = frozenset(
 
 def _status_text(status_code: int, reason: str) -> str:
     """The answer's own words, or the standard ones; never empty, one line, not long."""
-    text = _CONTROL.sub(" ", reason).strip()[:MAX_MESSAGE_CHARACTERS]
+    text = visible(_CONTROL.sub(" ", reason).strip())[:MAX_MESSAGE_CHARACTERS]
     if text:
         return text
     try:

@@ -12,21 +12,27 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import httptools
-import structlog
 
 from scheduler.targets import Origin
 from worker.answer import (
     ASKING,
+    BODILESS,
+    LAST_CHUNK_BYTES,
     MAX_HEAD_BYTES,
     NOTHING,
     SMALL_BYTES,
     Received,
     answer_of,
-    most_raw_bytes,
+    ends_with_last_chunk,
+    note_head,
+    note_stray_body,
+    oddity,
     retry_after,
-    weigh,
+    text_of,
 )
+from worker.answer_reader import NO_PARSER, AnswerReader, Refused
 from worker.loop_budget import LoopBudget
+from worker.loose_http import HeadTooLong, NotHttp
 from worker.outcome import Failure
 from worker.sockets import reset
 
@@ -41,10 +47,9 @@ PIECES = 64
 _PAUSE_S = 0.001
 # Small chunks cost more than their bytes: so many line ends in what follows the head's piece.
 MAX_LINES = 2 * 16_384
-# So many 1xx may come before an answer.
-MAX_INTERIMS = 32
-_log = structlog.get_logger(__name__)
-_NO_PARSER = httptools.HttpResponseParser(None)
+# How long after the last chunk the empty line behind it may come.
+_LAST_LINE_S = 1.0
+_RESET_MIDWAY = "Connection reset before the answer was complete"
 
 
 class Route(NamedTuple):
@@ -56,7 +61,7 @@ class Route(NamedTuple):
     account_id: str
 
 
-class Wire(asyncio.Protocol):
+class Wire(AnswerReader, asyncio.Protocol):
     """One connection. `send` starts an exchange, which ends in one call to its fire: `answered`, if
     all of the answer is here (unless reusable, the wire is to be aborted then), or `broke`, if none
     will come and the wire is gone (`silent`: not one byte of it had come).
@@ -75,6 +80,7 @@ class Wire(asyncio.Protocol):
         on_idle_close: Callable[[Wire], None],
         keep_bytes: int = 0,
     ) -> None:
+        super().__init__()
         self.route = route
         self.exchanges = 0
         self.idle_since_s = 0.0
@@ -85,7 +91,6 @@ class Wire(asyncio.Protocol):
         self._exchange: Fire | None = None
         self._transport: asyncio.Transport  # set by connection_made, before any call
         self.below: asyncio.Transport | None = None  # of TLS, with a buffer of its own
-        self._parser = _NO_PARSER
         # The last whole answer: targets mostly repeat it, and then it need not be parsed again.
         self._known = b""
         self._known_status = 0
@@ -93,9 +98,7 @@ class Wire(asyncio.Protocol):
         self._rest: memoryview | None = None
         self._paused = False
         self._saw_end = False
-        self._head_only = False
         self.closes_first = False
-        self.received = NOTHING
 
     # What its owner calls
 
@@ -119,7 +122,7 @@ class Wire(asyncio.Protocol):
         """
         transport = self._transport
         self._exchange = exchange
-        self._head_only = head_only
+        self._is_to_head = head_only
         self.received = NOTHING
         self.exchanges += 1
         if transport.is_closing():
@@ -129,6 +132,15 @@ class Wire(asyncio.Protocol):
         else:
             self._rest = memoryview(request)
             self._write_rest()
+
+    def end_as_heard(self) -> bool:
+        """The time is over: whether that ends an answer whose status is known, and whose end may
+        not come because of what is odd about it."""
+        received = self.received
+        if not (received.headers_done and received.odd):
+            return False
+        self._give_up_body()
+        return True
 
     def abort(self) -> None:
         """Cut the connection and forget the exchange on it, if there is one, without a callback."""
@@ -159,7 +171,7 @@ class Wire(asyncio.Protocol):
             return
         received = self.received
         is_new = received is NOTHING
-        if is_new and data == self._known and not self._head_only and self.has_sent_all:
+        if is_new and data == self._known and not self._is_to_head and self.has_sent_all:
             self._exchange = None
             exchange.answered(self, self._known_status, self._known_reason, True)
             return
@@ -172,14 +184,10 @@ class Wire(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # Once the answer is done, it is what follows that cannot be parsed.
-            if not received.done:
-                self._note_heard()
-                too_many = received.interims > MAX_INTERIMS
-                self._break(Failure.HEADERS_TOO_LARGE if too_many else _failure_of(error))
+        except Refused as error:
+            if not self._note_refusal(error):
+                self._break(Failure.INTERNAL)
                 return
-            received.extra = True
         try:
             if received.done and len(data) <= SMALL_BYTES and received.heard_s is None:
                 self._finish(data)
@@ -196,7 +204,7 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc)
-        self._parser = _NO_PARSER  # ours refers to us: break the ring
+        self._parser = NO_PARSER  # ours refers to us: break the ring
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -206,60 +214,30 @@ class Wire(asyncio.Protocol):
         if self._rest is not None:
             self._write_rest()
 
-    # What the parser calls, while it is fed
-
-    def on_message_begin(self) -> None:
-        if self.received.done:
-            raise _Enough  # what follows an answer is not parsed: see data_received
-
-    def on_status(self, text: bytes) -> None:
-        if not self.received.done:
-            self.received.reason += text
-
-    def on_headers_complete(self) -> None:
-        received, parser = self.received, self._parser
-        if received.done:
-            return
-        received.status = status = parser.get_status_code()
-        if status < 200 and status != 101:
-            return
-        received.headers_done = True
-        received.keep_alive = parser.should_keep_alive()
-        if self._head_only or status == 101:
-            received.done = True
-
-    def on_message_complete(self) -> None:
-        received = self.received
-        if received.headers_done:
-            received.done = True
-        else:  # 1xx: passed over
-            received.interims += 1
-            received.reason = b""
-            if received.interims > MAX_INTERIMS:
-                raise _Enough
-
     # How an exchange ends
 
     def _finish(self, data: bytes) -> None:
         """The answer is whole. The wire may be used again only if both sides are surely in step."""
         exchange, received = self._exchange, self.received
         self._exchange = None
+        status = received.status
+        if (self._is_to_head or status in BODILESS) and received.heard_s is None:
+            note_stray_body(received, data, self._is_to_head)
         reusable = (
             received.keep_alive
             and not received.extra
             and not received.was_early
             and received.pieces <= PIECES
-            and received.status != 101
-            and (not self._head_only or data.endswith(b"\r\n\r\n"))
+            and status != 101
         )
         self.closes_first = received.done and not (
-            received.keep_alive or received.extra or received.was_early
+            received.keep_alive or received.extra or received.was_early or received.odd
         )
-        status, reason = received.status, received.reason.decode("latin-1")
+        reason = text_of(received.reason)
         says_no_more = 200 <= status < 300 or not self._leaves_something(data)
-        if says_no_more and reusable and received.heard_s is None and not self._head_only:
+        if says_no_more and reusable and received.heard_s is None and not self._is_to_head:
             self._known, self._known_status, self._known_reason = data, status, reason
-        if self._head_only:
+        if self._is_to_head:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
             exchange.answered(self, status, reason, reusable)
@@ -276,7 +254,7 @@ class Wire(asyncio.Protocol):
         asks = received.status in ASKING
         if asks and received.heard_s is None:
             received.retry_after = retry_after(data, received.interims)
-        if self._keep_bytes and not self._head_only:
+        if self._keep_bytes and not self._is_to_head:
             received.kept = answer_of(received.raw or data, received.interims, self._keep_bytes)
             received.raw = None  # the connection may be kept, and a head may be long
         return asks or received.kept is not None
@@ -300,9 +278,39 @@ class Wire(asyncio.Protocol):
                 received.raw += data[: received.most_raw_bytes - len(received.raw)]
         if received.done:
             self._finish(data)
+        elif received.stumbled:
+            received.odd = received.odd or oddity(received.stumbled)
+            self._give_up_body()
         elif received.body_bytes > self._max_body_bytes or received.body_lines > MAX_LINES:
-            received.keep_alive = False
-            self._finish(b"")
+            self._give_up_body()
+        elif received.chunked:
+            self._watch_last_chunk(data)
+
+    def _give_up_body(self) -> None:
+        """The status counts without the rest of the body, and the connection is closed."""
+        self.received.keep_alive = False
+        self._finish(b"")
+
+    def _watch_last_chunk(self, data: bytes) -> None:
+        """Some targets leave out the empty line behind their last chunk, and wait. One with bare
+        line ends is not seen by the parser."""
+        received = self.received
+        received.tail = tail = (received.tail + data)[-LAST_CHUNK_BYTES:]
+        if not ends_with_last_chunk(tail):
+            return
+        if received.odd and tail.endswith((b"\n\n", b"\n\r\n")):
+            self._give_up_body()
+        elif not received.awaits_end:
+            received.awaits_end = True
+            end = partial(self._end_after_last_chunk, received)
+            self._loop_budget.loop.call_later(_LAST_LINE_S, end)
+
+    def _end_after_last_chunk(self, received: Received) -> None:
+        received.awaits_end = False
+        is_over = self._exchange is None or self.received is not received
+        if not is_over and ends_with_last_chunk(received.tail):
+            received.odd = received.odd or oddity("no end behind the last chunk")
+            self._give_up_body()
 
     def _hear_late(self, data: bytes) -> None:
         """The budget has room for this piece, if an exchange still waits for it."""
@@ -318,33 +326,40 @@ class Wire(asyncio.Protocol):
         """Whether the head is here, and within its caps."""
         received = self.received
         if not received.headers_done:
+            if received.stumbled:
+                return self._is_mended(head) and self._weigh_head(head)
             if len(head) > MAX_HEAD_BYTES:
                 self._break(Failure.HEADERS_TOO_LARGE)
             return False
-        weighed = weigh(head, received.interims)
-        if weighed.too_large:
+        if not note_head(received, head, self._keep_bytes, self._is_to_head):
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
-        received.framed = weighed.framed
-        if received.status in ASKING:
-            received.retry_after = retry_after(head, received.interims)
-        received.body_bytes = len(head) - weighed.end
-        if self._keep_bytes and not 200 <= received.status < 300:
-            received.most_raw_bytes = weighed.end + most_raw_bytes(self._keep_bytes)
-            received.raw = head[: received.most_raw_bytes]
-        received.head = None
         return True
+
+    def _is_mended(self, head: bytearray) -> bool:
+        """Whether a head that the parser refused is here, and could be read all the same."""
+        try:
+            return self._mend_head(head)
+        except NotHttp as why:
+            self.received.odd = str(why)
+            self._break(Failure.NOT_HTTP)
+        except HeadTooLong:
+            self._break(Failure.HEADERS_TOO_LARGE)
+        return False
 
     def _end(self, error: Exception | None) -> None:
         """The connection ended: so does a body that said neither its length nor its end."""
         received = self.received
         if self._exchange is None:
             self._lose()
+        elif received.headers_done:
+            if error is not None or received.framed:
+                received.odd = received.odd or (
+                    _RESET_MIDWAY if error else Failure.CLOSED_MIDWAY.value
+                )
+            self._give_up_body()
         elif error is not None:
             self._break(Failure.RESET)
-        elif received.headers_done and not received.framed:
-            received.keep_alive = False
-            self._finish(b"")
         else:
             is_silent = received.heard_s is None
             self._break(Failure.CLOSED_EARLY if is_silent else Failure.CLOSED_MIDWAY)
@@ -367,15 +382,3 @@ class Wire(asyncio.Protocol):
             piece, rest = self._rest[:SLICE_BYTES], self._rest[SLICE_BYTES:]
             self._rest = rest if rest else None
             transport.write(piece)
-
-
-class _Enough(Exception):
-    """No more of this is parsed."""
-
-
-def _failure_of(error: Exception) -> Failure:
-    """What the parser stumbled over: the answer, or (never) our own callback."""
-    if isinstance(error, httptools.HttpParserCallbackError):
-        _log.error("Internal error", exc_info=error)
-        return Failure.INTERNAL
-    return Failure.NOT_HTTP

@@ -22,13 +22,15 @@ _UNRESOLVED = "Host not found, or destination not allowed"
 _BAD_CERTIFICATE = "TLS certificate is not valid"
 _CLOSED = "Connection closed before an answer"
 _MIDWAY = "Connection closed before the answer was complete"
+_NOT_HTTP = "Answer is not valid HTTP"
 _TOO_LARGE = "Answer headers are too large"
 _BAD_HANDSHAKE = "TLS handshake failed"
-_RESET, _REFUSED, _NOT_HTTP = "Connection reset", "Connection refused", "Answer is not valid HTTP"
+_RESET, _REFUSED = "Connection reset", "Connection refused"
 
 
 class Kind(NamedTuple):
-    """`ended`: what its fires come to, a status code, or the error message if there was none.
+    """`ended`: what its fires come to, a status code, or how the error message begins if there was
+    none.
     `host` has the number of each, or an address of its own, in it."""
 
     name: str
@@ -146,12 +148,15 @@ _PLAIN = [
     Kind("5xx", 503, _BUSY),
     Kind("5xx, tried again", 503, _BUSY, fields=_AGAIN),
     Kind("reset before a byte", _RESET, _ending(by_reset=True)),
-    Kind("reset after a byte", _RESET, _ending(_HEAD, by_reset=True)),
+    Kind("reset after a byte", _RESET, _ending(_HEAD[:9], by_reset=True)),
+    Kind("reset in the body", 200, _ending(_HEAD, by_reset=True)),
     Kind("closed before a byte", _CLOSED, _ending()),
-    Kind("closed after a byte", _MIDWAY, _ending(_HEAD)),
+    Kind("closed after a byte", _MIDWAY, _ending(_HEAD[:9])),
+    Kind("closed in the body", 200, _ending(_HEAD)),
     Kind("closed, tried again", _CLOSED, _ending(), fields=_AGAIN),
     Kind("not HTTP", _NOT_HTTP, _always(b"220 smtp.example ESMTP\r\n")),
-    Kind("a broken chunk", _NOT_HTTP, _always(_CHUNKED, b"x\r\n")),
+    Kind("a broken chunk", 200, _always(_CHUNKED, b"x\r\n")),
+    Kind("a loose head", 200, _always(b"HTTP/1.1 200 OK\n", b"Content-Length: 0\n\n")),
     Kind("a head without an end", _TOO_LARGE, _pouring(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 999)),
     Kind("1xx without an end", _TOO_LARGE, _pouring(b"", b"HTTP/1.1 100 \r\n\r\n" * 99)),
     Kind("silence", _TIMEOUT, silent, "{address}"),

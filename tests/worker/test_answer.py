@@ -14,6 +14,14 @@ from worker.answer import NOTHING, answer_of
 
 KEPT = 1024
 CUT = b"x" + "é".encode() * KEPT  # a character is at the bound
+
+
+def raw_deflate(data: bytes) -> bytes:
+    return zlib.compress(data, wbits=-zlib.MAX_WBITS)
+
+
+RAW = raw_deflate(b"why")
+MEMBERS = gzip.compress(b"some\n") + gzip.compress(b"more\n")
 HOSTILE = b"\x00\x1b[31m\x9b<script>\xff\r\n"
 
 
@@ -38,6 +46,15 @@ def sized(body: bytes, *lines: bytes) -> bytes:
         (sized(gzip.compress(b"y" * 10**7), b"Content-Encoding: gzip"), Answer("", b"y" * KEPT)),
         (sized(zlib.compress(b"why"), b"Content-Encoding: deflate"), Answer("", b"why")),
         (sized(b"not zipped", b"Content-Encoding: gzip"), Answer("", b"not zipped")),
+        (sized(b"bad request", b"Content-Encoding: deflate"), Answer("", b"bad request")),
+        (sized(RAW, b"Content-Encoding: deflate"), Answer("", b"why")),
+        (sized(RAW + b"more", b"Content-Encoding: deflate"), Answer("", RAW + b"more")),
+        (sized(raw_deflate(CUT), b"Content-Encoding: deflate"), Answer("", CUT[: KEPT - 1])),
+        (sized(RAW, b"Content-Encoding: gzip"), Answer("", RAW)),
+        (sized(MEMBERS, b"Content-Encoding: gzip"), Answer("", b"some\nmore\n")),
+        (sized(MEMBERS + b"\0\0", b"Content-Encoding: x-gzip"), Answer("", b"some\nmore\n")),
+        (sized(MEMBERS[:-8], b"Content-Encoding: gzip"), Answer("", b"some\nmore\n")),
+        (sized(gzip.compress(b"z") * 3000, b"Content-Encoding: gzip"), Answer("", b"z" * 64)),
         (sized(b"") + b"HTTP/1.1 200 OK\r\n" + sized(b"smuggled"), None),
         (b"\r\nuntil it closes", Answer("", b"until it closes")),
     ],
@@ -51,6 +68,15 @@ def sized(body: bytes, *lines: bytes) -> bytes:
         "bomb",
         "deflate",
         "no gzip",
+        "no deflate",
+        "raw deflate",
+        "more than raw deflate",
+        "raw deflate, cut",
+        "raw deflate is no gzip",
+        "members",
+        "members and more",
+        "a cut member",
+        "many members",
         "two",
         "open",
     ],

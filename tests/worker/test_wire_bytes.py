@@ -9,9 +9,10 @@ from typing import Any, cast
 import pytest
 
 from scheduler.targets import Origin
+from worker.answer import MAX_INTERIMS
 from worker.loop_budget import ROUND_BYTES, LoopBudget
 from worker.outcome import Failure
-from worker.wire import MAX_INTERIMS, MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
+from worker.wire import MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
 
 
 class DeafTransport:
@@ -119,7 +120,8 @@ def test_pieces_make_no_difference(size: int) -> None:
     kept = len(interim + interim + chunked) // size <= PIECES
     assert play(interim + interim + chunked, size, False) == [(200, "OK", kept)]
     assert play(interim + until_close, size, False) == [(500, "Oh", False)]
-    assert play(chunked[:-1], size, False) == [(Failure.CLOSED_MIDWAY, False)]
+    assert play(chunked[:-1], size, False) == [(200, "OK", False)]
+    assert play(until_close[:17], size, False) == [(Failure.CLOSED_MIDWAY, False)]
     assert play(b"", size, False) == [(Failure.CLOSED_EARLY, True)]
 
 
