@@ -257,6 +257,18 @@ def test_a_callback_is_read() -> None:
     )
 
 
+def test_a_forged_callback_is_not_believed() -> None:
+    body = json.dumps(REPORT).encode()
+    for forged in (
+        signed(body, OTHER, webhook_id="cbk_1"),
+        signed(b"{}", webhook_id="cbk_1"),
+        signed(body) | {"webhook-id": "cbk_1"},
+        signed(body, webhook_id="cbk_1") | {"webhook-signature": "v1,"},
+    ):
+        with pytest.raises(VerificationFailed, match="No signature fits"):
+            verify(forged, body, SECRET, now=NOW_S)
+
+
 def test_a_schedules_own_request_is_not_parsed() -> None:
     body = json.dumps(REPORT).encode()
     assert verify(signed(body), body, SECRET, now=NOW_S) is None

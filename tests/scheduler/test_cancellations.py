@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,9 +17,13 @@ from scheduler.errors import (
 )
 from scheduler.models import Request, Status
 from scheduler.store import keys
+from scheduler.store.lifecycle import cancel
 from scheduler.store.lifecycle.cancel import Cancellations
 from scheduler.store.queries.listing import Selection
+from scheduler.store.queries.reading import read_by_id
+from scheduler.store.verdict import MOST_CHANGES_MET
 from tests.scheduler.letters import fail
+from tests.scheduler.rules import Rules
 from tests.scheduler.scene import (
     COMPLETED,
     CREDITS,
@@ -182,3 +187,26 @@ async def test_racing_claims_each_has_one_winner(scene: Scene) -> None:
     found = await scene.holdings()
     assert found.credits == CREDITS + 400 - len(claimed)
     assert found.waiting == 400 - len(claimed) - len(cancelled)
+
+
+async def test_a_rule_keeps_an_occurrence_that_changes_whenever_it_is_to_be_cancelled(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules, reads = Rules(scene), 0
+    rule = await rules.create()
+    name, due = str(rule.schedule_id), await rules.due()
+
+    async def read(*which: Any) -> AsyncIterator[Any]:
+        nonlocal reads
+        async for chunk in read_by_id(*which):
+            reads += 1
+            await scene.change(name, body=b'{"n":%d}' % reads)
+            yield chunk
+
+    monkeypatch.setattr(cancel, "read_by_id", read)
+    credits = await scene.credits()
+    [done] = (await scene.cancel_all([name])).each
+    assert isinstance(done.refusal, Conflict)
+    assert reads == MOST_CHANGES_MET
+    assert (await rules.read(rule)).schedule_id == name
+    assert (await rules.due(), await scene.credits()) == (due, credits)

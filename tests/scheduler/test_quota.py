@@ -130,6 +130,23 @@ async def test_an_ended_one_counts_until_the_hour_in_which_it_is_forgotten_is_ov
     assert bool(await bounded.redis.hgetall(bounded.base + "expiring")) is counts
 
 
+@pytest.mark.parametrize("way", [COMPLETED, FAILED, None], ids=["completed", "failed", "cancelled"])
+async def test_several_that_end_in_one_step_all_count_until_they_are_forgotten(
+    bounded: Scene, way: Outcome | None
+) -> None:
+    made = await create(bounded, 10, 700, 1500, due_in_ms=-1000)
+    if way is None:
+        await bounded.cancel_all(made)
+    else:
+        await bounded.ack(await bounded.claim(), way)
+    hours = await bounded.redis.hgetall(bounded.base + "expiring")
+    assert sum(map(int, hours.values())) == await counted(bounded)
+    await bounded.clock.pass_ms(10 * 24 * HOUR_MS)
+    [last] = await create(bounded, 0)
+    request = (await bounded.get(last)).request
+    assert await counted(bounded) == len(pack_request(request)) + BESIDE
+
+
 async def test_what_is_kept_for_a_shorter_time_in_the_end_counts_for_a_shorter_time(
     bounded: Scene,
 ) -> None:

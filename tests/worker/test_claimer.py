@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.elapsed import elapsed_s
-from tests.worker.desk import Desk, Invocations
+from tests.worker.desk import AWAY, Desk, Invocations
 
 
 @pytest.mark.parametrize(("slots", "turns"), [(64, 6), (1, 14)])
@@ -240,6 +240,18 @@ async def test_claims_share_what_is_left_in_bytes_and_none_goes_out_when_nothing
     async with asyncio.timeout(5):
         while any(desk.claims.due.values()):
             await desk.turn()
+
+
+@pytest.mark.parametrize("error", [AWAY, RuntimeError("unforeseen")])
+async def test_a_claim_that_fails_gives_its_room_back(error: Exception) -> None:
+    desk = Desk({0: 1, 1: 1}, slots=64, room_bytes=1000)
+    desk.claims.raised["claim"] = [error] * 4
+    async with asyncio.timeout(30):
+        while len(desk.fired) < 2:
+            desk.touch.lost.clear()
+            await desk.turn()
+    assert len({(asked["most"], asked["most_bytes"]) for asked in desk.claims.asked[:4]}) == 1
+    assert (desk.holdings._reserved, desk.holdings._reserved_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize(("paused_ms", "lost"), [(3000, set()), (4500, {0, 1})])

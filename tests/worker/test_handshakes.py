@@ -119,6 +119,60 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
         assert handshakes._crowded_out._queues == {}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has arrived")
+async def test_a_large_certificate_that_is_not_trusted_leaves_no_weight_behind(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = trustme.CA().issue_cert("large.example", *(f"name-{n}.example" for n in range(600)))
+    room = 30 * 1024
+    monkeypatch.setattr("worker.handshakes._MOST_UNUSUAL_BYTES", room)
+    taken = list[int]()
+    weigh = Handshakes._weigh
+
+    async def noted(self: Handshakes, account_id: str, weight: int) -> None:
+        taken.append(weight)
+        await weigh(self, account_id, weight)
+
+    monkeypatch.setattr(Handshakes, "_weigh", noted)
+    async with firing_at(answering(answer()), tls=server_context(large), **options) as (
+        target,
+        firer,
+    ):
+        url = target.url(host="large.example", scheme="https")
+        for _ in range(3):
+            result = await fired(firer, invocation_of(url))
+            assert result.brief[:2] == ("failed", 0)
+        assert len(taken) == 3
+        assert firer.connector.handshakes._unusual.free == room
+
+
+async def test_a_target_that_speaks_before_it_is_spoken_to_is_not_believed(
+    authority: trustme.CA, options: dict[str, Any]
+) -> None:
+    """Its answer, which comes with the end of the handshake, belongs to no request. In TLS 1.2 the
+    target's is the last word of a handshake."""
+    context = server_context(authority.issue_cert("hooks.example"))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    async def eager(line: Line) -> None:
+        came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        secured = context.wrap_bio(came, goes, server_side=True)
+        while True:
+            try:
+                secured.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await line.say(goes.read())
+                came.write(await line.reader.read(65536))
+        secured.write(answer(b"", "410 Gone"))
+        await line.say(goes.read())
+        await line.until_closed()
+
+    async with firing_at(eager, **options) as (target, firer):
+        result = await fired(firer, invocation_of(target.url(host="hooks.example", scheme="https")))
+    assert result.brief == ("failed", 0, "Connection reset")
+
+
 async def test_who_is_given_up_with_room_at_last_leaves_it_to_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from scheduler.models import Invocation
 from tests.worker.desk import AWAY, LEASE_MS, Invocations, ScriptedStore
 from worker.holdings import Holdings
-from worker.leases import Leases, Touch
+from worker.leases import ClockSteps, Leases, Touch
 
 LEASE_S = LEASE_MS / 1000
 
@@ -105,6 +107,31 @@ async def test_many_are_confirmed_in_pieces_and_those_of_others_are_told(scene: 
     assert await scene.leases.confirm(0, held) == [held[3], held[1100]]
     assert scene.claims.extended == held
     assert scene.claims.calls == [("extend", 0)] * 3
+
+
+async def test_a_clock_that_was_set_back_is_mended_a_lease_later_in_all_shards(
+    moment: Moment,
+) -> None:
+    """By then each worker that is alive has prolonged what it holds: the rest has no owner."""
+    mended = list[int]()
+
+    async def mend(shard: int, lease_ms: int) -> int:
+        mended.append(shard)
+        return lease_ms
+
+    clock, back = SimpleNamespace(steps_back=3), SimpleNamespace(mend=mend)
+    store = SimpleNamespace(clock=clock, clock_back=back, shards=SimpleNamespace(count=2))
+    steps = ClockSteps(cast("Any", store), LEASE_MS)
+    await steps.watch()
+    clock.steps_back += 1
+    for passes_s in (0.0, LEASE_S - 0.1):
+        moment.s += passes_s
+        await steps.watch()
+    assert mended == []
+    moment.s += 0.2
+    for _ in range(2):
+        await steps.watch()
+    assert mended == [0, 1]
 
 
 async def test_leases_of_a_shard_are_prolonged_by_one_call_at_a_time(scene: Scene) -> None:

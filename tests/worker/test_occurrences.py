@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from scheduler.models import Invocation, Occurrence, Outcome, Retry, Stage, Status
-from tests.worker.desk import AWAY
+from tests.worker.desk import AWAY, LEASE_MS, ScriptedStore
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
+from worker.leases import Touch
+from worker.occurrences import Occurrences
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -296,6 +299,45 @@ async def test_a_crowd_advances_piece_by_piece(
     assert recurring.asked[:2] == [given[:2], given[2:4]]
     assert [one for some in recurring.asked[2:] for one in some] == given[2:]
     assert len(target.requests) == 5
+
+
+class Advancing:
+    """Claimed occurrences over a scripted store, and what becomes of those that cannot advance."""
+
+    def __init__(self, count: int) -> None:
+        store, self.unsure, self.put_off = ScriptedStore({0: 0}), list[Invocation](), list[Any]()
+        self.recurring = store.recurring
+        self.held = [store.claims.make.one(recurring=SLOT) for _ in range(count)]
+        shelf, none = SimpleNamespace(put=self.put_off.extend), cast("Any", None)
+        self.occurrences = Occurrences(
+            store.as_store,
+            Touch(LEASE_MS, LEASE_MS),
+            cast("Any", shelf),
+            ready=none,
+            unsure=self.unsure.append,
+            in_background=none,
+        )
+
+
+@pytest.mark.parametrize(("answers", "may_be_sent"), [([AWAY], 0), ([None, AWAY], 2), ([], 5)])
+async def test_after_an_error_none_of_the_pieces_left_may_be_sent(
+    monkeypatch: pytest.MonkeyPatch, answers: list[Exception | None], may_be_sent: int
+) -> None:
+    """As when a worker that stood still looks at all that it holds."""
+    monkeypatch.setattr("worker.occurrences._MOST_AT_ONCE", 2)
+    desk = Advancing(5)
+    desk.recurring.raised = answers
+    assert await desk.occurrences.advance(desk.held) == desk.held[:may_be_sent]
+    assert desk.unsure == desk.held[may_be_sent:]
+    assert len(desk.recurring.asked) == min(3, may_be_sent // 2 + 1)
+
+
+async def test_one_that_cannot_advance_is_put_off_and_may_not_be_sent() -> None:
+    desk = Advancing(3)
+    desk.recurring.poison = poison = desk.held[1]
+    assert await desk.occurrences.advance(desk.held) == [desk.held[0], desk.held[2]]
+    assert [each.invocation for each in desk.put_off] == [poison]
+    assert desk.unsure == []
 
 
 async def test_an_account_with_many_lets_others_advance_with_its_first(

@@ -105,3 +105,25 @@ async def test_a_timeout_says_what_it_was_spent_on() -> None:
         assert (waited.connect_ms or 0) + (waited.first_byte_ms or 0) == 200
         url = target.url(host="slow.example.com")
         assert (await fired(firer, invocation_of(url))).outcome.phases == Phases(200)
+
+
+async def test_of_a_request_that_was_sent_twice_the_second_attempt_is_told_of() -> None:
+    """The time until its connection died is not a phase of the second."""
+    dead_after_s = 10 * PAUSE_S
+
+    async def dying(line: Line) -> None:
+        await line.request()
+        await line.say(answer())
+        await line.request()
+        await asyncio.sleep(dead_after_s)
+        line.reset()
+
+    async with firing_at(dying, answering(answer(b"no", "500 Oh"))) as (target, firer):
+        await fired(firer, invocation_of(target.url()))
+        result = await fired(firer, invocation_of(target.url()))
+    assert result.invocation.attempt == 2
+    phases = result.outcome.phases
+    assert phases is not None
+    lengths = (getattr(phases, name) or 0 for name in phases.__struct_fields__)
+    # Two moments are rounded to the millisecond.
+    assert sum(lengths) <= result.outcome.response_time_ms - dead_after_s * 1000 + 2

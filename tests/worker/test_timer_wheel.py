@@ -125,6 +125,16 @@ def test_what_has_a_slot_goes_at_the_later_of_both_moments(
     assert fired_us == {slotted: starts_in_us, plain: 20_000}
 
 
+def test_slots_of_one_claim_are_kept_in_whichever_order_they_come(scene: Scene) -> None:
+    """Schedules are in the order in which they are due, and not in that of their slots."""
+    third, first, second = scene.due_in(0, 1, 2)
+    slots_us = [scene.now_us() + in_ms * 1000 for in_ms in (30, 10, 20)]
+    third.slot_us, first.slot_us, second.slot_us = slots_us
+    scene.wheel.add([third, first, second], scene.reply())
+    scene.pass_ms(40)
+    assert scene.fired_us == dict(zip([third, first, second], slots_us, strict=True))
+
+
 def test_callbacks_with_slots_crowd_no_schedules(scene: Scene) -> None:
     """They start one by one, and claims would pass over their accounts meanwhile."""
     [callback] = scene.due_in(0)
