@@ -50,6 +50,9 @@ WORKER = r"""
 - del self._waiting[shard][:count]
 + del self._waiting[shard][: count + 1]
 @ worker/leases.py tests/worker/test_leases.py
+# a clock that was set back is mended at once
+- self._mend_at_s = elapsed_s() + self._lease_ms / 1000
++ self._mend_at_s = elapsed_s()
 # no grace after the store's start
 - max(0, lease_ms - max(0, store_uptime_ms))
 + 0
@@ -107,6 +110,14 @@ WORKER = r"""
 - request.trace is not None and request.recurring is None
 + request.trace is not None
 @ worker/occurrences.py tests/worker/test_occurrences.py
+# one that cannot advance is put off and sent all the same
+- self._unreadables.put([UnreadClaim(some[0], why, "")])
+-             return {*some}
++ self._unreadables.put([UnreadClaim(some[0], why, "")])
++             return set()
+# after an error the pieces that are left are sent
+- held_back |= {*waiting[start:]}
++ held_back |= {*some}
 # one that the store did not answer for is sent
 - held_back |= {*waiting[start:]}
 + pass
@@ -167,6 +178,10 @@ WORKER = r"""
 - invocation.attempt -= 1  # the one that is not made
 + pass
 @ worker/claimer.py tests/worker/test_claimer.py
+# a claim that fails keeps its room
+- self._holdings.give_back(part)
++ if batches:
++                     self._holdings.give_back(part)
 # each claim of a shard on hold beside others is logged
 - if before != bool(self._on_hold):
 + if True:
@@ -223,6 +238,13 @@ WORKER = r"""
 - max(1, (waiting.turns - before) // 10)
 + 64
 @ worker/handshakes.py tests/worker/test_handshakes.py
+# the weight of a handshake that fails stays
+- self.give_back(account_id, weight)
+-             if steps is not None:
++ if steps is not None:
+# a target that speaks before it is spoken to is believed
+- if early.was_called or secured.is_closing():
++ if secured.is_closing():
 # all handshakes step at once
 - _STEPS_IN_A_ROUND = 4
 + _STEPS_IN_A_ROUND = 4000
@@ -495,6 +517,8 @@ WORKER = r"""
 - _PAUSE_S = 1.0
 + _PAUSE_S = 1e6
 @ worker/timer_wheel.py tests/worker/test_timer_wheel.py
+# slots of a claim are taken in the order of its schedules
+- slotted.sort(key=attrgetter("starts_at_us"))
 # the wheel believes a clock from before its claim
 - ahead_us = self._clock.offset_since_us(reading)
 + ahead_us = self._clock.offset_since_us(0)
