@@ -8,7 +8,7 @@ from tests.processes import PostdateProcess, environment, postdate_process, proc
 from tests.proxy import DroppingProxy
 from tests.receiver import Answer, Received, Receiver
 from tests.valkey import ValkeyProcess
-from tests.waiting import DEADLINE_S, free_port, until, until_async
+from tests.waiting import DEADLINE_S, free_port, refusing_port, until, until_async
 
 __all__ = [
     "DEADLINE_S",
@@ -29,6 +29,7 @@ __all__ = [
     "postdate_json",
     "postdate_process",
     "processes_of",
+    "refusing_port",
     "script",
     "until",
     "until_async",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 DEADLINE_S = 30.0
+_FIRST_PORT, _PARTS, _PORTS_EACH = 12_000, 8, 2_500
 _SOONEST_S, _LATEST_S = 0.005, 0.05
 
 
@@ -51,11 +53,32 @@ async def until_async(
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that systems give to outgoing connections: none
-    of these takes it before its server does."""
-    while True:
-        # Not from `random`: tests seed it, and two processes would take the same one.
-        port = 12_000 + secrets.randbelow(20_000)
+    """A port that nobody listens on. No two calls of this process and of pytest's other processes
+    have the same one."""
+    for port in _own_ports:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+    raise RuntimeError("All ports of this process have been used")
+
+
+def refusing_port() -> int:
+    """A port that refuses connections, until this process ends: it is bound, and nobody listens."""
+    plug = socket.socket()
+    _refusing.append(plug)
+    plug.bind(("127.0.0.1", 0))
+    return int(plug.getsockname()[1])
+
+
+def _ports_of_this_process() -> Iterator[int]:
+    """Each once, below those that systems give to outgoing connections: none of these takes it
+    before its server does. They begin at a random one, as two runs of the tests may go on at once;
+    not from `random`, which tests seed."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", f"gw{_PARTS - 1}")
+    first = _FIRST_PORT + int(worker.removeprefix("gw")) % _PARTS * _PORTS_EACH
+    begin = secrets.randbelow(_PORTS_EACH)
+    yield from (first + (begin + n) % _PORTS_EACH for n in range(_PORTS_EACH))
+
+
+_own_ports = _ports_of_this_process()
+_refusing: list[socket.socket] = []

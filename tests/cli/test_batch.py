@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from cli.batch import chunks
 from cli.output import NO_ANSWER
 from tests.customer import in_days
-from tests.servers import Customer, PostdateProcess, free_port, postdate, postdate_json
+from tests.servers import Customer, PostdateProcess, postdate, postdate_json
 
 TARGET = "http://127.0.0.1:9999/batch"
 
@@ -21,7 +22,7 @@ TARGET = "http://127.0.0.1:9999/batch"
 def settings(postdate_up: PostdateProcess) -> dict[str, str]:
     """Of an account of its own, with ten credits."""
     up = postdate_up
-    name = f"batch {free_port()}"
+    name = f"batch {token_hex(4)}"
     create = ("account", "create", name, "--credits", "10", "--plan", "unlimited")
     postdate_json(*create, data_dir=up.data_dir)
     key = postdate_json("key", "create", name, "--name", "x", data_dir=up.data_dir)["key"]

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -19,10 +20,10 @@ from tests.client.line import Line, answer
 from tests.servers import (
     PostdateProcess,
     Receiver,
-    free_port,
     in_days,
     postdate,
     postdate_json,
+    refusing_port,
     until,
 )
 
@@ -55,7 +56,7 @@ def test_a_delay_is_told_to_the_server_as_one(settings: dict[str, str]) -> None:
 
 def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     before = postdate_json("stats", **settings)
-    target = f"http://127.0.0.1:{free_port()}/refused"
+    target = f"http://127.0.0.1:{refusing_port()}/refused"
     first, second = (scheduled(settings, target, "--in", each) for each in ("1d", "2d"))
     assert [each["scheduleId"] for each in listed(settings, target)] == [first, second]
     cancelled = postdate_json("cancel", first, **settings)
@@ -86,7 +87,7 @@ def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
 
 
 def test_all_that_match_are_cancelled_once_it_is_confirmed(settings: dict[str, str]) -> None:
-    target = f"http://127.0.0.1:{free_port()}/all"
+    target = f"http://127.0.0.1:{refusing_port()}/all"
     first, second, last = (scheduled(settings, target, "--in", each) for each in ("1d", "2d", "9d"))
     chosen = ("cancel", "--target", target, "--to", f"{in_days(5):%Y-%m-%d}")
     asked = postdate(*chosen, **settings)
@@ -104,7 +105,7 @@ def test_all_that_match_are_cancelled_once_it_is_confirmed(settings: dict[str, s
 
 
 def test_schedules_are_found_by_their_reference(settings: dict[str, str]) -> None:
-    target, name = f"http://127.0.0.1:{free_port()}/orders", f"order-{free_port()}"
+    target, name = f"http://127.0.0.1:{refusing_port()}/orders", f"order-{token_hex(4)}"
     first, second, other = (
         scheduled(settings, target, "--in", "1d", "--reference", f"{name}-{suffix}")
         for suffix in ("a", "b", "c")
@@ -130,7 +131,7 @@ def test_schedules_are_found_by_their_reference(settings: dict[str, str]) -> Non
 
 
 def test_one_that_waits_is_kept_or_replaced(settings: dict[str, str]) -> None:
-    name = f"cart-{free_port()}"
+    name = f"cart-{token_hex(4)}"
     wanted = ("schedule", TARGET, "--in", "1h", "--reference", name)
     made = scheduled(settings, *wanted[1:], "--text", "a")
     kept = postdate(*wanted, "--text", "b", "--on-existing", "keep", **settings).stdout
@@ -148,7 +149,7 @@ def test_one_that_waits_is_kept_or_replaced(settings: dict[str, str]) -> None:
 
 
 def test_what_failed_is_replayed(settings: dict[str, str]) -> None:
-    target = f"http://127.0.0.1:{free_port()}/replayed"
+    target = f"http://127.0.0.1:{refusing_port()}/replayed"
     failed = scheduled(settings, target, "--in", "0s")
     failures = ("logs", "--status", "failed", "--target", target)
     until(lambda: postdate_json(*failures, **settings))
@@ -166,7 +167,7 @@ def test_what_failed_is_replayed(settings: dict[str, str]) -> None:
 
 
 def test_follow_shows_what_ends_once_and_in_order(settings: dict[str, str]) -> None:
-    target = f"http://127.0.0.1:{free_port()}/follow"
+    target = f"http://127.0.0.1:{refusing_port()}/follow"
     failures = ("logs", "--target", target, "--status", "failed")
     old = scheduled(settings, target, "--in", "0s")
     until(lambda: postdate_json(*failures, **settings), "the first")
@@ -197,7 +198,7 @@ def test_without_a_key_it_says_how_to_get_one() -> None:
 def test_a_wrong_key_and_a_wrong_address_are_one_sentence(postdate_up: PostdateProcess) -> None:
     done = postdate("stats", "--url", postdate_up.base_url, "--api-key", "pd_00_x")
     assert (done.returncode, done.stderr) == (1, "Invalid or inactive API key.\n")
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{refusing_port()}"
     done = postdate("stats", url=url, api_key="pd_00_x")
     assert done.returncode == 1
     assert done.stderr == (
@@ -262,7 +263,7 @@ def test_what_is_no_id_is_sent_nowhere(command: tuple[str, ...], name: str, odd:
         return  # these are ids, which no schedule has
     given = [each.replace("ID", odd) for each in command]
     # Nothing listens there: what is sent is answered by another sentence.
-    url = ["--url", f"http://127.0.0.1:{free_port()}", "--api-key", "pd_00_x"]
+    url = ["--url", f"http://127.0.0.1:{refusing_port()}", "--api-key", "pd_00_x"]
     done = CliRunner().invoke(main, [*given, *url])
     assert (done.exit_code, done.stdout) == (1, "")
     assert re.match(f"{name} (must have|has half of)", done.stderr), done.stderr

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from secrets import token_hex
 
 import pytest
 
 from cli.batch import BatchLine
-from tests.servers import PostdateProcess, free_port, postdate, postdate_json, until
+from tests.servers import PostdateProcess, postdate, postdate_json, refusing_port, until
 
 TARGET = "http://127.0.0.1:9999/lanes"
 _MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -17,7 +18,7 @@ _MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 @pytest.fixture
 def settings(postdate_up: PostdateProcess) -> dict[str, str]:
     """Of an account of its own."""
-    up, name = postdate_up, f"lanes {free_port()}"
+    up, name = postdate_up, f"lanes {token_hex(4)}"
     create = ("account", "create", name, "--credits", "100", "--plan", "unlimited")
     postdate_json(*create, data_dir=up.data_dir)
     key = postdate_json("key", "create", name, "--name", "deploys", data_dir=up.data_dir)["key"]
@@ -52,7 +53,7 @@ def test_a_paused_lane_keeps_what_is_due(settings: dict[str, str]) -> None:
     paused = said(settings, *pause).splitlines()
     assert paused[0].startswith("acme  paused   no limits  ")
     assert re.fullmatch(rf"    paused by deploys until {_MOMENT}: they move house", paused[1])
-    target = f"http://127.0.0.1:{free_port()}/refused"
+    target = f"http://127.0.0.1:{refusing_port()}/refused"
     made = postdate_json("schedule", target, "--in", "0s", "--lane", "acme", **settings)
     waits = said(settings, "lane", "show", "acme")
     assert re.search(rf"  0 running, 1 waiting, 1 due since {_MOMENT}\n", waits)

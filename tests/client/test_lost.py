@@ -10,7 +10,7 @@ import trustme
 from postdate import Cancelled, ConnectionFailed, PostdateError
 from tests.client.both import KEY, Client
 from tests.client.line import Fault, Line, Step, answer
-from tests.servers import free_port
+from tests.servers import refusing_port
 
 CREDITS = answer(200, {"creditsRemaining": 7})
 CREATED = answer(
@@ -79,7 +79,7 @@ def test_a_redirect_is_not_followed(mode: str) -> None:
 
 
 def test_the_reason_is_told(mode: str) -> None:
-    assert why(mode, f"http://127.0.0.1:{free_port()}") == "Connection refused"
+    assert why(mode, f"http://127.0.0.1:{refusing_port()}") == "Connection refused"
     assert why(mode, UNKNOWN_HOST).startswith("Could not resolve host (")
     with Line(CREDITS) as line:
         assert why(mode, line.url.replace("http:", "https:")).startswith("TLS failed (")

@@ -21,7 +21,7 @@ from postdate import (
     NotFound,
 )
 from tests.client.both import Client
-from tests.servers import PostdateProcess, Receiver, free_port, in_days, postdate_json, until
+from tests.servers import PostdateProcess, Receiver, in_days, postdate_json, refusing_port, until
 
 URL = "https://example.com"
 
@@ -119,7 +119,7 @@ def test_a_replay_of_many_goes_on_where_an_answer_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("postdate.calls._AT_ONCE", 2)
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{refusing_port()}"
     made = [client.schedule(url, at=in_days(9)).schedule_id for _ in range(5)]
     client.cancel_many(made)
     losing = LosingAnswers(1, passes=1)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from standardwebhooks.webhooks import Webhook
 
 from postdate import VerificationFailed, verify
-from tests.servers import PostdateProcess, Receiver, free_port, postdate_json
+from tests.servers import PostdateProcess, Receiver, postdate_json
 
 OCTETS = bytes(range(256)) * 4
 TEXT, BINARY = "text/plain; charset=utf-8", "application/octet-stream"
@@ -20,7 +21,7 @@ FORM = "application/x-www-form-urlencoded"
 @pytest.fixture
 def settings(postdate_up: PostdateProcess) -> dict[str, str]:
     """Of an account of its own, which no worker knows the secrets of."""
-    where, name = {"data_dir": postdate_up.data_dir}, f"signed {free_port()}"
+    where, name = {"data_dir": postdate_up.data_dir}, f"signed {token_hex(4)}"
     postdate_json("account", "create", name, "--credits", "20", **where)
     key = postdate_json("key", "create", name, "--name", "x", **where)["key"]
     return {"url": postdate_up.base_url, "api_key": key}

@@ -31,7 +31,7 @@ from scheduler.store.store import _refuse_unusable
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene, settled
-from tests.servers import DroppingProxy, ValkeyProcess, free_port
+from tests.servers import DroppingProxy, ValkeyProcess, free_port, refusing_port
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_a_url_that_cannot_be_used_is_a_sentence(url: str) -> None:
 
 
 async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
-    urls = [f"redis://127.0.0.1:{free_port()}/0", f"unix://{tmp_path}/none.sock"]
+    urls = [f"redis://127.0.0.1:{refusing_port()}/0", f"unix://{tmp_path}/none.sock"]
     for url in (*urls, "redis://no-such-host.invalid:6379"):
         assert type(await refusal(url)) is StoreUnavailable
 
@@ -208,7 +208,7 @@ async def test_what_is_read_of_a_key_of_another_type_is_damaged(store: Store, at
     ],
 )
 async def test_a_failure_names_what_was_tried(url: str, reason: str) -> None:
-    port = str(free_port())
+    port = str(refusing_port())
     with pytest.raises(StoreUnavailable, match="The store cannot be reached") as caught:
         await Store.open(Settings(redis_url=url.replace("{port}", port)))
     found = reason_of(caught.value)
