@@ -134,4 +134,4 @@ def test_a_bad_setting_is_named(settings: dict[str, str]) -> None:
     done = postdate("lane", "set", "acme", "--rate", "5", **settings)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("rate: It needs per")
-    assert postdate("lane", "show", "a b", **settings).stderr.startswith("lane: ")
+    assert postdate("lane", "show", "a b", **settings).stderr.startswith("lane must have letters")
