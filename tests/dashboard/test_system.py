@@ -38,7 +38,9 @@ async def test_a_worker_that_is_gone_stays_listed_as_lost(
     monkeypatch.setattr("api.dashboard.system._GOOD_FOR_S", 0.0)
     await boss.store.workers.beat("w", SAYS)
     assert "No worker is alive" not in await boss.text("/system")
-    stored = f"{boss.store.clock.now_ms() - 20_000} {json.dumps(SAYS)}"
+    now_ms = boss.store.clock.now_ms()
+    monkeypatch.setattr(type(boss.store.clock), "now_ms", lambda _: now_ms)
+    stored = f"{now_ms - 20_000} {json.dumps(SAYS)}"
     await redis_of(boss.store).hset(keys.WORKERS, "w", stored)
     text = await boss.text("/system")
     assert "No worker is alive" in text
@@ -84,6 +86,8 @@ async def test_a_press_holds_and_shows_what_is_in_flight_until_it_is_safe(
         await client.set(keys.shard(shard) + keys.HOLD, store.clock.now_ms() - 60_000)
     assert "14 in flight , wait until they end" in await said(0, 14)
     assert "0 in flight, safe to stop" in await said(0, 0)
+    now_ms = store.clock.now_ms()
+    monkeypatch.setattr(type(store.clock), "now_ms", lambda _: now_ms)
     silent = await said(20_000, 3)
     assert "not known to be safe" in silent
     assert "silent for 20 s, with 3 in flight: it may still send" in silent

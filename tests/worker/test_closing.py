@@ -74,13 +74,14 @@ async def test_connections_that_are_closed_here_first_are_reset() -> None:
     async with (
         playing(watching(ends, answer())) as kept,
         playing(watching(ends, b"")) as mute,
-        firer_for_tests(limit_ms=200) as firer,
+        firer_for_tests() as firer,
+        firer_for_tests(limit_ms=200) as impatient,
     ):
         assert (await fired(firer, once(kept.url()))).brief == OK
         await until(lambda: ends == [RESET])
         for scheme in ("http", "https"):  # an answer, or a handshake, that does not come
             ends.clear()
-            result = await fired(firer, invocation_of(mute.url(scheme=scheme)))
+            result = await fired(impatient, invocation_of(mute.url(scheme=scheme)))
             assert result.outcome.error_message.startswith("Timeout")
             await until(lambda: ends == [RESET])
 
