@@ -47,6 +47,8 @@ from scheduler.store.server.connection import connect
 from scheduler.store.shards import Shards
 
 _OLDEST_SERVER = (7, 0)
+_MIN_REPLICAS = "min-replicas-to-write"
+_ASKED = ("hash-max-*", "appendfsync", "save", _MIN_REPLICAS)
 _log = structlog.get_logger(__name__)
 
 
@@ -135,7 +137,7 @@ class Store:
     async def inspect(self) -> None:
         """Refuses a server that cannot be used, and warns of what could be better in one."""
         config, info = await self._config(), dict[str, str]()
-        for section in ("server", "persistence", "memory"):
+        for section in ("server", "persistence", "memory", "replication"):
             info |= await self.server.info(section)
         _refuse_unusable(info)
         self.uptime_s = int(info.get("uptime_in_seconds", 0))
@@ -146,6 +148,8 @@ class Store:
             warnings.append("hash-max-listpack-value is low: 4096 halves the memory per schedule")
         if ended := ended_branch(self.server_version):
             warnings.append(ended)
+        if int(info.get("connected_slaves", 0)):
+            warnings += _failover_warnings(config, self.server.wait_replicas)
         for warning in warnings:
             _log.warning("store", finding=warning)
 
@@ -193,7 +197,7 @@ class Store:
     async def _config(self) -> dict[str, str]:
         """What may be asked of the configuration; hosted servers often forbid it."""
         try:
-            found = await self.server.ask("CONFIG", "GET", "hash-max-*", "appendfsync", "save")
+            found = await self.server.ask("CONFIG", "GET", *_ASKED)
         except StoreError:
             return {}
         return {name.decode(): value.decode() for name, value in pairs(found).items()}
@@ -207,6 +211,22 @@ def _persistence(config: dict[str, str], info: dict[str, str]) -> str:
     if save is None:
         return "no append-only file"
     return f"snapshots only ({save})" if save else "none"
+
+
+def _failover_warnings(config: dict[str, str], wait_replicas: int) -> list[str]:
+    """What a store with replicas may lose by a failover, and what prevents that."""
+    found = []
+    if not wait_replicas:
+        found.append(
+            "It has replicas and POSTDATE_WAIT_REPLICAS is 0: a failover may lose schedules that"
+            " were acknowledged just before it."
+        )
+    if config.get(_MIN_REPLICAS) == "0":
+        found.append(
+            f"It has replicas and {_MIN_REPLICAS} is 0: a primary that has lost them goes on, and a"
+            " failover loses what it takes meanwhile."
+        )
+    return found
 
 
 def _refuse_unusable(info: dict[str, str]) -> None:

@@ -68,6 +68,11 @@ class SentinelStore(ChaosStore):
         found = until(port, "a primary")
         return next(server for server in self._servers if _port(server) == found)
 
+    def fail_over(self, *words: str) -> None:
+        """Asks a sentinel to promote a replica, though nothing is wrong."""
+        with Redis(*self._addresses[0]) as client:
+            client.execute_command("SENTINEL", "FAILOVER", SERVICE, *words)
+
     def _sentinel(self) -> Sentinel:
         return Sentinel(self._addresses, socket_timeout=1.0)  # type: ignore[no-untyped-call]
 

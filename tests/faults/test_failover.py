@@ -1,19 +1,25 @@
-"""A replica takes over from a primary that was killed, while it is in use."""
+"""A replica takes over while the store is in use: from a primary that was killed, or on purpose."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
 
+import pytest
+
 from scheduler.store import keys
-from tests.cluster import ask
+from tests.chaos.sentinels import SentinelStore
+from tests.cluster import ask, port_of
+from tests.commands import postdate
 from tests.servers import Customer, Deployment, Receiver, ValkeyCluster, until
 
 _PAUSE_S = 0.005  # in use, and not at its limit: all of it has to be fired and read as well
+_CANCELLED_EVERY, _CANCELLED_BEFORE_S = 5, 4.0
 
 
 class Load(threading.Thread):
-    """Creates without an end, due a little later; remembers acknowledged ones."""
+    """Creates without an end, due a little later, and cancels some; remembers what was
+    acknowledged."""
 
     def __init__(self, customer: Customer, target: str) -> None:
         super().__init__(daemon=True)
@@ -21,18 +27,23 @@ class Load(threading.Thread):
         self._over = threading.Event()
         self.ids: list[str] = []
         self.once: set[str] = set()  # those that are at-most-once
+        self.cancelled: set[str] = set()
         self.codes: Counter[int] = Counter()
         self.start()
 
     def run(self) -> None:
         while not self._over.is_set():
             delivery = ("at-least-once", "at-most-once")[len(self.ids) % 2]
-            answer = self.customer.post(self._target, due_in_s=0.3, delivery=delivery)
+            cancels = len(self.ids) % _CANCELLED_EVERY == 0
+            due_in_s = _CANCELLED_BEFORE_S if cancels else 0.3
+            answer = self.customer.post(self._target, due_in_s=due_in_s, delivery=delivery)
             self.codes[answer.status_code] += 1
             if answer.status_code == 201:
                 self.ids.append(answer.json()["scheduleId"])
                 if delivery == "at-most-once":
                     self.once.add(self.ids[-1])
+                if cancels and self.customer.cancel(self.ids[-1]).is_success:
+                    self.cancelled.add(self.ids[-1])
             self._over.wait(_PAUSE_S)
 
     def more(self) -> None:
@@ -73,12 +84,77 @@ def test_when_a_node_is_lost_its_replica_has_all_that_was_acknowledged(receiver:
         until(lambda: ask(lost, "ROLE")[0] == b"slave", "the lost node to follow")
         for load in (moves, stays):
             load.more()
-            load.stop()
-            until(lambda load=load: not load.customer.log(status="scheduled"), "all to end")
-            assert {each["scheduleId"] for each in load.customer.log()} >= set(load.ids)
-            assert load.codes.keys() <= {201, 503}, load.codes
+            _assert_kept(load, receiver)
         assert stays.codes.keys() == {201}
-        sent = Counter(each.schedule_id for each in receiver.requests)
-        assert [each for each in moves.once | stays.once if sent[each] > 1] == []
         assert deployment.problems() == []
         assert (worker.stop(), api.stop()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wait_replicas", "by_the_book"), [(0, False), (1, False), (0, True)], ids=str
+)
+def test_a_failover_of_sentinels_that_was_asked_for_loses_nothing(
+    receiver: Receiver, store_server: str, wait_replicas: int, by_the_book: bool
+) -> None:
+    """By the plain command, and as docs/operations.md has it."""
+    with (
+        SentinelStore() as store,
+        Deployment(store, lease_ms=2000, wait_replicas=wait_replicas) as deployment,
+    ):
+        api, worker = deployment.api(), deployment.worker()
+        load = Load(deployment.customer(), receiver.url)
+        load.more()
+        before = store.primary()
+        if by_the_book:
+            assert postdate("hold", redis_url=store.url).returncode == 0
+            if store_server == "redis":  # it knows no coordinated failover
+                ask(before, "CLIENT", "PAUSE", 5000, "WRITE")
+            store.fail_over(*(() if store_server == "redis" else ("COORDINATED",)))
+        else:
+            store.fail_over()
+        until(lambda: store.primary() is not before, "the replica to take over")
+        load.more()
+        until(lambda: ask(before, "ROLE")[0] == b"slave", "the old primary to follow")
+        if by_the_book:
+            assert postdate("check", redis_url=store.url).returncode == 0
+            assert postdate("resume", redis_url=store.url).returncode == 0
+        load.more()
+        _assert_kept(load, receiver)
+        assert deployment.problems() == []
+        assert (worker.stop(), api.stop()) == (0, 0)
+
+
+@pytest.mark.parametrize("wait_replicas", [0, 1])
+def test_a_failover_of_a_cluster_that_was_asked_for_loses_nothing(
+    receiver: Receiver, wait_replicas: int
+) -> None:
+    with (
+        ValkeyCluster(3, replicated=True) as cluster,
+        Deployment(cluster, shards=1, lease_ms=2000, wait_replicas=wait_replicas) as deployment,
+    ):
+        api, worker = deployment.api(), deployment.worker()
+        load = Load(deployment.customer(), receiver.url)
+        load.more()
+        before = cluster.owner(keys.slot(keys.tag(0)))
+        replica = next(each for each in cluster.replicas if ask(each, "ROLE")[2] == port_of(before))
+        ask(replica, "CLUSTER", "FAILOVER")
+        until(lambda: ask(before, "ROLE")[0] == b"slave", "the replica to take over")
+        load.more()
+        _assert_kept(load, receiver)
+        assert deployment.problems() == []
+        assert (worker.stop(), api.stop()) == (0, 0)
+
+
+def _assert_kept(load: Load, receiver: Receiver) -> None:
+    """Ends a load. Nothing of it was lost, nothing at-most-once was sent twice, and cancelled ones
+    were not sent."""
+    load.stop()
+    until(lambda: not load.customer.log(status="scheduled"), "all to end")
+    ended = {each["scheduleId"]: each["status"] for each in load.customer.log()}
+    assert [each for each in load.ids if each not in ended] == []
+    assert [each for each in load.cancelled if ended[each] != "cancelled"] == []
+    assert load.cancelled
+    sent = Counter(each.schedule_id for each in receiver.requests)
+    assert [each for each in load.once if sent[each] > 1] == []
+    assert [each for each in load.cancelled if sent[each]] == []
+    assert load.codes.keys() <= {201, 503}, load.codes

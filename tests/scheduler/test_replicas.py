@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.events import Kind
@@ -212,3 +213,22 @@ async def test_a_claim_that_was_cut_off_is_not_confirmed_by_whoever_is_there_the
             assert await careful.claim() == []
     assert ids_of(await careful.claim()) == [schedule_id]
     await careful.assert_sound()
+
+
+@pytest.mark.parametrize(("wait_replicas", "min_replicas"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+async def test_a_start_tells_what_a_failover_may_lose(
+    servers: tuple[ValkeyProcess, ValkeyProcess],
+    replica: ValkeyProcess,
+    wait_replicas: int,
+    min_replicas: int,
+) -> None:
+    settings = Settings(redis_url=servers[0].url, wait_replicas=wait_replicas)
+    ask(servers[0], "CONFIG", "SET", "min-replicas-to-write", min_replicas)
+    try:
+        with capture_logs() as logs:
+            await (await Store.open(settings)).aclose()
+    finally:
+        ask(servers[0], "CONFIG", "SET", "min-replicas-to-write", 0)
+    told = " ".join(each.get("finding", "") for each in logs)
+    assert ("POSTDATE_WAIT_REPLICAS is 0" in told) == (wait_replicas == 0)
+    assert ("min-replicas-to-write is 0" in told) == (min_replicas == 0)

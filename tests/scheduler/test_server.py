@@ -203,7 +203,7 @@ async def test_what_is_read_of_a_key_of_another_type_is_damaged(store: Store, at
         ("redis+cluster://127.0.0.1:{port}", r"one reachable node: Error 111 .*:{port}\."),
         (
             "redis+sentinel://:secret@127.0.0.1:{port},localhost:{port}/primary",
-            r"^No master found for 'primary' : 127\.0\.0\.1:{port} .*, localhost:{port} \S+$",
+            r"^Sentinel 127\.0\.0\.1:{port}: Error 111 .*; Sentinel localhost:{port}: Error 111 ",
         ),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -13,21 +12,14 @@ from redis import exceptions
 from redis.asyncio import Connection, ConnectionPool, RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
-from scheduler.errors import StoreMisconfigured
-from scheduler.store.server.failures import never_sent
-from scheduler.store.server.line import (
-    REPLY_TIMEOUT_S,
-    Argument,
-    Dial,
-    Key,
-    Lines,
-    OwnLines,
-    packed,
-)
+from scheduler.errors import OutcomeUnknown, StoreMisconfigured, StoreUnavailable
+from scheduler.store.server.dial import Dial
+from scheduler.store.server.failures import meant, never_sent
+from scheduler.store.server.line import REPLY_TIMEOUT_S, Argument, Key, Lines, OwnLines, packed
 from scheduler.store.server.routing import Routes
+from scheduler.store.server.sentinels import Sentinels
 
 _CONNECT_TIMEOUT_S = 2.0
 _UNKNOWN_OPTION = re.compile(r"^.* got an unexpected keyword argument (\S+)$")
@@ -39,17 +31,25 @@ class Single:
 
     routed = False
 
-    def __init__(self, dial: Dial, sentinel: Sentinel | None = None) -> None:
+    def __init__(self, dial: Dial, sentinels: Sentinels | None = None) -> None:
         self.dial = dial
-        self._sentinel = sentinel
+        self._sentinels = sentinels
         self._lines = Lines(dial)
         self._own = OwnLines(dial)
+        if sentinels is not None:
+            sentinels.moved = self._leave
+
+    @property
+    def choosing(self) -> bool:
+        """Whether another server may become the primary at this moment."""
+        return self._sentinels is not None and self._sentinels.choosing
 
     async def replies(
         self, commands: Sequence[Sequence[Argument]], key: Key = "", *, whole: bool = False
     ) -> list[Any]:
         """Errors of the server among them as values."""
         with never_sent():
+            await self._settled()
             line = await self._lines.open()
             replies = line.call(packed(commands), len(commands))
         try:
@@ -67,18 +67,29 @@ class Single:
         return await self.replies([words])
 
     async def own_lines(self, key: str) -> OwnLines:
+        await self._settled()
         return self._own
 
     def heard(self, key: Key, error: Exception) -> None:
         """Takes in an error: the server may be no primary any more."""
         if isinstance(error, exceptions.ReadOnlyError):
             self._lines.renew()
+        if self._sentinels and isinstance(meant(error), StoreUnavailable | OutcomeUnknown):
+            self._sentinels.look_soon()
 
     async def aclose(self) -> None:
         self._lines.close()
         self._own.close()
-        if self._sentinel is not None:
-            await self._sentinel.aclose()
+        if self._sentinels is not None:
+            await self._sentinels.aclose()
+
+    async def _settled(self) -> None:
+        if self._sentinels and self._sentinels.choosing:
+            await self._sentinels.settled()
+
+    def _leave(self) -> None:
+        self._lines.renew()
+        self._own.renew()
 
 
 def connect(url: str) -> Single | Routes:
@@ -131,6 +142,8 @@ def _through_sentinels(url: str, options: dict[str, Any]) -> Single:
         for name, value in (("username", parts.username), ("password", parts.password))
         if value
     }
-    sentinel = Sentinel(addresses, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
+    sentinels = Sentinels(
+        service, [Connection(host=host, port=port, **options) for host, port in addresses]
+    )
     to = Connection(db=int(db or 0), **options, **credentials)
-    return Single(Dial(to, partial(sentinel.discover_master, service)), sentinel)
+    return Single(Dial(to, sentinels), sentinels)

@@ -3,7 +3,6 @@ the log of a store that cannot be reached."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,9 +36,6 @@ _NOT_NOW_TYPES = (
 _DAMAGED = ("WRONGTYPE ", "DAMAGED ")
 # Of a script that ran into the limit, and of one that was to begin beyond it.
 _FULL = ("OOM command not allowed", "used memory > 'maxmemory'")
-
-# How redis-py shows a sentinel that it has asked.
-_SENTINEL = re.compile(r"<redis\.asyncio\..*?host=([^,]*),port=(\d+).*?>\)>\)> - ")
 
 
 @contextmanager
@@ -76,7 +72,7 @@ def reason_of(error: BaseException) -> str:
     cause = error
     while isinstance(cause, StoreError) and cause.__cause__ is not None:
         cause = cause.__cause__
-    return _SENTINEL.sub(r"\1:\2 ", str(cause)) or type(cause).__name__
+    return str(cause) or type(cause).__name__
 
 
 def _meaning(error: Exception) -> _Meaning | None:

@@ -16,13 +16,7 @@ from typing import Any
 
 import hiredis
 from redis import exceptions
-from redis.asyncio.connection import (
-    Connection,
-    DefaultParser,
-    SSLConnection,
-    UnixDomainSocketConnection,
-)
-from redis.utils import format_error_message
+from redis.asyncio.connection import DefaultParser
 
 from scheduler.errors import anew
 from scheduler.store.server.failures import never_sent
@@ -35,8 +29,6 @@ _OPENINGS = 3
 
 Argument = str | bytes | int | float
 Key = str | bytes
-Address = tuple[str, int]
-_NAMED = ("CLIENT", "SETINFO", "LIB-NAME", "postdate")
 
 
 class Line(asyncio.Protocol):
@@ -104,17 +96,21 @@ class Line(asyncio.Protocol):
                 reply = reader.gets()
                 if reply is False:
                     return
-                call = waiting[0]
-                call.replies.append(reply)
-                if len(call.replies) == call.count:
-                    waiting.popleft()
-                    if not call.future.done():  # its caller may have given up
-                        call.future.set_result(call.replies)
+                self._take(reply)
         except exceptions.InvalidResponse as error:
             self.close(exceptions.ConnectionError(f"Not a reply: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.close(exceptions.ConnectionError(str(exc or "Connection closed by server.")))
+
+    def _take(self, reply: object) -> None:
+        """Takes a reply to the oldest call."""
+        call = self._waiting[0]
+        call.replies.append(reply)
+        if len(call.replies) == call.count:
+            self._waiting.popleft()
+            if not call.future.done():  # its caller may have given up
+                call.future.set_result(call.replies)
 
     def _judge(self) -> None:
         """Has the oldest call waited for too long?"""
@@ -126,71 +122,6 @@ class Line(asyncio.Protocol):
             self.close(exceptions.TimeoutError("Timeout reading from the server"))
         else:
             self._timer = self._loop.call_later(left_s, self._judge)
-
-
-class Dial:
-    """Opens lines as redis-py would, which keeps its sockets to itself. `to` is a connection of it,
-    never opened: it says where to go, as whom and with which TLS. `find` is asked for the address
-    before each line, where that may change."""
-
-    def __init__(
-        self,
-        to: Connection | UnixDomainSocketConnection,
-        find: Callable[[], Awaitable[Address]] | None = None,
-    ) -> None:
-        self.to = to
-        self._find = find
-
-    async def __call__(self) -> Line:
-        """Raises what redis-py would."""
-        if self._find is not None and isinstance(self.to, Connection):
-            self.to.host, self.to.port = await self._find()
-        line = await self._connected()
-        try:
-            replies = await line.call(packed(self._greeting), len(self._greeting))
-            for words, reply in zip(self._greeting, replies, strict=True):
-                # Redis 7.0 does not know SETINFO, and a user may not be allowed to use it.
-                optional = isinstance(reply, exceptions.ResponseError) and words == _NAMED
-                if isinstance(reply, Exception) and not optional:
-                    raise reply
-        except BaseException:
-            line.close()
-            raise
-        return line
-
-    async def _connected(self) -> Line:
-        to, loop = self.to, asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(to.socket_connect_timeout):
-                if isinstance(to, UnixDomainSocketConnection):
-                    _, line = await loop.create_unix_connection(Line, to.path)
-                else:
-                    _, line = await loop.create_connection(Line, to.host, to.port, ssl=self._tls)
-                    if to.socket_keepalive:
-                        line.keep_alive(to.socket_keepalive_options)
-        except TimeoutError:
-            raise exceptions.TimeoutError("Timeout connecting to server") from None
-        except OSError as error:
-            where = f"{to.host}:{to.port}" if isinstance(to, Connection) else to.path
-            raise exceptions.ConnectionError(format_error_message(where, error)) from error
-        return line
-
-    @cached_property
-    def _tls(self) -> Any:
-        return self.to.ssl_context.get() if isinstance(self.to, SSLConnection) else None
-
-    @cached_property
-    def _greeting(self) -> list[tuple[Argument, ...]]:
-        to = self.to
-        greeting: list[tuple[Argument, ...]] = [_NAMED]
-        if to.username or to.password:
-            user = (to.username,) if to.username else ()
-            greeting.insert(0, ("AUTH", *user, to.password or ""))
-        if to.client_name:
-            greeting.append(("CLIENT", "SETNAME", to.client_name))
-        if to.db:
-            greeting.append(("SELECT", to.db))
-        return greeting
 
 
 class PackedCommands(list[tuple[Argument, ...]]):
@@ -266,6 +197,7 @@ class OwnLines:
     def __init__(self, make: Callable[[], Awaitable[Line]]) -> None:
         self._make = make
         self._idle: list[Line] = []
+        self._taken: set[Line] = set()
         self._places = asyncio.Semaphore(_MOST_OWN_LINES)
         self._ended = False
 
@@ -275,12 +207,20 @@ class OwnLines:
         async with self._places:
             with never_sent():
                 line = await self._open()
+            self._taken.add(line)
             try:
                 yield line
             finally:
+                self._taken.discard(line)
                 self._idle.append(line)
                 if self._ended:
                     self.close()
+
+    def renew(self) -> None:
+        """Ends all lines, also those in use; the next ones go to wherever the server is then."""
+        for line in (*self._taken, *self._idle):
+            line.close()
+        self._idle.clear()
 
     def close(self) -> None:
         self._ended = True

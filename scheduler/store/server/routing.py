@@ -17,8 +17,9 @@ from redis.asyncio.cluster import ClusterNode
 
 from scheduler.errors import StoreError, StoreUnavailable, anew
 from scheduler.store import keys
+from scheduler.store.server.dial import Dial
 from scheduler.store.server.failures import never_sent, translated
-from scheduler.store.server.line import Argument, Dial, Key, Lines, OwnLines, packed
+from scheduler.store.server.line import Argument, Key, Lines, OwnLines, packed
 
 # How often one command follows a slot that has moved.
 _REDIRECTIONS = 3
@@ -41,6 +42,7 @@ class Routes:
     move, the nodes are asked in the background for their slots; the shards of other nodes go on."""
 
     routed = True
+    choosing = False
 
     def __init__(self, client: RedisCluster) -> None:
         self._client = client

@@ -48,16 +48,14 @@ _PATIENCE_S = 4.0
 class Replicated:
     """A connection of the caller's own to the server that has `key`. If another server takes over
     between a script and the question to the replicas, it breaks: the replicas of the next server
-    must not answer that question. `heard` is called with errors."""
+    must not answer that question."""
 
-    def __init__(
-        self, line: Line, key: str, replicas: int, heard: Callable[[Exception], None]
-    ) -> None:
+    def __init__(self, line: Line, key: str, replicas: int, way: Way) -> None:
         self._line = line
         self.address = line.address
         self._key = key
         self._replicas = replicas
-        self._heard = heard
+        self._way = way
 
     async def run(self, script: Script, arguments: Sequence[Argument]) -> Any:
         """A script's reply. Raises OutcomeUnknown if the reply was lost: it may have run."""
@@ -89,6 +87,7 @@ class Replicated:
             raise OutcomeUnknown("The replicas could not be asked") from error
         if reached < self._replicas:
             raise OutcomeUnknown("Too few replicas confirmed the write")
+        _refuse_while_choosing(self._way)
 
     async def _replies(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         with translated(but=exceptions.NoScriptError):
@@ -102,10 +101,10 @@ class Replicated:
             except exceptions.ReadOnlyError as error:
                 # It was the primary. Connections to it are useless now.
                 self._line.close()
-                self._heard(error)
+                self._way.heard(self._key, error)
                 raise
             except (exceptions.RedisError, OSError) as error:
-                self._heard(error)
+                self._way.heard(self._key, error)
                 raise
             return replies
 
@@ -176,6 +175,7 @@ class Server:
         if not self.wait_replicas:
             reply = await self.run(script, key, arguments)
             note_write()
+            _refuse_while_choosing(self.way)
             return reply
         async with self.apart(key) as apart:
             await self._enough_replicas(apart)
@@ -197,7 +197,7 @@ class Server:
         await self._note_key_once()
         try:
             async with lines.one() as line:
-                yield Replicated(line, key, self.wait_replicas, partial(self.way.heard, key))
+                yield Replicated(line, key, self.wait_replicas, self.way)
         except StoreUnavailable as error:
             # It cannot be reached, or is no primary with replicas: another node may have the key.
             self.way.heard(key, error)
@@ -337,6 +337,12 @@ class Server:
                 self.way.heard(key, reply)
                 raise anew(reply)
             return reply
+
+
+def _refuse_while_choosing(way: Way) -> None:
+    """The next primary may lack what this one has written, whichever replica confirmed it."""
+    if way.choosing:
+        raise OutcomeUnknown("The store's sentinels are choosing another primary")
 
 
 async def _walked(
