@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", nargs="+", default=[], help="only these kinds")
     parser.add_argument("--claim-ahead-ms", type=int, default=25)
     parser.add_argument("--processes", type=int, help="of each API and worker; 2 for an even seed")
+    parser.add_argument("--wait-replicas", type=int, choices=[0, 1], default=1, help="of sentinels")
     parser.add_argument("--keep", type=Path, help="a directory for the histories, held or not")
     parser.add_argument(
         "--defects",

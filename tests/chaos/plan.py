@@ -56,8 +56,10 @@ def nemeses(
     servers: list[str],
     lines: list[str],
     servers_frozen_s: tuple[float, float] = (0.2, 4.0),
+    replicated: bool = False,
 ) -> list[Nemesis]:
-    """What may happen to these processes, store servers and lines."""
+    """What may happen to these processes, store servers and lines. Servers that are `replicated`
+    may fail over."""
     every = (*lines, ALL_LINES) if lines else ()
     found = [
         Nemesis("kill", tuple(workers), 4, (0.2, 3.0)),
@@ -67,6 +69,7 @@ def nemeses(
         Nemesis("freeze", tuple(apis), 2, (0.3, 3.0)),
         Nemesis("kill", tuple(servers), 2, (0.1, 2.5)),
         Nemesis("freeze", tuple(servers), 2, servers_frozen_s),
+        Nemesis("fail over", tuple(servers) if replicated else (), 3, (1.0, 3.0)),
         Nemesis("cut", every, 2, (0.2, 4.0)),
         Nemesis("silence", every, 2, (0.3, 7.0)),
         Nemesis("slow", every, 2, (1.0, 5.0), (0.02, 0.4)),

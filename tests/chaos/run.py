@@ -52,6 +52,9 @@ class Options(msgspec.Struct, frozen=True):
     processes: int | None = None
     """Of each API and worker; by default 2 for an even seed."""
 
+    wait_replicas: int = 1
+    """Of sentinels. With 0 no server is killed: that may lose writes."""
+
 
 def run(options: Options, keep: Path | None = None) -> tuple[Verdict, Path]:
     """Makes one run. Returns the verdict and where its history lies, `keep` if that is given:
@@ -133,13 +136,16 @@ async def _call(
 
 
 def _steps(options: Options, store: ChaosStore) -> list[Step]:
-    among = nemeses(_WORKERS, _APIS, list(store.servers), list(store.lines), store.frozen_s)
+    servers = list(store.servers)
+    among = nemeses(_WORKERS, _APIS, servers, list(store.lines), store.frozen_s, store.replicated)
+    if store.replicated and not options.wait_replicas:
+        among = [each for each in among if (each.what, each.targets) != ("kill", tuple(servers))]
     among = [each for each in among if not options.faults or each.what in options.faults]
     steps = holds(options.seconds)
     if among:
         steps += plan(options.seed, options.seconds, among)
     if not options.faults or "fill" in options.faults:
-        steps += fills(options.seconds, list(store.servers))
+        steps += fills(options.seconds, servers)
     if not options.faults or "kill workers" in options.faults:
         steps += kills(options.seconds, _WORKERS)
     return steps
@@ -157,6 +163,7 @@ def _member(
         fire_timeout_ms=options.fire_timeout_ms,
         claim_ahead_ms=options.claim_ahead_ms,
         processes=options.processes or 2 - options.seed % 2,
+        wait_replicas=options.wait_replicas if store.replicated else 0,
         **store.settings,
     )
     stack.callback(member.remove)

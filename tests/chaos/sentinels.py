@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from cli.embedded import find_server
@@ -25,9 +26,7 @@ _FAILOVER_TIMEOUT_MS = 6000
 
 
 class SentinelStore(ChaosStore):
-    """Replicated servers behind sentinels. A write is answered once a replica has it
-    (`POSTDATE_WAIT_REPLICAS`): without that, a failover may lose acknowledged writes, as
-    replication is asynchronous. Faults hit the primary of that moment.
+    """Replicated servers behind sentinels. Faults hit the primary of that moment.
 
     A primary that comes back while another one is being chosen makes two of them: replicas confirm
     to either, and the writes of one of the two are thrown away. That is how Sentinel works, and no
@@ -35,11 +34,11 @@ class SentinelStore(ChaosStore):
     one that was killed comes back once another one was."""
 
     kind = "sentinel"
+    replicated = True
     frozen_s = (0.2, 0.8)
 
     def __init__(self) -> None:
         super().__init__()
-        self.settings["wait_replicas"] = 1
         self._servers = [self.stack.enter_context(_server()) for _ in range(_REPLICAS + 1)]
         first, *others = self._servers
         for other in others:
@@ -144,6 +143,15 @@ class _Primary:
 
     def resume(self) -> None:
         self._broken.resume()
+
+    def fail_over(self) -> None:
+        # Sentinels refuse it while they are busy with another one.
+        with suppress(ResponseError):
+            self._store.fail_over()
+
+    def settle(self) -> None:
+        """Returns once the old primary follows the new one."""
+        self._store.until_ready()
 
     def fill(self) -> None:
         self._broken = self._store.primary()

@@ -18,9 +18,11 @@ _SLOTS = 16_384
 class ChaosStore:
     """A store to break. `url` leads to it directly, `url_for` by the line of a process;
     `settings` are further settings of the service. `servers` can be killed and started, paused and
-    resumed; they are paused for `frozen_s`, from and to."""
+    resumed; they are paused for `frozen_s`, from and to. Those that are `replicated` may fail over,
+    and a kill of such a server loses writes unless replicas confirm them (`wait_replicas`)."""
 
     kind = ""
+    replicated = False
     frozen_s = (0.2, 4.0)
 
     def __init__(self) -> None:

@@ -28,6 +28,7 @@ _ACTS = {
     "freeze": ("pause", "resume"),
     "stop": ("stop", "start"),
     "fill": ("fill", "empty"),
+    "fail over": ("fail_over", "settle"),
 }
 
 Act = Callable[[], None]
