@@ -176,10 +176,17 @@ class Claims:
             ]
         replies = await self._server.run_each(_CLAIM, calls)
         self._clock.observe_newest(replies)
-        return [
+        found = [
             self._read(order, asked_s, lease_ms, reply)
             for order, reply in zip(orders, replies, strict=True)
         ]
+        if self._server.way.choosing:
+            # The next primary may lack these claims.
+            for place, (order, batch) in enumerate(zip(orders, found, strict=True)):
+                if isinstance(batch, Batch):
+                    sure = await self._without_careful(order.shard, batch.invocations)
+                    found[place] = batch._replace(invocations=sure)
+        return found
 
     async def claim_of(self, account_id: str, *, by_ms: int, lease_ms: int, most: int) -> Batch:
         """For an operator: claims up to `most` of one account that were due by a moment (ms, the
@@ -283,18 +290,23 @@ class Claims:
         self, apart: Replicated, shard: int, found: list[Invocation]
     ) -> list[Invocation]:
         """Those that may be fired: not at-most-once ones of which too few replicas know."""
-        careful = [each for each in found if each.request.delivery is Delivery.AT_MOST_ONCE]
-        if not careful:
+        if not any(each.request.delivery is Delivery.AT_MOST_ONCE for each in found):
             return found
         try:
             await apart.replicated()
         except StoreError as error:
             _log.warning("replicas lack a claim; at-most-once ones wait", error=str(error))
-            # Where that fails too, they wait for their leases' end; the others may be fired.
+            return await self._without_careful(shard, found)
+        return found
+
+    async def _without_careful(self, shard: int, found: list[Invocation]) -> list[Invocation]:
+        """Gives at-most-once ones back. If that fails too, they wait for their leases' end; the
+        others may be fired."""
+        careful = [each for each in found if each.request.delivery is Delivery.AT_MOST_ONCE]
+        if careful:
             with suppress(StoreError):
                 await self.release(shard, careful)
-            return [each for each in found if each.request.delivery is not Delivery.AT_MOST_ONCE]
-        return found
+        return [each for each in found if each.request.delivery is not Delivery.AT_MOST_ONCE]
 
     async def _look(self, shards: Sequence[int], *, backlogs: bool = True) -> dict[int, Look]:
         if not shards:
