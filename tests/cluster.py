@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -14,6 +16,8 @@ from tests.waiting import free_port, until
 SLOTS = 16_384
 _NODE_TIMEOUT_MS = 2000
 _MIGRATE_TIMEOUT_MS = 5000
+# A failover that nodes do not agree on within 5 s is given up.
+_GIVEN_UP_S = 6.0
 
 
 class ValkeyCluster:
@@ -62,6 +66,20 @@ class ValkeyCluster:
                 if first <= slot <= last:
                     return next(each for each in self.nodes if port_of(each) == port)
         raise AssertionError(f"nobody has slot {slot}")
+
+    def fail_over(self, primary: ValkeyProcess) -> None:
+        """Its replica takes over, as an operator asks it to: again where the nodes gave up."""
+        replica = next(each for each in self.replicas if _replicates(each, primary))
+        asked_s = -math.inf
+
+        def taken_over() -> bool:
+            nonlocal asked_s
+            if time.monotonic() - asked_s > _GIVEN_UP_S and _replicates(replica, primary):
+                asked_s = time.monotonic()
+                ask(replica, "CLUSTER", "FAILOVER")
+            return bool(ask(primary, "ROLE")[0] == b"slave")
+
+        until(taken_over, "the replica to take over")
 
     def begin_move(self, slot: int, to: ValkeyProcess) -> None:
         """From now on the slot is on its way, key by key; as `redis-cli --cluster reshard` does."""
@@ -137,6 +155,11 @@ def ask(node: ValkeyProcess, *words: Any) -> Any:
     with Redis.from_url(node.url) as client:
         client.response_callbacks.clear()
         return client.execute_command(*words)
+
+
+def _replicates(node: ValkeyProcess, primary: ValkeyProcess) -> bool:
+    role, _, port, *_ = ask(node, "ROLE")
+    return bool(role == b"slave" and port == port_of(primary))
 
 
 def _follows(replica: ValkeyProcess, primary: ValkeyProcess) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.store import keys
 from tests.chaos.sentinels import SentinelStore
-from tests.cluster import ask, port_of
+from tests.cluster import ask
 from tests.commands import postdate
 from tests.servers import Customer, Deployment, Receiver, ValkeyCluster, until
 
@@ -135,10 +135,7 @@ def test_a_failover_of_a_cluster_that_was_asked_for_loses_nothing(
         api, worker = deployment.api(), deployment.worker()
         load = Load(deployment.customer(), receiver.url)
         load.more()
-        before = cluster.owner(keys.slot(keys.tag(0)))
-        replica = next(each for each in cluster.replicas if ask(each, "ROLE")[2] == port_of(before))
-        ask(replica, "CLUSTER", "FAILOVER")
-        until(lambda: ask(before, "ROLE")[0] == b"slave", "the replica to take over")
+        cluster.fail_over(cluster.owner(keys.slot(keys.tag(0))))
         load.more()
         _assert_kept(load, receiver)
         assert deployment.problems() == []
