@@ -17,12 +17,14 @@ _CHOOSING = "master,force_failover,failover_in_progress"
 
 class FakeSentinel:
     """`primary` is the server that it names, `choosing` whether it says that a failover is under
-    way, `promoted` the replica that it knows to be the next primary. After `hold` it answers
+    way, `promoted` the replica that it knows to be the next primary. One that `refuses` wants a
+    password. After `hold` it answers
     nothing until `let_go`, and then what it would have answered before."""
 
     def __init__(self, primary: ValkeyProcess) -> None:
         self.primary, self.epoch, self.choosing = primary, 1, False
         self.promoted: ValkeyProcess | None = None
+        self.refuses = False
         self.asked = 0
         self._held = asyncio.Event()
         self.let_go()
@@ -70,6 +72,8 @@ class FakeSentinel:
             writer.write(replies)
 
     def _reply(self, words: Sequence[str]) -> bytes:
+        if self.refuses:
+            return b"-NOAUTH A password is wanted.\r\n"
         match words[:2]:
             case ["HELLO", _]:
                 return b"%0\r\n"

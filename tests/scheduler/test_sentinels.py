@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -15,6 +16,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.server import Script, sentinels
 from scheduler.store.server.connection import Single
+from scheduler.store.server.failures import reason_of
 from scheduler.store.server.sentinels import Sentinels
 from tests.cluster import ask, port_of
 from tests.scheduler.clocks import ServerClock
@@ -180,6 +182,17 @@ async def test_sentinels_that_are_away_or_hang_do_not_count(
     said[1].let_go()
     await looked(said[1])
     assert await name(store) == "b"
+
+
+async def test_a_sentinel_that_refuses_us_is_named_with_its_reason(
+    sentinel: FakeSentinel, stack: AsyncExitStack
+) -> None:
+    sentinel.refuses = True
+    with pytest.raises(StoreUnavailable) as caught:
+        await opened(stack, sentinel)
+    assert re.fullmatch(
+        rf"Sentinel 127.0.0.1:{sentinel.port}: .*password.*", reason_of(caught.value)
+    )
 
 
 async def test_a_look_from_before_the_announcement_does_not_end_the_wait(

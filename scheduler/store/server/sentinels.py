@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import hiredis
 import structlog
@@ -230,13 +230,17 @@ class _AnnouncingLine(Line):
         try:
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not False:
-                if not isinstance(reply, hiredis.PushNotification):
+                if isinstance(reply, hiredis.PushNotification):
+                    self._hear(*reply)
+                elif self._waiting:  # a sentinel that refuses the first command refuses the second
                     self._take(reply)
-                elif reply[0] == b"pmessage":
-                    _, _, channel, text = reply
-                    self._announced(channel, text)
         except exceptions.InvalidResponse as error:
             self.close(exceptions.ConnectionError(f"Not a reply: {error}"))
+
+    def _hear(self, kind: bytes, pattern: bytes, *message: Any) -> None:
+        if kind == b"pmessage":
+            channel, text = message
+            self._announced(channel, text)
 
 
 def _nothing() -> None:
