@@ -49,7 +49,8 @@ class Single:
     ) -> list[Any]:
         """Errors of the server among them as values."""
         with never_sent():
-            await self._settled()
+            if self._sentinels is not None:
+                await self._sentinels.settled()
             line = await self._lines.open()
             replies = line.call(packed(commands), len(commands))
         try:
@@ -67,7 +68,8 @@ class Single:
         return await self.replies([words])
 
     async def own_lines(self, key: str) -> OwnLines:
-        await self._settled()
+        if self._sentinels is not None:
+            await self._sentinels.settled()
         return self._own
 
     def heard(self, key: Key, error: Exception) -> None:
@@ -82,10 +84,6 @@ class Single:
         self._own.close()
         if self._sentinels is not None:
             await self._sentinels.aclose()
-
-    async def _settled(self) -> None:
-        if self._sentinels and self._sentinels.choosing:
-            await self._sentinels.settled()
 
     def _leave(self) -> None:
         self._lines.renew()

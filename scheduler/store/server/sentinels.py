@@ -70,6 +70,8 @@ class Sentinels:
 
     async def settled(self) -> None:
         """Returns once no failover is under way. Raises StoreUnavailable after 3 s."""
+        if self._settled.is_set():
+            return
         try:
             async with asyncio.timeout(_WAIT_S):
                 await self._settled.wait()
