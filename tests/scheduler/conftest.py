@@ -140,6 +140,7 @@ class FakeWay(Single):
 
     def __init__(self, server: fakeredis.FakeServer) -> None:
         self.client = fakeredis.aioredis.FakeRedis(server=server, protocol=2)
+        self._sentinels = None
 
     async def replies(self, commands: Any, *_: object, **__: object) -> list[Any]:
         async with self.client.pipeline(transaction=False) as pipe:
