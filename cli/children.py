@@ -17,6 +17,7 @@ from typing import IO, Any
 import msgspec
 import structlog
 
+from cli.endings import hear_no_more
 from cli.port import Port
 from scheduler.errors import PostdateError, SettingsError
 from scheduler.settings import Settings, cidrs
@@ -321,6 +322,7 @@ async def supervise(
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             stopping.cancel()
+    hear_no_more()
     if children.faults:
         raise PostdateError(" ".join(children.faults))
 

@@ -4,6 +4,13 @@ nothing of the server, and scripts call them often."""
 from __future__ import annotations
 
 import importlib
+import sys
+
+from cli.endings import end_at_once_if_asked
+
+# Those of which SIGTERM is the usual end. All else takes longer to import.
+if sys.argv[1:2] in (["up"], ["api"], ["worker"]):
+    end_at_once_if_asked()
 
 import click
 

@@ -27,6 +27,7 @@ from cli.children import (
     supervise,
     with_metrics_port,
 )
+from cli.endings import hear_no_more
 from cli.options import Context, command, locate_store, open_store, store_fault
 from cli.port import reserve, url_of
 from scheduler.errors import PostdateError, StoreMisconfigured
@@ -198,6 +199,7 @@ async def _work(settings: Settings, parent_fd: int | None, say_ready: Callable[[
     if parent_fd is not None:
         loop.add_reader(parent_fd, _on_parent_gone, loop, parent_fd, stopping)
     await run_worker(settings, stopping=stopping, on_ready=say_ready)
+    hear_no_more()
 
 
 def _on_parent_gone(loop: asyncio.AbstractEventLoop, fd: int, stopping: asyncio.Event) -> None:
