@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from itertools import product
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count, product
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 from msgspec.structs import replace
+from redis import exceptions
 
 from api.dashboard.routes import dashboard_router
+from scheduler.errors import StoreUnavailable
 from scheduler.lane_settings import Pause
 from scheduler.models import Account, Request
 from scheduler.recurrence import Timing
@@ -20,6 +25,7 @@ from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.bulk.records import Asked, Kind, packed_ids
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 from tests.plain import redis_of
+from tests.scheduler.harm import Backup, look
 from tests.servers import in_days
 
 ROUTES: dict[str, set[str]] = {
@@ -247,6 +253,47 @@ async def test_it_does_something_if_all_is_well(
     answer = await holder.send(hers, path, **token)
     assert answer.status_code in (200, 303), answer.text
     assert await holder.stored() != before or "postdate_zone" in answer.headers["set-cookie"]
+
+
+@contextmanager
+def going_away(store: Store, nth: int) -> Iterator[list[object]]:
+    """The reply to the n-th call of the store is lost, and it is away from then on. Yields what was
+    called."""
+    way: Any = store.server.way
+    replies, called = way.replies, list[object]()
+
+    async def cut(commands: object, *where: object, **how: object) -> object:
+        called.append(commands)
+        if len(called) > nth:
+            raise StoreUnavailable("The store cannot be reached")
+        found = await replies(commands, *where, **how)
+        if len(called) == nth:
+            raise exceptions.ConnectionError("Connection closed by server.")
+        return found
+
+    with patch.object(way, "replies", cut):
+        yield called
+
+
+@pytest.mark.parametrize("path", [path for path in SIGNED_IN if path != "/zone"])
+async def test_where_the_store_goes_away_the_page_says_what_is_true(
+    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
+) -> None:
+    csrf = await hers.csrf()
+    backup, before = await Backup.of(dashboard.store), await holder.stored(but=keys.ACTS)
+    for nth in count(1):
+        with going_away(dashboard.store, nth) as called:
+            answer = await holder.send(hers, path, csrf=csrf)
+        is_unchanged = await holder.stored(but=keys.ACTS) == before
+        if answer.status_code == 503:
+            assert "Unknown" in answer.text or is_unchanged, nth
+        else:
+            assert answer.status_code in (200, 303), answer.text
+            assert not is_unchanged, nth
+        if len(called) < nth:
+            assert not is_unchanged
+            return
+        await backup.restore(await look(dashboard.store))
 
 
 @pytest.mark.parametrize("path", [path for path in ROUTES if path.startswith(OPERATORS)])

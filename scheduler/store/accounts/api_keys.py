@@ -87,7 +87,8 @@ class ApiKeys:
             raise TooMany(
                 f"The account has {MOST_ACTIVE_KEYS} active API keys; deactivate one first."
             )
-        return await self._read_key(shard, sha256), value
+        # Not read again: if that failed, a key would be active whose value nobody has.
+        return ApiKey(ids.key_id(shard, local), account_id, name, begins, True, made), value
 
     async def of_account(self, account_id: str) -> list[ApiKey]:
         """An account's keys, oldest first, deactivated ones among them. Raises NotFound."""

@@ -2,15 +2,17 @@
 -- Makes an API key; beyond the most in all, forgets the oldest inactive one. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, key id, SHA-256 of the key, name, its beginning, most active ones, most in all
--- Returns  1 made (now or before), 0 no such account, -1 it has as many active ones as it may
+-- Returns  when it was made (ms; now or before), 0 no such account, -1 it has as many active ones as
+--          it may
 --@include now
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 local key = prefix .. K.API_KEY .. ARGV[3]
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
   return 0
 end
-if redis.call('EXISTS', key) == 1 then
-  return 1
+local created = redis.call('HGET', key, 'created')
+if created then
+  return tonumber(created)
 end
 
 local made, active, inactive = redis.call('ZRANGE', base .. K.KEYS, 0, -1), 0, nil
@@ -33,4 +35,4 @@ redis.call('HSET', key, 'account', ARGV[1], 'id', ARGV[2], 'name', ARGV[4], 'pre
   'active', '1', 'created', now_ms)
 redis.call('SET', prefix .. K.KEY_ID .. ARGV[2], ARGV[3])
 redis.call('ZADD', base .. K.KEYS, now_ms, ARGV[2])
-return 1
+return now_ms
