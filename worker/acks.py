@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from itertools import islice
@@ -31,6 +31,7 @@ _URGENT_EVERY_S = 0.004
 _MOST_BYTES = 128 * 1024
 # So often a batch is repeated after unexpected exceptions, then one by one.
 _STUMBLES = 5
+_MOST_DELETED = 256
 _log = structlog.get_logger(__name__)
 
 
@@ -70,6 +71,8 @@ class Acks:
         self._tick: asyncio.TimerHandle | None = None
         self._urgent_timer: asyncio.TimerHandle | None = None
         self._urgent_from_s = 0.0  # by the loop's clock
+        # Accounts that were deleted of late.
+        self._deleted: deque[str] = deque(maxlen=_MOST_DELETED)
         self._settled: Counter[int] = Counter()  # by shard, how many so far
         self._changed = asyncio.Event()
 
@@ -231,9 +234,20 @@ class Acks:
                 _log.error("an outcome cannot be recorded", **about, error=why)
             elif verdict is Verdict.HELD:
                 _log.warning("lease was lost; another worker records the outcome", **about)
+            elif verdict is Verdict.UNKNOWN:
+                self._note_deleted(ack.invocation.account_id)
         self._acked()
         if freed is not None:
             self._place_free(freed)
+
+    def _note_deleted(self, account_id: str) -> None:
+        """Logs one line for an account, however much of it was under way."""
+        if account_id in self._deleted:
+            return
+        self._deleted.append(account_id)
+        _log.warning(
+            "an account was deleted; what was sent for it is not logged", account=account_id
+        )
 
 
 def _next_batch(waiting: list[Ack]) -> int:

@@ -33,8 +33,8 @@ STORE = r"""
 + {count, -count, 0}
 @ scheduler/store/lifecycle/end_judge.inc.lua tests/scheduler/test_lost_replies.py -k retr
 # a retry whose reply was lost is another worker's
-- recorded and V.ENDED or V.HELD
-+ V.HELD
+- recorded and V.ENDED
++ nil
 @ scheduler/store/lifecycle/end_judge.inc.lua tests/scheduler/test_retries.py
 # what was attempted meanwhile is stopped by what it was before
 - names(ARGV[row + 1], score),

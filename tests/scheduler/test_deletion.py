@@ -9,13 +9,15 @@ from unittest.mock import patch
 
 import pytest
 
+from scheduler.callbacks import Callback
 from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.lifecycle.callbacks import CallbackAck
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
-from tests.scheduler.scene import URL, Scene, settled
+from tests.scheduler.scene import FAILED, URL, Scene, settled
 
 pytestmark = pytest.mark.usefixtures("checks_at_once")
 MINUTE_MS = 60_000
@@ -109,9 +111,24 @@ async def test_what_is_being_fired_then_is_recorded_nowhere(scene: Scene) -> Non
     await scene.create()
     held = await scene.claim_one()
     await scene.store.changes.delete("first")
-    assert await scene.ack([held]) == [Verdict.HELD]
+    assert await scene.ack([held]) == [Verdict.UNKNOWN]
     await scene.release([held])
     assert await everything(scene.store) == set()
+
+
+async def test_a_deletion_under_way_takes_what_is_sent_from_no_worker(scene: Scene) -> None:
+    """A worker is told that the account is gone, and not that another worker has it."""
+    await scene.run(FAILED, callback=Callback(URL))
+    called = await scene.claim_one()
+    await scene.create()
+    held = await scene.claim_one()
+    with cut_off(scene.store, 1), pytest.raises(StoreUnavailable):
+        await scene.store.changes.delete("first")
+    assert await scene.ack([held]) == [Verdict.UNKNOWN]
+    assert await scene.retry([held], MINUTE_MS) == [Verdict.UNKNOWN]
+    [verdict] = await scene.store.callbacks.ack(scene.shard, [CallbackAck(called, FAILED)])
+    assert verdict == Verdict.UNKNOWN
+    await scene.store.changes.delete(scene.account_id)
 
 
 @pytest.mark.parametrize("steps", range(5))

@@ -239,6 +239,18 @@ async def test_what_another_recorded_or_is_damaged_is_named_and_not_held_any_mor
     assert mine in scene.recorded
 
 
+async def test_a_deleted_account_is_named_once(scene: Scene) -> None:
+    scene.claims.verdict = Verdict.UNKNOWN
+    gone = Invocations().many(600)
+    scene.claims.taken.update(gone)
+    with capture_logs() as told:
+        scene.end(gone[:300])
+        await scene.settled()
+        scene.end(gone[300:])
+        await scene.settled()
+    assert [each["account"] for each in told] == [gone[0].account_id]
+
+
 async def test_batches_are_bounded_in_number(scene: Scene) -> None:
     scene.end(held := Invocations().many(600))
     await scene.settled()

@@ -6,7 +6,8 @@
 -- ARGV     how long an ended schedule is kept (ms), how long a failed one is (ms)
 -- ARGV[3…] for each: account, schedule, token, letter of its state, the packed rest, when the next
 --          attempt is due (ms; '': it has ended), the schedule as a member of `failed`
--- Returns  {now (us), a verdict for each}: DONE, ENDED (before), HELD: by another worker, DAMAGED
+-- Returns  {now (us), a verdict for each}: DONE, ENDED (before), HELD: by another worker, UNKNOWN:
+--          its account is gone, DAMAGED
 --@include now
 --@include moment
 --@include lifecycle/place
@@ -17,11 +18,12 @@
 local prefix, kept_ms, failed_kept_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- The verdict on a row whose token does not hold its schedule.
-local function judge_lost(stored, row)
+local function judge_lost(queue, stored, row)
   local state = type(stored[2]) == 'string' and stored[2]
   local is_done = not state or string.sub(state, 1, 1) ~= 'p'
     or string.sub(state, 8) == ARGV[row + 4] -- by a call whose reply was lost
-  return is_done and V.ENDED or V.HELD
+  return is_done and V.ENDED
+    or redis.call('EXISTS', queue.base .. K.ACCOUNT) == 1 and V.HELD or V.UNKNOWN
 end
 
 -- When a schedule is forgotten whose callback ends (ms); `hours` gets its weight.
@@ -50,7 +52,7 @@ local function read(queue, rows)
     local stored = redis.pcall('HMGET', key, 'o', 'c')
     local is_held = not seen[schedule] and names(ARGV[row + 2], score)
     verdicts[n] = stored.err and V.DAMAGED or is_held and V.DONE or seen[schedule] and V.ENDED
-      or judge_lost(stored, row)
+      or judge_lost(queue, stored, row)
     seen[schedule] = true
     if verdicts[n] == V.DONE then
       failed = failed + (ARGV[row + 3] == 'd' and 0 or 1)

@@ -45,8 +45,8 @@ class Callbacks:
 
     async def ack(self, shard: int, acks: Sequence[CallbackAck]) -> list[Verdict]:
         """Records outcomes of one shard. Safe to repeat. A verdict for each: DONE, ENDED (before),
-        HELD (by another worker now), or DAMAGED: a key of its account, which claims pass over then
-        until something can be recorded. Raises StoreError."""
+        HELD (by another worker now), UNKNOWN (its account is gone), or DAMAGED: a key of its
+        account, which claims pass over then until something can be recorded. Raises StoreError."""
         arguments: list[Argument] = [*self._kept]
         for ack in acks:
             one, letter = ack.invocation, ids.local(ack.invocation.schedule_id)

@@ -15,7 +15,8 @@ local function judge_row(group, row, score)
   elseif not by_owner then
     -- This very attempt may have been recorded by a call whose reply was lost.
     local recorded = group.kind == 'r' and stored[3] and string.sub(stored[3], 13) == ARGV[row + 2]
-    return there and V.DONE or recorded and V.ENDED or V.HELD
+    return there and V.DONE or recorded and V.ENDED
+      or redis.call('EXISTS', group.base .. K.ACCOUNT) == 1 and V.HELD or V.UNKNOWN
   elseif not stored[1] then
     return V.UNKNOWN
   elseif redis.call('ZSCORE', group.queue.held, ARGV[row]) then

@@ -93,7 +93,8 @@ class Ends:
     async def ack_each(self, acks: Sequence[Ack]) -> list[Verdict | StoreError]:
         """Records outcomes in up to `most_shards`, with log and statistics; of those that are to be
         tried again, the attempt and when the next one is due. Safe to repeat. A verdict for each:
-        DONE, ENDED (before), HELD (by another worker now), or DAMAGED: it, or a key of its account.
+        DONE, ENDED (before), HELD (by another worker now), UNKNOWN (its account is gone), or
+        DAMAGED: it, or a key of its account.
         Then nothing of that account was recorded, and claims pass it over until something can be.
         Where the call for a shard failed, its error for each."""
         left: dict[Invocation, Ack] = {}
