@@ -23,11 +23,10 @@ from api.rules import Rules
 from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, Reason
 from scheduler.ids import created_at_ms, invocation_id
-from scheduler.models import Idempotency, Request, Upsert
+from scheduler.models import Idempotency, Packed, Request, Upsert
 from scheduler.store.idempotency import Placed
 from scheduler.store.lifecycle.create import Schedules
 from scheduler.store.lifecycle.results import CreateResult, refusal_of
-from scheduler.store.stored import Packed
 from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 

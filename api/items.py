@@ -12,13 +12,15 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from api import rules
+from api.fields import ON_EXISTING
+from api.findings import Findings
 from api.headers import fine_headers
-from api.payload import parse_create
+from api.payload import parse_create, way_of
 from api.reading import with_trace
 from api.rules import Rules
 from scheduler.errors import InvalidRequest
-from scheduler.models import Delivery, Request, Upsert
-from scheduler.store.stored import Packed, pack, tail_of
+from scheduler.models import Delivery, Packed, Request, Upsert
+from scheduler.store.stored import pack, tail_of
 from scheduler.targets import usual_place
 
 _NULL = msgspec.Raw(b"null")
@@ -37,12 +39,14 @@ class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     reference: str | None = None
     # Their rules look at nothing else.
     delivery: msgspec.Raw = _NULL
-    retries: msgspec.Raw = _NULL
     retry_delays: msgspec.Raw = _NULL
     timeout: msgspec.Raw = _NULL
     # Null differs from a field that is left out.
+    retries: msgspec.Raw | UnsetType = UNSET
     callback_url: msgspec.Raw | UnsetType = UNSET
     callback_on: msgspec.Raw | UnsetType = UNSET
+    on_existing: msgspec.Raw | UnsetType = UNSET
+    max_wait: msgspec.Raw | UnsetType = UNSET
 
 
 _decode = msgspec.json.Decoder(_Item).decode
@@ -50,7 +54,8 @@ _decode = msgspec.json.Decoder(_Item).decode
 
 class Items:
     """Judges the items of one batch in turn, as of one moment. Keeps what it has judged: each
-    scheme, host and port; the time, headers and further fields of the last item."""
+    scheme, host and port; the time, headers and further fields of the last item; and whether that
+    was refused, for the next one is likely to be refused as well."""
 
     def __init__(self, allowed: Rules, now_ms: int, trace: bytes | None = None) -> None:
         self._rules, self._now_ms, self._trace = allowed, now_ms, trace
@@ -62,6 +67,10 @@ class Items:
         # The packed fields after the body, for an item with a method and for one without.
         self._tails: tuple[tuple[object, ...], ...] = ()
         self._delivery = Delivery.AT_LEAST_ONCE
+        self._ways: tuple[msgspec.Raw | UnsetType, ...] = UNSET, UNSET
+        self._keep: bool | None = None
+        self._max_wait_ms: int | None = None
+        self._was_refused = False
 
     def judged(self, text: bytes) -> Packed | Request | Upsert:
         """The request to store for an item in UTF-8 JSON. Raises as `parse_create` does."""
@@ -71,15 +80,31 @@ class Items:
             callback = item.callback_url, item.callback_on
             rest = item.delivery, item.retries, item.retry_delays, item.timeout, *callback
             if rest == self._rest:
-                return self._packed(item)
+                return self._placed(item)
         except (ValueError, RecursionError, InvalidRequest):
             rest = None
-        request = with_trace(parse_create(text, self._rules, self._now_ms), self._trace)
+        was_refused, self._was_refused = self._was_refused, True
+        parsed = parse_create(text, self._rules, self._now_ms, is_doubtful=was_refused)
+        self._was_refused = False
+        wanted = with_trace(parsed, self._trace)
+        request = wanted.request if isinstance(wanted, Upsert) else wanted
         if rest is not None and isinstance(request, Request):
             either = (replace(request, method_given=given) for given in (True, False))
             self._rest, self._tails = rest, tuple(map(tail_of, either))
             self._delivery = request.delivery
-        return request
+        return wanted
+
+    def _placed(self, item: _Item) -> Packed | Upsert:
+        """Raises as `_packed` does."""
+        ways = item.on_existing, item.max_wait
+        if ways != self._ways:
+            self._judge_ways(*ways)
+        packed = self._packed(item)
+        if self._keep is None:
+            return packed
+        if item.reference is None:
+            raise ValueError("no reference")
+        return Upsert(packed, self._keep, self._max_wait_ms)
 
     def _packed(self, item: _Item) -> Packed:
         """Raises ValueError or InvalidRequest if it breaks a rule, or needs a closer look."""
@@ -122,3 +147,12 @@ class Items:
     def _judge_headers(self, text: msgspec.Raw) -> None:
         headers = {} if text == _NULL else fine_headers(bytes(text))
         self._headers, self._packed_headers = text, msgspec.Raw(_encode(headers))
+
+    def _judge_ways(self, *texts: msgspec.Raw | UnsetType) -> None:
+        given = (_NULL if text is UNSET else text for text in texts)
+        findings = Findings()
+        keep, max_wait_ms = way_of(
+            dict(zip(ON_EXISTING, given, strict=True)), self._rules, findings
+        )
+        findings.refuse_if_any()
+        self._ways, self._keep, self._max_wait_ms = texts, keep, max_wait_ms

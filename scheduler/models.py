@@ -111,11 +111,23 @@ def as_occurrence(request: Request, occurrence: Occurrence | None) -> Request:
     return msgspec.structs.replace(request, recurring=occurrence)
 
 
+class Packed(msgspec.Struct, frozen=True, gc=False):
+    """A packed request, when it is due, and what the heads before it say."""
+
+    trigger_at_ms: int
+    request: bytes
+    reference: str | None = None
+    lane: str | None = None
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    expires_at_ms: int | None = None
+    recurring: Occurrence | None = None
+
+
 class Upsert(NamedTuple):
     """A request for the schedule that waits with its reference: that keeps its own, or gets this
     one, due no later than `max_wait_ms` after its creation. If none waits, it is a new one."""
 
-    request: Request
+    request: Request | Packed
     keep: bool
     max_wait_ms: int | None = None
 

@@ -22,10 +22,9 @@ from scheduler.lanes import MOST_LANES as MOST_LANES
 from scheduler.models import (
     Answer,
     BodyKind,
-    Delivery,
     LogStatus,
-    Occurrence,
     Outcome,
+    Packed,
     Phases,
     Request,
     Retry,
@@ -139,18 +138,6 @@ _USUAL_TAIL = Request.__struct_defaults__[2:-_IN_HEADS]
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
-class Packed(msgspec.Struct, frozen=True, gc=False):
-    """A packed request, when it is due, and what the heads before it say."""
-
-    trigger_at_ms: int
-    request: bytes
-    reference: str | None = None
-    lane: str | None = None
-    delivery: Delivery = Delivery.AT_LEAST_ONCE
-    expires_at_ms: int | None = None
-    recurring: Occurrence | None = None
-
-
 def seal_request(request: Request | Packed, secrecy: Secrecy) -> bytes:
     packed = request.request if isinstance(request, Packed) else pack_request(request)
     sealed, reference, lane = secrecy.seal(packed), request.reference, request.lane
@@ -214,6 +201,17 @@ def pack(
 ) -> bytes:
     """A packed request of its first fields, and its `tail_of`."""
     return _encode((trigger_at_ms, *_short(method, url), headers, body, *tail))
+
+
+def due_at(request: Request | Packed, due_ms: int) -> Request | Packed:
+    """The same request with another moment."""
+    moved = msgspec.structs.replace(request, trigger_at_ms=due_ms)
+    if isinstance(moved, Packed):
+        # The moment is the first field of an array whose length is in one byte.
+        packed = moved.request
+        rest = packed[1 + len(_encode(request.trigger_at_ms)) :]
+        moved = msgspec.structs.replace(moved, request=packed[:1] + _encode(due_ms) + rest)
+    return moved
 
 
 def tail_of(request: Request) -> tuple[object, ...]:

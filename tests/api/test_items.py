@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -13,11 +14,13 @@ from hypothesis import strategies as st
 
 from api.items import Items
 from api.payload import parse_create
+from scheduler import ids
 from scheduler.errors import InvalidRequest
-from scheduler.models import Request, Upsert
+from scheduler.models import Packed, Request, Upsert
+from scheduler.store.lifecycle.onto import row_of
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.stored import Packed, seal_request
+from scheduler.store.stored import seal_request
 from tests.api.conftest import Api
 from tests.api.test_payload import (
     _MOSTLY_REQUIRED,
@@ -53,6 +56,7 @@ OTHERS: list[dict[str, Any]] = [
     *(payload(delay="1h"), {"targetUrl": URL}, payload(targetMethod=None)),
     *(payload(**RETRIED | {"targetBody": body}) for body in (None, {"a": 1})),
     *(payload(**RETRIED | {name: None}) for name in RETRIED),
+    payload(**{name: RETRIED[name] for name in RETRIED if name != "retries"}),
     *(payload(callbackUrl=url) for url in (f"{URL}?a", f"{URL}?b", "http://10.0.0.1/", None)),
     *(payload(callbackUrl=URL, callbackOn=on) for on in ("failed", "executed", None)),
     *(payload(callbackOn=on) for on in ("failed", "executed", "never", None)),
@@ -66,8 +70,12 @@ OTHERS: list[dict[str, Any]] = [
         payload(**RETRIED | {"lane": "a"}),
         payload(lane="a", expiresAt="2026-11-20T10:00:00Z"),
         payload(lane="a", reference="a", onExisting="keep"),
-        payload(reference="a", onExisting="keep"),
-        payload(onExisting="keep"),
+        *(payload(onExisting=way) for way in ("keep", "replace", "never", None)),
+        *(payload(reference="a", onExisting=way) for way in ("keep", "replace", 5, None)),
+        *(payload(reference="a", onExisting="replace", maxWait=w) for w in ("1h", 2.0, -1, None)),
+        *(payload(reference="a", onExisting=way, maxWait="1h") for way in ("keep", None)),
+        payload(maxWait="1h"),
+        payload(reference="a", maxWait=None),
         payload(targetBodyText="a"),
         payload(targetMethod="PUT", retries=1),
     ),
@@ -89,29 +97,42 @@ ODD = [
 # Fields of items that may be packed in one pass; these have a text.
 TEXT_FIELDS = {"targetUrl", "triggerAt", "delay", "targetMethod"}
 FIELDS = TEXT_FIELDS | {"targetHeaders", "targetBody", "lane", "reference"} | RETRIED.keys()
-FIELDS |= {"callbackUrl", "callbackOn"}
+FIELDS |= {"callbackUrl", "callbackOn", "onExisting", "maxWait"}
+WAYS: dict[str, st.SearchStrategy[Any]] = {
+    "reference": st.sampled_from(["a", "b"]),
+    "onExisting": st.sampled_from(["keep", "replace", "replace", "never", None]),
+    "maxWait": st.sampled_from(["1h", "2h", 5, "1 h", None]),
+}
+CREATED_MS = NOW_MS - 3_600_000
+Judge = Callable[[bytes], Request | Packed | Upsert]
 
 
-def stored(
-    judge: Callable[[bytes], Request | Packed | Upsert], text: bytes
-) -> tuple[int, bytes] | None:
-    """When it is due, and the bytes that the store gets; None if it is refused."""
+def came_to(judge: Judge, text: bytes) -> object:
+    """When it is due, and what the store gets, also for one that waits; or why it is refused."""
     try:
         found = judge(text)
-    except InvalidRequest:
-        return None
-    if isinstance(found, Upsert):
-        found = found.request
-    return found.trigger_at_ms, seal_request(found, Secrecy())
+    except InvalidRequest as refusal:
+        return str(refusal), refusal.reason, refusal.details, refusal.unlisted
+    rows: list[tuple[Request | Packed, str]] = []
+    if not isinstance(found, Upsert):
+        rows = [(found, "")]
+    else:
+        waiting = ids.local(ids.new_schedule_ids(1, CREATED_MS)[0])[:10].ljust(26, "0")
+        rows = [row_of(found, NOW_MS, basis) for basis in ("", waiting)]
+    return [(each.trigger_at_ms, seal_request(each, Secrecy()), way) for each, way in rows]
 
 
-def alone(text: bytes) -> tuple[int, bytes] | None:
-    return stored(lambda text: parse_create(text, RULES, NOW_MS), text)
+def alone(text: bytes) -> object:
+    return came_to(lambda text: parse_create(text, RULES, NOW_MS), text)
+
+
+def is_refused(text: bytes) -> bool:
+    return isinstance(alone(text), tuple)
 
 
 def items_after(text: bytes) -> Items:
     items = Items(RULES, NOW_MS)
-    stored(items.judged, text)
+    came_to(items.judged, text)
     return items
 
 
@@ -119,25 +140,43 @@ def test_what_was_judged_of_another_item_changes_nothing() -> None:
     texts = TEXTS + ODD + NO_JSON[:3]
     wanted = {text: alone(text) for text in texts}
     for first, second in product(texts, texts):
-        found = stored(items_after(first).judged, second)
+        found = came_to(items_after(first).judged, second)
         assert found == wanted[second], (first, second)
 
 
-@given(st.lists(st.fixed_dictionaries(_MOSTLY_REQUIRED, optional=_OPTIONAL)))
+@given(st.lists(st.fixed_dictionaries(_MOSTLY_REQUIRED, optional=_OPTIONAL | WAYS)))
 def test_items_of_a_batch_are_each_judged_as_by_themselves(bodies: list[dict[str, Any]]) -> None:
     items = Items(RULES, NOW_MS)
     for body in bodies:
         text = json.dumps(body).encode()
-        assert stored(items.judged, text) == alone(text)
+        assert came_to(items.judged, text) == alone(text)
+
+
+def test_thousands_of_random_items_are_each_judged_as_by_themselves() -> None:
+    dice, items = random.Random(37), Items(RULES, NOW_MS)
+    body = dict[str, Any]()
+    for _ in range(20_000):
+        # Some like the one before, most with another value or two.
+        body = dict(dice.choice(ITEMS)) if dice.random() < 0.3 else dict(body)
+        for other in dice.sample(ITEMS, dice.randrange(3)):
+            if other:
+                name = dice.choice(list(other))
+                body[name] = other[name]
+        if body and dice.random() < 0.2:
+            del body[dice.choice(list(body))]
+        text = json.dumps(body).encode()
+        assert came_to(items.judged, text) == alone(text), body
 
 
 def test_an_item_like_the_one_before_is_packed_in_one_pass() -> None:
     for item, text in zip(ITEMS, TEXTS, strict=True):
-        if alone(text) is not None:
+        if not is_refused(text):
             is_usual = item.keys() <= FIELDS and all(
                 item.get(f, "") is not None for f in TEXT_FIELDS
             )
-            assert isinstance(items_after(text).judged(text), Packed) == is_usual, item
+            found = items_after(text).judged(text)
+            request = found.request if isinstance(found, Upsert) else found
+            assert isinstance(request, Packed) == is_usual, item
 
 
 @pytest.mark.parametrize("texts", [TEXTS + ODD[: -len(HALVES)], TEXTS + ODD])

@@ -101,13 +101,23 @@ API = r"""
 - if place not in self._places
 + hosts = {each[1].split(":")[0] for each in self._places}
 +         if place is None or place[1].split(":")[0] not in hosts
+# an item keeps or replaces as the one before it does
+- if ways != self._ways:
++ if self._ways == (UNSET, UNSET):
+# an item without a reference may mean one that waits
+- if item.reference is None:
++ if False:
 # an item is reported where the one before it is
 - item.timeout, *callback
 + item.timeout
+@ scheduler/store/stored.py tests/api/test_items.py
+# a worker finds another moment in a request than that by which it is due
+- packed[:1] + _encode(due_ms) + rest
++ packed
 @ api/items.py tests/api/test_traces.py
 # the trace of a batch is not stored
-- with_trace(parse_create(text, self._rules, self._now_ms), self._trace)
-+ parse_create(text, self._rules, self._now_ms)
+- with_trace(parsed, self._trace)
++ parsed
 @ api/batch.py tests/api/test_tally.py
 # unpaid items of a batch are not counted
 - refused[InsufficientCredits.reason] = unpaid_items

@@ -16,6 +16,7 @@ from scheduler.errors import (
 )
 from scheduler.models import (
     Idempotency,
+    Packed,
     Plan,
     Request,
     Schedule,
@@ -58,7 +59,6 @@ from scheduler.store.server import Argument, Script, Server, flat
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
 from scheduler.store.server.writes import note_write
-from scheduler.store.stored import Packed
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 # The script's arguments for the schedules of one call, and their weight.

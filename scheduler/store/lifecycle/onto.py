@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from scheduler import ids
-from scheduler.models import Request, Upsert
-from scheduler.store.stored import Packed
+from scheduler.models import Packed, Request, Upsert
+from scheduler.store.stored import due_at
 
 _LOCAL_BYTES = 26
 
@@ -28,7 +26,7 @@ def row_of(wanted: Upsert, created_ms: int, basis: str = "") -> tuple[Request | 
     first_ms = ids.created_at_ms(ids.schedule_id(basis)) if basis else created_ms
     latest_ms = max(first_ms + max_wait_ms, created_ms)
     due_ms = min(request.trigger_at_ms, latest_ms)
-    request = replace(request, trigger_at_ms=due_ms)
+    request = due_at(request, due_ms)
     return request, f"r={basis}" if basis else f"r<{ids.moment_digits(due_ms - max_wait_ms)}"
 
 

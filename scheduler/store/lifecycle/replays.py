@@ -11,6 +11,7 @@ from scheduler import ids
 from scheduler.errors import Damaged, FieldError, InvalidRequest, Reason
 from scheduler.models import (
     Occurrence,
+    Packed,
     Request,
     Schedule,
     Status,
@@ -20,7 +21,6 @@ from scheduler.models import (
 from scheduler.store.heads import letter_member
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import Packed
 from scheduler.store.verdict import Verdict
 
 _ID_BYTES = 16
