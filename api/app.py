@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -16,13 +17,15 @@ from litestar.types import HTTPScope, Message, Receive, Send
 
 from api import batch, bulk, lanes, public, recurring, schedule, signing, stats
 from api.answer import JsonResponse, Options
+from api.auth import known_key
 from api.dashboard.routes import dashboard_router, looking_router
 from api.errors import answered, error_body, on_exception
 from api.openapi.document import document
 from api.proxies import parsed
-from api.reading import connection_of, end, header
+from api.reading import connection_of, end, header, is_small
 from api.request_ids import HEADER, request_id_of
 from api.service import HttpRequest, Service
+from api.turns import STRANGERS, Payer, note_payer
 from scheduler.destinations import any_of, is_loopback
 from scheduler.errors import Reason
 from scheduler.settings import Settings
@@ -127,10 +130,8 @@ class App(Litestar):
             if not self._hosts.allows((header(scope, b"host") or b"").decode("latin-1"), path):
                 body = error_body(scope, _MISDIRECTED, Reason.MISDIRECTED)
                 await JsonResponse(421, body)(scope, receive, noted)
-            elif method == "POST" and path == "/schedule":
-                await _create(service, scope, receive, noted)
             else:
-                await super().__call__(scope, receive, noted)
+                await self._in_turn(scope, receive, noted)
         except Exception as error:
             if status:  # an answer has begun
                 raise
@@ -139,6 +140,22 @@ class App(Litestar):
             end(scope)
             took_s = time.perf_counter() - began_s
             service.tally.note(scope.get("path_template", "none"), method, status, took_s)
+
+    async def _in_turn(self, scope: Any, receive: Any, send: Any) -> None:
+        """Small creates and questions after health, which take little, never wait."""
+        service, work = self._service, super().__call__
+        if scope["path"] == "/schedule" and scope["method"] == "POST":
+            work = partial(_create, service)
+            if is_small(scope):
+                await work(scope, receive, send)
+                return
+        elif scope["path"] in _HEALTH:
+            await work(scope, receive, send)
+            return
+        key = None if service.opened is None else known_key(service, scope)
+        payer = Payer(STRANGERS if key is None else key.account_id)
+        note_payer(scope, payer)
+        await service.turns.taken(work(scope, receive, send), payer)
 
 
 async def _create(service: Service, scope: HTTPScope, receive: Receive, send: Send) -> None:

@@ -11,6 +11,7 @@ from api.answer import note_rate
 from api.query import Parameter, read_query
 from api.reading import forget_body
 from api.service import HttpRequest, Service, service_of
+from api.turns import pay_by
 from scheduler.callers import Caller, KnownKey, Rate
 from scheduler.errors import PostdateError, Reason, Suspended
 from scheduler.store import Store
@@ -70,6 +71,7 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
     caller = await service.store.api_keys.admit(keys[0].decode("latin-1"))
     if caller is None:
         raise await _refusal(service, scope, "Invalid or inactive API key")
+    await pay_by(scope, caller.account_id)
     if caller.rate is not None:
         count(scope, caller.rate)
     if caller.suspended:

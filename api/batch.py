@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -24,16 +23,13 @@ from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, Reason
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import Idempotency, Packed, Request, Upsert
+from scheduler.pause import Pause, collected
 from scheduler.store.idempotency import Placed
 from scheduler.store.lifecycle.create import Schedules
 from scheduler.store.lifecycle.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 
-# So much is judged at a time; then other requests have their turn. An item takes as long as so many
-# bytes by itself, and its refusal as so many more.
-_AT_ONCE_BYTES = 64 * 1024
-_ITEM_LIKE_BYTES, _REFUSAL_LIKE_BYTES = 256, 2048
 _MOMENT_BYTES = 6
 _BY_OLD_RULES = "It was refused when it came first, by rules that have changed since."
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS, "schedules")
@@ -83,7 +79,7 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
     answers = _answers(refusals, created.schedule_ids, due_ms)
     if created.placed:
         answers = _placed(refusals, created.placed)
-    body = BatchBody(list(answers))
+    body = BatchBody(await collected(answers))
     return JsonResponse(200, body, REPLAYED if created.repeated else None)
 
 
@@ -121,7 +117,7 @@ async def _judged(
     all their faults is bounded."""
     judge = Items(rules, now_ms, trace)
     judged: list[Request | Packed | Upsert | RefusedBody] = []
-    looked_at_bytes, unlisted = 0, MOST_LISTED_OF_A_CALL
+    pause, unlisted = Pause(), MOST_LISTED_OF_A_CALL
     for place, item in items:
         text = bytes(item)
         try:
@@ -133,11 +129,8 @@ async def _judged(
             judged.append(
                 RefusedBody(400, str(refusal), refusal.reason, details_of(refusal, listed))
             )
-            looked_at_bytes += _REFUSAL_LIKE_BYTES
-        looked_at_bytes += _ITEM_LIKE_BYTES + len(text)
-        if looked_at_bytes >= _AT_ONCE_BYTES:
-            looked_at_bytes = 0
-            await asyncio.sleep(0)
+        if pause.is_due:
+            await pause.take()
     return judged
 
 
@@ -174,14 +167,12 @@ async def _due_before(
     """When each of the stored items is due; a `delay` counts from its first create."""
     accepted = (item for item, refusal in zip(items, refusals, strict=True) if refusal is None)
     due_ms: list[int] = []
-    looked_at_bytes = 0
+    pause = Pause()
     for item, schedule_id in zip(accepted, schedule_ids, strict=False):
         text = bytes(item)
         due_ms.append(trigger_at_of(text, created_at_ms(schedule_id)))
-        looked_at_bytes += _ITEM_LIKE_BYTES + len(text)
-        if looked_at_bytes >= _AT_ONCE_BYTES:
-            looked_at_bytes = 0
-            await asyncio.sleep(0)
+        if pause.is_due:
+            await pause.take()
     return due_ms
 
 

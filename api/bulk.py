@@ -44,6 +44,7 @@ from api.service import HttpRequest
 from scheduler.errors import Conflict
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.models import Status
+from scheduler.pause import collected
 from scheduler.store.lifecycle.cancel import Cancellation, unknown
 from scheduler.store.lifecycle.replays import Replay
 from scheduler.store.queries.listing import Selection
@@ -204,7 +205,8 @@ async def cancel_schedules(request: HttpRequest) -> JsonResponse:
     await follow(call.store, call.account_id, done.each)
     each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
-    body = CancelledManyBody(list(map(_cancelled, each)), done.credits, next_cursor)
+    answers = await collected(map(_cancelled, each))
+    body = CancelledManyBody(answers, done.credits, next_cursor)
     return JsonResponse(200, body)
 
 
@@ -254,7 +256,7 @@ async def replay_schedules(request: HttpRequest) -> JsonResponse:
     )
     next_cursor = asked.walk.given_out(done.next_cursor)
     trigger_at = format_iso8601(done.trigger_at_ms)  # the same of all
-    body = ReplaysBody([_replayed(one, trigger_at) for one in each], next_cursor)
+    body = ReplaysBody(await collected(_replayed(one, trigger_at) for one in each), next_cursor)
     return JsonResponse(200, body, REPLAYED if done.repeated else None)
 
 

@@ -20,6 +20,7 @@ from litestar.datastructures import MultiDict, State
 
 from api.bulk_runner import BulkRunner
 from api.rules import Rules
+from api.turns import Turns
 from metrics.families import Histogram
 from scheduler.errors import (
     OutcomeUnknown,
@@ -162,6 +163,7 @@ class Service:
         self.settings = settings
         self.rules = Rules.of(settings)
         self.refusals = Refusals()
+        self.turns = Turns()
         self.tally = RequestMetrics()
         self.outage = Outage()
         self.draining = False

@@ -53,7 +53,8 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class KnownKey(msgspec.Struct, frozen=True):
-    """An API key that was good when this process asked last."""
+    """An API key that was good when this process asked last, and whose it was."""
 
     shard: int
     sha256: str
+    account_id: str

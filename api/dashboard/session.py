@@ -17,6 +17,7 @@ from api.dashboard.menu import menu_of
 from api.dashboard.shared import shared_by
 from api.dashboard.zones import UTC, Zone, zone_named
 from api.service import HttpRequest, service_of
+from api.turns import pay_by
 from scheduler.errors import NotFound, PostdateError
 from scheduler.ids import parse_sharded
 from scheduler.models import Account
@@ -86,6 +87,7 @@ async def signed_in(request: HttpRequest) -> Viewer:
     store, session = service_of(request).store, await _session(request)
     if session is None:
         raise NotSignedIn
+    await pay_by(request.scope, session.account_id)
     try:
         account = await store.accounts.get(session.account_id)
     except NotFound:

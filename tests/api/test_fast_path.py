@@ -328,15 +328,15 @@ async def test_a_client_that_leaves_costs_nothing_but_its_schedule(two: Two) -> 
 
 def test_heads_are_few_and_those_of_a_key_push_out_their_own() -> None:
     heads = KnownHeads()
-    first = KnownKey(0, "first")
+    first = KnownKey(0, "first", "acc_a")
     heads.remember(b"first", first)
-    other = KnownKey(0, "other")
+    other = KnownKey(0, "other", "acc_b")
     for n in range(2 * _MOST_HEADS_OF_A_KEY):
         heads.remember(b"%d" % n, other)
     known = [n for n in range(2 * _MOST_HEADS_OF_A_KEY) if heads.get(b"%d" % n)]
     assert known == list(range(_MOST_HEADS_OF_A_KEY, 2 * _MOST_HEADS_OF_A_KEY))
     assert heads.get(b"first") == first
     for n in range(2 * _MOST_HEADS):
-        heads.remember(b"of %d" % n, KnownKey(0, str(n)))
+        heads.remember(b"of %d" % n, KnownKey(0, str(n), "acc_c"))
     assert sum(heads.get(b"of %d" % n) is not None for n in range(2 * _MOST_HEADS)) <= _MOST_HEADS
     assert heads.get(b"first") is None

@@ -1,6 +1,28 @@
 """Mutants of the API, the dashboard, the commands and the client, as mutants.py reads them."""
 
 API = r"""
+@ api/turns.py tests/api/test_turns.py
+# no request waits for its turn
+- return account is not None and self._over_s(account) > _FREE_S
++ return False
+# what an account took is not forgotten
+- account.over_s = max(0.0, account.over_s - (now_s - account.at_s) * _FREE_SHARE)
++ account.over_s = max(0.0, account.over_s)
+# the loop has no rounds after a long step
+- rounds = _ROUNDS if took_s > _SHORT_S else 0
++ rounds = 0
+# an account that comes late has all turns until it has had as much time as the others
+- account.served_s = max(account.served_s, self._served_s)
++ pass
+# of one account the oldest request goes first
+- entry = payer.taken_s, next(self._numbers), payer, turn
++ entry = 0.0, next(self._numbers), payer, turn
+# each account has the turn as often, however long its steps are
+- account.served_s += payer.owed_s
++ account.served_s += 1
+# a turn that was given up is kept
+- if not turn.done():  # else its request was given up
++ if True:
 @ api/dashboard/causes.py tests/dashboard/test_audit.py
 # a request is said to be late for another lane's pause
 - and each.lane in ("", lane)

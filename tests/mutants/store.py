@@ -409,6 +409,13 @@ STORE = r"""
 # listed_schedules: a piece is dropped
 - reached = chunk.reached
 + reached = chunk.reached if most == limit else None
+@ scheduler/store/server/long_scripts.py tests/scheduler/test_long_scripts.py
+# the account that has most to send goes on with the next
+- del accounts[account]
++ accounts.pop(account) if not turns else None
+# one that is given up keeps the turn that it has got
+- if not turn.cancelled():
++ if False:
 @ scheduler/store/server/coalescing.py tests/scheduler/test_coalesce.py
 # all callers of a batch share its error
 - reply.set_exception(anew(error))

@@ -287,7 +287,7 @@ async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
 
     async def read(party: Party) -> CreatePlan:
         names = [party.dead, party.older, party.due]
-        return asked_for(names, await schedules._read(party.account_id, names), made)
+        return await asked_for(names, await schedules._read(party.account_id, names), made)
 
     async def replayed(party: Party, what: object) -> object:
         if not isinstance(what, CreatePlan):

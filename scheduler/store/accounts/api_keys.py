@@ -36,8 +36,8 @@ class ApiKeys:
         self._accounts = accounts
         self._rates = [len(rates), *flat((str(plan), rate) for plan, rate in rates.items())]
         self._admitter = cache(self._new_admitter)
-        # SHA-256 and shard of keys whose holders might go on when they were looked up last.
-        self._known: dict[str, int] = {}
+        # By SHA-256: keys whose holders might go on when they were looked up last.
+        self._known: dict[str, KnownKey] = {}
 
     async def admit(self, api_key: str) -> Caller | None:
         """The key's holder now; None if it is invalid or inactive. Counts as a request against the
@@ -53,22 +53,21 @@ class ApiKeys:
             account_id = ids.account_id(shard, found[0].decode()) if found[0] else "an API key"
             raise Unreadable(f"Something of {account_id} is damaged")
         rate, suspended = Rate(*found[4:]) if len(found) > 4 else None, found[3] == b"1"
+        caller = Caller(*_holder(shard, *found[:3]), rate, suspended)
         if not suspended and (rate is None or not rate.wait_s):
-            self._remember(KnownKey(shard, sha256))
-        return Caller(*_holder(shard, *found[:3]), rate, suspended)
+            self._remember(KnownKey(shard, sha256, caller.account_id))
+        return caller
 
     def known(self, api_key: str) -> KnownKey | None:
         """The key if it was good when this process looked it up last: worth a try, no proof."""
-        sha256 = ids.hash_secret(api_key)
-        shard = self._known.get(sha256)
-        return None if shard is None else KnownKey(shard, sha256)
+        return self._known.get(ids.hash_secret(api_key))
 
     def forget(self, key: KnownKey) -> None:
         """It is not known from here on, until it is admitted again. Safe to repeat."""
         self._known.pop(key.sha256, None)
 
     def _remember(self, key: KnownKey) -> None:
-        self._known[key.sha256] = key.shard
+        self._known[key.sha256] = key
         if len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
 

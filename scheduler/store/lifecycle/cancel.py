@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -21,6 +21,9 @@ from scheduler.store.queries.listing import Selection, Unended
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.server import Argument, Server
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
+
+# So many at once are no long script.
+_FEW = 20
 
 
 class Stop(NamedTuple):
@@ -160,7 +163,7 @@ class Canceller:
             next(calls)
             return await self._ends.run(keys.parts(account_id).shard, groups, self._server.write)
 
-        verdicts = await self._server.repeated(send) if waiting else []
+        verdicts = await self._answered(account_id, len(rows), send)
         lost = next(calls) > 1
         again = []
         for ((schedule, _), _), verdict in zip(rows, verdicts, strict=True):
@@ -177,6 +180,14 @@ class Canceller:
                     if verdict is Verdict.ENDED and lost:
                         unsure.add(name)
         return again
+
+    async def _answered(
+        self, account_id: str, count: int, send: Callable[[], Awaitable[list[Verdict]]]
+    ) -> list[Verdict]:
+        if count <= _FEW:
+            return await self._server.repeated(send) if count else []
+        async with self._server.long_script(keys.shard(keys.parts(account_id).shard), account_id):
+            return await self._server.repeated(send)
 
 
 def _ended(name: str, found: Stored | Damaged | None, unsure: set[str]) -> Cancellation:

@@ -24,18 +24,19 @@ from scheduler.models import (
     Upsert,
     as_occurrence,
 )
+from scheduler.pause import collected
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import (
     EACH,
     ONCE_KEPT_MS,
     Made,
     kept,
-    kept_with,
     noted,
     once_name,
     verdicts_of,
 )
-from scheduler.store.lifecycle.onto import bases_of, means_existing, row_of
+from scheduler.store.lifecycle.create_rows import CreateGroup, group_of, rows_of
+from scheduler.store.lifecycle.onto import bases_of
 from scheduler.store.lifecycle.replays import (
     CreatePlan,
     Remake,
@@ -61,11 +62,9 @@ from scheduler.store.server.coalescing import Coalescer
 from scheduler.store.server.writes import note_write
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
-# The script's arguments for the schedules of one call, and their weight.
-_Group = tuple[list[Argument], int]
-# Most that one script stores, by that weight: about 3 ms of the server.
-_MOST_AT_ONCE = 500
-_BYTES_LIKE_ONE_MORE = 2048
+# Most that one script stores, by weight: about 3 ms of the server. Of an account, only one heavier
+# than this is on its way, for what is created beside it waits for that.
+_MOST_AT_ONCE, _LONG = 500, 50
 
 # Of a key: `ApiKeys.admit` tells why.
 _KEY_REFUSED = frozenset({Verdict.UNKNOWN, Verdict.SUSPENDED, Verdict.LIMITED, Verdict.DAMAGED})
@@ -150,7 +149,9 @@ class Schedules:
     ) -> Begun:
         """The first half of `create_by_key`, for callers without a task."""
         what = CreatePlan([request], b"" if once is None else once.note)
-        new, group = self._group("=" + key.sha256, what, once, now_ms)
+        new = ids.new_schedule_ids(1, now_ms)
+        rows = list(rows_of(new, what, now_ms, self._secrecy))
+        group = group_of("=" + key.sha256, what, once, new[0], rows)
         return Begun(new, what.note, self._creator(key.shard).submit(group))
 
     def end_by_key(
@@ -183,7 +184,7 @@ class Schedules:
         if not ids.is_schedule_id(schedule_id):
             raise refusal(schedule_id, Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
-        what = asked_for([schedule_id], found, remake)._replace(again=True)
+        what = (await asked_for([schedule_id], found, remake))._replace(again=True)
         done = await self._replay(account_id, what, once, now_ms)
         [replay] = done.each
         if replay.verdict is not Verdict.DONE:
@@ -204,7 +205,8 @@ class Schedules:
         as many as the credits reach for. Safe to repeat: REPLAYED is the verdict on those that were
         replayed before. Raises InvalidRequest if they are larger than `most_bytes`."""
         found = await self._read(account_id, schedule_ids, most_bytes)
-        return await self._replay(account_id, asked_for(schedule_ids, found, remake), once, now_ms)
+        what = await asked_for(schedule_ids, found, remake)
+        return await self._replay(account_id, what, once, now_ms)
 
     async def replay_failed(
         self,
@@ -226,13 +228,13 @@ class Schedules:
         page = await self._failed.page(account_id, selected)
         originals = [each.schedule_id for each in page.schedules]
         next_cursor = cursor_until(page.next_cursor, until_ms)
-        what = asked_for(originals, page.schedules, remake, next_cursor)
+        what = await asked_for(originals, page.schedules, remake, next_cursor)
         return await self._replay(account_id, what, once, now_ms)
 
     async def replayed_before(self, account_id: str, once: Idempotency) -> Replays | None:
         """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
         made = await self._made_before(account_id, once)
-        return made and replays_of(made)
+        return made and await replays_of(made)
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound (also for another account's), Damaged."""
@@ -299,57 +301,29 @@ class Schedules:
         self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
     ) -> Replays:
         if not what.requests:
-            return replays_of(Made([], note=what.note))
-        return replays_of(await self._make(account_id, what, once, now_ms))
+            return await replays_of(Made([], note=what.note))
+        return await replays_of(await self._make(account_id, what, once, now_ms))
 
     async def _make(
         self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
     ) -> Made:
         shard, account = keys.parts(account_id)
+        created_ms = self._clock.now_ms() if now_ms is None else now_ms
         bases: list[str] = []
         for _ in range(MOST_CHANGES_MET):
-            new, group = self._group(account, what, once, now_ms, bases)
-            reply = await self._creator(shard).submit(group)
+            new = ids.new_schedule_ids(len(what.requests), created_ms)
+            rows = await collected(rows_of(new, what, created_ms, self._secrecy, bases))
+            group = group_of(account, what, once, new[0], rows)
+            if group[1] > _LONG:
+                async with self._server.long_script(keys.shard(shard), account_id):
+                    reply = await self._creator(shard).submit(group)
+            else:
+                reply = await self._creator(shard).submit(group)
             note_write()
             if reply[0] != Verdict.CHANGED:
                 return self._made(reply, new, what.note, account_id)
             bases = bases_of(reply[1:])
         raise refusal("", Verdict.CHANGED)
-
-    def _group(
-        self,
-        payer: str,
-        what: CreatePlan,
-        once: Idempotency | None,
-        now_ms: int | None,
-        bases: Sequence[str] = (),
-    ) -> tuple[list[str], _Group]:
-        """The new ids, and the group. `payer`: an account's local name, or an API key's "=" and
-        SHA-256. `bases` are those of `row_of`."""
-        requests, note, originals, again = what
-        created_ms = self._clock.now_ms() if now_ms is None else now_ms
-        new = ids.new_schedule_ids(len(requests), created_ms)
-        arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]
-        count, headed = len(requests), False
-        onto = type(requests[0]) is Upsert or (count > 1 and means_existing(requests))
-        arguments += (-count, int(again)) if originals else (-count, "") if onto else (count,)
-        weight = (1 + onto) * count + len(originals)
-        for place, (schedule_id, wanted) in enumerate(zip(new, requests, strict=True)):
-            if isinstance(wanted, Upsert):
-                each, way = row_of(wanted, created_ms, *bases[place : place + 1])
-            else:
-                each, way = wanted, ""
-            packed = stored.seal_request(each, self._secrecy)
-            headed = headed or each.reference is not None or each.lane is not None
-            arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
-            if originals:
-                arguments.append(originals[place])
-            elif onto:
-                arguments.append(way)
-            weight += len(packed) // _BYTES_LIKE_ONE_MORE
-        if headed and not (originals or onto):
-            arguments[3:4] = (-count, "+")
-        return new, (arguments, weight)
 
     def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
         """The script's reply to a group."""
@@ -367,10 +341,10 @@ class Schedules:
             self.created += made.verdicts.count(Verdict.DONE)
         return made
 
-    def _new_creator(self, shard: int) -> Coalescer[_Group, Any]:
+    def _new_creator(self, shard: int) -> Coalescer[CreateGroup, Any]:
         return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group[1])
 
-    async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
+    async def _create(self, shard: int, groups: list[CreateGroup]) -> list[Any]:
         lasting = self._retention
         arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
         arguments += self._plans

@@ -1,8 +1,8 @@
-"""Which schedules can be replayed, and what came of each. Pure."""
+"""Which schedules can be replayed, and what came of each. Asks no store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ from scheduler.models import (
     Upsert,
     as_occurrence,
 )
+from scheduler.pause import collected
 from scheduler.store.heads import letter_member
 from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
@@ -74,7 +75,7 @@ class CreatePlan(NamedTuple):
     again: bool = False
 
 
-def asked_for(
+async def asked_for(
     originals: Sequence[str],
     found: Sequence[Schedule | Damaged | None],
     remake: Remake,
@@ -82,9 +83,9 @@ def asked_for(
 ) -> CreatePlan:
     verdicts = bytes(map(_verdict, found))
     fine = [each for each in found if isinstance(each, Schedule) and _verdict(each) == Verdict.DONE]
-    requests = [as_occurrence(remake(each), _beside(each.request)) for each in fine]
+    requests = await collected(as_occurrence(remake(each), _beside(each.request)) for each in fine)
     due_ms = requests[0].trigger_at_ms if requests else 0
-    packed = b"".join(map(ids.to_bytes, originals))
+    packed = b"".join(await collected(map(ids.to_bytes, originals)))
     note = _encode(_Note(packed, verdicts, due_ms, next_cursor))
     letters = [letter_member(each.request.reference, ids.local(each.schedule_id)) for each in fine]
     return CreatePlan(requests, note, letters)
@@ -110,17 +111,21 @@ def reason_against(schedule: Schedule) -> Reason | None:
     return _REASONS.get(_verdict(schedule))
 
 
-def replays_of(made: Made) -> Replays:
+async def replays_of(made: Made) -> Replays:
     """The result of a call, by its note and by the script's verdicts."""
     note = _decode(made.note)
-    replays, answers = [], zip(made.verdicts, made.schedule_ids, strict=True)
+    replays = await collected(_replays(made, note))
+    return Replays(replays, note.trigger_at_ms, made.repeated, note.next_cursor)
+
+
+def _replays(made: Made, note: _Note) -> Iterator[Replay]:
+    answers = zip(made.verdicts, made.schedule_ids, strict=True)
     for place, verdict in enumerate(note.verdicts):
         original, new = ids.from_bytes(note.originals[_ID_BYTES * place :][:_ID_BYTES]), ""
         if verdict == Verdict.DONE:
             verdict, new = next(answers)
         done = verdict == Verdict.DONE
-        replays.append(Replay(original, Verdict(verdict), new if done else None))
-    return Replays(replays, note.trigger_at_ms, made.repeated, note.next_cursor)
+        yield Replay(original, Verdict(verdict), new if done else None)
 
 
 def until(selected: Selection) -> tuple[Selection, int | None]:

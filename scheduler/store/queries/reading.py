@@ -13,6 +13,7 @@ import structlog
 from scheduler import ids
 from scheduler.errors import Damaged, UnknownSchedule, Unreadable
 from scheduler.models import Schedule
+from scheduler.pause import collected
 from scheduler.store import keys, stored
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
@@ -97,7 +98,7 @@ async def read_by_id(
         wanted = schedule_ids[read : read + CHUNK]
         rows = await read_rows(server, base, list(map(ids.local, wanted)))
         some = zip(wanted, rows, strict=False)
-        found = [stored_or_damaged(name, fields, server.secrecy) for name, fields in some]
+        found = await collected(stored_or_damaged(*each, server.secrecy) for each in some)
         read += len(found)
         yield found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from scheduler.store.secrecy import NOTE, Secrecy
 from scheduler.store.server.connection import Single
 from scheduler.store.server.failures import meant, never_sent, translated
 from scheduler.store.server.line import Argument, Line, packed
+from scheduler.store.server.long_scripts import LongScripts
 from scheduler.store.server.routing import Routes
 from scheduler.store.server.scripts import Call, Script
 from scheduler.store.server.writes import note_write
@@ -123,6 +124,7 @@ class Server:
         self.reads_made = 0
         self.reads_failed = 0
         self._enough_until_s: dict[object, float] = {}
+        self._long_scripts = LongScripts()
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """A script's reply. `key`: a prefix from `keys.py` (its shard's or account's), or a key.
@@ -183,6 +185,11 @@ class Server:
             note_write()
             await apart.replicated()
             return reply
+
+    def long_script(self, shard: str, account: str) -> AbstractAsyncContextManager[None]:
+        """Around a script that takes a millisecond or more: this process sends one at a time to a
+        server, or to a shard where there are several servers; accounts of it take turns."""
+        return self._long_scripts.turn(shard if self.routed else "", account)
 
     async def write_until_answered(
         self, script: Script, key: str, arguments: Sequence[Argument]
