@@ -19,7 +19,8 @@ from tests.store_servers import redis_embedded
 def main() -> int:
     options = _parser().parse_args()
     if options.defects is not None:
-        return 0 if all(all_caught(seed, options.defects) for seed in options.seed) else 1
+        caught = [all_caught(seed, options.defects) for seed in options.seed]
+        return 0 if all(caught) else 1
     with redis_embedded() if options.redis else nullcontext():
         held = [_one(seed, options) for seed in options.seed]
     return 0 if all(held) else 1
