@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from api.dashboard import lanes
 from api.dashboard.recurring.form import given_of, own_fields
-from api.dashboard.requests.form import request_fields, request_given
+from api.dashboard.requests.form import edited, request_fields, request_given
 from api.dashboard.zones import UTC
 from api.fields import FIELDS
 from api.payload import parse_request
@@ -130,6 +133,26 @@ async def test_a_request_that_is_edited_and_scheduled_keeps_each_field(
     assert timeless(again) == timeless(asked)
     other = await scheduled(browser, **form | {"timeout": "7"}, once="2")
     assert timeless(other) == timeless(replace(asked, timeout_s=7))
+
+
+_HEADERS = st.dictionaries(
+    st.sampled_from(["X-A", "authorization", "Cookie", "x.b"]),
+    st.text([*map(chr, [*range(32, 127), 9, 0xA0, 0xE9, 0xFF])], max_size=9),
+)
+
+
+@given(st.one_of(st.text(), st.binary()), _HEADERS)
+def test_what_a_browser_sends_back_unchanged_is_unchanged(
+    body: str | bytes, headers: dict[str, str]
+) -> None:
+    kind = BodyKind.TEXT if isinstance(body, str) else BodyKind.BINARY
+    content = body.encode() if isinstance(body, str) else body
+    asked = replace(REQUEST, method="POST", headers=headers, body=content, body_kind=kind)
+    given = request_given(asked)
+    lines = {name: re.sub(r"\r\n?|\n", "\r\n", text) for name, text in given.items()}
+    # As csrf.py reads a form.
+    back = {name: text.replace("\r\n", "\n") for name, text in lines.items()}
+    assert edited(back, request_fields(given), asked) == (asked, {})
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"expiresAt"}))

@@ -59,13 +59,19 @@ def _seems_json(text: str, headers: Mapping[str, str]) -> bool:
     return _JSON_TYPE.search(content_type) is not None
 
 
+def _may_be_typed(text: str) -> bool:
+    if len(text) > _MOST_TYPED_BYTES or "\r" in text or "\0" in text:
+        return False
+    return len(quote_plus(text)) <= _MOST_TYPED_BYTES
+
+
 def body_given(asked: Request) -> dict[str, str]:
     """How a form shows the body. One that does not fit into a field, or that a browser would send
     back changed, is kept: the form has its size."""
-    text = readable(asked)
-    if not text or asked.body is None:
+    if not asked.body:
         return {"body": "", "bodyKind": ""}
-    if len(quote_plus(text)) > _MOST_TYPED_BYTES or "\r" in text or "\0" in text:
+    text = readable(asked) if len(asked.body) <= _MOST_TYPED_BYTES else None
+    if text is None or not _may_be_typed(text):
         return {"body": "", "bodyKind": KEPT, "bodyBytes": f"{len(asked.body):,}"}
     kinds = {BodyKind.JSON: "", BodyKind.TEXT: TEXT, BodyKind.BINARY: BASE64}
     return {"body": text, "bodyKind": kinds[asked.body_kind]}
