@@ -129,6 +129,15 @@ def test_whatever_a_stranger_sends_is_not_believed(name: str, value: Any) -> Non
             verify(headers, BODY, SECRET, now=NOW_S)
 
 
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_of_two_headers_none_is_believed(name: str) -> None:
+    """The receiver may use the other one: as the id by which it drops repeats."""
+    for value in (signed()[name], "inv_0"):
+        for headers in ({name.title(): value, **signed()}, {**signed(), name.title(): value}):
+            with pytest.raises(VerificationFailed, match=f"more than one header {name}"):
+                verify(headers, BODY, SECRET, now=NOW_S)
+
+
 def test_chance_finds_no_other_error() -> None:
     luck = random.Random(37)
     good = signed()

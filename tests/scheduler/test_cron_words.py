@@ -23,6 +23,7 @@ SENTENCES = {
     "0-59/5 * * * *": "Every 5 minutes",
     "*/45 * * * *": "At minutes 0 and 45 of each hour",
     "*/7 * * * *": "At minutes 0, 7, 14, 21, 28, 35, 42, 49 and 56 of each hour",
+    "0-48/8 * * * *": "At minutes 0, 8, 16, 24, 32, 40 and 48 of each hour",
     "10-50/20 * * * *": "At minutes 10, 30 and 50 of each hour",
     "1-59/2 * * * *": "By 1-59/2 * * * *",
     # These are sent once in an hour that the clock shows twice.
