@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import httptools
 import structlog
 
@@ -12,6 +14,15 @@ Refused = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 """What the parser raises for bytes that it does not take."""
 
 NO_PARSER = httptools.HttpResponseParser(None)
+
+
+class _Deaf:
+    """In a parser's place, but does nothing."""
+
+    def feed_data(self, data: bytes) -> None: ...
+
+
+_DEAF = cast("httptools.HttpResponseParser", _Deaf())
 _log = structlog.get_logger(__name__)
 
 
@@ -70,6 +81,8 @@ class AnswerReader:
             received.extra = True
             return True
         received.stumbled = str(error)
+        if not received.headers_done:
+            self._parser = _DEAF  # the rest of the head is not for it
         if isinstance(error, httptools.HttpParserCallbackError):
             if isinstance(error.__context__, Enough):
                 return True

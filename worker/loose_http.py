@@ -85,41 +85,41 @@ def mend(received: Received, begun: bytearray) -> Mended | None:
 
     Raises NotHttp or HeadTooLong.
     """
-    while (head := _read_head(begun, received.begin, received.seen)) is not None:
+    has_news = received.seen - received.begin < len(_NAME) or b"\n" in begun[received.seen :]
+    while has_news and (head := _read_head(received, begun)) is not None:
         if not head.is_interim:
             return _mended(head, received.stumbled, bytes(begun[head.end :]))
         received.begin = received.seen = head.end
         received.skipped += 1
         if received.skipped > MAX_INTERIMS:
             raise HeadTooLong
+    _check_length(len(begun))
     received.seen = len(begun)
     return None
 
 
-def _read_head(received: bytearray, start: int, seen: int) -> _Head | None:
-    """None if it is not whole. It does not end in the first `seen` bytes."""
-    blank = _BLANK_LINES.match(received, start)
-    start = blank.end() if blank else start
-    line_end = received.find(b"\n", start)
+def _read_head(received: Received, begun: bytearray) -> _Head | None:
+    """None if it is not whole. It does not end in the bytes that were seen before."""
+    if blank := _BLANK_LINES.match(begun, received.begin):
+        received.begin = blank.end()
+    start = received.begin
+    line_end = begun.find(b"\n", start)
     if line_end < 0:
-        begun = received[start : start + len(_NAME)].lower()
-        if not _NAME.startswith(begun):
-            raise _no_status_line(received[start:])
-        _check_length(len(received))
+        if not _NAME.startswith(begun[start : start + len(_NAME)].lower()):
+            raise _no_status_line(begun[start:])
         return None
-    line = bytes(received[start:line_end]).rstrip(b"\r")
+    line = bytes(begun[start:line_end]).rstrip(b"\r")
     status_line = _STATUS_LINE.fullmatch(line)
     if status_line is None:
         raise _no_status_line(line)
-    found = _HEAD_END.search(received, max(line_end, seen - _LONGEST_END))
+    found = _HEAD_END.search(begun, max(line_end, received.seen - _LONGEST_END))
     if found is None:
-        _check_length(len(received))
         return None
     _check_length(found.end())
-    raw = bytes(received[line_end : found.end()])
+    raw = bytes(begun[line_end : found.end()])
     lines = raw.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n")
     unfolded = _FOLD.sub(b" ", lines)
-    has_bare_lf = _BARE_LF.search(received, start, found.end()) is not None
+    has_bare_lf = _BARE_LF.search(begun, start, found.end()) is not None
     return _Head(status_line, unfolded, has_bare_lf, unfolded != lines, found.end())
 
 

@@ -47,6 +47,7 @@ _ANSWER = [
     b"HTTP/1.1 999 \x01\r\n", b"Content-Length: 3\r\n", b"Content-Length: -1\r\n",
     b"Content-Length: 99999999999999999999\r\n",
     b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: gzip, chunked\r\n",
+    b"http/1.1  200 OK\n", b"Content-Length: 3, 3\n", b"A\n",
     b"transfer-encoding : x", b"chunked", b"Connection: close\r\n", b"Upgrade: h2c\r\n", b"\r\n",
     b"\r\n\r\n", b"\n", b"\r", b"3\r\nabc\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n",
     b"1;a=b\r\nx\r\n",

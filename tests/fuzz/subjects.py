@@ -104,7 +104,10 @@ def answer(data: bytes) -> None:
         [(first, *rest)] = ends.noted
         assert first is not Failure.INTERNAL
         if not isinstance(first, Failure):
-            outcome = answered(cast("int", first), str(rest[0]), 1)
+            reason, reusable = rest
+            odd = wire.received.odd
+            assert not (odd and reusable)
+            outcome = answered(cast("int", first), str(reason), 1, odd=odd)
             assert len(outcome.error_message) <= 200
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scheduler.models import Answer
 from tests.worker.firing import OK, fired, firing_at, invocation_of
 from tests.worker.scene import Scene
 from tests.worker.scripted import (
@@ -161,6 +162,24 @@ async def test_the_request_is_not_sent_again_and_the_connection_is_not_used_agai
                 await fired(firer, invocation_of(target.url(), account_id=account_id))
             ).brief == OK
         assert len(target.requests) == 2 * len(STATUSES) + 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_what_else_a_loose_failure_says_is_kept(size: int) -> None:
+    said = (
+        b"HTTP/1.1 100 Continue\r\nRetry-After: 1\r\n\r\n"
+        b"http/1.1 503 Caf\xc3\xa9\nRETRY-AFTER : 7\nContent-Type: text/plain\0\n"
+        b"X: \0\nTransfer-Encoding: chunked\n\n2 \nno\n0\n\n"
+    )
+    wire, _ = wired()
+    wire._keep_bytes = 100
+    wire.send(ends := Ends(), b"request", False)  # type: ignore[arg-type]
+    for at in range(0, len(said), size):
+        if not ends.noted:
+            wire.data_received(said[at : at + size])
+    assert ends.noted == [(503, "Café", False)]
+    assert wire.received.retry_after == "7"
+    assert wire.received.kept == Answer("text/plain", b"no")
 
 
 BODILESS = {
