@@ -17,6 +17,7 @@ from typing import Any, cast
 from worker.certificates import Certificate, why_invalid
 from worker.fair_share import FairQueue, FairShare
 from worker.loop_budget import LoopBudget, bound_reading
+from worker.outcome import NO_TLS
 from worker.sockets import reset
 
 _STEPS_IN_A_ROUND = 4
@@ -47,11 +48,17 @@ def map_large_blocks() -> None:
 
 
 class PausedProtocol(asyncio.Protocol):
-    """Reads nothing until TLS takes over."""
+    """Reads nothing until TLS takes over. uvloop cannot pause so early, and what comes is lost: a
+    target that speaks TLS waits to be spoken to."""
+
+    was_called = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast("asyncio.Transport", transport).pause_reading()
         bound_reading(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.was_called = True
 
 
 class Unexamined(ssl.SSLObject):
@@ -112,7 +119,7 @@ class Handshakes:
         """TLS over a connection that was made with `PausedProtocol`; `protocol` has it then.
         Returns its weight, for `give_back` once it has ended. Where this raises, or is cancelled,
         it closes the connection, and calls nothing of `protocol`."""
-        early = _Early()
+        before, early = cast("PausedProtocol", transport.get_protocol()), _Early()
         steps: asyncio.Task[asyncio.BaseTransport] | None = None
         weight = 0
         try:
@@ -131,6 +138,8 @@ class Handshakes:
             # It has asked the loop to say hello and to read from then on: this comes behind that.
             self._loop.call_soon(_pause, transport)
             await asyncio.sleep(0)
+            if before.was_called:
+                raise ssl.SSLError(NO_TLS)
             while not steps.done():
                 await self._something_to_read(transport, steps)
                 if not steps.done():
@@ -237,5 +246,5 @@ def _unusual_bytes(transport: asyncio.Transport) -> int:
     info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     received = int.from_bytes(info[_RECEIVED], sys.byteorder)
     if received > MAX_HANDSHAKE_BYTES:
-        raise ssl.SSLError("The handshake is too large")
+        raise ssl.SSLError("its certificates are too large")
     return max(0, received - _USUAL_BYTES)

@@ -16,7 +16,7 @@ from worker.wire import Wire
 NEXT_ADDRESS_AFTER_S = 0.25
 _ATTEMPTS = 2
 # Once a handshake has failed at one address, another one may hang for so long.
-_MOST_BEHIND_TLS_S = 2.0
+_MOST_BEHIND_TLS_S = 1.0
 
 
 class OutOfSockets(Exception):

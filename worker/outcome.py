@@ -47,6 +47,7 @@ class Failure(StrEnum):
     INTERNAL = "Internal error"
 
 
+NO_TLS = "the target does not speak TLS"
 # So long at most a lane starts nothing because its target asked for that.
 LONGEST_CALM_MS = 3_600_000
 # Of answers, those that say "not now". Any other 4xx is the target's word for "never again", as is
@@ -126,8 +127,22 @@ def connect_failure(error: OSError) -> Fault:
     """Why a connection could not be had, from what the attempt raised."""
     for kind, failure in _BY_KIND:
         if isinstance(error, kind):
-            return Fault(failure, ", ".join(getattr(error, "__notes__", ())))
+            return Fault(failure, ", ".join(getattr(error, "__notes__", ())) or _reason(error))
     return Fault(Failure.UNREACHABLE if error.errno in _UNREACHABLE else Failure.NO_CONNECTION)
+
+
+def _reason(error: OSError) -> str:
+    """Of a handshake that failed: OpenSSL's reason, or ours."""
+    reason = getattr(error, "reason", None)
+    if reason in _OTHER_PROTOCOL:
+        return NO_TLS
+    if isinstance(reason, str):
+        return reason.lower().replace("_", " ")
+    return str(error.args[0]) if isinstance(error, ssl.SSLError) and len(error.args) == 1 else ""
+
+
+# What it takes other protocols for.
+_OTHER_PROTOCOL = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER"})
 
 
 def most_telling(faults: Iterable[Fault]) -> Fault:

@@ -115,6 +115,11 @@ def _pouring(head: bytes, piece: bytes, every_s: float = 0) -> Script:
     return script
 
 
+async def _greeting(line: Line) -> None:
+    await line.say(b"220 smtp.example ESMTP\r\n")
+    await line.until_closed()
+
+
 async def _unread(line: Line) -> None:
     line.writer.transport.pause_reading()  # type: ignore[attr-defined]
     await asyncio.sleep(2 * LIMIT_MS / 1000)
@@ -197,6 +202,7 @@ def kinds(authority: trustme.CA) -> list[Kind]:
         Kind("handshake: another name", _BAD_CERTIFICATE, silent, names, other),
         Kind("handshake: a certificate too large", _BAD_HANDSHAKE, silent, names, heavy),
         Kind("handshake: plain HTTP", _BAD_HANDSHAKE, _ending(answer()), names),
+        Kind("handshake: not TLS, and at once", _BAD_HANDSHAKE, _greeting, names),
         Kind("handshake: closed", _RESET, _ending(), names),
         Kind("handshake: reset", _RESET, _ending(by_reset=True), names),
         Kind("handshake: silence", _TIMEOUT, silent, names),

@@ -131,6 +131,22 @@ async def test_that_this_process_has_no_more_files_is_nobodys_outcome() -> None:
         assert (await fired(firer, invocation)).brief == OK
 
 
+@pytest.mark.parametrize("speaks_first", [True, False])
+async def test_a_target_that_does_not_speak_tls(
+    speaks_first: bool, options: dict[str, Any]
+) -> None:
+    async def script(line: Line) -> None:
+        if not speaks_first:
+            await line.reader.read(1)
+        await line.say(b"220 smtp.example ESMTP\r\n")
+        await line.until_closed()
+
+    async with firing_at(script, **options) as (target, firer):
+        url = target.url(host="hooks.example", scheme="https")
+        result = await fired(firer, invocation_of(url))
+    assert result.brief == ("failed", 0, "TLS handshake failed: the target does not speak TLS")
+
+
 async def hanging(line: Line) -> None:
     await line.until_closed()
 

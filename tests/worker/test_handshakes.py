@@ -74,7 +74,8 @@ async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
     async with firing_at(answering(answer()), tls=tls, **options) as (target, firer):
         url = target.url(host="hooks.example", scheme="https")
         result = await fired(firer, invocation_of(url))
-        assert result.brief == ("failed", 0, "TLS handshake failed")
+        why = "its certificates are too large"
+        assert result.brief == ("failed", 0, f"TLS handshake failed: {why}")
         assert target.requests == []
     assert sum(steps.values()) <= 2
 

@@ -51,6 +51,22 @@ def test_the_promised_messages() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "detail"),
+    [
+        ("WRONG_VERSION_NUMBER", "the target does not speak TLS"),
+        ("HTTP_REQUEST", "the target does not speak TLS"),
+        ("TLSV1_ALERT_PROTOCOL_VERSION", "tlsv1 alert protocol version"),
+        (None, ""),
+    ],
+)
+def test_a_failed_handshake_says_why(reason: str | None, detail: str) -> None:
+    error = ssl.SSLError(1, "[SSL] as OpenSSL has it")
+    error.reason = reason  # type: ignore[assignment]
+    assert connect_failure(error) == (Failure.BAD_HANDSHAKE, detail)
+    assert connect_failure(ssl.SSLError("ours")) == (Failure.BAD_HANDSHAKE, "ours")
+
+
+@pytest.mark.parametrize(
     ("error", "failure"),
     [
         (ConnectionRefusedError(), Failure.REFUSED),
