@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import structlog
 
@@ -18,6 +18,7 @@ from worker.holdings import ClaimRoom, Holdings
 from worker.leases import Touch
 from worker.presence import Presence
 
+REALIGN_EVERY_S = 3600.0
 _MOST_ACCOUNTS = 16
 # Looks, claims and acks that are not urgent wait for the next tick: a wake-up with a script costs
 # some 330 us. A look finds schedules created with an earlier time than all others; no message is
@@ -127,7 +128,10 @@ class Claimer:
             await self._sleep(_LOOK_EVERY_MS)
             return
         if self._clock_steps != self._store.clock.steps_back:
-            await self._realign()
+            # At the start, and after the server's clock was set back: turns may lie in the future.
+            steps = self._store.clock.steps_back
+            await self._realign(range(self._store.shards.count))
+            self._clock_steps = steps
         self._notice_pause()
         own_ms = _own_ms()
         if own_ms >= self._look_ms:
@@ -146,15 +150,16 @@ class Claimer:
             paused = StoreUnavailable("This process stood still")
             self._touch.lose(range(self._store.shards.count), paused)
 
-    async def _realign(self) -> None:
-        """At the start, and after the server's clock was set back: turns may lie in the future."""
-        steps = self._store.clock.steps_back
-        for shard in range(self._store.shards.count):
+    async def realign(self) -> None:
+        """From time to time: finds what no claim would look at. Safe to repeat."""
+        await self._realign(sorted(self._presence.shards - self._touch.lost))
+
+    async def _realign(self, shards: Iterable[int]) -> None:
+        for shard in shards:
             try:
                 await self._store.claims.realign(shard)
             except StoreError as error:
                 self._touch.lose([shard], error)
-        self._clock_steps = steps
 
     async def _look(self) -> None:
         self._look_ms = _own_ms() + until_tick_s(TICK_S) * 1000

@@ -23,7 +23,7 @@ from scheduler.store.operators.heartbeats import STORE_ID, VERSION
 from scheduler.store.operators.reseal import KEYS_READ_EVERY_S
 from scheduler.store.server.failures import Unreachable
 from scheduler.version import version
-from worker.claimer import Claimer
+from worker.claimer import REALIGN_EVERY_S, Claimer
 from worker.endings import Endings
 from worker.fire import NOT_SENT
 from worker.firer import Firer
@@ -189,6 +189,7 @@ class Worker:
                 ("recover", _RECOVER_EVERY_S, self._recover),
                 ("tend", TEND_EVERY_S, self.tends.step),
                 ("renew", RENEW_EVERY_S, self.tends.renew),
+                ("realign", REALIGN_EVERY_S, self.claimer.realign),
             )
         ]
         try:

@@ -259,6 +259,13 @@ STORE = r"""
 # realigned: a piece is dropped
 - place += count
 + place += count + 1
+@ scheduler/store/lifecycle/realign.lua tests/scheduler/test_lane_check.py -k finds
+# a lost turn of an account's lanes stays lost
+- mend_head(account .. '/', first_of(base .. K.LANE_HEADS, '(-inf'))
+@ scheduler/store/lifecycle/realign_lanes.lua tests/scheduler/test_half_writes.py -k realign]
+# a damaged list of lanes keeps other accounts' turns lost
+- if names.err then
++ if false then
 @ scheduler/store/server/clock.py tests/worker/test_suspended.py
 # the store's clock stops while the machine sleeps
 - + self._offset_us + self._asleep_us()
@@ -316,7 +323,7 @@ STORE = r"""
 + overdue = counts[4 : 4 + len(late)]
 @ scheduler/store/lifecycle/realign.lua tests/scheduler/test_clock_back.py
 # after the clock was set back nothing starts before the end of a pause that has passed
-- redis.call('ZADD', resumed, now_ms, account)
+- redis.call('ZADD', prefix .. K.RESUMED, now_ms, account)
 @ scheduler/store/lifecycle/realign_lanes.lua tests/scheduler/test_clock_back.py
 # after the clock was set back a lane stands still until the time that it had
 - pcall(relook, queue)

@@ -20,7 +20,7 @@ from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.bulk.records import Asked, Group, Kind
 from scheduler.store.events.events import _RECORD
 from scheduler.store.lifecycle.callbacks import CallbackAck
-from scheduler.store.lifecycle.claim import _REALIGN_LANES
+from scheduler.store.lifecycle.claim import _REALIGN_LANES, _REALIGN_RULES
 from scheduler.store.lifecycle.clock_back import _CALLBACKS_BACK, _CLOCK_BACK
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.lifecycle.replays import CreatePlan, asked_for
@@ -176,6 +176,11 @@ def set_lane(hall: Hall, party: Party) -> Awaitable[object]:
 def realign_lanes(hall: Hall, party: Party) -> Awaitable[object]:
     lanes = (party.account_id[7:], "", 100)
     return hall.store.server.run(_REALIGN_LANES, keys.shard(0), lanes)
+
+
+def realign_rules(hall: Hall, party: Party) -> Awaitable[object]:
+    rules = (party.account_id[7:], "", 100)
+    return hall.store.server.run(_REALIGN_RULES, keys.shard(0), rules)
 
 
 def unlease(hall: Hall, party: Party) -> Awaitable[object]:
@@ -589,6 +594,12 @@ OF_RULES = [
         advance,
         prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
         together=True,
+    ),
+    op(
+        "realign rules",
+        "lifecycle/realign_rules",
+        realign_rules,
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
     ),
     Operation(
         "tend rules",

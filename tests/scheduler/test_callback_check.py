@@ -187,6 +187,37 @@ async def test_a_broken_index_of_callbacks_is_reported(
 
 
 @pytest.mark.usefixtures("checks_at_once")
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        *(turn(keys.CALLBACK_HEADS, at_ms) for at_ms in (None, FAR_MS, -math.inf)),
+        *(turn(keys.HEADS, at_ms) for at_ms in (None, FAR_MS)),
+    ],
+)
+async def test_a_worker_finds_callbacks_that_no_claim_would_look_at(
+    scene: Scene, breakage: Breakage
+) -> None:
+    made = await scene.run(COMPLETED, callback=OWN)
+    await breakage(scene, made)
+    assert await scene.store.check() != []
+    for _ in range(2):
+        await scene.store.claims.realign(scene.shard)
+        assert await scene.store.check() == []
+    assert len(await scene.claim()) == 1
+
+
+@pytest.mark.usefixtures("checks_at_once")
+async def test_a_worker_leaves_callbacks_of_a_suspended_account_alone(scene: Scene) -> None:
+    made = await scene.run(COMPLETED, callback=OWN)
+    for breakage in (suspended_alone, turn(keys.CALLBACK_HEADS, None)):
+        await breakage(scene, made)
+        assert await scene.store.check() != []
+        await scene.store.claims.realign(scene.shard)
+        assert await scene.store.check() == []
+    assert await scene.claim() == []
+
+
+@pytest.mark.usefixtures("checks_at_once")
 async def test_one_whose_callback_has_ended_is_to_be_forgotten(scene: Scene) -> None:
     made = await scene.run(COMPLETED, callback=OWN)
     await delivered(scene)

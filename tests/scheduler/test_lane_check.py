@@ -232,6 +232,32 @@ async def test_a_pause_and_its_end_heal_what_the_check_says_they_do(
 
 
 @pytest.mark.usefixtures("checks_at_once")
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        gone(keys.LANE_HEADS),
+        lane_head(FAR_MS),
+        lane_head(-math.inf),
+        *(head(name, at_ms) for name in ("%s", "%s/") for at_ms in (None, FAR_MS, -math.inf)),
+        fields(keys.ACCOUNT, paused=1),
+        fields(keys.ACCOUNT, **PAUSED),
+    ],
+)
+async def test_a_worker_finds_what_no_claim_would_look_at(scene: Scene, breakage: Breakage) -> None:
+    """As an older program leaves it, or a clock that was set back."""
+    for lane in (None, LANE):
+        await scene.create(-1000, lane=lane)
+        await scene.create(DUE_MS, lane=lane)
+    await breakage(scene)
+    assert await scene.store.check() != []
+    for _ in range(2):
+        await scene.store.claims.realign(scene.shard)
+        assert await scene.store.check() == []
+    stopped = await scene.redis.hexists(scene.base + keys.ACCOUNT, "paused")
+    assert len(await scene.claim()) == (0 if stopped else 2)
+
+
+@pytest.mark.usefixtures("checks_at_once")
 async def test_a_change_puts_a_schedule_into_the_queue_of_its_lane_again(scene: Scene) -> None:
     schedule_id = await scene.create(DUE_MS, lane=LANE)
     await gone(keys.LANE_QUEUE + LANE)(scene)

@@ -175,3 +175,20 @@ async def test_a_rule_that_another_key_sealed_cannot_be_read(scene: Scene) -> No
     await scene.redis.hset(key(scene, rule), "r", packed[:33] + sealed)
     [told, *_] = await scene.store.check()
     assert f"{rule.recurring_id} cannot be read" in told
+
+
+@pytest.mark.parametrize("state", ["active", "paused", "paused with an occurrence", "ended"])
+async def test_a_worker_finds_a_rule_that_nobody_would_look_after(scene: Scene, state: str) -> None:
+    rule = await create(scene)
+    if state != "active":
+        await scene.store.recurring.pause(scene.account_id, rule.recurring_id)
+    if state == "paused with an occurrence":
+        await fields(i=new_id()[4:])(scene, rule)
+    if state == "ended":
+        await fields(p="ended")(scene, rule)
+        await scene.redis.zadd(scene.base + keys.RULE_STATES, {ids.local(rule.recurring_id): 3})
+    await looked_at(None)(scene, rule)
+    await scene.store.claims.realign(scene.shard)
+    is_due = await scene.redis.zscore(due(scene), member(scene, rule)) is not None
+    assert is_due is (state in ("active", "paused with an occurrence"))
+    assert "no worker will" not in "".join(await scene.store.check())

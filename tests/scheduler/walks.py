@@ -149,6 +149,7 @@ async def realigned(scene: Scene, count: int) -> Found:
     for name in names:
         await client.zadd(f"{prefix}{name}:{keys.WAITING}", {"s": DUE_MS})
         await client.zadd(prefix + keys.HEADS, {name: FAR_MS})
+    await client.zadd(prefix + keys.ACCOUNTS, dict.fromkeys(names, 0))
     await scene.store.claims.realign(scene.shard)
     heads = await client.zrange(prefix + keys.HEADS, "-inf", FAR_MS - 1, byscore=True)
     return [each.decode() for each in heads], names
@@ -163,6 +164,15 @@ async def realigned_lanes(scene: Scene, count: int) -> Found:
     await scene.store.claims.realign(scene.shard)
     heads = await scene.redis.zrange(scene.base + keys.LANE_HEADS, "-inf", FAR_MS - 1, byscore=True)
     return [each.decode() for each in heads], names
+
+
+async def realigned_rules(scene: Scene, count: int) -> Found:
+    """Recurring schedules of one account that nobody would look after."""
+    names = sorted(f"n{number}" for number in range(count))
+    await scene.redis.zadd(scene.base + keys.RULES, dict.fromkeys(names, 0))
+    await scene.store.claims.realign(scene.shard)
+    due = await scene.redis.zrange(keys.shard(scene.shard) + keys.RULES_DUE, 0, -1)
+    return sorted(each.decode().partition(":")[2] for each in due), names
 
 
 async def _executed(scene: Scene, count: int) -> list[str]:
@@ -355,6 +365,7 @@ WALKS = (
     Walk(claimed, (), counts=(999, 1000, 1001, 2001)),
     Walk(realigned, ("scheduler.store.lifecycle.claim._REALIGNED_AT_ONCE",)),
     Walk(realigned_lanes, ("scheduler.store.lifecycle.claim._LANES_REALIGNED_AT_ONCE",)),
+    Walk(realigned_rules, ("scheduler.store.lifecycle.claim._RULES_REALIGNED_AT_ONCE",)),
     Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
     Walk(summed, (_LOG + "statistics._ROLLUPS_AT_ONCE", _LOG + "overview._ROLLUPS_AT_ONCE")),
     Walk(read_log, (_LOG + "ended._CHUNKS",)),

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from scheduler.callers import SigningSecret
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import StoreError, StoreUnavailable
+from scheduler.errors import StoreError, StoreUnavailable, anew
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -96,6 +96,7 @@ class ScriptedClaims:
         self.broken: list[str] = []
         self.extended: list[Invocation] = []
         self.released: list[Invocation] = []
+        self.realigned: list[int] = []
         self.batches: list[list[Ack]] = []
         self.acked: list[Ack] = []
         self.called_back: list[CallbackAck] = []
@@ -103,7 +104,10 @@ class ScriptedClaims:
         self.make = Invocations()
         self._turn_ms = dict.fromkeys(due, 0.0)
 
-    async def realign(self, shard: int) -> None: ...
+    async def realign(self, shard: int) -> None:
+        if shard in self.away:
+            raise anew(AWAY)
+        self.realigned.append(shard)
 
     async def look(self, shards: Sequence[int], *, backlogs: bool = True) -> dict[int, Any]:
         self.looking()

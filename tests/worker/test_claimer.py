@@ -38,6 +38,18 @@ async def test_a_shard_that_is_away_leaves_the_others_alone() -> None:
     assert not desk.touch.has_grace(1)
 
 
+async def test_turns_that_were_lost_are_looked_for_in_each_shard_that_can_be_reached() -> None:
+    """From time to time, and in all of them at the start."""
+    desk = Desk({0: 0, 1: 0, 2: 0}, slots=64)
+    await desk.claimer.step()
+    assert desk.claims.realigned == [0, 1, 2]
+    desk.claims.away.add(1)
+    desk.touch.lose([0], AWAY)
+    await desk.claimer.realign()
+    assert desk.claims.realigned == [0, 1, 2, 2]
+    assert desk.touch.lost == {0, 1}
+
+
 @pytest.mark.parametrize(("most_shards", "calls"), [(32, [32, 8]), (1, [1] * 40)])
 async def test_shards_that_are_due_together_share_a_call_and_its_room(
     most_shards: int, calls: list[int]

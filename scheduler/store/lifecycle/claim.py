@@ -25,8 +25,9 @@ from scheduler.store.server.scripts import Call
 from scheduler.store.server.server import Replicated
 from scheduler.store.verdict import Verdict
 
-_REALIGNED_AT_ONCE = 500
+_REALIGNED_AT_ONCE = 100
 _LANES_REALIGNED_AT_ONCE = 100
+_RULES_REALIGNED_AT_ONCE = 200
 _LOOK_ALONE_S = 0.5
 # Most bytes of a claim: more than usual requests have, and no burden to a worker's loop.
 _MOST_BYTES = 4 * 1024 * 1024
@@ -38,6 +39,7 @@ _CLAIM = Script("lifecycle/claim")
 _LEASE = Script("lifecycle/lease")
 _REALIGN = Script("lifecycle/realign")
 _REALIGN_LANES = Script("lifecycle/realign_lanes")
+_REALIGN_RULES = Script("lifecycle/realign_rules")
 
 _log = structlog.get_logger(__name__)
 
@@ -112,23 +114,24 @@ class Claims:
         return dict(zip(shards, alone, strict=True))
 
     async def realign(self, shard: int) -> None:
-        """Brings accounts' turns back to the server's clock after that was set back."""
+        """Sees to it that claims look in time at all that waits, and workers at all recurring
+        schedules: at the start, after the server's clock was set back, and from time to time."""
         place, count = 0, _REALIGNED_AT_ONCE
         while count == _REALIGNED_AT_ONCE:
-            now_us, count, with_lanes = await self._server.run(
+            now_us, count, with_more = await self._server.run(
                 _REALIGN, keys.shard(shard), (place, _REALIGNED_AT_ONCE)
             )
             self._clock.observe(now_us)
             place += count
-            for account in with_lanes:
-                await self._realign_lanes(shard, account)
+            for account in with_more:
+                await self._realign_each(_REALIGN_LANES, shard, account, _LANES_REALIGNED_AT_ONCE)
+                await self._realign_each(_REALIGN_RULES, shard, account, _RULES_REALIGNED_AT_ONCE)
 
-    async def _realign_lanes(self, shard: int, account: bytes) -> None:
+    async def _realign_each(self, script: Script, shard: int, account: bytes, most: int) -> None:
+        """All of an account's, so many at a time."""
         last: bytes | None = b""
         while last is not None:
-            now_us, found = await self._server.run(
-                _REALIGN_LANES, keys.shard(shard), (account, last, _LANES_REALIGNED_AT_ONCE)
-            )
+            now_us, found = await self._server.run(script, keys.shard(shard), (account, last, most))
             self._clock.observe(now_us)
             last = found or None
 

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- After the server's clock was set back: claims look at lanes of an account when these can start
--- something by the clock of now. A damaged lane keeps its turn. Safe to repeat.
+-- something by the clock of now. A damaged lane keeps its turn, and one that has lost it gets one.
+-- Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, the lane behind which to begin ('': at the first), how many
 -- Returns  {now (us), the last lane that was looked at ('': there are no more)}
@@ -8,7 +9,10 @@
 --@include lifecycle/place
 --@include lifecycle/control
 local key = KEYS[1] .. ARGV[1] .. ':' .. K.LANES
-local names = redis.call('ZRANGE', key, '(' .. ARGV[2], '+', 'BYLEX', 'LIMIT', 0, ARGV[3])
+local names = redis.pcall('ZRANGE', key, '(' .. ARGV[2], '+', 'BYLEX', 'LIMIT', 0, ARGV[3])
+if names.err then
+  return {now_us, ''}
+end
 for _, name in ipairs(names) do
   local queue = queue_of(KEYS[1], ARGV[1] .. '/' .. name)
   if pcall(check_queue, queue) then
