@@ -38,6 +38,7 @@ from scheduler.errors import (
     TooManyResends,
     TooManyScans,
     TooManySecrets,
+    TooManyUpserts,
     Unreadable,
 )
 from scheduler.store.server.writes import outcome
@@ -69,6 +70,7 @@ _KINDS: tuple[tuple[type[PostdateError], int, dict[str, str]], ...] = (
     (RateLimited, 429, {}),
     (TooManyResends, 429, {}),
     (TooManyScans, 429, {}),
+    (TooManyUpserts, 429, {}),
     (Damaged, 500, {}),
     (StoreError, 503, RETRY),
 )
@@ -118,7 +120,7 @@ def _answer_to(error: Exception, scope: HTTPScope) -> JsonResponse:
             body = ConflictBody(*said, error.status)
         case Unauthorized(close=True):
             headers = headers | {"connection": "close"}
-        case RateLimited() | TooManyResends() | TooManyScans():
+        case RateLimited() | TooManyResends() | TooManyScans() | TooManyUpserts():
             headers = {"retry-after": str(error.wait_s)}
         case OutcomeUnknown() if _may_have_changed(scope):
             keyed = scope["method"] == "POST" and not scope["path"].endswith(_WITHOUT_KEY)

@@ -222,6 +222,17 @@ class TooManyResends(PostdateError):
         super().__init__(f"Too many callbacks were sent again; try again in {wait_s} s")
 
 
+class TooManyUpserts(PostdateError):
+    """The account's creates with `onExisting` have left as many answers as may be kept; nothing was
+    done. After `wait_s` it may go on."""
+
+    reason = Reason.RATE_LIMITED
+
+    def __init__(self, wait_s: int) -> None:
+        self.wait_s = wait_s
+        super().__init__(f"Too many creates with onExisting; try again in {wait_s} s")
+
+
 class SettingsError(PostdateError):
     """A setting has a value that cannot be used; the sentence names it."""
 

@@ -80,6 +80,11 @@ def noted(value: bytes) -> Made:
     return Made(made, verdicts, rest[_ID_BYTES:], repeated=True, placed=placed)
 
 
+def is_weighed(value: bytes) -> bool:
+    """Whether the value of a once-key weighs in its account's quota: its call took a credit."""
+    return len(value) > _DIGEST_BYTES and Verdict.DONE in noted(value[_DIGEST_BYTES:]).verdicts
+
+
 def verdicts_of(verdicts: bytes) -> tuple[bytes, Sequence[Placed]]:
     """A script's verdicts, and what more it says of each: `EACH` and then 43 bytes for each, its
     verdict, the schedule, and 16 digits."""

@@ -32,7 +32,7 @@ MOST_ACTS = 10_000
 FILLING = ROOT + "filling"  # HASH: half hour -> bytes that each server used
 NAME = ROOT + "name:"  # <name>, STRING: an account's name, reserved -> the account's id
 EMAIL = ROOT + "email:"  # <email>, STRING: an e-mail address, reserved -> the account's id
-ATTEMPTS = ROOT + "attempts:"  # <whose>, STRING: sign-ins tried of late, by e-mail, address or both
+ATTEMPTS = ROOT + "attempts:"  # <digest>, STRING: sign-ins tried, by e-mail, address or both
 
 # Below a shard's prefix
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never;
@@ -105,12 +105,6 @@ EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry,
 # `c` its callback
-# Patterns for SCAN. An account's local name has eight characters; what follows may have colons.
-_LOCAL = 8
-_OF_ANY_ACCOUNT = ROOT + "{*}:" + _LOCAL * "?" + ":"
-ALL_SCHEDULES = _OF_ANY_ACCOUNT + SCHEDULE + "*"
-ALL_RULES = _OF_ANY_ACCOUNT + RULE + "*"
-ALL_LANES = _OF_ANY_ACCOUNT + LANE[:-1] + "[:_]*:*"
 LOG = "log"  # STREAM: `e` a chunk of entries per ack, or one per cancellation; `t` totals so far
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` when it was trimmed up to, `t` as there
 # and `x` which indexes of URLs got their time to live of late
@@ -120,12 +114,21 @@ HOUR = "hour:"  # <n>, HASH: its minutes'
 DAY = "day:"  # <n>, HASH: its hours', and the ledger's movements of that day
 ONCE = "once:"  # <digest>, STRING: the result of a call with an Idempotency-Key
 SIGNING = "signing"  # LIST: its signing secrets, the newest first
+ROTATIONS = "rotations"  # LIST: once-keys of rotations of its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
 RESENDS = "resends"  # STRING: the same of callbacks that it has sent again
+NOTED = "noted"  # STRING: the moment (us) until which answers that cost no credit are paid for
 SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
 EVENTS = "events"  # STREAM: its own events: pauses, calm lanes, bulk actions
 MOST_OWN_EVENTS = 200
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
+# Patterns for SCAN. An account's local name has eight characters; what follows may have colons.
+_LOCAL = 8
+_OF_ANY_ACCOUNT = ROOT + "{*}:" + _LOCAL * "?" + ":"
+ALL_SCHEDULES = _OF_ANY_ACCOUNT + SCHEDULE + "*"
+ALL_NOTES = _OF_ANY_ACCOUNT + ONCE + "*"
+ALL_RULES = _OF_ANY_ACCOUNT + RULE + "*"
+ALL_LANES = _OF_ANY_ACCOUNT + LANE[:-1] + "[:_]*:*"
 
 
 @cache

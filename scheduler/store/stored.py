@@ -76,6 +76,8 @@ STATUSES = (
 NUMBERS: dict[str, int] = {status: number for number, status in enumerate(STATUSES)}
 # Scripts know that the second byte of a packed outcome is the number of its status.
 FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
+# Weight of the note of a call that had an Idempotency-Key, beside its value.
+NOTE_BYTES = 128
 # The place of the status code says whether there was a body, which is not kept.
 CANCELLATION = _encode([CANCELLED])
 CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])

@@ -31,6 +31,7 @@ from scheduler.store.lifecycle import create
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries import reading
+from scheduler.store.stored import NOTE_BYTES
 from tests.api.conftest import URL, Api
 from tests.plain import redis_of
 from tests.waiting import until_async
@@ -570,6 +571,10 @@ async def test_a_step_that_is_repeated_counts_what_it_made(
     client, base = redis_of(by.store), keys.account(by.account_id)
     if forgotten:
         for name in await client.keys(base + keys.ONCE + "*"):
+            weight = NOTE_BYTES + await client.strlen(name)
+            hour = await client.pexpiretime(name) // 3_600_000
+            await client.hincrby(base + keys.EXPIRING, hour, -weight)
+            await client.hincrby(base + keys.ACCOUNT, "bytes", -weight)
             await client.delete(name)
     done = await by.acted(action)
     assert (done.progress.done, done.progress.refused, done.progress.made) == (2, {}, 2)

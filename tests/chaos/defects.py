@@ -54,8 +54,8 @@ _DEFECTS = r"""
 + elseif false then
 @ scheduler/store/lifecycle/create.lua "a repeated create is one schedule"
 # an Idempotency-Key is forgotten
-- if group.once and stored then
-+ if false then
+- elseif group.once and (paid or met) then
++ elseif false then
 @ scheduler/store/lifecycle/onto.inc.lua "onExisting: one waits, the last stands"
 # a replacement is stored as another schedule
 - elseif one then

@@ -74,8 +74,26 @@ STORE = r"""
 + redis.call('PING')
 @ scheduler/store/lifecycle/create.lua tests/scheduler/test_once_keys.py
 # a once-key never expires
-- redis.call('SET', key, note, 'PX', account.met and account.unpaid[key] or once_ttl_ms)
-+ redis.call('SET', key, note)
+- redis.call('SET', key, note[1], 'PXAT', whole(note[2]))
++ redis.call('SET', key, note[1])
+@ scheduler/store/lifecycle/create.lua tests/scheduler/test_key_bounds.py -k one_credit
+# the note of a call weighs nothing
+- local note_bytes = group.once and note_weight(note_size(group)) or 0
++ local note_bytes = 0
+@ scheduler/store/lifecycle/onto.inc.lua tests/scheduler/test_key_bounds.py -k part_of
+# answers that cost no credit have no bound
+- if wait_s > 0 then
++ if false then
+@ scheduler/store/recurring/step.inc.lua tests/scheduler/test_key_bounds.py -k one_credit
+# the note of a call that made a recurring schedule weighs nothing
+- one.more, one.expiring = one.more + weight, read_expiring(one.base, hours)
++ one.expiring = read_expiring(one.base, {})
+@ scheduler/store/accounts/signing_rotate.lua tests/scheduler/test_signing.py -k as_many
+# notes of rotations have no bound
+- redis.call('DEL', noted_key)
+@ scheduler/store/lifecycle/callback.lua tests/scheduler/test_callback_life.py -k story
+# the story of a callback weighs nothing
+- bytes = bytes + more
 @ scheduler/store/lifecycle/create.lua tests/scheduler/test_half_writes.py -k 'valkey-replay]'
 # a replay meets the dead letters unchecked
 - redis.call('ZCARD', account.base .. K.FAILED)
@@ -658,7 +676,7 @@ STORE = r"""
 - if found.more and #found + found.more > 1 then
 + if false then
 # a repeat after a lost reply replaces anew
-- redis.call('SET', name, answer, 'PX', DONE_KEPT_MS)
+- redis.call('SET', name, answer, 'PX', UNPAID_KEPT_MS)
 # the longest wait begins anew with each call
 - if not fit then
 + if false then
@@ -921,7 +939,7 @@ STORE = r"""
 + each_thousand('ZADD', queue.pending, due)
 @ scheduler/store/lifecycle/resend.lua tests/scheduler/test_callback_life.py -k valkey
 # a repeat is told that what it asks for is pending
-- note_done(base, ARGV[3], 3600000)
+- note_done(base, ARGV[3])
 @ scheduler/store/lifecycle/let_go.inc.lua tests/scheduler/test_occurrences.py -k valkey
 # a cancellation takes any occurrence of a rule for the one that waits
 - if stored[1] == schedule and counted then

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler import ids
-from scheduler.models import Plan
+from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import keys
+from scheduler.store.stored import NOTE_BYTES
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores
 from tests.scheduler.letters import fail
-from tests.scheduler.scene import Scene
+from tests.scheduler.scene import URL, Scene
 
 Found = tuple[Sequence[Any], Sequence[Any]]
 """What a walk met, and what there was."""
@@ -137,6 +138,19 @@ async def among_the_callbacks(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     await scene.redis.zadd(scene.base + keys.CALLBACKS, {each[4:]: FAR_MS for each in made})
     return named(await scene.store.check(), "is among its callbacks"), made
+
+
+async def weighed_notes(scene: Scene, count: int) -> Found:
+    """Of calls with an Idempotency-Key, by what the check says that they weigh."""
+    request = Request(FAR_MS, "POST", URL)
+    for n in range(count):
+        once = Idempotency(f"{n}", "asked")
+        await scene.store.schedules.create_all(scene.account_id, [request], once)
+    await scene.redis.delete(scene.base + keys.EXPIRING)
+    told = re.findall(r"counted as 0 bytes, and weighs (\d+)", " ".join(await scene.store.check()))
+    [name, *_] = [each async for each in scene.redis.scan_iter(scene.base + keys.ONCE + "*")]
+    each = NOTE_BYTES + await scene.redis.strlen(name)
+    return range(sum(map(int, told)) // each), range(count)
 
 
 async def stray_references(scene: Scene, count: int) -> Found:

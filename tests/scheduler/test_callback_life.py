@@ -581,3 +581,21 @@ async def test_a_call_records_many_and_each_once(scene: Scene) -> None:
     assert await pending(scene) == {again.schedule_id, damaged.schedule_id}
     assert await ttl_ms(scene, over.schedule_id) > 0
     assert await scene.store.callbacks.ack(scene.shard, acks[1:3]) == [lost] * 2
+
+
+async def test_a_long_story_of_a_callback_weighs_in_the_quota_until_it_is_sent_again(
+    scene: Scene,
+) -> None:
+    said = replace(FAILED, error_message="m" * 60)
+    call = await called(scene)
+    before = await scene.store.accounts.stored_bytes(scene.account_id)
+    for wait_ms in (-1, -1, -1, -1, -1, None):
+        await answer(scene, call, said, wait_ms)
+        call = await scene.claim_one() if wait_ms else call
+    story = await scene.redis.hstrlen(scene.key(call.schedule_id), "c")
+    assert story > 400
+    weighs = scene.store.accounts.stored_bytes
+    assert await weighs(scene.account_id) == before + story - 128
+    assert await scene.store.check() == []
+    await scene.store.callbacks.resend(scene.account_id, call.schedule_id)
+    assert await weighs(scene.account_id) == before

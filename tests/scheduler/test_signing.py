@@ -8,13 +8,18 @@ from base64 import b64decode
 import pytest
 
 from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable
-from scheduler.models import Idempotency, Plan
+from scheduler.models import Idempotency, Plan, Request, Upsert
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft
 from scheduler.store import keys
 from scheduler.store.accounts.signing import MOST_LIVE
+from scheduler.store.idempotency import once_name
 from scheduler.store.secrecy import Secrecy
 from tests.scheduler.losses import COMMAND, REPLY, losing
-from tests.scheduler.scene import Scene
+from tests.scheduler.scene import URL, Scene, settled
 
+FAR_MS = 2**41
+_DAILY = Timing(every_ms=86_400_000)
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
@@ -96,6 +101,43 @@ async def test_a_rotation_of_one_key_is_done_once(scene: Scene) -> None:
     with pytest.raises(KeyReused):
         await scene.store.signing.rotate(scene.account_id, 0, Idempotency("mine", "at once"))
     assert await scene.store.signing.secrets(scene.account_id) == first.secrets
+
+
+async def test_a_key_of_a_rotation_is_of_no_other_call(scene: Scene) -> None:
+    """And a key of another call of no rotation."""
+    schedules, recurring = scene.store.schedules, scene.store.recurring
+    request, draft = Request(FAR_MS, "POST", URL), Draft(Request(0, "POST", URL), _DAILY)
+    mine, other = Idempotency("mine", "to rotate"), Idempotency("other", "to create")
+    await scene.store.signing.rotate(scene.account_id, DAY_MS, mine)
+    create = Idempotency("mine", "to create")
+    for call in (
+        lambda: schedules.create_all(scene.account_id, [request], create),
+        lambda: schedules.create_all(scene.account_id, [Upsert(request, False, None)], create),
+        lambda: recurring.create(scene.account_id, draft, create),
+    ):
+        assert type(await settled(call)) is KeyReused
+    await schedules.create_all(scene.account_id, [request], other)
+    with pytest.raises(KeyReused):
+        await scene.store.signing.rotate(scene.account_id, 0, Idempotency("other", "to rotate"))
+    await scene.assert_sound()
+
+
+async def test_as_many_rotations_are_noted_as_there_is_room_for(scene: Scene) -> None:
+    """The oldest of 1,001 is forgotten, and a repeat of it would be another."""
+    for n in range(1001):
+        await scene.store.signing.rotate(scene.account_id, 0, Idempotency(f"{n}", ""))
+    names = [each async for each in scene.redis.scan_iter(scene.base + keys.ONCE + "*")]
+    assert len(names) == await scene.redis.llen(scene.base + keys.ROTATIONS) == 1000
+    # A key may be used anew after a day, as that of rotation 1 is here, which is forgotten next.
+    await scene.redis.delete(scene.base + keys.ONCE + once_name(Idempotency("1", "")))
+    other, request = Idempotency("1", "to create"), Request(FAR_MS, "POST", URL)
+    made = await scene.store.schedules.create_all(scene.account_id, [request], other)
+    await scene.store.signing.rotate(scene.account_id, 0)
+    again = await scene.store.schedules.create_all(scene.account_id, [request], other)
+    assert again.schedule_ids == made.schedule_ids
+    for n, replayed in ((1000, True), (2, True), (0, False)):
+        done = await scene.store.signing.rotate(scene.account_id, 0, Idempotency(f"{n}", ""))
+        assert done.replayed is replayed
 
 
 @pytest.mark.parametrize("damage", ["garbage", "another key", "another kind", "nothing"])

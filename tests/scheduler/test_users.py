@@ -11,6 +11,7 @@ from scheduler.store.accounts.sessions import (
     ATTEMPTS_PER_ADDRESS,
     ATTEMPTS_PER_BOTH,
     ATTEMPTS_PER_EMAIL,
+    counter_of,
 )
 from scheduler.texts import normal_email
 from tests.plain import redis_of
@@ -85,14 +86,14 @@ async def test_a_crowd_of_strangers_is_limited_and_the_holder_is_known(store: St
     at_home = ("ada@example.com", "192.0.2.1")
     assert await store.users.attempt(*at_home) == 0
     await store.users.forgive(*at_home)
-    key = keys.ATTEMPTS + "email:ada@example.com"
+    key = counter_of("email:ada@example.com")
     await redis_of(store).set(key, ATTEMPTS_PER_EMAIL, px=60_000)
     assert await store.users.attempt("ada@example.com", "10.0.0.1") > 0
     assert await store.users.attempt(*at_home) == 0
     for _ in range(ATTEMPTS_PER_BOTH - 1):
         assert await store.users.attempt(*at_home) == 0
     assert await store.users.attempt(*at_home) > 0
-    known = keys.ATTEMPTS + "known email:ada@example.com address:192.0.2.1"
+    known = counter_of("known email:ada@example.com address:192.0.2.1")
     assert await redis_of(store).pttl(known) > 0
 
 

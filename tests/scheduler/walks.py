@@ -342,6 +342,7 @@ WALKS = (
     Walk(operators.strayed_letters, (_LETTERS + "_CHUNK",)),
     Walk(operators.among_the_callbacks, ("scheduler.store.operators.called_back._CHUNK",)),
     Walk(operators.in_the_queue_of_a_lane, ("scheduler.store.operators.laned._CHUNK",)),
+    Walk(operators.weighed_notes, ("scheduler.store.operators.weights._NOTES_AT_ONCE",)),
     Walk(operators.stray_references, ("scheduler.store.operators.references._CHUNK",)),
     Walk(operators.stray_rules, ("scheduler.store.operators.recurred._CHUNK",)),
     Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),

@@ -58,6 +58,6 @@ elseif ended or before[PAUSED] ~= '' then
     note_own(base, {k = 'account-resumed', s = before[PAUSED]})
   end
 end
-note_done(base, operation, 60000)
+note_done(base, operation)
 local after, digest_after = settings()
 return {V.DONE, digest_after, after}

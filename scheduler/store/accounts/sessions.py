@@ -5,6 +5,7 @@ password: secrets of 256 random bits that name their shard, as API keys do, and 
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from enum import StrEnum
 from typing import NamedTuple
@@ -210,7 +211,7 @@ class Users:
             (who, ATTEMPTS_PER_EMAIL),
         ):
             count, left_ms = await self._server.run(
-                _ATTEMPT, keys.ATTEMPTS + whose, [ATTEMPTS_WINDOW_MS]
+                _ATTEMPT, counter_of(whose), [ATTEMPTS_WINDOW_MS]
             )
             if count > most and not (whose == who and await self._is_known(both)):
                 return max(1, int(-(-left_ms // 1000)))
@@ -220,13 +221,17 @@ class Users:
         """After a success: counts anew here, knows the browser's place for a while, and takes this
         attempt off the network address."""
         both = f"{_email(email)} {_address(address)}"
-        await self._server.call("DEL", keys.ATTEMPTS + both)
-        await self._server.call("DECR", keys.ATTEMPTS + _address(address))
-        known = keys.ATTEMPTS + f"known {both}"
-        await self._server.call("SET", known, "", "PX", KNOWN_FOR_MS)
+        await self._server.call("DEL", counter_of(both))
+        await self._server.call("DECR", counter_of(_address(address)))
+        await self._server.call("SET", counter_of(f"known {both}"), "", "PX", KNOWN_FOR_MS)
 
     async def _is_known(self, both: str) -> bool:
-        return bool(await self._server.read("EXISTS", keys.ATTEMPTS + f"known {both}"))
+        return bool(await self._server.read("EXISTS", counter_of(f"known {both}")))
+
+
+def counter_of(whose: str) -> str:
+    """The key of somebody's attempts, by digest: strangers choose the text and its length."""
+    return keys.ATTEMPTS + hashlib.sha256(whose.encode()).hexdigest()[:32]
 
 
 def _key(session: Session) -> str:

@@ -67,5 +67,5 @@ elseif after[PAUSED] == '' and before[PAUSED] ~= '' then
   note_own(base, {k = 'lane-resumed', t = lane, s = before[PAUSED]})
 end
 relook(queue)
-note_done(base, ARGV[3], 60000)
+note_done(base, ARGV[3])
 return V.DONE

@@ -26,12 +26,13 @@ local function judge_lost(queue, stored, row)
     or redis.call('EXISTS', queue.base .. K.ACCOUNT) == 1 and V.HELD or V.UNKNOWN
 end
 
--- When a schedule is forgotten whose callback ends (ms); `hours` gets its weight.
-local function forgotten_at(queue, key, outcome, letter, hours)
+-- When a schedule is forgotten whose callback ends (ms); `hours` gets its weight, which is `more`
+-- than before this attempt.
+local function forgotten_at(queue, key, outcome, letter, more, hours)
   local has_failed = has_failed(string.sub(outcome, 7))
   local is_letter = has_failed and redis.call('ZSCORE', queue.base .. K.FAILED, letter)
   local forgotten_ms = now_ms + (is_letter and failed_kept_ms or kept_ms)
-  note_expiring(hours, stored_weight(key) + (has_failed and letter_weight(letter) or 0),
+  note_expiring(hours, stored_weight(key) + more + (has_failed and letter_weight(letter) or 0),
     forgotten_ms)
   return whole(forgotten_ms)
 end
@@ -40,7 +41,7 @@ end
 -- write: the states of held ones, flat lists of those that wait again or have ended, and for how
 -- long failed attempts keep places.
 local function read(queue, rows)
-  local schedules, verdicts, hours, seen, failed = {}, {}, {}, {}, 0
+  local schedules, verdicts, hours, seen, failed, bytes = {}, {}, {}, {}, 0, 0
   local plan = {states = {}, again = {}, due = {}, gone = {}}
   for n, row in ipairs(rows) do
     schedules[n] = ARGV[row + 1]
@@ -56,9 +57,12 @@ local function read(queue, rows)
     seen[schedule] = true
     if verdicts[n] == V.DONE then
       failed = failed + (ARGV[row + 3] == 'd' and 0 or 1)
+      local more = stored[1] and callback_weight(7 + #ARGV[row + 4])
+        - callback_weight(#(stored[2] or '')) or 0
+      bytes = bytes + more
       local is_over = not (stored[1] and due_ms)
       local forgotten_ms = is_over and stored[1]
-        and forgotten_at(queue, key, stored[1], ARGV[row + 6], hours)
+        and forgotten_at(queue, key, stored[1], ARGV[row + 6], more, hours)
       if stored[1] then
         plan.states[#plan.states + 1] = {key, row, forgotten_ms}
       end
@@ -73,6 +77,9 @@ local function read(queue, rows)
   plan.failing_ms = math.min(failing_until(queue) - now_ms + failed * FAILURE_MS,
     MOST_KEPT_MS)
   plan.expiring = next(hours) and read_expiring(queue.base, hours)
+  -- Of an account that is being deleted nothing is counted any more.
+  plan.bytes = bytes ~= 0 and redis.call('EXISTS', queue.base .. K.ACCOUNT) == 1
+    and added(queue.base .. K.ACCOUNT, {'bytes'}, {bytes})
   return verdicts, plan
 end
 
@@ -88,6 +95,9 @@ local function record(queue, plan)
   end
   if plan.expiring then
     write(plan.expiring)
+  end
+  if plan.bytes then
+    write(plan.bytes)
   end
   -- Before the others, which look at it.
   if plan.failing_ms > 0 and redis.call('ZCARD', queue.pending) > #plan.gone then

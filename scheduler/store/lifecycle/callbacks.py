@@ -68,7 +68,7 @@ class Callbacks:
     ) -> Schedule:
         """Makes the callback of an ended schedule pending again, from its first attempt on, also if
         it had none; to a new `url` from now on, if one is given. Safe to repeat after a lost reply;
-        with the name of an `operation`, once for all calls of that name within an hour.
+        with the name of an `operation`, once for all calls of that name within a minute.
 
         Raises NotFound, Conflict if it has not ended, was cancelled, or its callback is pending,
         InvalidRequest if nothing names a URL, QuotaExceeded, TooManyResends, Damaged; then nothing

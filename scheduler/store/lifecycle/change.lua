@@ -1,6 +1,6 @@
 #!lua
 -- Changes a waiting schedule's request; between two attempts a new triggerAt moves the next one.
--- Safe to repeat with the same operation for an hour.
+-- Safe to repeat with the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, schedule, operation, SHA-1 of the packed request that the caller read, the new
 --          one, its triggerAt (ms; '': the same); for each plan with a quota: plan, bytes
@@ -84,5 +84,5 @@ end
 if due then
   wait(queue, {due, schedule}, due)
 end
-note_done(base, ARGV[3], 3600000)
+note_done(base, ARGV[3])
 return {V.DONE, attempt}

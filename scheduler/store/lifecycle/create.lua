@@ -6,7 +6,7 @@
 -- the result of the first.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long a day's rollup is kept (ms)
--- ARGV[2]  how long a once-key is kept (ms), if its call has taken a credit
+-- ARGV[2]  how long a once-key is kept (ms), if its call has taken a credit; its note is weighed
 -- ARGV[3]  how long an ended schedule is kept that is no dead letter (ms)
 -- ARGV[4]  how many plans have a quota or a rate
 -- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes; '': any), requests a
@@ -23,15 +23,16 @@
 --          NO_ROOM, TOO_MANY_LANES, UNKNOWN, REPLAYED, DAMAGED, or what `onto.inc.lua`
 --          answers; REPEATED, and the kept verdicts, a 0 and the note; UNKNOWN: no such account;
 --          KEY_REUSED; NO_ROOM: together over the quota, TOO_MANY_LANES, none is stored; CHANGED:
---          of `onto.inc.lua`, nothing was done; DAMAGED: a key of the account is, nothing of it was
---          changed; by an API key UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the
---          rate. Where the plan has a rate, an array: that, limit, remaining, until full (s), until
+--          of `onto.inc.lua`, nothing was done, as by its LIMITED; DAMAGED: a key of the account
+--          is, nothing of it was changed; by an API key UNKNOWN also if it is not active,
+--          SUSPENDED, LIMITED: beyond the rate. Where the plan has a rate, an array: that, limit, remaining, until full (s), until
 --          allowed (s)
 --@include now
 --@include rate
 --@include lifecycle/place
 --@include ledger
 --@include lifecycle/weight
+--@include lifecycle/once
 local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], now_ms + ARGV[3]
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
@@ -56,7 +57,7 @@ local function account_of(name)
   local account = accounts[name]
   if not account then
     account = {name = name, queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {},
-      waiting = {}, notes = {}, weight = 0, earliest = math.huge}
+      waiting = {}, notes = {}, weight = 0, earliest = math.huge, hours = {}}
     account.sound = pcall(read, account)
     accounts[name] = account
   end
@@ -81,11 +82,6 @@ local function holder_of(sha256)
   return holder
 end
 
-local function read_note(key)
-  local known = redis.call('GET', key)
-  return known and (#known >= 18 or error('DAMAGED', 0)) and known
-end
-
 local i, refers, meets = first, false, false -- whether rows may have references, or mean others
 while i <= #ARGV do
   local holder = string.byte(ARGV[i]) == 61 and holder_of(string.sub(ARGV[i], 2))
@@ -99,7 +95,7 @@ while i <= #ARGV do
     group.count, group.again, group.onto = count, kind == '1', kind == ''
     group.replays, group.refers = kind == '1' or kind == '0', true
     if group.onto and not account.met then
-      account.met, account.moved, account.placed, account.unpaid = {}, {}, {}, {}
+      account.met, account.moved, account.placed = {}, {}, {}
       meets = true
     end
   end
@@ -135,18 +131,6 @@ if any_stored() then
       there[keys[n]] = found == 1
     end
   end
-end
-
--- The reply by the once-key; nil if the key is new.
-local function asked_before(group)
-  local known = group.once and (group.account.notes[group.once] or group.known)
-  if not known then
-    return nil
-  end
-  if string.sub(known, 1, 16) ~= string.sub(group.keep, 1, 16) then
-    return string.char(V.KEY_REUSED)
-  end
-  return string.char(V.REPEATED) .. string.sub(known, 17)
 end
 
 local reference_of, reference_weight, refer, lane_in
@@ -237,6 +221,23 @@ if meets then
 --@include lifecycle/onto
 end
 
+-- The verdicts on a group's schedules, whether one of them is paid for, and whether one means a
+-- schedule that waits; or nil, and the reply that refuses the group.
+local function place(group)
+  if group.onto then
+    return place_onto(group)
+  elseif group.replays then
+    local verdicts = add_replays(group)
+    return verdicts, string.find(verdicts, DONE, 1, true)
+  elseif is_too_much(group.account, group) then
+    return nil, string.char(V.NO_ROOM)
+  elseif group.refers and has_too_many_lanes(group) then
+    return nil, string.char(V.TOO_MANY_LANES)
+  end
+  local verdicts = add_first(group)
+  return verdicts, string.find(verdicts, DONE, 1, true)
+end
+
 -- Takes up a group's schedules if that is allowed; returns its reply.
 local function take_up(group)
   local account = group.account
@@ -251,23 +252,19 @@ local function take_up(group)
   if before then
     return before
   end
-  local verdicts, stored
-  if group.onto then
-    verdicts, stored = place_onto(group)
-    if string.byte(verdicts) == V.CHANGED then
-      return verdicts
-    end
-  elseif not group.replays and is_too_much(account, group) then
-    return string.char(V.NO_ROOM)
-  elseif group.refers and not group.replays and has_too_many_lanes(group) then
-    return string.char(V.TOO_MANY_LANES)
+  -- The note takes its room before the schedules do, and gives it back if it costs no credit.
+  local note_bytes = group.once and note_weight(note_size(group)) or 0
+  account.weight = account.weight + note_bytes
+  local verdicts, paid, met = place(group)
+  if verdicts and paid and group.once then
+    note_expiring(account.hours, note_bytes, now_ms + once_ttl_ms)
   else
-    verdicts = group.replays and add_replays(group) or add_first(group)
-    stored = group.once and string.find(verdicts, DONE, 1, true)
+    account.weight = account.weight - note_bytes
   end
-  if group.once and stored then
-    account.notes[group.once] = string.sub(group.keep, 1, 16) .. verdicts .. '\0'
-      .. string.sub(group.keep, 17)
+  if not verdicts then
+    return paid
+  elseif group.once and (paid or met) then
+    note_answer(group, verdicts, paid and once_ttl_ms or UNPAID_KEPT_MS)
   end
   return DONE .. verdicts
 end
@@ -278,7 +275,7 @@ end
 
 local function sum_up(account)
   local taken = #account.new / 2
-  if taken > 0 or account.moved and next(account.moved) then
+  if taken > 0 or next(account.hours) or account.moved and next(account.moved) then
     account.sums = {'credits', whole(account.left), 'spent', whole(plus(account.spent, taken)),
       'bytes', whole(plus(account.bytes, account.weight))}
     account.movement = taken > 0 and moved_credits(account.base, 'spent', taken)
@@ -291,8 +288,8 @@ local function sum_up(account)
       if #account.named > 0 then
         redis.call('ZCARD', account.base .. K.FAILED_REFERENCES)
       end
-      account.expiring = next(account.hours) and read_expiring(account.base, account.hours)
     end
+    account.expiring = next(account.hours) and read_expiring(account.base, account.hours)
   end
 end
 
@@ -331,6 +328,9 @@ local function store(account)
   if account.referred then
     each_thousand('ZADD', base .. K.REFERENCES, account.referred)
   end
+  if account.expiring then
+    write(account.expiring)
+  end
   if not account.originals then
     return
   end
@@ -342,9 +342,6 @@ local function store(account)
   end
   each_thousand('ZREM', base .. K.FAILED, account.letters)
   each_thousand('ZREM', base .. K.FAILED_REFERENCES, account.named)
-  if account.expiring then
-    write(account.expiring)
-  end
 end
 
 for _, account in pairs(accounts) do
@@ -353,7 +350,10 @@ for _, account in pairs(accounts) do
   end
   if account.sound then
     for key, note in pairs(account.notes) do
-      redis.call('SET', key, note, 'PX', account.met and account.unpaid[key] or once_ttl_ms)
+      redis.call('SET', key, note[1], 'PXAT', whole(note[2]))
+    end
+    if account.noted_until then
+      redis.call('SET', account.base .. K.NOTED, whole(account.noted_until), 'PX', UNPAID_KEPT_MS)
     end
   end
   if account.sound and account.is_counted then

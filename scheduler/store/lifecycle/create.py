@@ -13,6 +13,7 @@ from scheduler.errors import (
     Damaged,
     FieldError,
     InvalidRequest,
+    TooManyUpserts,
 )
 from scheduler.models import (
     Idempotency,
@@ -125,7 +126,7 @@ class Schedules:
         Upsert among them each has a result of its own, and no error is raised for one.
 
         Raises InsufficientCredits only if not even one could be stored; QuotaExceeded if those that
-        the credits reach for would be too much together.
+        the credits reach for would be too much together; TooManyUpserts.
         """
         what = CreatePlan(requests, b"" if once is None else once.note)
         return CreateResult.of(await self._make(account_id, what, once, now_ms))
@@ -251,7 +252,7 @@ class Schedules:
         of which it stays an occurrence, if that is one.
         Between two attempts a new triggerAt moves the next one. Two changes are applied one after
         the other. Safe to repeat after a lost reply; with the name of an `operation`, once for all
-        calls of that name within an hour.
+        calls of that name within a minute.
 
         Raises NotFound, Conflict if it has ended, a worker holds it or others keep changing it,
         QuotaExceeded, Damaged, and what `changed` raises; then nothing was changed.
@@ -319,6 +320,8 @@ class Schedules:
                     reply = await self._creator(shard).submit(group)
             else:
                 reply = await self._creator(shard).submit(group)
+            if reply[0] == Verdict.LIMITED:
+                raise TooManyUpserts(int(reply[1:]))
             note_write()
             if reply[0] != Verdict.CHANGED:
                 return self._made(reply, new, what.note, account_id)

@@ -12,9 +12,10 @@
 --@include lifecycle/recurring_head
 -- Two that wait are too many already, and a batch may name a reference in each of its rows.
 local LOOKED_AT_FIRST, LOOKED_AT_MOST = 4, 100
--- A call is repeated for some seconds after a lost reply. Notes that cost no credit have no bound
--- but the rate, and a batch has a thousand: none is kept for as long as those of what was paid.
-local DONE_KEPT_MS, UNPAID_ONCE_MS = 60000, 300000
+-- An answer that costs no credit is noted for a minute, for a repeat after a lost reply or with the
+-- same Idempotency-Key. A thousand rows have 43 KB, so those that an account adds in a minute come
+-- to a part of its quota at most, and twice that may be there.
+local PART_OF_QUOTA = 32
 
 -- Its answer to a row is as long as any other's: a verdict, a schedule, and when that is due (ms).
 local function placed(verdict, schedule, due)
@@ -122,6 +123,21 @@ local function place_row(account, row, key)
   return placed(V.DONE, schedule, at)
 end
 
+-- Until when (us) the account has used up its part for such answers, if it leaves this one; and how
+-- long it is to wait first (s; 0: not). One that has none may always leave one.
+local function noted_until(account, bytes)
+  if account.quota == math.huge then
+    return nil, 0
+  end
+  local before = account.noted_until
+    or number(redis.call('GET', account.base .. K.NOTED))
+  local minute_us = UNPAID_KEPT_MS * 1000
+  before = math.min(math.max(before, now_us), now_us + minute_us)
+  local after = math.ceil(before + bytes / (account.quota / PART_OF_QUOTA) * minute_us)
+  local wait_us = before > now_us and after - now_us - minute_us or 0
+  return math.min(after, now_us + minute_us), math.max(0, math.ceil(wait_us / 1000000))
+end
+
 -- Whether a row's request was made for the one that waits: `r=` names that one; `r<` has how its id
 -- begins at least, if the request is not to be made anew for it, or for none.
 local function is_made_for(one, way)
@@ -132,10 +148,10 @@ local function is_made_for(one, way)
   return string.sub(way, 2, 2) ~= '<' or not one or created >= string.sub(way, 3)
 end
 
--- Returns the answers to a group's rows, whether any means a schedule, and whether any is paid for;
--- or, if requests have to be made anew, for which ones: then nothing is done.
+-- Returns what `place` in create.lua does. It refuses with CHANGED and the ones that requests have to
+-- be made for, or with LIMITED and how long to wait (s).
 local function place_all(group)
-  local account, ones, fit, answers = group.account, {}, true, {}
+  local account, ones, fit, answers, replaces = group.account, {}, true, {}, false
   -- A call whose reply was lost has noted its answer under its first id, or its once-key.
   local name = account.base .. K.OPERATION .. ARGV[group.first]
   local before = not group.once and redis.call('GET', name)
@@ -150,34 +166,43 @@ local function place_all(group)
       one = #found + found.more == 1 and found[1] or nil
       fit = fit and (#found + found.more > 1 or is_made_for(one, way))
     end
-    ones[n] = one and one.schedule or NO_SCHEDULE
+    ones[n], replaces = one and one.schedule or NO_SCHEDULE, replaces or string.byte(way) == 114
   end
   if not fit then
-    return string.char(V.CHANGED) .. table.concat(ones)
+    return nil, string.char(V.CHANGED) .. table.concat(ones)
   end
-  local stored, paid = false, false
+  local noted, wait_s = nil, 0
+  if replaces or group.once then
+    noted, wait_s = noted_until(account, note_weight(note_size(group)))
+  end
+  if wait_s > 0 then
+    return nil, string.char(V.LIMITED) .. wait_s
+  end
+  local met, paid = false, false
   account.replaces = false
   for n = 1, group.count do
     answers[n] = place_row(account, group.first + 4 * n - 4, keys[group.keys + n])
     local verdict = string.byte(answers[n])
-    paid = paid or verdict == V.DONE
-    stored = paid or stored or verdict == V.EXISTING
+    paid, met = paid or verdict == V.DONE, met or verdict == V.EXISTING
   end
   local answer = string.char(V.EACH) .. table.concat(answers)
   if account.replaces and not group.once then
     account.placed[name] = answer
   end
-  return answer, stored, paid
+  if group.once and met and not paid or account.replaces and not group.once then
+    account.noted_until = noted
+  end
+  return answer, paid, met
 end
 
 -- What cannot be read is damaged, and then nothing of the account is written.
 place_onto = function(group)
-  local sound, answers, stored, paid = pcall(place_all, group)
+  local sound, answers, paid, met = pcall(place_all, group)
   group.account.sound = sound
-  if group.once and not paid then
-    group.account.unpaid[group.once] = UNPAID_ONCE_MS
+  if sound then
+    return answers, paid, met
   end
-  return sound and answers or '', stored
+  return nil, ''
 end
 
 write_onto = function(account)
@@ -191,6 +216,6 @@ write_onto = function(account)
     end
   end
   for name, answer in pairs(account.placed) do
-    redis.call('SET', name, answer, 'PX', DONE_KEPT_MS)
+    redis.call('SET', name, answer, 'PX', UNPAID_KEPT_MS)
   end
 end

@@ -25,7 +25,7 @@ add_replays = function(group)
   local account, verdicts = group.account, {}
   if not account.originals then
     account.originals, account.letters, account.named = {}, {}, {}
-    account.earlier, account.hours = {}, {}
+    account.earlier = {}
   end
   for n = 1, group.count do
     local new, row = keys[group.keys + n], group.first + 4 * n - 4

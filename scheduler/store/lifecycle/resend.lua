@@ -1,6 +1,6 @@
 #!lua
 -- Sends the callback of an ended schedule again: it is pending anew, and the schedule is kept until
--- it has ended. Safe to repeat with the same operation for an hour.
+-- it has ended. Safe to repeat with the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, schedule, operation, SHA-1 of the packed request that the caller read, the new
 --          one ('': the same), `1` if that names where its end is reported, `a` if that is where
@@ -56,7 +56,7 @@ if forgotten_ms > 0 then
   note_expiring(hours, -stored_weight(key) - beside, forgotten_ms)
 end
 local expiring = next(hours) and read_expiring(base, hours)
-local weight = added(base .. K.ACCOUNT, {'bytes'}, {more})
+local weight = added(base .. K.ACCOUNT, {'bytes'}, {more - callback_weight(#(stored[3] or ''))})
 
 local state = 'p' .. moment(now_ms)
 redis.call('HSET', key, 'c', state, 'r', ARGV[5] ~= '' and ARGV[5] or stored[1])
@@ -67,5 +67,5 @@ if expiring then
   write(expiring)
 end
 await_callbacks(queue, {}, {now_ms, schedule})
-note_done(base, ARGV[3], 3600000)
+note_done(base, ARGV[3])
 return {V.DONE, state}

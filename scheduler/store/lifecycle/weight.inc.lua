@@ -15,15 +15,26 @@ local function answer_weight(said_bytes)
   return math.max(0, said_bytes - 512)
 end
 
+-- The attempts of a callback weigh what they have beyond 128 bytes, by the length of field `c`.
+local function callback_weight(state_bytes)
+  return math.max(0, state_bytes - 128)
+end
+
 -- What the reference of a dead letter weighs, by its member of `failed`.
 local function letter_weight(member)
   return #member > 26 and S.REFERENCE_BYTES + #member or 0
+end
+
+-- What a call weighs that is noted with its Idempotency-Key, by the bytes of that note.
+local function note_weight(value_bytes)
+  return S.NOTE_BYTES + value_bytes
 end
 
 -- Raises if the key is of a wrong type.
 local function stored_weight(key)
   return weight_of(redis.call('HSTRLEN', key, 'r'))
     + answer_weight(redis.call('HSTRLEN', key, 's'))
+    + callback_weight(redis.call('HSTRLEN', key, 'c'))
 end
 
 -- Notes in `hours` that schedules of this weight are forgotten at that moment (ms).

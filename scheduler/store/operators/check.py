@@ -106,6 +106,8 @@ class _Look:
         self._found += self._slots.faults
         async for chunk in self._server.keys(keys.ALL_RULES, _CHUNK):
             await self._rules(chunk)
+        async for chunk in self._server.keys(keys.ALL_NOTES, _CHUNK):
+            await self._notes(chunk)
         for account_id in self._weights.before:
             with self._noting(account_id, "its weight"):
                 self._found += await self._weights.faults(account_id)
@@ -280,6 +282,11 @@ class _Look:
                 self._found += await faults_of_rules(
                     self._server, self._weights, owner.account_id, rules
                 )
+
+    async def _notes(self, names: Iterable[bytes]) -> None:
+        for owner, some in self._by_owner(names, keys.ONCE, "The note "):
+            with self._noting(owner.account_id, "its notes of calls"):
+                await self._weights.add_notes(owner.account_id, some)
 
     def _by_owner(
         self, names: Iterable[bytes], kind: str, prefix: str

@@ -86,8 +86,8 @@ _OF_AN_ACCOUNT = _by_name(
         *(keys.CALLBACKS, keys.CALLING, keys.RULES, keys.RULE_STATES, keys.BULKS),
     ),
     stream=(keys.LOG, keys.INDEX, keys.EVENTS),
-    string=(keys.ONCE, keys.RATE, keys.RESENDS, keys.SCANS, keys.OPERATION),
-    list=(keys.SIGNING, keys.BULK_MADE),
+    string=(keys.ONCE, keys.RATE, keys.RESENDS, keys.SCANS, keys.NOTED, keys.OPERATION),
+    list=(keys.SIGNING, keys.ROTATIONS, keys.BULK_MADE),
 )
 _GONE = "none"
 

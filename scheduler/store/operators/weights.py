@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 from scheduler.store import keys
 from scheduler.store.heads import LANE_BYTES, REFERENCE_BYTES
+from scheduler.store.idempotency import is_weighed
 from scheduler.store.server import Script, Server, pairs
+from scheduler.store.stored import NOTE_BYTES
 
 _HOUR_MS = 3_600_000
 _KEPT = -1  # a key without an end
+_NOTES_AT_ONCE = 20  # each may have 49 KB
 _WEIGH = Script("operators/weigh")
 
 
@@ -50,6 +53,18 @@ class Weights:
             else:
                 hours = self._ended.setdefault(account_id, Counter())
                 hours[forgotten_ms // _HOUR_MS] += weight
+
+    async def add_notes(self, account_id: str, notes: Sequence[bytes]) -> None:
+        """Adds notes of calls with an Idempotency-Key, by their names below the account."""
+        names = [f"{keys.account(account_id)}{keys.ONCE}{each.decode()}" for each in notes]
+        hours = self._ended.setdefault(account_id, Counter())
+        for first in range(0, len(names), _NOTES_AT_ONCE):
+            some = names[first : first + _NOTES_AT_ONCE]
+            commands = [(ask, name) for name in some for ask in ("GET", "PEXPIRETIME")]
+            replies = await self._server.reads(commands)
+            for value, forgotten_ms in zip(replies[::2], replies[1::2], strict=True):
+                if value is not None and is_weighed(value):
+                    hours[forgotten_ms // _HOUR_MS] += NOTE_BYTES + len(value)
 
     def refer(self, account_id: str, members: Sequence[bytes]) -> None:
         """Adds members of its references."""

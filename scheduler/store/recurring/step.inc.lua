@@ -12,7 +12,7 @@
 --          request that it is to replace, if it is there already; names: the one before, the new
 --          one ('': none), '+' or '-' if it enters the account's rules or leaves them; the log's
 --          chunk of what was missed, and the index streams' names and digests; of a new rule the
---          once-key ('': none) and its value
+--          once-key ('': none) and its value, which weighs in the quota
 -- Returns  {now (us), for each rule its verdict in a byte}: DONE; CHANGED: it has another version,
 --          or its occurrence another request; UNPAID, NO_ROOM, TOO_MANY_LANES; HELD: its occurrence
 --          was attempted or a worker has it; NAME_TAKEN, TOO_MANY; UNKNOWN: no such account or
@@ -143,6 +143,11 @@ local function judge(one)
   if verdict then
     return verdict
   end
+  if one.version == '' and one.once[1] then
+    local hours, weight = {}, note_weight(#one.once[2])
+    note_expiring(hours, weight, now_ms + once_ttl_ms)
+    one.more, one.expiring = one.more + weight, read_expiring(one.base, hours)
+  end
   if one.more ~= 0 then
     local bytes, over = stored_bytes(one.base, account[4], account[5])
     local quota = quotas[account[3]]
@@ -222,9 +227,11 @@ local function record(one)
     redis.call('HSET', one.rule_key, 'v', one.next_version, unpack(one.fields))
   end
   if one.version == '' then
-    note_done(one.base, one.rule, 60000)
+    note_done(one.base, one.rule)
     if one.once[1] then
-      redis.call('SET', one.base .. K.ONCE .. one.once[1], one.once[2], 'PX', once_ttl_ms)
+      redis.call('SET', one.base .. K.ONCE .. one.once[1], one.once[2], 'PXAT',
+        whole(now_ms + once_ttl_ms))
+      write(one.expiring)
     end
   end
 end
