@@ -13,8 +13,9 @@ from scheduler.store import keys
 from scheduler.store.server import Script, Server
 
 _DEFAULT_COUNT = 16
-# The number of the stored format.
-FORMAT = 6
+# The number of the stored format. It goes up with each kind of key, field or row that a program of
+# the number before would mishandle: that one then refuses the store.
+FORMAT = 7
 
 _RAISE_SHARDS = Script("raise_shards")
 _EMPTIED = "The store was emptied since this process opened it"
@@ -53,15 +54,7 @@ class Shards:
         if self.count and self._is_replaced(count, store_id.decode()):
             return self.count
         if found != FORMAT:
-            advice = (
-                "It was written by a newer version: run that one."
-                if found > FORMAT
-                else "It is from before the first release, and cannot be read."
-            )
-            raise StoreMisconfigured(
-                f"The store has format {found}, and this version of Postdate reads {FORMAT} only."
-                f" {advice}"
-            )
+            raise StoreMisconfigured(_why_not(found))
         if count == 0:
             raise StoreMisconfigured(await self._why_empty())
         if self.count == 0 and self._wanted is not None and self._wanted < count:
@@ -100,3 +93,17 @@ class Shards:
             self._ask_again_at = now + 1.0
             await self.read()
         return self.count
+
+
+def _why_not(found: int) -> str:
+    """Why a store of another format is refused, and what to do."""
+    advice = (
+        "run the newer version that wrote it, or restore a backup from before"
+        if found > FORMAT
+        else "go on with the version that wrote it, which is older than the first release, or begin"
+        " with an empty store"
+    )
+    return (
+        f"The store has format {found}, and this version of Postdate reads format {FORMAT} only:"
+        f" {advice}."
+    )

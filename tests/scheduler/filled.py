@@ -29,9 +29,16 @@ BRIEF = {
     *(keys.WAITED, keys.LEAVING, keys.PARKED, keys.BACKLOG, keys.HOLD, keys.RESUMED),
     *(keys.RATE, keys.SCANS, keys.RESENDS, keys.NOTED, keys.BULK_DUE, keys.OPERATION),
 }
+_NO_KEY = re.compile("_|ALL_|ROOT$|CALLBACK_TURN$")
 # Four bytes each.
 _WIDE = "\U0001f514"
 _NETWORK = "2001:db8:ffff:ffff::/64"
+
+
+def kinds() -> set[str]:
+    """The names in `keys.py`."""
+    found = {name: value for name, value in vars(keys).items() if isinstance(value, str)}
+    return {value for name, value in found.items() if name.isupper() and not _NO_KEY.match(name)}
 
 
 def pattern_of(key: str) -> str:

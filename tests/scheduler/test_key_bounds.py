@@ -23,13 +23,12 @@ from scheduler.store import Store, keys
 from scheduler.store.operators.damage import kind_of
 from scheduler.store.queries.listing import Selection
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.filled import BRIEF, fill, pattern_of
+from tests.scheduler.filled import BRIEF, fill, kinds, pattern_of
 from tests.scheduler.scene import URL, Scene, settled
 from tests.servers import ValkeyProcess
 
 _DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "isolation.md"
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-_NO_KEYS = {"ROOT", "CALLBACK_TURN", "ALL_SCHEDULES", "ALL_NOTES", "ALL_RULES", "ALL_LANES"}
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20}
 # Of a list, beside its members: a stream begins with a page of 4 KiB.
 _SLACK = 5 * 1024
@@ -76,11 +75,7 @@ def _pattern(documented_name: str) -> str:
 
 
 def test_the_table_has_each_kind_of_key_and_the_check_knows_it() -> None:
-    named = {
-        value
-        for name, value in vars(keys).items()
-        if name.isupper() and name not in _NO_KEYS and isinstance(value, str) and name[0] != "_"
-    }
+    named = kinds()
     assert documented().keys() == named
     account = keys.account(ids.new_account_id(0))
     for name in named:
