@@ -63,9 +63,9 @@ class PostdateError(Exception):
     """Base of all errors; `str()` is the sentence. Raised itself where no subclass fits (a 500).
 
     `status_code` is None without an answer; so are `reason`, the server's word for programs, and
-    `request_id`, by which its operator finds the request in the log. `maybe_done`: a lost answer
-    leaves open whether it was done; repeating with `idempotency_key`, if set, settles that without
-    a second credit. `schedule_id` is set for one of many.
+    `request_id`, by which its operator finds the request in the log. `maybe_done`: it may have been
+    done, or a part of it; repeating with `idempotency_key`, if set, settles that without a second
+    credit. `schedule_id` is set for one of many.
     """
 
     def __init__(self, message: str, *, status_code: int | None = None) -> None:
