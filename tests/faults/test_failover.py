@@ -11,7 +11,7 @@ from scheduler.store import keys
 from tests.chaos.sentinels import SentinelStore
 from tests.cluster import ask
 from tests.commands import postdate
-from tests.servers import Customer, Deployment, Receiver, ValkeyCluster, until
+from tests.servers import DEADLINE_S, Customer, Deployment, Receiver, ValkeyCluster, until
 
 _PAUSE_S = 0.005  # in use, and not at its limit: all of it has to be fired and read as well
 _CANCELLED_EVERY, _CANCELLED_BEFORE_S = 5, 4.0
@@ -112,7 +112,8 @@ def test_a_failover_of_sentinels_that_was_asked_for_loses_nothing(
             store.fail_over(*(() if store_server == "redis" else ("COORDINATED",)))
         else:
             store.fail_over()
-        until(lambda: store.primary() is not before, "the replica to take over")
+        # A sentinel whose machine stood still does nothing for half a minute.
+        until(lambda: store.primary() is not before, "the replica to take over", 3 * DEADLINE_S)
         load.more()
         until(lambda: ask(before, "ROLE")[0] == b"slave", "the old primary to follow")
         if by_the_book:

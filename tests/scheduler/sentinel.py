@@ -37,10 +37,10 @@ class FakeSentinel:
     def let_go(self) -> None:
         self._held.set()
 
-    def begin(self, service: str = SERVICE) -> None:
-        """A failover begins, and is announced."""
+    def begin(self, service: str = SERVICE, step: str = "+try-failover") -> None:
+        """A failover begins, or goes on, and that is announced."""
         self.choosing = service == SERVICE
-        self.announce("+try-failover", f"master {service} 127.0.0.1 {port_of(self.primary)}")
+        self.announce(step, f"master {service} 127.0.0.1 {port_of(self.primary)}")
 
     def announce(self, channel: str, text: str) -> None:
         for writer in self._writers:

@@ -232,6 +232,25 @@ async def test_a_failover_that_has_stuck_keeps_no_calls_for_ever(
     assert await name(store) == "a"
 
 
+async def test_a_failover_that_goes_on_after_a_rest_is_waited_for_again(
+    sentinel: FakeSentinel, stack: AsyncExitStack, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentinel does nothing for half a minute after its machine stood still."""
+    store = await opened(stack, sentinel)
+    with monkeypatch.context() as patched:
+        patched.setattr(sentinels, "_LONGEST_S", 0.1)
+        sentinel.begin()
+        await until_async(lambda: store.server.way.choosing, "the announcement")
+        await until_async(lambda: not store.server.way.choosing, "the end of the wait")
+    sentinel.begin(step="+failover-state-send-slaveof-noone")
+    await until_async(lambda: store.server.way.choosing, "the step")
+    call = asyncio.create_task(name(store))
+    await looked(sentinel)
+    assert not call.done()
+    sentinel.promoted = pair[1]
+    assert await call == "b"
+
+
 @pytest.mark.parametrize("wait_replicas", [0, 1])
 async def test_nothing_is_confirmed_while_another_primary_is_chosen(
     sentinel: FakeSentinel,

@@ -32,7 +32,13 @@ _ANSWER_AFTER_FAILURE_S = 0.2
 _WAIT_S = 3.0
 # A failover that takes longer has stuck: calls go on to the primary that there is.
 _LONGEST_S = 10.0
-_BEGINS = b"+try-failover"
+# The steps up to a promotion. A sentinel may rest between them, as when its machine stood still.
+_BEGINS = (
+    b"+try-failover",
+    b"+failover-state-select-slave",
+    b"+failover-state-send-slaveof-noone",
+    b"+failover-state-wait-promotion",
+)
 _GOES_ON = ("+promoted-slave", "+switch-master", "+failover-end*", "-failover-abort-*")
 _log = structlog.get_logger(__name__)
 
@@ -58,7 +64,7 @@ class Sentinels:
         self._settled = asyncio.Event()
         self._settled.set()
         self._choosing_since_s: float | None = None
-        self._begun = 0  # failovers that were announced
+        self._begun = 0  # steps of failovers that were announced
         self._early = asyncio.Event()
         self._looking: asyncio.Task[Exception | None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -105,9 +111,9 @@ class Sentinels:
     def _announced(self, channel: bytes, of: bytes) -> None:
         # Of a service: its name is the first or second word, or follows the address of a replica.
         if self._service.encode() in of.split():
-            if channel == _BEGINS:
+            if channel in _BEGINS:
                 self._begun += 1
-                self._note(choosing=True)
+                self._note(choosing=True, step=True)
             self.look_soon()
 
     async def _watch(self) -> None:
@@ -145,13 +151,15 @@ class Sentinels:
             _log.warning("the store has another primary", primary=f"{host}:{port}")
             self.moved()
 
-    def _note(self, *, choosing: bool) -> None:
+    def _note(self, *, choosing: bool, step: bool = False) -> None:
+        """`step`: a failover goes on, maybe one that had stuck."""
         now_s = time.monotonic()
         if not choosing:
             self._choosing_since_s = None
-        elif self._choosing_since_s is None:
+        elif step or self._choosing_since_s is None:
             self._choosing_since_s = now_s
-            _log.warning("the store's sentinels choose another primary; calls wait")
+            if not self.choosing:
+                _log.warning("the store's sentinels choose another primary; calls wait")
         since_s = self._choosing_since_s
         if since_s is not None and now_s - since_s < _LONGEST_S:
             self._settled.clear()
@@ -205,7 +213,7 @@ class _Sentinel:
     async def _open(self) -> Line:
         line = await self._dial()
         # By version 3 of the protocol, replies and announcements share a line.
-        commands = packed([("HELLO", 3), ("PSUBSCRIBE", _BEGINS, *_GOES_ON)])
+        commands = packed([("HELLO", 3), ("PSUBSCRIBE", *_BEGINS, *_GOES_ON)])
         [reply] = await line.call(commands, 1)
         if isinstance(reply, Exception):
             line.close()
