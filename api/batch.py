@@ -14,10 +14,11 @@ from api.bodies import AcceptedBody, BatchBody, RefusedBody, existing_body
 from api.errors import status_of
 from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
 from api.items import Items
+from api.json_pieces import LARGE_BYTES, ListInPieces, check_utf8
 from api.json_text import List, Object, Part
 from api.limits import MAX_ITEMS
 from api.payload import trigger_at_of
-from api.reading import REPLAYED, idempotency, read_body, trace_of
+from api.reading import REPLAYED, idempotency_of_large, read_body, trace_of
 from api.rules import Rules
 from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, Reason
@@ -33,6 +34,8 @@ from scheduler.times import format_iso8601
 _MOMENT_BYTES = 6
 _BY_OLD_RULES = "It was refused when it came first, by rules that have changed since."
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS, "schedules")
+_LARGE = ListInPieces("schedules", List(MAX_ITEMS), _BATCH)
+_TOO_FEW_OR_MANY = f"It must be a list of 1 to {MAX_ITEMS:,} schedules."
 _UNPAID = RefusedBody(402, str(InsufficientCredits()), InsufficientCredits.reason, [])
 
 
@@ -51,9 +54,9 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
     service, schedules = call.service, call.store.schedules
     limit_bytes = service.settings.max_batch_bytes
     data = await read_body(scope, request.receive, limit_bytes, MAX_ITEMS)
-    once, now_ms = idempotency(scope, data), call.store.clock.now_ms()
+    once, now_ms = await idempotency_of_large(scope, data), call.store.clock.now_ms()
     created = await schedules.created_before(call.account_id, once) if once else None
-    items = parse_batch(data)
+    items = await items_of(data)
     del data
     refusals: list[RefusedBody | None] = []
     due_ms: list[int] = []
@@ -97,6 +100,18 @@ def _count(
             tally.refuse(reason, count)
 
 
+async def items_of(data: bytes) -> list[Part]:
+    """The same as `parse_batch`, with pauses if there is much."""
+    if len(data) >= LARGE_BYTES:
+        await check_utf8(data)
+        items = await _LARGE.elements(data)
+        if len(items) > MAX_ITEMS:
+            raise invalid([FieldError("schedules", _TOO_FEW_OR_MANY)])
+        if items:
+            return items
+    return parse_batch(data)
+
+
 def parse_batch(data: bytes) -> list[Part]:
     """The items of a batch, each still JSON. Raises InvalidRequest."""
     if items := _ITEMS.elements_within(data):
@@ -105,7 +120,7 @@ def parse_batch(data: bytes) -> list[Part]:
     given = _BATCH.members(data, findings)
     items = _ITEMS.elements(given.get("schedules", b"null"))
     if not items:
-        findings.add("schedules", f"It must be a list of 1 to {MAX_ITEMS:,} schedules.")
+        findings.add("schedules", _TOO_FEW_OR_MANY)
     findings.refuse_if_any()
     return items
 

@@ -14,6 +14,7 @@ from api.findings import invalid
 from api.limits import made_of
 from scheduler.errors import FieldError, PostdateError, Reason
 from scheduler.models import Idempotency, Request, Upsert
+from scheduler.pause import Pause
 from scheduler.settings import Settings
 
 W = TypeVar("W", Request, Upsert, Request | Upsert)
@@ -32,6 +33,8 @@ _SAMPLED = 1
 # Judging a body of this size costs about as little as refusing it unread.
 SMALL_BYTES = 16 * 1024
 _COMMA = re.compile(b",")
+# Of a digest, between two looks at the clock.
+_DIGESTED_BYTES = 128 * 1024
 _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 
 
@@ -69,6 +72,28 @@ def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
 
     Raises InvalidRequest for a malformed key, or several.
     """
+    key = _idempotency_key(scope)
+    return None if key is None else Idempotency(key, _digest_of(scope, data).hexdigest())
+
+
+async def idempotency_of_large(scope: Scope, data: bytes) -> Idempotency | None:
+    """The same, with pauses: the digest of the largest body takes 30 ms."""
+    key = _idempotency_key(scope)
+    if key is None:
+        return None
+    digest, pause = _digest_of(scope), Pause()
+    for start in range(0, len(data), _DIGESTED_BYTES):
+        digest.update(data[start : start + _DIGESTED_BYTES])
+        if pause.is_due:
+            await pause.take()
+    return Idempotency(key, digest.hexdigest())
+
+
+def _digest_of(scope: Scope, data: bytes = b"") -> hashlib._Hash:
+    return hashlib.sha256(scope["path"].encode() + b"\0" + data)
+
+
+def _idempotency_key(scope: Scope) -> str | None:
     key = header(scope, _KEY_NAME)
     if key is None:
         return None
@@ -77,8 +102,7 @@ def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
         raise invalid([FieldError("Idempotency-Key", message)])
     if sum(name == _KEY_NAME for name, _ in scope["headers"]) > 1:
         raise invalid([FieldError("Idempotency-Key", "It may be given only once.")])
-    asked = scope["path"].encode() + b"\0" + data
-    return Idempotency(key.decode("ascii"), hashlib.sha256(asked).hexdigest())
+    return key.decode("ascii")
 
 
 def is_small(scope: Scope) -> bool:
