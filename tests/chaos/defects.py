@@ -89,9 +89,9 @@ _DEFECTS = r"""
 - elseif lane.is_free then
 + elseif lane.is_free or is_held then
 @ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
-# the latest of a lane comes first
+# of what is due in a lane the latest comes first
 - redis.call('ZRANGE', members, 0, most, 'WITHSCORES')
-+ redis.call('ZRANGE', members, 0, most, 'REV', 'WITHSCORES')
++ redis.call('ZRANGE', members, due_by, 0, 'BYSCORE', 'REV', 'LIMIT', 0, most + 1, 'WITHSCORES')
 @ scheduler/store/lifecycle/lane.inc.lua "paused: nothing starts" --faults stop --seconds 45
 # a lane's pause is noted, and does not hold
 - lane.shut = math.max(lane.shut, ends)

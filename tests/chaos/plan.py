@@ -17,7 +17,7 @@ _HOLDS_AT_S = (3.0, STORM_S + 0.5)
 _HOLD_S = 5.0
 # In the calms and storms that have no hold.
 _FILLS_AT_S = (STORM_S + 0.5, 6.0)
-_FILL_S = 4.0
+_FILL_S = 5.0
 # Before a hold begins, and late enough that what was lost comes again in the calm.
 _KILLS_AT_S = (2.5, STORM_S - 2.0)
 _KILL_S = 0.3
