@@ -10,9 +10,7 @@
 --@include lifecycle/control
 local key = KEYS[1] .. ARGV[1] .. ':' .. K.LANES
 local names = redis.pcall('ZRANGE', key, '(' .. ARGV[2], '+', 'BYLEX', 'LIMIT', 0, ARGV[3])
-if names.err then
-  return {now_us, ''}
-end
+-- A damaged list is an error, which has no members.
 for _, name in ipairs(names) do
   local queue = queue_of(KEYS[1], ARGV[1] .. '/' .. name)
   if pcall(check_queue, queue) then
