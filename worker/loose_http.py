@@ -85,8 +85,7 @@ def mend(received: Received, begun: bytearray) -> Mended | None:
 
     Raises NotHttp or HeadTooLong.
     """
-    has_news = received.seen - received.begin < len(_NAME) or b"\n" in begun[received.seen :]
-    while has_news and (head := _read_head(received, begun)) is not None:
+    while _has_news(received, begun) and (head := _read_head(received, begun)) is not None:
         if not head.is_interim:
             return _mended(head, received.stumbled, bytes(begun[head.end :]))
         received.begin = received.seen = head.end
@@ -96,6 +95,17 @@ def mend(received: Received, begun: bytearray) -> Mended | None:
     _check_length(len(begun))
     received.seen = len(begun)
     return None
+
+
+def _has_news(received: Received, begun: bytearray) -> bool:
+    """Whether what came since the last look may matter: a part of the name, the status line's end,
+    or the head's."""
+    begin, seen = received.begin, received.seen
+    if seen - begin < len(_NAME):
+        return True
+    if begun.find(b"\n", begin, seen) < 0:
+        return b"\n" in begun[seen:]
+    return _HEAD_END.search(begun, max(begin, seen - _LONGEST_END)) is not None
 
 
 def _read_head(received: Received, begun: bytearray) -> _Head | None:
