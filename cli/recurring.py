@@ -227,7 +227,7 @@ def _line(recurring: Recurring) -> str:
         recurring.name or "",
         recurring.reason or "",
     ]
-    if recurring.missed:
+    if recurring.state == "blocked" and recurring.missed:
         parts.append(f"{recurring.missed:,} missed")
     return "  ".join(part for part in parts if part)
 

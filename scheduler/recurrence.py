@@ -49,10 +49,18 @@ class Timing(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """A `count` of `MOST_MISSED` means at least so many."""
+    """So many slots, and the first of them. By cron, a `count` of `MOST_MISSED` means at least so
+    many."""
 
     first_ms: int | None
     count: int
+
+    def __add__(self, later: Missed) -> Missed:
+        first_ms = later.first_ms if self.first_ms is None else self.first_ms
+        return Missed(first_ms, self.count + later.count)
+
+
+NONE_MISSED = Missed(None, 0)
 
 
 def faults(timing: Timing) -> list[FieldError]:
@@ -147,10 +155,9 @@ async def missed_between(timing: Timing, slot_ms: int, until_ms: int) -> Missed:
     within = msgspec.structs.replace(timing, ends_at_ms=last_ms)
     first_ms = await following(within, slot_ms)
     if first_ms is None:
-        return Missed(None, 0)
+        return NONE_MISSED
     if timing.cron is None:
-        passed = (last_ms - first_ms) // (timing.every_ms or 1)
-        return Missed(first_ms, min(passed + 1, MOST_MISSED))
+        return Missed(first_ms, (last_ms - first_ms) // (timing.every_ms or 1) + 1)
     from_minute = _not_before_start(timing, slot_ms) // _MINUTE_MS
     what = (timing.cron, timing.zone, from_minute, last_ms // _MINUTE_MS)
     return Missed(first_ms, await _in_thread(_count, *what))

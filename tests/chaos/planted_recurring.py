@@ -132,6 +132,13 @@ def _it_ended(it: Any) -> None:
     _lost(_WAITS)(it)
 
 
+def _silent_before_a_pause(it: Any) -> None:
+    """The pause cancels a late occurrence, and the times behind that leave no entry."""
+    _lost("sch_rule3", "sch_rule4")(it)
+    _store(it, "sch_rule3", _slot(3), "cancelled")
+    it.end["skipped"].clear()
+
+
 def _skipped_more(it: Any) -> None:
     it.end["skipped"] = [structs.replace(each, missed=2) for each in it.end["skipped"]]
 
@@ -148,6 +155,7 @@ PLANTED_IN_RECURRING: dict[str, list[Plant]] = {
         _lost("sch_rule3"),
         _lost("sch_rule11"),
         lambda it: it.end["skipped"].clear(),
+        _silent_before_a_pause,
     ],
     "a rule: one waits while it is active": [
         _lost(_WAITS),

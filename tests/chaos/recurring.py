@@ -44,19 +44,14 @@ def never_twice(case: Case) -> Looked:
 
 
 def never_none(case: Case) -> Looked:
-    """Each time at which a rule surely was active has an occurrence, or an entry that it was
-    skipped."""
+    """Each time at which a rule surely was active has an occurrence, be it a cancelled one, or an
+    entry that it was skipped: also the last ones before a pause or the deletion."""
     breaches, looked = [], 0
     for rule in case.rules:
-        live = {slot for e, slot in rule.occurrences if slot and e.status != "cancelled"}
-        live |= {slot for each in rule.skipped for slot in _skipped(rule, each)}
-        made = live | {slot for _, slot in rule.occurrences if slot is not None}
-        let_go = _let_go(case, rule)
+        made = {slot for _, slot in rule.occurrences if slot is not None}
+        made |= {slot for each in rule.skipped for slot in _skipped(rule, each)}
         for window in windows(rule):
-            end_ms, last = window.until_ms, let_go | _ended_after(rule, window.until_ms)
-            late = [slot for slot in last if not any(slot < m < end_ms for m in live)]
-            late += _not_followed(case, rule, made, end_ms)
-            until_ms = min([end_ms, *late])
+            until_ms = window.until_ms
             sent_ms = _sent_early(rule, until_ms)
             times = [time for time in _times(window) if sent_ms < time < until_ms]
             looked += len(times)
@@ -105,40 +100,6 @@ def as_told(case: Case) -> Looked:
         if sent > len(asked):
             breaches.append(f"{rule.tag} was triggered {sent} times, of {len(asked)} asked for")
     return Looked(len(case.rules), breaches)
-
-
-def _let_go(case: Case, rule: Rule) -> set[float]:
-    """The slots of what a pause or the deletion cancelled. If one was late by then, those after it
-    had not come up; they count as not missed."""
-    calls = [call.invoked for call in case.calls if call.result != "fail"]
-    named = {each.schedule_id for each in calls if each.call == "cancel"}
-    named |= {one for each in calls if each.call == "cancel many" for one in each.schedule_ids}
-    return {
-        slot
-        for entry, slot in rule.occurrences
-        if slot and entry.status == "cancelled" and entry.schedule_id not in named
-    }
-
-
-def _ended_after(rule: Rule, until_ms: float) -> set[float]:
-    """The slots of what ended only after a pause or the deletion. If one was late by then, it may
-    have been sent after it, and before that none that follow come up."""
-    return {
-        slot
-        for entry, slot in rule.occurrences
-        if slot and slot < until_ms and entry.executed_at and to_ms(entry.executed_at) > until_ms
-    }
-
-
-def _not_followed(case: Case, rule: Rule, made: set[float], until_ms: float) -> list[float]:
-    """The newest slot by a pause or the deletion, if its owner cancelled it, and a fault kept the
-    next one from being made until then."""
-    ends = {call.invoked.wall_ms for call in rule.calls if call.invoked.call in _ENDS}
-    newest = max((slot for slot in made if slot < until_ms), default=0.0)
-    cancelled = {slot for entry, slot in rule.occurrences if entry.status == "cancelled"}
-    faultless_ms = newest + case.run.lease_ms + case.run.margin_ms
-    was_kept = faultless_ms < case.deadline_ms(newest) > until_ms
-    return [newest] if until_ms in ends and newest in cancelled and was_kept else []
 
 
 def _sent_early(rule: Rule, until_ms: float) -> float:

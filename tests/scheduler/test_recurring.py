@@ -234,8 +234,12 @@ async def test_a_rule_without_credits_is_blocked_and_goes_on_with_the_next_time(
     await rules.to(START_MS + 5 * HOUR_MS - 5000)
     await rules.tend()
     found = await rules.read(rule)
-    assert (found.state, found.reason, found.missed) == (RuleState.ACTIVE, "", 0)
+    assert (found.state, found.reason, found.missed) == (RuleState.ACTIVE, "", 3)
     assert await rules.waiting() == [(START_MS + 5 * HOUR_MS,) * 2]
+    assert await skipped(rules) == [
+        (START_MS + 3 * HOUR_MS, 2, "Insufficient credits"),
+        (START_MS + 2 * HOUR_MS, 1, "Insufficient credits"),
+    ]
 
 
 async def test_a_rule_that_stays_blocked_is_tried_ever_more_seldom(fake_rules: Rules) -> None:
@@ -266,7 +270,7 @@ async def test_a_blocked_rule_that_missed_times_while_nothing_ran_counts_them(
     await rules.to(START_MS + 9 * HOUR_MS + 1)
     await rules.tend()
     assert (await rules.read(rule)).missed == 8
-    assert await skipped(rules) == [(START_MS + 2 * HOUR_MS, 8, "Insufficient credits")]
+    assert await skipped(rules) == [(START_MS + 2 * HOUR_MS, 1, "Insufficient credits")]
 
 
 async def test_a_rule_whose_times_are_over_has_ended(fake_rules: Rules) -> None:

@@ -21,7 +21,13 @@ from hypothesis.stateful import (
 )
 
 from scheduler import ids
-from scheduler.errors import Conflict, InsufficientCredits, NotFound, StoreError
+from scheduler.errors import (
+    Conflict,
+    InsufficientCredits,
+    InvalidRequest,
+    NotFound,
+    StoreError,
+)
 from scheduler.models import Idempotency, Invocation, LogStatus, Request
 from scheduler.recurrence import Timing
 from scheduler.recurring import Draft, Rule, RuleState
@@ -41,11 +47,13 @@ intervals = st.sampled_from([1000, 3000, 10_000])
 
 class Modelled(msgspec.Struct):
     """A rule, of which every slot after `since_ms` is owed an occurrence or an entry in the log.
-    `was_blocked`: the log has only the first of those that were missed since."""
+    `owed` are earlier ones, of which the log of a blocked rule has only the first. `began_ms`: when
+    it got its times."""
 
     timing: Timing
     since_ms: int
-    was_blocked: bool = False
+    began_ms: int
+    owed: set[int] = set()
 
     def slots(self, until_ms: int) -> list[int]:
         every_ms = self.timing.every_ms or 1
@@ -100,7 +108,9 @@ class RuleMachine(Machine):
         if not has_credit:
             assert isinstance(made, InsufficientCredits)
             return multiple()
-        self.model[made.rule.recurring_id] = Modelled(made.rule.timing, self.clock.ms)
+        self.model[made.rule.recurring_id] = Modelled(
+            made.rule.timing, self.clock.ms, self.clock.ms
+        )
         return made.rule.recurring_id
 
     @rule(target=invocations, most=st.integers(1, 5), lease_ms=st.sampled_from([500, 5000]))
@@ -186,24 +196,44 @@ class RuleMachine(Machine):
     def retime(self, recurring_id: str, every_ms: int, lost: str) -> None:
         if recurring_id not in self.model:
             return
-        self.compare(recurring_id)
 
         def changed(now: Rule) -> Draft:
             return Draft(now.request, Timing(every_ms=every_ms), now.name)
 
+        before, stood = self.model[recurring_id], self.read(recurring_id)
         found = self.repeated(
             lambda: self.recurring.change(self.account_id, recurring_id, changed), lost
         )
-        before = self.model[recurring_id]
         if before.timing != found.timing:
+            self.compare_stopped(recurring_id, stood)
             since_ms = self.settled_ms(found)
-            self.model[recurring_id] = Modelled(found.timing, since_ms, before.was_blocked)
+            self.model[recurring_id] = Modelled(found.timing, since_ms, self.clock.ms)
+
+    @rule(recurring_id=rules, in_ms=st.integers(-5000, 5000), lost=losses)
+    def end(self, recurring_id: str, in_ms: int, lost: str) -> None:
+        """Gives it an end, and takes that away again: the end moves no occurrence."""
+        if recurring_id not in self.model:
+            return
+        stood, ends_at_ms = self.read(recurring_id), self.clock.ms + in_ms
+
+        def changed(now: Rule) -> Draft:
+            timing = msgspec.structs.replace(now.timing, ends_at_ms=ends_at_ms)
+            return Draft(now.request, timing, now.name)
+
+        change = self.recurring.change
+        done = self.repeated(lambda: change(self.account_id, recurring_id, changed), lost)
+        if isinstance(done, InvalidRequest):
+            return
+        self.compare_stopped(recurring_id, stood)
+        ends_at_ms = None
+        self.run(change(self.account_id, recurring_id, changed))
 
     @rule(recurring_id=rules, lost=losses)
     def pause(self, recurring_id: str, lost: str) -> None:
         if recurring_id in self.model:
-            self.compare(recurring_id)
+            stood = self.read(recurring_id)
             found = self.repeated(lambda: self.recurring.pause(self.account_id, recurring_id), lost)
+            self.compare_stopped(recurring_id, stood)
             assert (found.state, found.schedule_id) == (RuleState.PAUSED, None) or found.schedule_id
 
     @rule(recurring_id=rules, lost=losses)
@@ -216,13 +246,12 @@ class RuleMachine(Machine):
             assert found.state is not RuleState.PAUSED
             if was_paused:
                 self.model[recurring_id].since_ms = self.settled_ms(found)
-                self.model[recurring_id].was_blocked = found.state is RuleState.BLOCKED
 
     @rule(recurring_id=consumes(rules), lost=losses)
     def delete(self, recurring_id: str, lost: str) -> None:
-        self.compare(recurring_id)
-        delete = self.recurring.delete
+        stood, delete = self.read(recurring_id), self.recurring.delete
         self.repeated(lambda: delete(self.account_id, recurring_id), lost)
+        self.compare_stopped(recurring_id, stood)
         gone = self.run(settled(lambda: self.recurring.read(self.account_id, recurring_id)))
         assert isinstance(gone, NotFound)
         del self.model[recurring_id]
@@ -249,9 +278,6 @@ class RuleMachine(Machine):
     def no_slot_has_two_occurrences(self) -> None:
         slots = Counter(each[:2] for each in self.occurrences() if not each.is_cancelled)
         assert all(count == 1 for count in slots.values()), slots
-        for recurring_id, modelled in self.model.items():
-            if self.read(recurring_id).state is RuleState.BLOCKED:
-                modelled.was_blocked = True
 
     @invariant()
     def no_rule_has_two_occurrences_ahead(self) -> None:
@@ -310,28 +336,47 @@ class RuleMachine(Machine):
         assert now.slot_ms >= modelled.since_ms
         if now.state is RuleState.ACTIVE:
             assert now.schedule_id in waiting
-        skipped = self.skipped(recurring_id, modelled)
-        seen = {each.slot_ms for each in mine} | skipped
         before_ms = now.slot_ms - (now.state is RuleState.BLOCKED)
-        in_silence, last = [], 0
-        for slot_ms in modelled.slots(before_ms):
-            # While it is blocked, only the first one that it misses is logged.
-            of_a_stretch = modelled.was_blocked and (last in skipped or last in in_silence)
-            if slot_ms not in seen:
-                assert of_a_stretch, (slot_ms, last, sorted(seen))
-                in_silence.append(slot_ms)
-            last = slot_ms
+        modelled.owed |= {*modelled.slots(before_ms)}
         modelled.since_ms = before_ms
-        modelled.was_blocked = now.state is RuleState.BLOCKED
+        in_silence = self.in_silence(recurring_id)
+        if now.state is RuleState.BLOCKED:
+            # Of a stretch the first one is told at once, and the others as it ends.
+            assert len(in_silence) <= max(0, now.missed - 1), (in_silence, now)
+        else:
+            assert not in_silence
+        modelled.owed = in_silence
 
-    def skipped(self, recurring_id: str, modelled: Modelled) -> set[int]:
-        """The slots that entries of the log stand for."""
-        found: set[int] = set()
+    def compare_stopped(self, recurring_id: str, stood: Rule) -> None:
+        """It got other times, or stopped, as of now: all that came up by then has been told. Of
+        what a worker of an older version has sent the slot alone is known."""
+        modelled = self.model[recurring_id]
+        if stood.state in (RuleState.ACTIVE, RuleState.BLOCKED):
+            modelled.owed |= {*modelled.slots(self.clock.ms)}
+        modelled.since_ms = max(modelled.since_ms, self.clock.ms)
+        assert not (silent := self.in_silence(recurring_id)), (sorted(silent), stood)
+        modelled.owed = set()
+
+    def in_silence(self, recurring_id: str) -> set[int]:
+        """Those of its slots that are owed and have neither an occurrence nor an entry. None has
+        two, but for a cancelled occurrence."""
+        modelled = self.model[recurring_id]
+        mine = [each for each in self.occurrences() if each.recurring_id == recurring_id]
+        told = Counter(self.skipped(recurring_id, modelled))
+        told.update(each.slot_ms for each in mine if not each.is_cancelled)
+        twice = {slot_ms for slot_ms, count in told.items() if count > 1}
+        assert not {slot_ms for slot_ms in twice if slot_ms > modelled.began_ms}, sorted(twice)
+        return modelled.owed - told.keys() - {each.slot_ms for each in mine}
+
+    def skipped(self, recurring_id: str, modelled: Modelled) -> list[int]:
+        """The slots that entries of the log stand for, of the times that it has."""
         entries = self.run(self.scene.log(recurring_id=recurring_id, statuses=(LogStatus.SKIPPED,)))
-        for entry in entries:
-            for n in range(entry.missed):
-                found.add(entry.scheduled_at_ms + n * (modelled.timing.every_ms or 1))
-        return found
+        return [
+            entry.scheduled_at_ms + n * (modelled.timing.every_ms or 1)
+            for entry in entries
+            if entry.scheduled_at_ms > modelled.began_ms
+            for n in range(entry.missed)
+        ]
 
     def at_the_end(self) -> None:
         for recurring_id in self.model:

@@ -102,7 +102,10 @@ def _faults(rule: StoredRule, stand: _Stand, *, has_occurrence: bool) -> Iterato
         named = f" ({ids.schedule_id(rule.occurrence)})" if rule.occurrence else ""
         when = format_iso8601(slot_ms)
         yield f"has no occurrence for its slot {when}{named}, and is not to be tended yet"
-    if is_active and rule.occurrence and slot_ms <= rule.settled_ms:
+    # Of a late one, a change of the end may have settled later slots.
+    is_settled = slot_ms in (rule.fired_ms, rule.cancelled_ms) or slot_ms < rule.cancelled_ms
+    is_settled = is_settled or stand.now_ms < slot_ms < rule.fired_ms
+    if is_active and rule.occurrence and is_settled:
         yield f"has an occurrence for the slot {format_iso8601(slot_ms)}, which is settled"
     if stand.due_ms > max(slot_ms, stand.now_ms) + _MOST_WATCH_MS + _SLACK_MS:
         yield "is looked after too late"

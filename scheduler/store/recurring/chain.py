@@ -3,8 +3,11 @@ asked here; `docs/lifecycle.md` has the reasons."""
 
 from __future__ import annotations
 
+import msgspec
+
 from scheduler import ids
-from scheduler.recurrence import Missed, following, missed_between
+from scheduler.errors import Unreadable
+from scheduler.recurrence import NONE_MISSED, Missed, following, missed_between
 from scheduler.recurring import RuleState
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
 from scheduler.store.recurring.rules import (
@@ -29,9 +32,9 @@ _WATCH_MS, _MOST_WATCH_MS = 60_000, 3_600_000
 _TRY_AHEAD_MS = 5000
 # How long it rests between two tries, for each time that it has missed, and at most.
 _REST_MS, _MOST_REST_MS = 1000, 60_000
-_NONE = Missed(None, 0)
 # A chunk of the log with one entry, and its places in the index; empty: no entry.
 Entry = tuple[Argument, ...]
+NO_ENTRY: Entry = ()
 
 
 class Chain:
@@ -43,36 +46,44 @@ class Chain:
         self._clock = clock
         self._horizon_ms = horizon_ms
 
-    async def filled(self, rule: StoredRule, entry: Entry = ()) -> Step:
+    async def filled(
+        self, rule: StoredRule, entry: Entry = NO_ENTRY, now_ms: int | None = None
+    ) -> Step:
         """Makes the occurrence of the first slot to come of a rule that has none. Slots that have
-        passed and are not settled are missed; `entry` is for what was missed before these."""
-        now_ms, timing, missed = self._clock.now_ms(), rule.timing, _NONE
+        passed and are not settled are missed. `entry`: of `settled`, as of the same moment."""
+        now_ms, timing = self._clock.now_ms() if now_ms is None else now_ms, rule.timing
+        missed, was_blocked = NONE_MISSED, rule.state == RuleState.BLOCKED
         slot_ms = await following(timing, rule.settled_ms)
         if slot_ms is not None and slot_ms <= now_ms:
             missed = await missed_between(timing, rule.settled_ms, now_ms + 1)
             rule.note_passed(now_ms)
             slot_ms = await following(timing, rule.settled_ms)
         fields = rule.floors
-        entry = self._entry(rule, missed) or entry
+        if was_blocked:
+            first_entry, still_blocked = await self._go_on_missing(rule, missed)
+            blocked_entry, entry = first_entry or entry, self._told(rule) or entry
+            fields |= rule.stretch
+        else:
+            blocked_entry = entry = self._entry(rule, missed) or entry
+            still_blocked = {"m": 0, "u": ""}
         if slot_ms is None or slot_ms > now_ms + self._horizon_ms:
-            fields |= {"p": RuleState.ENDED, "i": "", "s": "", "m": 0}
+            fields |= {"p": RuleState.ENDED, "i": "", "s": ""}
             return _step(rule, fields, None, entry, missed.count)
-        was_blocked = rule.state == RuleState.BLOCKED
-        missed_in_all = rule.missed + missed.count if was_blocked else 0
 
         def blocked(verdict: Verdict) -> Step:
             state = state_value(RuleState.BLOCKED, reason_of(verdict))
-            others = {"p": state, "i": "", "s": slot_ms, "m": missed_in_all}
+            others = {"p": state, "i": "", "s": slot_ms, **still_blocked}
             assert slot_ms is not None
             ahead_ms = slot_ms - _TRY_AHEAD_MS
             at_ms = ahead_ms if ahead_ms > now_ms else slot_ms
-            rest_ms = min(missed_in_all * _REST_MS, _MOST_REST_MS)
-            return _step(rule, fields | others, max(at_ms, now_ms + rest_ms), entry, missed.count)
+            rest_ms = min((rule.missed if was_blocked else 0) * _REST_MS, _MOST_REST_MS)
+            due_ms = max(at_ms, now_ms + rest_ms)
+            return _step(rule, fields | others, due_ms, blocked_entry, missed.count)
 
         schedule = ids.local(ids.new_schedule_ids(1, now_ms)[0])
         made: dict[str, Argument] = {"i": schedule, "s": slot_ms}
         if rule.state != RuleState.ACTIVE:
-            made |= {"p": RuleState.ACTIVE, "m": 0}
+            made |= {"p": RuleState.ACTIVE}
         step = _step(rule, fields | made, look_at_ms(slot_ms, now_ms), entry, missed.count)
         step.occurrence = (schedule, slot_ms, self.packed(rule, slot_ms, slot_ms))
         step.instead = blocked
@@ -90,16 +101,15 @@ class Chain:
         step.occurrence = (rule.occurrence, slot_ms, self.packed(rule, slot_ms, slot_ms))
         return step
 
-    async def moved(self, before: StoredRule, after: StoredRule, packed: bytes) -> Step | None:
+    async def moved(
+        self, before: StoredRule, after: StoredRule, packed: bytes, entry: Entry = NO_ENTRY
+    ) -> Step | None:
         """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, or
         moves by a newer tzdata or a clock that was set back, the time stays to which its owner may
-        have moved it. With other times, those that passed while it was late are missed. None if
-        there is no slot left."""
+        have moved it. `entry`: of `settled`. None if there is no slot left."""
         slot_ms, now_ms = before.slot_ms, self._clock.now_ms()
-        entry: Entry = ()
         if before.computed != after.computed or after.fired_ms < before.fired_ms:
             slot_ms = await following(after.timing, after.settled_ms)
-            entry = await self.passed(before, with_slot=True)
         if slot_ms is None:
             return None
         trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
@@ -112,20 +122,39 @@ class Chain:
         step.entry = entry
         return step
 
-    async def passed(self, rule: StoredRule, *, with_slot: bool) -> Entry:
-        """For the log: the times up to now that an occurrence stood for because it was late, before
-        the rule gets other times. Its own slot is not one of them where it is sent for that."""
-        now_ms = self._clock.now_ms()
-        if rule.slot_ms is None or rule.slot_ms > now_ms:
-            return ()
-        since_ms = rule.slot_ms - with_slot
-        return self._entry(rule, await missed_between(rule.timing, since_ms, now_ms + 1))
+    async def settled(self, rule: StoredRule, now_ms: int, *, with_slot: bool = False) -> Entry:
+        """For the log: the times up to now that a rule owes, before it gets other times or stops.
+        None of them counts again. `with_slot`: its occurrence is not sent for its own slot, and has
+        no entry of its own."""
+        slot_ms, since_ms = rule.slot_ms, rule.settled_ms
+        if rule.state == RuleState.BLOCKED:
+            rule.note_missed(await missed_between(rule.timing, since_ms, now_ms + 1))
+            rule.note_passed(now_ms)
+            return self._told(rule)
+        if rule.state != RuleState.ACTIVE or slot_ms is None or slot_ms > now_ms:
+            return NO_ENTRY
+        own = Missed(slot_ms, 1) if with_slot else NONE_MISSED
+        behind = await missed_between(rule.timing, max(since_ms, slot_ms), now_ms + 1)
+        if behind.count:
+            rule.note_passed(now_ms)
+        if since_ms >= slot_ms:  # another end has settled some of those behind it
+            return self._entry(rule, own, behind)
+        return self._entry(rule, own + behind)
 
-    def stopped(self, rule: StoredRule, state: str) -> Step:
-        """Puts a rule in a state without an occurrence; `let_go` is to follow."""
+    async def stopped(self, rule: StoredRule, state: str) -> Step:
+        """Puts a rule in a state without an occurrence; `let_go` is to follow. What came up until
+        now is missed, but for the slot of an occurrence: that is sent, or cancelled."""
+        now_ms = self._clock.now_ms()
         if rule.state == RuleState.ACTIVE and not rule.occurrence:
             rule.note_cancelled()
-        step = Step.of(rule, rule.floors | {"p": state, "m": 0}, self._clock.now_ms())
+        entry = NO_ENTRY
+        try:
+            entry = await self.settled(rule, now_ms)
+        except Unreadable:  # the log has no entry without a URL
+            if state != DELETED:
+                raise
+        step = Step.of(rule, rule.floors | rule.stretch | {"p": state}, now_ms)
+        step.entry = entry
         if state == DELETED:
             step.names = (rule.definition.name or "", "", "-")
         return step
@@ -134,8 +163,9 @@ class Chain:
         """Slots that passed during a pause are not missed."""
         if rule.state == RuleState.BLOCKED:
             return await self.filled(rule)
-        rule.note_passed(self._clock.now_ms())
-        return await self.filled(rule)
+        now_ms = self._clock.now_ms()
+        rule.note_passed(now_ms)
+        return await self.filled(rule, now_ms=now_ms)
 
     def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
         """The request of an occurrence."""
@@ -171,15 +201,36 @@ class Chain:
         """Its occurrence is as it should be. The later it is, the later is the next look."""
         return Step.of(rule, {}, look_at_ms(rule.slot_ms or 0, self._clock.now_ms()))
 
-    def _entry(self, rule: StoredRule, missed: Missed) -> Entry:
-        """The log's chunk of what was missed, and its places in the index; empty if nothing was. A
-        blocked rule has one for all that it misses until it is active again."""
-        if missed.first_ms is None or rule.missed:
-            return ()
+    async def _go_on_missing(
+        self, rule: StoredRule, missed: Missed
+    ) -> tuple[Entry, dict[str, Argument]]:
+        """Notes what a blocked rule has missed; the entry and the fields with which it stays
+        blocked. Its first miss has an entry at once, those behind that have one when it goes on."""
+        is_first = missed.count > 0 and rule.missed == 0
+        rule.note_missed(missed)
+        if not is_first:
+            return NO_ENTRY, rule.stretch
+        first_ms, behind = missed.first_ms or 0, NONE_MISSED
+        if missed.count > 1:
+            second_ms = await following(rule.timing, first_ms)
+            behind = Missed(second_ms, missed.count - 1)
+        entry = self._entry(rule, Missed(first_ms, 1))
+        return entry, msgspec.structs.replace(rule, untold=behind).stretch
+
+    def _told(self, rule: StoredRule) -> Entry:
+        """The entry of what a blocked rule has missed, but for what has one already."""
+        untold, rule.untold = rule.untold, NONE_MISSED
+        return self._entry(rule, untold)
+
+    def _entry(self, rule: StoredRule, *missed: Missed) -> Entry:
+        """The log's chunk of what was missed, and its places in the index; empty if nothing was."""
+        told = [(each.first_ms, each.count) for each in missed if each.first_ms is not None]
+        if not told:
+            return NO_ENTRY
         request, recurring_id = rule.request(self._secrecy), rule.recurring_id
         why = SENTENCE_OF.get(rule.reason, "")
-        entry = skipped_entry(recurring_id, request, missed.first_ms, missed.count, why)
-        return (pack_chunk([entry]), *skipped_places(recurring_id, request))
+        entries = [skipped_entry(recurring_id, request, *each, why) for each in told]
+        return (pack_chunk(entries), *skipped_places(recurring_id, request))
 
 
 def look_at_ms(slot_ms: int, now_ms: int) -> int:

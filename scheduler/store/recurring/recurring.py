@@ -32,7 +32,7 @@ from scheduler.store.idempotency import kept, noted, once_name
 from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.lifecycle.create import Schedules
 from scheduler.store.lifecycle.results import CreateResult
-from scheduler.store.recurring.chain import Chain
+from scheduler.store.recurring.chain import NO_ENTRY, Chain
 from scheduler.store.recurring.made import created_before, note_of
 from scheduler.store.recurring.reading import NO_RULE, Rules
 from scheduler.store.recurring.rules import (
@@ -166,7 +166,7 @@ class Recurring(Tending):
             self._shown(rule)  # the answer has to be readable before anything is changed
             if rule.state in (RuleState.PAUSED, RuleState.ENDED):
                 break
-            if await self._is_done(self._chain.stopped(rule, RuleState.PAUSED)):
+            if await self._is_done(await self._chain.stopped(rule, RuleState.PAUSED)):
                 break
         else:
             raise KeepsChanging
@@ -196,7 +196,7 @@ class Recurring(Tending):
         had. Also one whose request cannot be read."""
         rule = await self._rules.one(account_id, recurring_id)
         for _ in range(MOST_CHANGES_MET):
-            if await self._is_done(self._chain.stopped(rule, DELETED)):
+            if await self._is_done(await self._chain.stopped(rule, DELETED)):
                 break
             try:
                 rule = await self._rules.one(account_id, recurring_id)
@@ -252,20 +252,26 @@ class Recurring(Tending):
             # A pause may have died before it cancelled the occurrence.
             at_ms = self._clock.now_ms() if before.occurrence else None
             return Step.of(before, after.floors, at_ms).with_definition(before, after)
+        waiting = await self._waiting(before) if active and before.occurrence else None
+        now_ms, entry = self._clock.now_ms(), NO_ENTRY
+        if differs or ends:
+            with_slot = differs and waiting is not None
+            entry = await self._chain.settled(before, now_ms, with_slot=with_slot)
+            after.take_floor(before)
         if differs:
-            after.note_passed(self._clock.now_ms())
+            after.note_passed(now_ms)
             await self._first_slot(after.timing, after.settled_ms)
         elif active and not before.occurrence:
             after.note_cancelled()
         elif ends and before.slot_ms is not None:
             await self._first_slot(after.timing, before.slot_ms - 1)
-        if active and before.occurrence:
-            step = await self._changed_in_place(before, after)
+        if waiting is not None:
+            step = await self._chain.moved(before, after, waiting, entry)
             if step is not None:
                 return step.with_definition(before, after)
+        if active and before.occurrence:
             after.note_fired()
-        entry = await self._chain.passed(before, with_slot=not active) if differs else ()
-        return (await self._chain.filled(after, entry)).with_definition(before, after)
+        return (await self._chain.filled(after, entry, now_ms)).with_definition(before, after)
 
 
 def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: str = NO_RULE) -> NoReturn:

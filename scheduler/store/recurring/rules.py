@@ -7,7 +7,9 @@ requests are, due at 0 and without a slot; `p`, its state, and behind a space wh
 Of an active rule without an occurrence, `s` is the slot of the one that was cancelled; of a blocked
 one, the next slot to be made. `l` is the newest slot (ms) that was fired or missed, `c` the newest
 that was cancelled: no occurrence is made of these and earlier ones. With other times only `l`
-counts, which never goes back. `m` counts the slots missed since the rule is blocked.
+counts, which never goes back. `m` counts the slots missed since the rule was blocked last, also
+after it went on. `u` has those of them that no log entry tells yet: the first (ms), a space, and
+how many ("": none).
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import Occurrence, Request
-from scheduler.recurrence import TZDATA_VERSION, Timing
+from scheduler.recurrence import NONE_MISSED, TZDATA_VERSION, Missed, Timing
 from scheduler.recurring import Draft, Rule, RuleState
 from scheduler.store import keys
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.stored import open_request, seal_request
 
-FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m")
+FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m", "u")
 # As scripts number them in `rule_states`, where active and deleted rules are not.
 STATE_NUMBERS: dict[str, int] = {
     RuleState.PAUSED.value: 1,
@@ -66,6 +68,7 @@ class StoredRule(msgspec.Struct):
     fired_ms: int
     cancelled_ms: int
     missed: int
+    untold: Missed
     size_bytes: int
 
     @property
@@ -123,6 +126,15 @@ class StoredRule(msgspec.Struct):
         """Slots up to now are not missed."""
         self.fired_ms = max(self.fired_ms, now_ms)
 
+    def note_missed(self, missed: Missed) -> None:
+        """It is blocked, and these came up."""
+        self.missed, self.untold = self.missed + missed.count, self.untold + missed
+
+    def take_floor(self, before: StoredRule) -> None:
+        """`before`, of which this is a change, was settled."""
+        self.fired_ms = max(self.fired_ms, before.fired_ms)
+        self.missed, self.untold = before.missed, before.untold
+
     def back_at(self, now_ms: int) -> StoredRule | None:
         """The same without what a clock has left that was ahead: slots from now on count again.
         None if no clock was ahead by more than an hour; so long it is as if it had stood still. An
@@ -141,6 +153,12 @@ class StoredRule(msgspec.Struct):
     def floors(self) -> dict[str, Argument]:
         return {"l": self.fired_ms, "c": self.cancelled_ms}
 
+    @property
+    def stretch(self) -> dict[str, Argument]:
+        """What it has missed since it was blocked."""
+        first_ms, count = self.untold.first_ms, self.untold.count
+        return {"m": self.missed, "u": f"{first_ms} {count}" if count else ""}
+
     def request(self, secrecy: Secrecy) -> Request:
         """Raises Unreadable."""
         return open_request(self.packed, secrecy)
@@ -148,7 +166,7 @@ class StoredRule(msgspec.Struct):
 
 def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredRule | None:
     """Of the values of FIELDS; None if there is no such rule. Raises Unreadable."""
-    version, definition, packed, state, occurrence, slot, fired, cancelled, missed = row
+    version, definition, packed, state, occurrence, slot, fired, cancelled, missed, untold = row
     if version is None:
         return None
     try:
@@ -166,9 +184,10 @@ def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredR
             int(fired or 0),
             int(cancelled or 0),
             int(missed or 0),
+            Missed(*map(int, untold.split(b" "))) if untold else NONE_MISSED,
             weight_of(definition or b"", packed or b""),
         )
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise Unreadable(f"The recurring schedule {ids.recurring_id(local)} is damaged") from error
 
 
@@ -199,7 +218,7 @@ def new_rule(account_id: str, draft: Draft, now_ms: int, secrecy: Secrecy) -> St
     size_bytes = weight_of(packed_definition(definition), packed)
     occurrence = ids.local(ids.new_schedule_ids(1, now_ms)[0])
     what = (account_id, ids.local(recurring_id), 0, definition, packed, RuleState.ACTIVE, "")
-    return StoredRule(*what, occurrence, None, now_ms, 0, 0, size_bytes)
+    return StoredRule(*what, occurrence, None, now_ms, 0, 0, NONE_MISSED, size_bytes)
 
 
 def redefined(rule: StoredRule, draft: Draft, secrecy: Secrecy) -> StoredRule | None:

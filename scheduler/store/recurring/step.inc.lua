@@ -162,7 +162,7 @@ local function judge(one)
     one.movement = moved_credits(one.base, 'spent', 1)
   end
   if #one.entry > 0 then
-    one.log = read_log(one.base, 1, one.entry[1])
+    one.log = read_log(one.base, entries_in(one.entry[1]), one.entry[1])
   end
 end
 
@@ -214,7 +214,8 @@ local function record(one)
     record_names(one)
   end
   if one.log then
-    append(one.base, one.log, one.entry[1], 1, {unpack(one.entry, 2)}, ttl_ms, most)
+    local chunk, places = one.entry[1], {unpack(one.entry, 2)}
+    append(one.base, one.log, chunk, entries_in(chunk), places, ttl_ms, most)
   end
   if STATES[one.state] then
     redis.call('ZADD', one.base .. K.RULE_STATES, STATES[one.state], one.rule)

@@ -214,14 +214,19 @@ class Tending:
 
     async def _changed_in_place(self, before: StoredRule, after: StoredRule) -> Step | None:
         """None if its occurrence waits no longer, untried."""
-        schedule_id = ids.schedule_id(before.occurrence)
+        packed = await self._waiting(before)
+        return None if packed is None else await self._chain.moved(before, after, packed)
+
+    async def _waiting(self, rule: StoredRule) -> bytes | None:
+        """The stored request of its occurrence; None if that waits no longer, untried."""
+        schedule_id = ids.schedule_id(rule.occurrence)
         try:
-            found = await read_one(self._server, before.account_id, schedule_id)
+            found = await read_one(self._server, rule.account_id, schedule_id)
         except NotFound:
             return None
         if found.held or found.outcome is not None or found.attempt is not None:
             return None
-        return await self._chain.moved(before, after, found.packed or b"")
+        return found.packed or b""
 
     async def _without_occurrence(self, rule: StoredRule) -> Step | None:
         """The occurrence of a rule that is to have none is cancelled; one that is held finishes."""
