@@ -220,7 +220,7 @@ class CancelledBody(Body, frozen=True):
 
     @classmethod
     def of(cls, cancelled: Cancellations) -> CancelledBody:
-        [(schedule_id, _, stopped, *_)], left, _ = cancelled
+        [(schedule_id, _, stopped, *_)], left, *_ = cancelled
         if stopped is None:
             message = "Cancelled before execution; one credit was refunded"
             return cls(schedule_id, left, message, Status.CANCELLED)
@@ -280,11 +280,13 @@ class UncancelledBody(RefusedBody, frozen=True):
 
 
 class CancelledManyBody(Body, frozen=True):
-    """An answer for each, in order."""
+    """An answer for each, in order. `occurrencesLeft` counts those that a filter met and left out,
+    because they are the next occurrences of recurring schedules: pause those instead."""
 
     schedules: list[Any]  # CancelledItemBody or UncancelledBody
     credits_remaining: int
     next_cursor: str | None
+    occurrences_left: int
 
 
 class HealthBody(Body, frozen=True):

@@ -191,7 +191,8 @@ async def cancel_schedules(request: HttpRequest) -> JsonResponse:
     own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
     refunded twice, and one that was cancelled or stopped before has the same answer again. Where
     they are large, a filter stops short of its `limit`; it goes on where `nextCursor` says, to the
-    end, where that is null."""
+    end, where that is null. A filter leaves out the next occurrences of recurring schedules, unless
+    it names one by `recurringId`, and says how many: `occurrencesLeft`."""
     call = await call_of(request)
     limit_bytes = call.service.settings.max_body_bytes
     data = await read_body(request.scope, request.receive, limit_bytes)
@@ -202,11 +203,11 @@ async def cancel_schedules(request: HttpRequest) -> JsonResponse:
         done = await canceller.waiting(call.account_id, asked.selection)
     else:
         done = await canceller.by_id(call.account_id, schedule_ids)
-    await follow(call.store, call.account_id, done.each)
+    done = await follow(call.store, call.account_id, done)
     each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
     answers = await collected(map(_cancelled, each))
-    body = CancelledManyBody(answers, done.credits, next_cursor)
+    body = CancelledManyBody(answers, done.credits, next_cursor, done.left)
     return JsonResponse(200, body)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
+from api.bulk_found import meant_of, query_of
 from api.payload import AS_IT_WAS, moved_to
 from api.recurring_times import follow
 from api.rules import Rules
@@ -30,13 +31,13 @@ from scheduler.errors import (
     TooManyScans,
     Unreadable,
 )
-from scheduler.models import Idempotency, LogEntry, LogStatus, Request
+from scheduler.models import Idempotency, Request
 from scheduler.reminder import Reminder
 from scheduler.store import Store
 from scheduler.store.bulk.bulks import LEASE_MS, PACE_MS
 from scheduler.store.bulk.records import (
+    OF_A_RULE,
     STEP,
-    Asked,
     Bulk,
     Group,
     Kind,
@@ -48,7 +49,6 @@ from scheduler.store.bulk.records import (
     plan_of,
     planned,
 )
-from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.verdict import SENTENCES, Verdict
 
@@ -237,10 +237,10 @@ class BulkRunner:
             except TooManyScans as refusal:
                 wait_ms = 0 if found else refusal.wait_ms
                 break
-            for each in page.entries:
-                # No schedule was made for a time that a recurring one missed.
-                if each.schedule_id and each.at_ms != asked.to_ms and _was_there(each, asked):
-                    found[each.schedule_id] = each.scheduled_at_ms
+            meant, left = await meant_of(self._store.server, account_id, asked, page.entries)
+            found |= meant
+            if left:
+                progress = progress.acted(0, {OF_A_RULE: left})
             cursor, reached_ms = page.next_cursor, page.reached_ms or reached_ms
             is_planned = cursor is None
             if is_planned or len(found) >= STEP:
@@ -271,7 +271,7 @@ class BulkRunner:
 
     async def _cancel(self, account_id: str, names: Sequence[str]) -> _Acted:
         done = await self._store.canceller.by_id(account_id, names)
-        await follow(self._store, account_id, done.each)
+        await follow(self._store, account_id, done)
         refused = Counter(str(each.refusal) for each in done.each if each.refusal is not None)
         return _Acted(len(done.each) - refused.total(), refused)
 
@@ -380,17 +380,6 @@ class BulkRunner:
         if not has_gone_round:
             return PACE_MS
         return next((often for most, often in _LOOKS_MS if age_ms < most), _SELDOM_MS)
-
-
-def query_of(values: dict[str, object]) -> LogQuery:
-    """The latest first. Replays, and requests that are moved, come to stand later than where it has
-    come to, so that none is met twice."""
-    query = LogQuery(**values)  # type: ignore[arg-type]
-    return query._replace(statuses=tuple(LogStatus(each) for each in query.statuses))
-
-
-def _was_there(entry: LogEntry, asked: Asked) -> bool:
-    return ids.created_at_ms(entry.schedule_id) <= asked.until_ms
 
 
 def _words(why: Exception) -> str:

@@ -3,14 +3,14 @@ make the occurrences after cancelled ones."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from scheduler.cron import may_take_long
-from scheduler.errors import InvalidRequest, StoreError
+from scheduler.errors import InvalidRequest, NotFound, StoreError
 from scheduler.recurrence import Timing, first_slot, soon
 from scheduler.store import Store
-from scheduler.store.lifecycle.cancel import Cancellation
+from scheduler.store.lifecycle.cancel import Cancellations
 from scheduler.store.scans import Scan
 
 _YEAR_MS = 366 * 86_400_000
@@ -46,13 +46,16 @@ async def next_times(
         return found
 
 
-async def follow(store: Store, account_id: str, cancelled: Iterable[Cancellation]) -> None:
-    """Makes the occurrences that follow cancelled ones. A failure is none of the call that has
-    cancelled them: a worker makes them then."""
-    rules = {each.recurring_id for each in cancelled if each.recurring_id is not None}
-    if rules:
-        with suppress(StoreError):
-            await store.recurring.tend(account_id, rules)
+async def follow(store: Store, account_id: str, done: Cancellations) -> Cancellations:
+    """Makes the occurrences that follow cancelled ones; with the credits that are left then. A
+    failure is none of the call that has cancelled them: a worker makes them then."""
+    rules = {each.recurring_id for each in done.each if each.recurring_id is not None}
+    if not rules:
+        return done
+    with suppress(StoreError, NotFound):  # the account may be gone by now
+        await store.recurring.tend(account_id, rules)
+        return done._replace(credits=(await store.accounts.get(account_id)).credits)
+    return done
 
 
 @asynccontextmanager

@@ -197,7 +197,7 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
     refunded. Safe to repeat: while it is kept, the answer is the same, with the credits by then."""
     call = await call_of(request)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
-    await follow(call.store, call.account_id, cancelled.each)
+    cancelled = await follow(call.store, call.account_id, cancelled)
     return JsonResponse(200, CancelledBody.of(cancelled))
 
 

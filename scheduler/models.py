@@ -165,6 +165,14 @@ class Schedule(msgspec.Struct, frozen=True):
         return self.retry.due_at_ms if self.retry else self.request.trigger_at_ms
 
     @property
+    def waits_for_slot(self) -> bool:
+        """Whether it is the next occurrence of a recurring schedule: no attempt of it was made."""
+        mark = self.request.recurring
+        if mark is None or mark.slot_ms is None:
+            return False
+        return self.status is Status.SCHEDULED and self.retry is None and not self.executing
+
+    @property
     def last_outcome(self) -> Outcome | None:
         """Of the last attempt, also where another follows."""
         return self.retry.outcome if self.retry else self.outcome

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from api import bulk_runner
 from api.bulk_runner import BulkRunner
+from api.dashboard.requests import bulk_strip
 from api.payload import Change
 from api.rules import Rules
 from scheduler.errors import (
@@ -23,10 +24,12 @@ from scheduler.errors import (
     Unreadable,
 )
 from scheduler.models import Invocation, LogStatus, Outcome, Request, Schedule, Status
+from scheduler.recurrence import Timing
+from scheduler.recurring import Draft, Rule
 from scheduler.settings import Settings
 from scheduler.store import keys, scans
 from scheduler.store.bulk import bulks, records
-from scheduler.store.bulk.records import Asked, Bulk, Kind, Progress, State, packed_ids
+from scheduler.store.bulk.records import OF_A_RULE, Asked, Bulk, Kind, Progress, State, packed_ids
 from scheduler.store.lifecycle import create
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
@@ -53,6 +56,13 @@ class Bulks:
         due_ms = self.store.clock.now_ms() + due_in_ms
         requests = [Request(due_ms + n, "POST", url) for n in range(count)]
         return (await self.store.schedules.create_all(self.account_id, requests)).schedule_ids
+
+    async def rule(self) -> Rule:
+        """One whose next time is in two days at the earliest."""
+        day_ms = 24 * HOUR_MS
+        timing = Timing(every_ms=day_ms, starts_at_ms=self.store.clock.now_ms() + 2 * day_ms)
+        draft = Draft(Request(0, "POST", URL), timing)
+        return (await self.store.recurring.create(self.account_id, draft)).rule
 
     async def failed(self, count: int) -> list[str]:
         made = await self.waiting(count, -1000 - count)
@@ -615,3 +625,29 @@ async def test_a_move_keeps_the_time_of_each_however_few_are_read_at_once(
     done = await by.acted(await by.ask(Kind.MOVE, made, shift_ms=HOUR_MS))
     after = [(await read(by, each)).request.trigger_at_ms for each in made]
     assert (done.progress.done, after) == (5, [each + HOUR_MS for each in before])
+
+
+@pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.MOVE])
+async def test_a_filter_leaves_out_the_next_occurrences(by: Bulks, kind: Kind) -> None:
+    """Else an action that cancels would meet their successors, without an end."""
+    rules = [await by.rule() for _ in range(3)]
+    made = await by.waiting(3)
+    shift = {"shift_ms": HOUR_MS} if kind is Kind.MOVE else {}
+    done = await by.acted(await by.ask(kind, None, **shift))
+    assert (done.state, done.progress.done) == (State.DONE, 3)
+    assert done.progress.refused == {OF_A_RULE: 3}
+    words = bulk_strip.strip_of(done).words
+    assert "3 belong to recurring schedules: pause those instead." in words
+    for rule in rules:
+        found = await by.store.schedules.get(by.account_id, str(rule.schedule_id))
+        assert found.request.trigger_at_ms == rule.slot_ms
+        assert found.status is Status.SCHEDULED
+    found = await by.store.schedules.get(by.account_id, made[0])
+    assert (found.status is Status.CANCELLED) is (kind is Kind.CANCEL)
+
+
+async def test_a_filter_that_names_a_recurring_schedule_means_its_occurrence(by: Bulks) -> None:
+    rules = [await by.rule() for _ in range(2)]
+    query = {"statuses": [LogStatus.SCHEDULED], "recurring_id": rules[0].recurring_id}
+    done = await by.acted(await by.ask(Kind.CANCEL, None, query=query))
+    assert (done.progress.done, done.progress.refused) == (1, {})

@@ -42,6 +42,7 @@ async def test_each_is_answered_in_order_and_refunded_once(api: Api) -> None:
         ],
         "creditsRemaining": CREDITS - 2,
         "nextCursor": None,
+        "occurrencesLeft": 0,
     }
     await api.holds(credits=CREDITS - 2, waiting={held})
 

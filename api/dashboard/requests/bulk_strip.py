@@ -19,7 +19,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus
 from scheduler.store import Store
-from scheduler.store.bulk.records import Bulk, Group, Kind, State
+from scheduler.store.bulk.records import OF_A_RULE, Bulk, Group, Kind, State
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.times import parse_iso8601
 
@@ -100,6 +100,12 @@ def strip_of(bulk: Bulk) -> Strip:
     return Strip(bulk, ASKS[asked.kind], _filter_words(asked.pairs), _words(bulk, acted), share)
 
 
+def _left_to_rules(count: int) -> str:
+    if count == 1:
+        return "1 belongs to a recurring schedule: pause that instead."
+    return f"{number(count)} belong to recurring schedules: pause those instead."
+
+
 def _words(bulk: Bulk, acted: int) -> str:
     asked, progress, state = bulk.asked, bulk.progress, bulk.state
     words = f"{number(progress.done)} {_DONE[asked.kind]}"
@@ -110,6 +116,9 @@ def _words(bulk: Bulk, acted: int) -> str:
         words += ": " + ", ".join(f"{number(count)} {name}" for count, name in counts if count)
     words += "."
     for reason, count in sorted(progress.refused.items(), key=lambda each: -each[1]):
+        if reason == OF_A_RULE:
+            words += f" {_left_to_rules(count)}"
+            continue
         words += f" {number(count)} not: {reason.rstrip('.').lower()}."
     match state:
         case State.RUNNING if progress.waits:

@@ -192,7 +192,7 @@ async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
         done = await store.canceller.cancel(viewer.account_id, schedule_id)
     except Conflict as conflict:
         return await _refused(request, viewer, schedule_id, conflict)
-    await follow(store, viewer.account_id, done.each)
+    await follow(store, viewer.account_id, done)
     is_stopped = done.each[0].stopped is not None
     words = "Stopped; no credit moved." if is_stopped else "Cancelled; its credit is yours again."
     return await _done(request, viewer, schedule_id, words)

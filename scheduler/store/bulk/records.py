@@ -146,6 +146,8 @@ class Bulk(NamedTuple):
     is_due: bool = True
 
 
+# Why the next occurrence of a recurring schedule is left out.
+OF_A_RULE = "belongs to a recurring schedule"
 _pack = msgspec.msgpack.Encoder().encode
 _asked = msgspec.msgpack.Decoder(Asked).decode
 _progress = msgspec.msgpack.Decoder(Progress).decode

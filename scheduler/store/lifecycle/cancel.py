@@ -46,11 +46,13 @@ class Cancellation(NamedTuple):
 
 
 class Cancellations(NamedTuple):
-    """A cancellation for each, in order, and the credits then left; `next_cursor` of their list."""
+    """A cancellation for each, in order, and the credits then left; `next_cursor` of their list,
+    and how many occurrences were left out of it."""
 
     each: list[Cancellation]
     credits: int
     next_cursor: str | None = None
+    left: int = 0
 
 
 def unknown(schedule_id: str) -> Cancellation:
@@ -102,10 +104,13 @@ class Canceller:
 
     async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
         """Ends those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
-        goes on with others. Raises InvalidRequest for a bad cursor, TooManyScans."""
-        page = await self._unended.page(account_id, selected._replace(held=False))
+        goes on with others. The next occurrence of a recurring schedule is left out, unless that is
+        named: another would come in its place. Raises InvalidRequest for a bad cursor,
+        TooManyScans."""
+        selected = selected._replace(held=False, others=True)
+        page = await self._unended.page(account_id, selected)
         done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])
-        return done._replace(next_cursor=page.next_cursor)
+        return done._replace(next_cursor=page.next_cursor, left=page.left)
 
     async def _end(
         self, account_id: str, schedule_ids: list[str], done: dict[str, Cancellation]

@@ -67,7 +67,8 @@ class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
     `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker holds if `held`; those
     of a lane (None: of any and of none); those of a reference or, with `*` behind it, of all that
-    begin so (None: any); those of a recurring schedule (None: of any and of none)."""
+    begin so (None: any); those of a recurring schedule (None: of any and of none). With `others`
+    none that waits for a slot of a recurring schedule, unless that is named."""
 
     url: str | None = None
     from_ms: int | None = None
@@ -78,6 +79,11 @@ class Selection(NamedTuple):
     lane: str | None = None
     reference: str | None = None
     recurring_id: str | None = None
+    others: bool = False
+
+    def leaves(self, schedule: Schedule) -> bool:
+        """Whether it is left to its recurring schedule, though it would be meant otherwise."""
+        return self.others and self.recurring_id is None and schedule.waits_for_slot
 
     @property
     def searches(self) -> bool:
@@ -109,10 +115,12 @@ class Selection(NamedTuple):
 
 
 class SchedulePage(NamedTuple):
-    """`next_cursor` is None at the end; a page may be short before."""
+    """`next_cursor` is None at the end; a page may be short before. So many were `left` out of it
+    that wait for a slot of a recurring schedule."""
 
     schedules: list[Schedule]
     next_cursor: str | None
+    left: int = 0
 
 
 # A schedule, and whether a worker holds it.
@@ -147,11 +155,20 @@ class ListOf:
         stretch = self._kept(
             span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
         )
-        limit, sieve = selected.limit, selected.sieve
+        limit, sieve, left = selected.limit, selected.sieve, list[Schedule]()
+
+        def wanted(schedule: Schedule) -> bool:
+            if (is_meant := selected.wants(schedule)) and selected.leaves(schedule):
+                left.append(schedule)
+                return False
+            return is_meant
+
         async with self._scans.of(account_id, searches=selected.searches) as scan:
-            found = await self.read(account_id, stretch, limit + 1, selected.wants, scan, sieve)
+            found = await self.read(account_id, stretch, limit + 1, wanted, scan, sieve)
         page = merge([found], limit, stretch)
-        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+        end = page.next
+        count = sum(end is None or not stretch.past(_place_of(each), end) for each in left)
+        return SchedulePage(page.entries, encode_cursor(end) if end else None, count)
 
     async def read(
         self,
@@ -214,6 +231,11 @@ class ListOf:
         ), read_bytes
 
 
+def _place_of(waiting: Schedule) -> Place:
+    """Where one that waits stands in the list."""
+    return Place(waiting.due_at_ms, WAITING, ids.local(waiting.schedule_id))
+
+
 def kept_since(stretch: Span, oldest_ms: int) -> Span:
     """The part of a stretch from that moment on."""
     if stretch.down:
@@ -246,25 +268,28 @@ class ByReference(ListOf):
     ) -> SchedulePage:
         base, wanted, found = keys.account(account_id), selected.reference or "", list[Schedule]()
         after = decode_member(selected.cursor, wanted)
-        looked_at = read_bytes = 0
+        looked_at = read_bytes = left = 0
         while looked_at < _BUDGET and read_bytes < _MOST_BYTES:
             most = CHUNK if looked_at else min(CHUNK, selected.limit + 1)
             members = await read_referred(
                 self._server, base + self._index, wanted, after, most, down=down
             )
             if not members:
-                return SchedulePage(found, None)
+                return SchedulePage(found, None, left)
             some, chunk_bytes = await self._read_members(base, members, scan)
             for member, schedule in zip(members, some, strict=False):
                 if len(found) == selected.limit:
-                    return SchedulePage(found, encode_member(after or b""))
+                    return SchedulePage(found, encode_member(after or b""), left)
                 after = member
                 if schedule is not None and selected.wants_at(schedule):
-                    found.append(schedule)
+                    if selected.leaves(schedule):
+                        left += 1
+                    else:
+                        found.append(schedule)
             if len(some) == len(members) < most:
-                return SchedulePage(found, None)
+                return SchedulePage(found, None, left)
             looked_at, read_bytes = looked_at + len(some), read_bytes + chunk_bytes
-        return SchedulePage(found, encode_member(after or b""))
+        return SchedulePage(found, encode_member(after or b""), left)
 
     async def _read_members(
         self, base: str, members: Sequence[bytes], scan: Scan
@@ -345,11 +370,7 @@ class Unended(ByReference):
         some, _ = await self._read_members(base, members, scan)
         if len(some) < len(members):
             return None
-        places = [
-            (Place(each.due_at_ms, WAITING, ids.local(each.schedule_id)), each)
-            for each in some
-            if each is not None and wanted(each)
-        ]
+        places = [(_place_of(each), each) for each in some if each is not None and wanted(each)]
         found = [each for each in places if stretch.has(each[0])]
         return Found(sorted(found, key=itemgetter(0), reverse=stretch.down), None)
 

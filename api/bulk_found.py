@@ -1,0 +1,46 @@
+"""What the filter of a bulk action finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduler import ids
+from scheduler.models import LogEntry, LogStatus
+from scheduler.store.bulk.records import Asked, Kind
+from scheduler.store.log.logs import LogQuery
+from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.store.server import Server
+
+
+def query_of(values: dict[str, object]) -> LogQuery:
+    """The latest first. Replays, and requests that are moved, come to stand later than where it has
+    come to, so that none is met twice."""
+    query = LogQuery(**values)  # type: ignore[arg-type]
+    return query._replace(statuses=tuple(LogStatus(each) for each in query.statuses))
+
+
+async def meant_of(
+    server: Server, account_id: str, asked: Asked, entries: Sequence[LogEntry]
+) -> tuple[dict[str, int], int]:
+    """The schedules of these entries that the action is for, with their triggerAt (ms), and how
+    many are left out: the next occurrences of recurring schedules, unless the filter names one.
+    Another one would come for each that is cancelled. Raises StoreError."""
+    # No schedule was made for a time that a recurring one missed.
+    found = {
+        each.schedule_id: each
+        for each in entries
+        if each.schedule_id and each.at_ms != asked.to_ms and _was_there(each, asked)
+    }
+    names = [name for name, each in found.items() if each.recurring_id is not None]
+    if asked.kind is Kind.AGAIN or asked.query.get("recurring_id") is not None:
+        names = []
+    left = set[str]()
+    async for some in read_by_id(server, account_id, names):
+        stored = [each.schedule for each in some if isinstance(each, Stored)]
+        left |= {each.schedule_id for each in stored if each.waits_for_slot}
+    meant = {name: each.scheduled_at_ms for name, each in found.items() if name not in left}
+    return meant, len(left)
+
+
+def _was_there(entry: LogEntry, asked: Asked) -> bool:
+    return ids.created_at_ms(entry.schedule_id) <= asked.until_ms
