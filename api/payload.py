@@ -201,6 +201,8 @@ class Change(msgspec.Struct, frozen=True):
         if not values.pop("method_given"):
             del values["method"]
         values |= self.values
+        if before.recurring is not None and "expires_at_ms" not in self.values:
+            values["expires_at_ms"] = _moved_with(before, values["trigger_at_ms"])
         findings = Findings()
         findings.extend(misfits(values, self.values))
         if "headers" not in self.values and _origin(values["url"]) != _origin(before.url):
@@ -230,6 +232,13 @@ class Change(msgspec.Struct, frozen=True):
                 replay_of=original.schedule_id,
             )
         )
+
+
+def _moved_with(occurrence: Request, trigger_at_ms: int) -> int | None:
+    """Its expiresAt, at the same distance to another triggerAt."""
+    if occurrence.expires_at_ms is None:
+        return None
+    return occurrence.expires_at_ms + trigger_at_ms - occurrence.trigger_at_ms
 
 
 def members(data: bytes, findings: Findings, known: Object = _PAYLOAD) -> dict[str, Part]:

@@ -73,9 +73,9 @@ RECURRING = Shape(
     "A recurring schedule: its rule, how it stands, and the request of its occurrences. "
     "description is the rule in words. scheduleId is the occurrence that waits for nextAt, null "
     "while there is none. state is active; paused; blocked, if the next occurrence could not be "
-    "stored, for the reason given, and missed counts the times that went by since; or ended, if no "
-    "time is left. next are the next five times, of one that is read by its id, else null. What "
-    "looks like a secret in the headers, or in the query of a URL, is masked.",
+    "stored, for the reason given; or ended, if no time is left. missed counts the times that went "
+    "by since it was blocked last. next are the next five times, of one that is read by its id, "
+    "else null. What looks like a secret in the headers, or in the query of a URL, is masked.",
 )
 
 

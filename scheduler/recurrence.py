@@ -44,8 +44,11 @@ class Timing(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def times(self) -> Timing:
-        """All that its slots follow from, but for their end."""
-        return msgspec.structs.replace(self, ends_at_ms=None, expires_after_ms=None)
+        """All that its slots follow from, but for their end: an interval knows no time zone."""
+        others = {"ends_at_ms": None, "expires_after_ms": None}
+        if self.cron is None:
+            return msgspec.structs.replace(self, **others, zone="UTC")
+        return msgspec.structs.replace(self, **others, anchor_ms=0)
 
 
 class Missed(msgspec.Struct, frozen=True):

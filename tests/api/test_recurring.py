@@ -3,6 +3,7 @@ occurrences: tests/scheduler/test_recurring.py."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler import recurrence
-from scheduler.errors import Reason
+from scheduler.errors import Reason, Unreadable
 from scheduler.store import keys
 from scheduler.store.scans import Scan
 from scheduler.store.store import Store
+from scheduler.times import format_iso8601, parse_iso8601
 from tests.api.conftest import CREDITS, URL, Api, bad_fields
 from tests.api.errors import error_of
 from tests.plain import redis_of
@@ -32,6 +33,10 @@ async def read(api: Api, recurring_id: str) -> dict[str, Any]:
     answer = await api.client.get(f"/recurring/{recurring_id}")
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
+
+
+def in_ms(ms: int) -> str:
+    return format_iso8601(time.time_ns() // 1_000_000 + ms)
 
 
 def refusal(answer: httpx.Response) -> tuple[int, str]:
@@ -200,7 +205,9 @@ async def test_a_deleted_rule_gives_its_credit_back(api: Api) -> None:
     rule = await created(api, name="report")
     answer = await api.client.delete(f"/recurring/{rule['recurringId']}")
     assert answer.json()["creditsRemaining"] == CREDITS
-    gone = await api.client.delete(f"/recurring/{rule['recurringId']}")
+    again = await api.client.delete(f"/recurring/{rule['recurringId']}")
+    assert (again.status_code, again.json()) == (200, answer.json())
+    gone = await api.client.get(f"/recurring/{rule['recurringId']}")
     assert refusal(gone) == (404, Reason.NOT_FOUND)
     await created(api, name="report")
 
@@ -335,9 +342,13 @@ async def test_a_cancelled_occurrence_is_followed_by_the_next(api: Api, is_bulk:
     rule = await created(api)
     if is_bulk:
         body = {"ids": [rule["scheduleId"]]}
-        assert (await api.client.post("/schedule/cancel", json=body)).status_code == 200
+        answer = await api.client.post("/schedule/cancel", json=body)
+        assert answer.json()["occurrencesLeft"] == 0
     else:
-        assert (await api.client.delete(f"/schedule/{rule['scheduleId']}")).status_code == 200
+        answer = await api.client.delete(f"/schedule/{rule['scheduleId']}")
+    assert answer.status_code == 200
+    # The next one has been paid by now.
+    assert answer.json()["creditsRemaining"] == CREDITS - 1
     shown = await read(api, rule["recurringId"])
     assert shown["scheduleId"] not in (None, rule["scheduleId"])
     assert shown["nextAt"] > rule["nextAt"]
@@ -350,11 +361,111 @@ async def test_a_cancellation_stands_where_the_next_could_not_be_made(
     rule = await created(api)
 
     async def away(*_: object) -> None:
-        raise recurrence.Unreadable("away")
+        raise Unreadable("away")
 
     monkeypatch.setattr(store.recurring, "tend", away)
     answer = await api.client.delete(f"/schedule/{rule['scheduleId']}")
     assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+
+
+async def test_a_move_of_the_next_occurrence_moves_its_end(api: Api) -> None:
+    rule = await created(api, expiresAfter="10m")
+    path = f"/schedule/{rule['scheduleId']}"
+    later = {"triggerAt": in_ms(12 * 3_600_000)}
+    moved = (await api.client.patch(path, json=later)).json()
+    ten_minutes = parse_iso8601(moved["expiresAt"]) - parse_iso8601(moved["triggerAt"])
+    assert (moved["triggerAt"], ten_minutes) == (later["triggerAt"], 600_000)
+    both = later | {"expiresAt": later["triggerAt"]}
+    assert bad_fields(await api.client.patch(path, json=both)) == ["expiresAt"]
+    ended = (await api.client.patch(path, json={"expiresAt": None})).json()
+    assert (ended["triggerAt"], ended["expiresAt"]) == (later["triggerAt"], None)
+
+
+@pytest.mark.parametrize("given", [{"name": "other"}, {"targetUrl": "https://other.example/"}])
+async def test_a_change_leaves_what_is_set_on_the_next_occurrence(
+    api: Api, given: dict[str, str]
+) -> None:
+    rule = await created(api, targetBody={"n": 1}, lane="a", retries=2, expiresAfter="10m")
+    path = f"/schedule/{rule['scheduleId']}"
+    own = {"targetBody": {"n": 2}, "lane": "b", "retries": 5, "retryDelays": ["7s"]}
+    own |= {"targetMethod": "PUT", "reference": "mine", "triggerAt": in_ms(12 * 3_600_000)}
+    before = (await api.client.patch(path, json=own)).json()
+    changed = await api.client.patch(f"/recurring/{rule['recurringId']}", json=given)
+    assert changed.status_code == 200
+    after = await api.read(rule["scheduleId"])
+    assert after == before | ({"targetUrl": after["targetUrl"]} if "targetUrl" in given else {})
+    assert after["targetUrl"] == given.get("targetUrl", before["targetUrl"])
+
+
+async def test_a_change_of_a_field_is_one_of_the_next_occurrence_too(api: Api) -> None:
+    rule = await created(api, targetBody={"n": 1}, expiresAfter="10m")
+    given = {"targetBody": None, "lane": "b", "retries": 3, "expiresAfter": "20m"}
+    await api.client.patch(f"/recurring/{rule['recurringId']}", json=given)
+    found = await api.read(rule["scheduleId"])
+    assert (found["targetMethod"], found["targetBody"]) == ("GET", None)
+    assert (found["lane"], found["retries"]) == ("b", 3)
+    lasts_ms = parse_iso8601(found["expiresAt"]) - parse_iso8601(found["triggerAt"])
+    assert lasts_ms == 1_200_000
+
+
+@pytest.mark.parametrize(
+    ("other", "wanted"),
+    [
+        ({"every": "36h"}, {"cron": "0 12 * * *"}),
+        ({"cron": "0 12 * * *", "timeZone": "Europe/Berlin"}, {"every": "36h"}),
+    ],
+)
+async def test_an_unchanged_put_brings_back_no_cancelled_run(
+    api: Api, other: dict[str, str], wanted: dict[str, str]
+) -> None:
+    """Whatever its times were before."""
+    target = {"targetUrl": URL}
+    rule = (await api.client.put("/recurring/by-name/report", json=target | other)).json()
+    path = f"/recurring/{rule['recurringId']}"
+    changed = (await api.client.patch(path, json=wanted)).json()
+    await api.client.delete(f"/schedule/{changed['scheduleId']}")
+    before = await read(api, rule["recurringId"])
+    await api.client.put("/recurring/by-name/report", json=target | wanted)
+    after = await read(api, rule["recurringId"])
+    told = ("nextAt", "scheduleId", "state")
+    assert [after[name] for name in told] == [before[name] for name in told]
+
+
+async def test_a_filter_leaves_out_the_next_occurrences(api: Api) -> None:
+    """So that cancelling until nothing is left ends."""
+    rules = [await created(api, lane="a") for _ in range(3)]
+    now = await api.client.post(f"/recurring/{rules[0]['recurringId']}/trigger")
+    made = [await api.create_id(triggerAt=in_ms(n * 3_600_000), lane="a") for n in (1, 48)]
+    body: dict[str, Any] = {"status": "scheduled", "lane": "a", "limit": 1}
+    cancelled, left = list[str](), 0
+    while True:
+        answer = (await api.client.post("/schedule/cancel", json=body)).json()
+        cancelled += [each["scheduleId"] for each in answer["schedules"]]
+        left += answer["occurrencesLeft"]
+        if answer["nextCursor"] is None:
+            break
+        body["cursor"] = answer["nextCursor"]
+    assert cancelled == [now.json()["scheduleId"], *made]
+    assert left == 3
+    await api.holds(credits=CREDITS - 3, waiting={each["scheduleId"] for each in rules})
+    named = {"status": "scheduled", "recurringId": rules[0]["recurringId"]}
+    answer = (await api.client.post("/schedule/cancel", json=named)).json()
+    assert [each["scheduleId"] for each in answer["schedules"]] == [rules[0]["scheduleId"]]
+    assert answer["occurrencesLeft"] == 0
+
+
+@pytest.mark.parametrize("way", ["keep", "replace"])
+async def test_a_create_means_no_next_occurrence(api: Api, way: str) -> None:
+    """Though that has the reference, and waits."""
+    rules = [await created(api, reference="ours") for _ in range(5)]
+    before = await api.read(rules[0]["scheduleId"])
+    given = {"reference": "ours", "onExisting": way, "triggerAt": in_ms(3_600_000)}
+    first = await api.create(**given)
+    assert (first.status_code, first.json().get("existing", False)) == (201, False)
+    again = await api.create(**given)
+    assert (again.status_code, again.json()["existing"]) == (200, True)
+    assert again.json()["scheduleId"] == first.json()["scheduleId"]
+    assert await api.read(rules[0]["scheduleId"]) == before
 
 
 async def test_without_credits_no_rule_is_stored(api: Api) -> None:

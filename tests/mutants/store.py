@@ -670,8 +670,8 @@ STORE = r"""
 - put(lane, one.due, one.schedule)
 @ scheduler/store/lifecycle/onto.inc.lua tests/scheduler/test_onto.py
 # what a worker holds is kept or replaced
-- if not held[i] then
-+ if true then
+- if not held[i] and not waits_for_slot(account, key) then
++ if not waits_for_slot(account, key) then
 # the first of several is meant
 - if found.more and #found + found.more > 1 then
 + if false then
@@ -1014,10 +1014,17 @@ STORE = r"""
 - rule.note_fired()
 -         return self._chain.let_go(rule)
 + return self._chain.let_go(rule)
+@ scheduler/store/recurring/chain.py tests/scheduler/test_rules_stop.py
+# a pause drops the times that were missed before it
+- entry = await self.settled(rule, now_ms)
++ await self.settled(rule, now_ms)
+# a rule that goes on does not tell what it missed while it was blocked
+- first_entry or entry, self._told(rule) or entry
++ first_entry or entry, entry
 @ scheduler/store/recurring/chain.py tests/scheduler/test_recurring.py
 # a blocked rule logs each time that it misses
-- if missed.first_ms is None or rule.missed:
-+ if missed.first_ms is None:
+- is_first = missed.count > 0 and rule.missed == 0
++ is_first = missed.count > 0
 # a deleted rule stays
 - if rule.state == DELETED:
 -             return Step.of_removal(rule)

@@ -328,14 +328,33 @@ async def test_times_during_a_pause_are_not_missed(fake_rules: Rules) -> None:
 async def test_a_deleted_rule_is_gone_with_what_waits(rules: Rules) -> None:
     scene, rule = rules.scene, await rules.create(name="ours")
     await rules.recurring.delete(scene.account_id, rule.recurring_id)
-    for call in (rules.recurring.delete, rules.recurring.pause, rules.recurring.read):
+    for call in (rules.recurring.pause, rules.recurring.read):
         with pytest.raises(NotFound):
             await call(scene.account_id, rule.recurring_id)
+    [other] = await scene.neighbours(1)
+    with pytest.raises(NotFound):
+        await rules.recurring.delete(other, rule.recurring_id)
+    with pytest.raises(NotFound):
+        await rules.recurring.delete(scene.account_id, "op")
     assert (await rules.waiting(), await scene.credits()) == ([], CREDITS)
     assert await rules.due() == {}
     left = await scene.redis.keys(scene.base + "rule*")
     assert left == []
     await rules.create(name="ours")
+
+
+async def test_a_deletion_is_answered_alike_for_a_minute(fake_rules: Rules) -> None:
+    rules, scene = fake_rules, fake_rules.scene
+    rule = await rules.create(name="ours")
+    delete = rules.recurring.delete
+    assert await delete(scene.account_id, rule.recurring_id) == "ours"
+    again = await rules.create(name="ours")
+    await rules.to(START_MS + 59_999)
+    assert await delete(scene.account_id, rule.recurring_id) is None
+    assert await rules.read(again) is not None
+    await rules.to(START_MS + 60_001)
+    with pytest.raises(NotFound):
+        await delete(scene.account_id, rule.recurring_id)
 
 
 async def test_a_deletion_whose_reply_was_lost_is_done(
@@ -355,7 +374,7 @@ async def test_a_deletion_whose_reply_was_lost_is_done(
     await rules.recurring.delete(scene.account_id, rule.recurring_id)
     assert await rules.waiting() == []
     with pytest.raises(NotFound):
-        await rules.recurring.delete(scene.account_id, rule.recurring_id)
+        await rules.read(rule)
 
 
 async def test_a_pause_that_died_in_the_middle_is_completed(

@@ -214,18 +214,20 @@ class RuleMachine(Machine):
         """Gives it an end, and takes that away again: the end moves no occurrence."""
         if recurring_id not in self.model:
             return
-        stood, ends_at_ms = self.read(recurring_id), self.clock.ms + in_ms
+        stood, change = self.read(recurring_id), self.recurring.change
+        ends: list[int | None] = [self.clock.ms + in_ms]
 
         def changed(now: Rule) -> Draft:
-            timing = msgspec.structs.replace(now.timing, ends_at_ms=ends_at_ms)
+            timing = msgspec.structs.replace(now.timing, ends_at_ms=ends[-1])
             return Draft(now.request, timing, now.name)
 
-        change = self.recurring.change
         done = self.repeated(lambda: change(self.account_id, recurring_id, changed), lost)
         if isinstance(done, InvalidRequest):
             return
+        since_ms = self.model[recurring_id].since_ms
         self.compare_stopped(recurring_id, stood)
-        ends_at_ms = None
+        self.model[recurring_id].since_ms = since_ms  # a late occurrence keeps its slot
+        ends.append(None)
         self.run(change(self.account_id, recurring_id, changed))
 
     @rule(recurring_id=rules, lost=losses)

@@ -4,6 +4,7 @@ perhaps a cancelled one, or is one of a `skipped` entry: never neither, never bo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,10 +13,11 @@ from scheduler.lane_settings import AccountSettings, Pause
 from scheduler.models import Invocation
 from scheduler.recurrence import Timing
 from scheduler.recurring import Rule, RuleState
+from scheduler.store.queries.reading import read_one
 from tests.scheduler.clocks import START_MS
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.rules import Rules, slot_of
-from tests.scheduler.scene import Scene, settled
+from tests.scheduler.scene import LEASE_MS, Scene, settled
 
 SECOND_MS = 1000
 EACH_SECOND = Timing(every_ms=SECOND_MS)
@@ -204,7 +206,8 @@ async def test_what_came_up_until_a_rule_stops_is_told_once(
 async def test_a_stop_on_each_server_writes_the_entry_with_the_state(scene: Scene) -> None:
     """The occurrence has been due for ten seconds, by what the rule's record says."""
     rules = Rules(scene)
-    rule = await rules.create(EACH_SECOND)
+    since_ms = await scene.clock.now_ms() - 60 * SECOND_MS
+    rule = await rules.create(replace(EACH_SECOND, starts_at_ms=since_ms))
     late_ms = (rule.slot_ms or 0) - 10 * SECOND_MS
     await scene.redis.hset(rules.key(rule), mapping={"s": late_ms, "l": late_ms - SECOND_MS})
     await pause(rules, rule)
@@ -258,3 +261,68 @@ async def test_what_a_rule_has_missed_stays_until_it_is_blocked_again(rules: Rul
     await rules.fire()
     found = await rules.read(rule)
     assert (found.state, found.missed) == (RuleState.BLOCKED, 0)
+
+
+async def taken_over(rules: Rules, rule: Rule) -> object:
+    """The worker is lost, and another one has the occurrence."""
+    await rules.scene.clock.pass_ms(LEASE_MS)
+    return await rules.fire()
+
+
+async def another_body(rules: Rules, rule: Rule) -> object:
+    return await rules.change(rule, body=b"{}")
+
+
+async def cancel(rules: Rules, rule: Rule) -> object:
+    waiting = (await rules.read(rule)).schedule_id
+    return await rules.scene.cancel(str(waiting))
+
+
+CUTS = [(REPLY,), (COMMAND,), ("", REPLY), ("", COMMAND)]
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+@pytest.mark.parametrize("then", [taken_over, another_body, cancel, *WAYS])
+@pytest.mark.parametrize("credits", [0, 50])
+async def test_an_advance_that_is_cut_short_loses_no_time(
+    rules: Rules, credits: int, then: Way, cut: tuple[str, ...]
+) -> None:
+    """The worker has a late occurrence, its step or the reply to it is lost, and the worker too.
+    Without credits the step is followed by another one, which blocks the rule."""
+    rule = await rules.create(EACH_SECOND)
+    await rules.take_credits(credits)
+    await rules.to(START_MS + 4 * SECOND_MS)
+    found = await rules.scene.claim(lease_ms=5)
+    with losing(rules.scene.store, *cut):
+        await settled(lambda: rules.recurring.advance(found))
+    await rules.to(START_MS + 7 * SECOND_MS + 1)
+    await settled(lambda: then(rules, rule))
+    await rules.scene.ack(await rules.scene.claim())
+    await settled(lambda: delete(rules, rule))
+    for _ in range(3):
+        await rules.tend()
+    told = [each for each in await times_told(rules, rule) if each <= START_MS + 7 * SECOND_MS]
+    assert told == [START_MS + n * SECOND_MS for n in range(1, 8)]
+
+
+async def test_a_change_beside_a_slow_store_loses_no_entry(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times of the new rule come up while its occurrence is read, which a worker has."""
+    rule = await rules.create(EACH_SECOND)
+    await rules.to(START_MS + SECOND_MS)
+    found = await rules.scene.claim(lease_ms=1_000_000)
+    await rules.to(START_MS + 5 * SECOND_MS)
+
+    async def slow(*arguments: Any) -> Any:
+        await rules.scene.clock.pass_ms(2 * SECOND_MS)
+        return await read_one(*arguments)
+
+    monkeypatch.setattr("scheduler.store.recurring.tending.read_one", slow)
+    soon = Timing(every_ms=SECOND_MS, starts_at_ms=START_MS + 6 * SECOND_MS)
+    await rules.change(rule, timing=soon)
+    await rules.recurring.advance(found)
+    await rules.scene.ack(found)
+    await delete(rules, rule)
+    told = [each for each in await times_told(rules, rule) if each <= START_MS + 7 * SECOND_MS]
+    assert told == [START_MS + n * SECOND_MS for n in range(1, 8)]

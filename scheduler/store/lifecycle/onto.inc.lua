@@ -23,6 +23,20 @@ local function placed(verdict, schedule, due)
 end
 local NO_SCHEDULE = string.rep(' ', 26)
 
+-- Whether it is the next occurrence of a recurring schedule: no create means that one.
+local function waits_for_slot(account, key)
+  if account.has_rules == nil then
+    account.has_rules = redis.call('EXISTS', account.base .. K.RULES) == 1
+  end
+  local stored = account.has_rules and redis.pcall('HGET', key, 'r')
+  if type(stored) ~= 'string' then
+    return false
+  end
+  local at = behind_names(stored)
+  return string.byte(stored, at) == S.RECURRING
+    and string.sub(stored, at + 27, at + 32) ~= string.rep('\0', 6)
+end
+
 -- Those that wait with a reference, stored ones and those that this call has taken up; `more` is
 -- how many are not looked at. What a worker holds does not wait. It is older than one that waits.
 local function waiting_with(account, reference)
@@ -41,8 +55,9 @@ local function waiting_with(account, reference)
     end
     local held = #schedules > 0 and redis.call('ZMSCORE', account.queue.held, unpack(schedules))
     for i, schedule in ipairs(schedules) do
-      if not held[i] then
-        found[#found + 1] = {schedule = schedule, key = account.base .. K.SCHEDULE .. schedule}
+      local key = account.base .. K.SCHEDULE .. schedule
+      if not held[i] and not waits_for_slot(account, key) then
+        found[#found + 1] = {schedule = schedule, key = key}
       end
     end
     looked_at = looked_at + #schedules

@@ -10,6 +10,7 @@ from scheduler.errors import Unreadable
 from scheduler.recurrence import NONE_MISSED, Missed, following, missed_between
 from scheduler.recurring import RuleState
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
+from scheduler.store.recurring.merged import merged, timed_anew
 from scheduler.store.recurring.rules import (
     DELETED,
     StoredRule,
@@ -104,20 +105,26 @@ class Chain:
     async def moved(
         self, before: StoredRule, after: StoredRule, packed: bytes, entry: Entry = NO_ENTRY
     ) -> Step | None:
-        """Changes the occurrence that waits, which was read as `packed`. Where its slot stays, or
-        moves by a newer tzdata or a clock that was set back, the time stays to which its owner may
-        have moved it. `entry`: of `settled`. None if there is no slot left."""
+        """Changes the occurrence that waits, which was read as `packed`: in what the rule differs,
+        and in nothing else. Where its slot stays, or moves by a newer tzdata or a clock that was
+        set back, the time stays to which its owner may have moved it. `entry`: of `settled`. None
+        if there is no slot left."""
         slot_ms, now_ms = before.slot_ms, self._clock.now_ms()
         if before.computed != after.computed or after.fired_ms < before.fired_ms:
             slot_ms = await following(after.timing, after.settled_ms)
         if slot_ms is None:
             return None
-        trigger_at_ms = open_request(packed, self._secrecy).trigger_at_ms
+        request = open_request(packed, self._secrecy)
+        trigger_at_ms = request.trigger_at_ms
         is_owners = before.timing.times == after.timing.times and trigger_at_ms != before.slot_ms
         if slot_ms != before.slot_ms and not is_owners:
             trigger_at_ms = slot_ms
         step = Step.of(before, after.floors | {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
-        made = self.packed(after, slot_ms, trigger_at_ms)
+        if after.packed is not before.packed:
+            rules = before.request(self._secrecy), after.request(self._secrecy)
+            request = merged(request, *rules)
+        request = timed_anew(request, (before.timing, after.timing), slot_ms, trigger_at_ms)
+        made = seal_request(request, self._secrecy)
         step.occurrence = (before.occurrence, trigger_at_ms, made, sha1_of(packed))
         step.entry = entry
         return step

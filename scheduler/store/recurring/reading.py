@@ -38,6 +38,13 @@ class Rules:
                 return found
         raise NotFound(NO_RULE)
 
+    async def was_deleted(self, account_id: str, recurring_id: str) -> bool:
+        """Whether it was there within the last minute, of one that is not."""
+        if not ids.is_recurring_id(recurring_id):
+            return False
+        key = keys.account(account_id) + keys.OPERATION + ids.local(recurring_id)
+        return bool(await self._server.read("EXISTS", key))
+
     async def id_of(self, account_id: str, name: str) -> str | None:
         """Of the rule that has the name."""
         key = keys.account(account_id) + keys.RULE_NAMES

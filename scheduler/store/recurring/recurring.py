@@ -193,8 +193,14 @@ class Recurring(Tending):
 
     async def delete(self, account_id: str, recurring_id: str) -> str | None:
         """Cancels the occurrence that waits; one that is held finishes. Returns the name that it
-        had. Also one whose request cannot be read."""
-        rule = await self._rules.one(account_id, recurring_id)
+        had. Also one whose request cannot be read. Of one that was deleted within a minute it does
+        nothing."""
+        try:
+            rule = await self._rules.one(account_id, recurring_id)
+        except NotFound:
+            if await self._rules.was_deleted(account_id, recurring_id):
+                return None
+            raise
         for _ in range(MOST_CHANGES_MET):
             if await self._is_done(await self._chain.stopped(rule, DELETED)):
                 break

@@ -53,6 +53,15 @@ class Definition(msgspec.Struct, array_like=True, frozen=True):
 _decode = msgspec.msgpack.Decoder(Definition).decode
 
 
+def _definition_of(packed: bytes) -> Definition:
+    """Without the anchor that older versions left behind after a change from `every` to `cron`."""
+    definition = _decode(packed)
+    if definition.timing.cron is None or definition.timing.anchor_ms == 0:
+        return definition
+    timing = msgspec.structs.replace(definition.timing, anchor_ms=0)
+    return msgspec.structs.replace(definition, timing=timing)
+
+
 class StoredRule(msgspec.Struct):
     """A rule as it was read. `state` is a RuleState or DELETED. `request` stays packed."""
 
@@ -175,7 +184,7 @@ def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredR
             account_id,
             local,
             int(version),
-            _decode(definition or b""),
+            _definition_of(definition or b""),
             packed or b"",
             told if told == DELETED else RuleState(told),
             reason,
@@ -203,7 +212,9 @@ def packed_definition(definition: Definition) -> bytes:
 def defined(draft: Draft, recurring_id: str) -> Definition:
     """With the anchor of its intervals, which is its beginning or its creation."""
     timing = draft.timing
-    if timing.every_ms is not None:
+    if timing.every_ms is None:
+        timing = msgspec.structs.replace(timing, anchor_ms=0)
+    else:
         begins_ms = timing.starts_at_ms
         anchor_ms = ids.created_at_ms(recurring_id) if begins_ms is None else begins_ms
         timing = msgspec.structs.replace(timing, anchor_ms=anchor_ms)

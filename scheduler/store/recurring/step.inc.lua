@@ -193,6 +193,7 @@ local function record_names(one)
     redis.call('ZADD', one.base .. K.RULES, 0, one.rule)
   elseif listed == '-' then
     redis.call('ZREM', one.base .. K.RULES, one.rule)
+    note_done(one.base, one.rule) -- so that a repeat of the deletion is answered alike
   end
 end
 
