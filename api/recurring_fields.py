@@ -204,7 +204,7 @@ class DraftChange(msgspec.Struct, frozen=True):
     def of(self, rule: Rule) -> Draft:
         """The whole as it then is. Raises InvalidRequest if its fields do not go together."""
         timing = timing_of(self.settings, rule.timing)
-        # What is stored stays good, by whatever rules it was judged.
+        # Stored times stay valid, even if a later version would refuse them.
         if timing != rule.timing and (found := faults(timing)):
             raise invalid(found)
         name = self.settings.get("name", rule.name)

@@ -1,10 +1,10 @@
 """Turns on the event loop, fair by account, by the CPU time that each account's requests take.
 
 A request runs in steps, each from one await to the next, and long work awaits a `Pause` now and
-then. Steps of an account that has taken little lately run at once. Those of any other wait in line:
-one runs at a time, of the account that has taken least; of one account's requests, of the one that
-has. After each the loop looks at its sockets, so that a small create waits for one step at most,
-and not for as many as there are connections.
+then. Steps of an account that has taken little lately run at once. All others wait in line. One of
+them runs at a time: that of the account that has taken least time, and of its requests the one that
+has taken least. After each the loop looks at its sockets, so that a small create waits for one step
+at most, and not for as many as there are connections.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Turns:
         return account is not None and self._over_s(account) > _FREE_S
 
     def wait(self, payer: Payer) -> asyncio.Future[None]:
-        """The payer's turn. Whoever awaits it calls `end` after its step."""
+        """The payer's turn. The caller awaits it, runs its step, and calls `end`."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         entry = payer.taken_s, next(self._numbers), payer, turn

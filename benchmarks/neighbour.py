@@ -42,7 +42,7 @@ from scheduler.times import format_iso8601
 TARGET_RATIO = 3.0
 _ITEMS, _LOGGED, _LARGE_BYTES = 1000, 20_000, 16 * 1024 * 1024 - 4096
 _DAY_MS = 86_400_000
-_ENDS_S = 0.5  # what is under way
+_ENDS_S = 0.5  # for calls under way to end
 _URL = "https://api.example.com/hooks/0007"  # `past` has it
 _ITEM = {
     "targetUrl": "https://example.com/webhooks/orders",

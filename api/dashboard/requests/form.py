@@ -120,7 +120,7 @@ def headers_of(text: str) -> dict[str, str]:
 
 
 def _whole(text: str) -> int | str:
-    """Other text as it is: its rule says what is wrong with it."""
+    """The number; other text unchanged, so that the field's own rule names the fault."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text
 
 
