@@ -15,23 +15,23 @@ from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
 from litestar.types import HTTPScope, Message, Receive, Send
 
-from api import batch, bulk, lanes, public, recurring, schedule, signing, stats
 from api.answer import JsonResponse, Options
 from api.auth import known_key
+from api.calls import batch, bulk, lanes, public, recurring, schedule, signing, stats
 from api.dashboard.routes import dashboard_router, looking_router
+from api.door.proxies import parsed
 from api.errors import answered, error_body, on_exception
+from api.fair_queue import STRANGERS, Payer, note_payer
 from api.openapi.document import document
-from api.proxies import parsed
 from api.reading import connection_of, end, header, is_small
 from api.request_ids import HEADER, request_id_of
 from api.service import HttpRequest, Service
-from api.turns import STRANGERS, Payer, note_payer
-from scheduler.destinations import any_of, is_loopback
 from scheduler.errors import Reason
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
+from scheduler.runtime.version import version
 from scheduler.store import Store
 from scheduler.store.server.writes import one_call
-from scheduler.version import version
+from scheduler.target.destinations import any_of, is_loopback
 
 _ROOMS = (public, schedule, batch, bulk, stats, lanes, recurring, signing)
 _HEALTH = ("/healthz", "/readyz")

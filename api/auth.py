@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from litestar.types import Scope
 
 from api.answer import note_rate
-from api.query import Parameter, read_query
+from api.fair_queue import pay_by
 from api.reading import forget_body
+from api.schema.query import Parameter, read_query
 from api.service import HttpRequest, Service, service_of
-from api.turns import pay_by
 from scheduler.callers import Caller, KnownKey, Rate
 from scheduler.errors import PostdateError, Reason, Suspended
 from scheduler.store import Store

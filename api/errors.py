@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from api.answer import JsonResponse, allow
 from api.auth import RateLimited, Unauthorized, authenticate, is_keyed
-from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
-from api.findings import details_of
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected, trace_id_of
 from api.request_ids import request_id_of
+from api.schema.bodies import ConflictBody, DetailedErrorBody, ErrorBody
+from api.schema.findings import details_of
 from api.service import HttpRequest, Service, service_of
 from scheduler.errors import (
     Conflict,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 
 MAX_HEAD_LINES = 256
 # Of a request's path and query.

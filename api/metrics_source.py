@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from api.connections import ConnectionLimits
+from api.door.connections import ConnectionLimits
 from api.service import PATIENCE_S, Service
 from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
 from scheduler.errors import StoreError, StoreReplaced
-from scheduler.recurring import RuleState
+from scheduler.recurrence.recurring import RuleState
 from scheduler.store.operators.census import LANE_STATES, WINDOW_MS, WINDOWS, Figures
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import PERSISTENCE, ServerStatus

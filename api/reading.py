@@ -10,12 +10,12 @@ from typing import Any, TypeVar, cast
 import msgspec
 from litestar.types import Receive, Scope
 
-from api.findings import invalid
 from api.limits import made_of
+from api.schema.findings import invalid
 from scheduler.errors import FieldError, PostdateError, Reason
 from scheduler.models import Idempotency, Request, Upsert
-from scheduler.pause import Pause
-from scheduler.settings import Settings
+from scheduler.runtime.pause import Pause
+from scheduler.runtime.settings import Settings
 
 W = TypeVar("W", Request, Upsert, Request | Upsert)
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from scheduler.cron import may_take_long
 from scheduler.errors import InvalidRequest, NotFound, StoreError
-from scheduler.recurrence import Timing, first_slot, soon
+from scheduler.recurrence.cron import may_take_long
+from scheduler.recurrence.recurrence import Timing, first_slot, soon
 from scheduler.store import Store
-from scheduler.store.lifecycle.cancel import Cancellations
+from scheduler.store.lifecycle.end.cancel import Cancellations
 from scheduler.store.scans import Scan
 
 _YEAR_MS = 366 * 86_400_000

@@ -15,16 +15,16 @@ import structlog
 import uvicorn
 
 from api.app import create_app
-from api.connections import ConnectionLimits
-from api.fast_path import FastPath, KnownHeads
+from api.door.connections import ConnectionLimits
+from api.door.fast_path import FastPath, KnownHeads
+from api.door.protocol import Protocol
 from api.limits import FOR_HEALTH
 from api.metrics_source import ApiSource
-from api.protocol import Protocol
 from api.service import Service
 from metrics.port import serving_metrics
-from scheduler.collector import spare_the_collector
 from scheduler.errors import StoreMisconfigured
-from scheduler.settings import Settings
+from scheduler.runtime.collector import spare_the_collector
+from scheduler.runtime.settings import Settings
 
 _log = structlog.get_logger()
 

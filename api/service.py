@@ -18,9 +18,9 @@ import structlog
 from litestar import Request
 from litestar.datastructures import MultiDict, State
 
-from api.bulk_runner import BulkRunner
-from api.rules import Rules
-from api.turns import Turns
+from api.bulk_actions.runner import BulkRunner
+from api.fair_queue import Turns
+from api.schema.rules import Rules
 from metrics.families import Histogram
 from scheduler.errors import (
     OutcomeUnknown,
@@ -29,12 +29,12 @@ from scheduler.errors import (
     StoreUnavailable,
     Unreadable,
 )
-from scheduler.reminder import Reminder
-from scheduler.settings import Settings
+from scheduler.runtime.reminder import Reminder
+from scheduler.runtime.settings import Settings
+from scheduler.runtime.version import version
 from scheduler.store import Store
 from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL, STORE_ID
 from scheduler.store.server.failures import Unreachable, reason_of
-from scheduler.version import version
 
 _log = structlog.get_logger()
 

@@ -33,11 +33,11 @@ import uvloop
 from litestar import Litestar, post
 
 from api.serve import serve, uvicorn_config
-from benchmarks.rounds import warn_of_noise
-from cli.embedded import ask, find_server, server_arguments
-from scheduler.collector import spare_the_collector
+from benchmarks.support.rounds import warn_of_noise
+from cli.serving.embedded import ask, find_server, server_arguments
 from scheduler.models import Plan
-from scheduler.settings import Settings
+from scheduler.runtime.collector import spare_the_collector
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
 TARGET_RATIO = 0.75

@@ -18,10 +18,10 @@ import httpx
 import msgspec
 import uvloop
 
-from benchmarks import stage
-from benchmarks.payload import BODY, HEADERS, new_account
-from benchmarks.rounds import in_blocks, warn_of_noise
-from scheduler.settings import Settings
+from benchmarks.support import stage
+from benchmarks.support.payload import BODY, HEADERS, new_account
+from benchmarks.support.rounds import in_blocks, warn_of_noise
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.times import format_iso8601
 

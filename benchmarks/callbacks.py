@@ -29,8 +29,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from benchmarks import stage
-from benchmarks.beside import (
+from benchmarks.lateness import Lateness, arrivals_ms, lateness
+from benchmarks.memory import used_bytes
+from benchmarks.support import stage
+from benchmarks.support.beside import (
     LEAD_MS,
     Ask,
     connected,
@@ -38,10 +40,8 @@ from benchmarks.beside import (
     schedule_paced,
     sleep_until,
 )
-from benchmarks.lateness import Lateness, arrivals_ms, lateness
-from benchmarks.memory import used_bytes
-from benchmarks.payload import executed, new_account, request
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support.payload import executed, new_account, request
+from benchmarks.support.rounds import warn_of_noise
 from scheduler.callbacks import Callback
 from scheduler.models import Request
 from scheduler.store import Store, keys

@@ -26,11 +26,11 @@ from typing import NamedTuple
 import aiohttp
 import httpx
 
-from benchmarks import stage
-from benchmarks.payload import HEADERS, new_account
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.payload import HEADERS, new_account
+from benchmarks.support.rounds import warn_of_noise
 from postdate import AsyncPostdate, Buffer, Created
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
 TARGET_RATIO = 0.5

@@ -24,13 +24,13 @@ from pathlib import Path
 import httpx
 import uvloop
 
-from benchmarks import stage
-from benchmarks.history import Past, fill
-from benchmarks.rounds import in_blocks, warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.history import Past, fill
+from benchmarks.support.rounds import in_blocks, warn_of_noise
 from scheduler.models import Outcome, Plan, Request, Status
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.accounts.sign_in.sessions import Purpose
 
 _MONTH_MS = 30 * 86_400_000
 _URLS = [f"https://api.example.com/hooks/{n:04}" for n in range(1000)]

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import uvloop
 
-from benchmarks import stage
-from benchmarks.payload import executed, new_account, request, schedule_all
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.payload import executed, new_account, request, schedule_all
+from benchmarks.support.rounds import warn_of_noise
 from scheduler.models import Account
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
 
 _BEFORE_MS = 100

@@ -19,9 +19,15 @@ from collections.abc import Iterator
 
 import uvloop
 
-from benchmarks import stage
-from benchmarks.good_client import Connection, GoodClient, create_body, create_request, good_key
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.good_client import (
+    Connection,
+    GoodClient,
+    create_body,
+    create_request,
+    good_key,
+)
+from benchmarks.support.rounds import warn_of_noise
 from scheduler.ids import new_api_key
 
 TARGET_RATIO = 2.0

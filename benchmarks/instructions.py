@@ -20,9 +20,9 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import stage
 from benchmarks.fire import one_round
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.rounds import warn_of_noise
 
 _WARM = 2000
 

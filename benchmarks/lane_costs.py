@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks import stage
-from benchmarks.beside import LEAD_MS, Ask, connected, lateness_of, schedule_paced
 from benchmarks.lanes import limit
 from benchmarks.lateness import arrivals_ms
-from benchmarks.payload import new_account, request, schedule_all
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.beside import LEAD_MS, Ask, connected, lateness_of, schedule_paced
+from benchmarks.support.payload import new_account, request, schedule_all
+from benchmarks.support.rounds import warn_of_noise
 from scheduler.models import Request
 from scheduler.store import Store
 

@@ -26,14 +26,14 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from benchmarks import stage
 from benchmarks.lanes import limit
-from benchmarks.payload import new_account, request
 from benchmarks.store import OUTCOME, URLS
-from cli.embedded import ask, find_server, server_arguments, server_environment
-from scheduler.settings import Settings
+from benchmarks.support import stage
+from benchmarks.support.payload import new_account, request
+from cli.serving.embedded import ask, find_server, server_arguments, server_environment
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 
 # Runs a script: what is executed within it is counted.
 _COUNTED = "luaCallFunction"

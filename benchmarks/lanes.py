@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import stage
-from benchmarks.beside import LEAD_MS, connected
-from benchmarks.payload import new_account, request, schedule_all
-from benchmarks.windows import most_at_once, most_within
+from benchmarks.support import stage
+from benchmarks.support.beside import LEAD_MS, connected
+from benchmarks.support.payload import new_account, request, schedule_all
+from benchmarks.support.windows import most_at_once, most_within
 from scheduler.lane_settings import LaneSettings
 from scheduler.store import Store
 

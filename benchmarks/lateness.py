@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import uvloop
 
-from benchmarks import stage
-from benchmarks.payload import executed, new_account, request, schedule_all
-from benchmarks.rounds import warn_of_noise
-from scheduler.settings import Settings
+from benchmarks.support import stage
+from benchmarks.support.payload import executed, new_account, request, schedule_all
+from benchmarks.support.rounds import warn_of_noise
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
 IDLE_S = 2.0

@@ -21,12 +21,12 @@ from collections.abc import Iterable
 import msgspec
 import uvloop
 
-from benchmarks import stage
-from benchmarks.payload import new_account, request, schedule_all
+from benchmarks.support import stage
+from benchmarks.support.payload import new_account, request, schedule_all
 from scheduler.models import Outcome, Phases, Status
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.stored import pack_request
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]

@@ -28,15 +28,15 @@ import httpx
 import msgspec
 import uvloop
 
-from benchmarks import stage
 from benchmarks.dashboard import past
-from benchmarks.good_client import Connection, GoodClient, Stretch, good_key
-from benchmarks.history import fill
+from benchmarks.support import stage
+from benchmarks.support.good_client import Connection, GoodClient, Stretch, good_key
+from benchmarks.support.history import fill
 from scheduler.ids import new_api_key
 from scheduler.models import Plan
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.times import format_iso8601
 
 TARGET_RATIO = 3.0

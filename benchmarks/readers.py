@@ -26,13 +26,13 @@ from typing import NamedTuple
 import aiohttp
 import uvloop
 
-from benchmarks import stage
 from benchmarks.dashboard import past
-from benchmarks.history import fill
 from benchmarks.lateness import Lateness, Spread, arrivals_ms, lateness, spread
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.history import fill
+from benchmarks.support.rounds import warn_of_noise
 from scheduler.models import Plan
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
 TARGET_RATIO = 1.5

@@ -28,15 +28,15 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from benchmarks import stage
-from benchmarks.beside import LEAD_MS, Ask, connected, lateness_of, schedule_paced
 from benchmarks.lane_costs import cpu_shares
-from benchmarks.payload import new_account, request, schedule_all
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.beside import LEAD_MS, Ask, connected, lateness_of, schedule_paced
+from benchmarks.support.payload import new_account, request, schedule_all
+from benchmarks.support.rounds import warn_of_noise
 from scheduler.models import Invocation
-from scheduler.recurrence import Timing, first_slot
-from scheduler.recurring import Draft
-from scheduler.settings import Settings
+from scheduler.recurrence.recurrence import Timing, first_slot
+from scheduler.recurrence.recurring import Draft
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.recurring.chain import Chain
 from scheduler.store.recurring.rules import new_rule

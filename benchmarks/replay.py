@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 import uvloop
 
-from benchmarks import stage
-from benchmarks.payload import new_account, request, schedule_all
+from benchmarks.support import stage
+from benchmarks.support.payload import new_account, request, schedule_all
 from scheduler.models import Outcome, Status
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 
 _FAILED = Outcome(Status.FAILED, 503, 42, "Service Unavailable")
 _AT_ONCE = 128

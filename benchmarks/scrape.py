@@ -16,9 +16,9 @@ import urllib.request
 
 import uvloop
 
-from benchmarks import stage
 from benchmarks.fire import Measured, line, one_round
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.rounds import warn_of_noise
 
 _PORT = 29464
 

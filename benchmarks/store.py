@@ -19,13 +19,13 @@ from typing import Any
 
 import uvloop
 
-from benchmarks import stage
-from benchmarks.payload import new_account, request
-from benchmarks.rounds import in_blocks, warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.payload import new_account, request
+from benchmarks.support.rounds import in_blocks, warn_of_noise
 from scheduler.models import LogStatus, Outcome, Request, Status
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]

@@ -19,9 +19,9 @@ from pathlib import Path
 import trustme
 import uvloop
 
-from benchmarks import stage
 from benchmarks.fire import Measured, line, one_round
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.rounds import warn_of_noise
 
 _HOST = "127.0.0.1"
 

@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from benchmarks import stage, store, trend_chart
+from benchmarks import store
 from benchmarks.peers import machine, measure
 from benchmarks.peers.__main__ import prepared
 from benchmarks.peers.systems import System
-from benchmarks.rounds import NOISE, are_noise, columns, short
-from benchmarks.trend_chart import FIGURES
+from benchmarks.support import stage, trend_chart
+from benchmarks.support.rounds import NOISE, are_noise, columns, short
+from benchmarks.support.trend_chart import FIGURES
 
 _ROOT = Path(__file__).parent.parent
 _LINES = _ROOT / "benchmarks/results/trend.jsonl"

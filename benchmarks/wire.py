@@ -29,12 +29,12 @@ from typing import NamedTuple
 
 import uvloop
 
-from benchmarks import stage
-from benchmarks.rounds import warn_of_noise
+from benchmarks.support import stage
+from benchmarks.support.rounds import warn_of_noise
 from scheduler.ids import new_schedule_ids
 from scheduler.models import Invocation, Outcome, Request, Status
-from scheduler.settings import Settings
-from worker.firer import Firer
+from scheduler.runtime.settings import Settings
+from worker.send.firer import Firer
 
 BODY = b'{"event":"reminder","userId":"u_1842","text":"Your trial ends tomorrow","n":12}'
 HEADERS = {"Content-Type": "application/json", "X-Source": "benchmark"}

@@ -238,7 +238,7 @@ def link(context: Context, account: str, password: bool) -> None:
 
 async def _link(context: Context, store: Store, account: Account, purpose: str) -> str:
     """A new link below the public URL, or the URL of a running API, or else of these settings."""
-    from scheduler.store.accounts.sessions import Purpose
+    from scheduler.store.accounts.sign_in.sessions import Purpose
 
     async with noted(store, Kind.LINK, account.account_id, purpose):
         secret = await store.sessions.make_link(account.account_id, Purpose(purpose))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from cli.endings import end_at_once_if_asked
+from cli.serving.endings import end_at_once_if_asked
 
 # Those of which SIGTERM is the usual end. All else takes longer to import.
 if sys.argv[1:2] in (["up"], ["api"], ["worker"]):
@@ -16,23 +16,23 @@ import click
 
 # Where each is: `module:name`.
 COMMANDS = {
-    "up": "cli.up:up_command",
-    "listen": "cli.listen:listen_command",
-    "schedule": "cli.schedules:schedule_command",
-    "batch": "cli.batch:batch_command",
-    "get": "cli.schedules:get_command",
-    "list": "cli.schedules:list_command",
-    "change": "cli.schedules:change_command",
-    "cancel": "cli.many:cancel_command",
-    "replay": "cli.many:replay_command",
-    "lane": "cli.lanes:lane_group",
-    "recurring": "cli.recurring:recurring_group",
-    "callback": "cli.callbacks:callback_group",
-    "logs": "cli.logs:logs_command",
-    "stats": "cli.logs:stats_command",
-    "signing": "cli.logs:signing_group",
-    "api": "cli.roles:api_command",
-    "worker": "cli.roles:worker_command",
+    "up": "cli.serving.up:up_command",
+    "listen": "cli.customer.listen:listen_command",
+    "schedule": "cli.customer.schedules:schedule_command",
+    "batch": "cli.customer.batch:batch_command",
+    "get": "cli.customer.schedules:get_command",
+    "list": "cli.customer.schedules:list_command",
+    "change": "cli.customer.schedules:change_command",
+    "cancel": "cli.customer.many:cancel_command",
+    "replay": "cli.customer.many:replay_command",
+    "lane": "cli.customer.lanes:lane_group",
+    "recurring": "cli.customer.recurring:recurring_group",
+    "callback": "cli.customer.callbacks:callback_group",
+    "logs": "cli.customer.logs:logs_command",
+    "stats": "cli.customer.logs:stats_command",
+    "signing": "cli.customer.logs:signing_group",
+    "api": "cli.serving.roles:api_command",
+    "worker": "cli.serving.roles:worker_command",
     "account": "cli.accounts:account_group",
     "key": "cli.accounts:key_group",
     "hold": "cli.operators:hold_command",

@@ -15,10 +15,10 @@ import click
 import msgspec
 
 from cli.acts import begin_hold, end_hold, noted
-from cli.data_dir import DataDir
-from cli.embedded import is_running
 from cli.options import Context, command, with_store
 from cli.parameters import moment
+from cli.serving.data_dir import DataDir
+from cli.serving.embedded import is_running
 from scheduler.errors import PostdateError
 from scheduler.events import Kind
 from scheduler.times import format_iso8601, parse_iso8601

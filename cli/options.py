@@ -16,7 +16,7 @@ import msgspec
 
 from cli.output import fail, log_line, show
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
-from scheduler.settings import (
+from scheduler.runtime.settings import (
     Settings,
     from_environment,
     unknown_variables,
@@ -80,7 +80,7 @@ def command(
             flags |= {name: options.pop(name) for name in setting_flags}
             import structlog
 
-            from cli.log_setup import set_up_logging
+            from cli.serving.log_setup import set_up_logging
 
             try:
                 given = {name: str(value) for name, value in flags.items() if value is not None}
@@ -103,8 +103,8 @@ def locate_store(settings: Settings) -> Settings:
     """Settings with a URL: the given one, or the running data dir's. Raises PostdateError."""
     if settings.redis_url is not None:
         return settings
-    from cli.data_dir import DataDir
-    from cli.embedded import is_running
+    from cli.serving.data_dir import DataDir
+    from cli.serving.embedded import is_running
 
     data_dir = DataDir(Path(settings.data_dir))
     if not is_running(data_dir):

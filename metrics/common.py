@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from prometheus_client import ProcessCollector
 
 from metrics.families import Histogram, Metric, counter, gauge, histogram
+from scheduler.runtime.version import version
 from scheduler.store import Store
 from scheduler.store.server import Script
-from scheduler.version import version
 
 STEP_S = 0.25
 # A loop that has not stepped for so long hangs; a supervisor may restart the process.

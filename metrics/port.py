@@ -18,7 +18,7 @@ import structlog
 
 from metrics.common import LoopLag
 from metrics.families import CONTENT_TYPE, Metric, text
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 
 # From the connection to the last byte of the answer that the client has read.
 LIMIT_S = 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.models import Request
-from scheduler.settings import DAY_MS
+from scheduler.runtime.settings import DAY_MS
 
 MOST_RETRIES = 20
 MOST_DELAYS = 20

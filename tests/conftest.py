@@ -15,10 +15,10 @@ from unittest.mock import AsyncMock
 import pytest
 from hypothesis import settings
 
-from scheduler.collector import spare_the_collector
+from scheduler.runtime.collector import spare_the_collector
 from scheduler.store.scans import Scans
-from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
-from tests.store_servers import REDIS, redis_embedded
+from tests.support.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
+from tests.support.store_servers import REDIS, redis_embedded
 
 # What random inputs find, more of them find; `make fuzz` has the time. How long one takes says
 # nothing on a busy machine.
@@ -26,6 +26,7 @@ settings.register_profile("short", max_examples=30, deadline=None)
 settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile("short")
 
+_TESTS = Path(__file__).parent
 _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30
 
 
@@ -59,9 +60,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_server" not in metafunc.fixturenames:
         return
     test, ci = metafunc.definition, bool(os.environ.get("CI"))
-    rooms = {"scheduler", "faults", "chaos"} if ci else {"scheduler"}
+    rooms = {"store", "faults", "chaos"} if ci else {"store"}
     servers = ["valkey"]
-    if (REDIS or ci) and test.path.parent.name in rooms:
+    if (REDIS or ci) and test.path.relative_to(_TESTS).parts[0] in rooms:
         servers.append("redis")
     if test.get_closest_marker("time_passes"):
         servers.append("fakeredis")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import rounds, trend
-from benchmarks.windows import most_at_once, most_within
+from benchmarks import trend
+from benchmarks.support import rounds
+from benchmarks.support.windows import most_at_once, most_within
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from cli.main import main
-from tests.apps import built
+from tests.support.apps import built
 from tests.test_documents import DOCUMENTS
 
 _ROOT = Path(__file__).parent.parent

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
-from api.fields import FIELDS
+from api.schema.fields import FIELDS
 from cli.main import main
-from scheduler.settings import Settings, from_environment, unknown_variables
+from scheduler.runtime.settings import Settings, from_environment, unknown_variables
 from tests.metrics import catalogue
 
 _ROOT = Path(__file__).parent.parent

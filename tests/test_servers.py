@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.servers import PostdateProcess, ValkeyProcess
-from tests.store_servers import REDIS, redis_embedded
+from tests.support.servers import PostdateProcess, ValkeyProcess
+from tests.support.store_servers import REDIS, redis_embedded
 
 
 @pytest.mark.skipif(REDIS is None, reason="there is no redis-server on PATH")

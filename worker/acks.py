@@ -11,9 +11,9 @@ from typing import Protocol, cast
 
 import structlog
 
-from scheduler.elapsed import until_tick_s
 from scheduler.errors import StoreError, StoreRefused
-from scheduler.store.lifecycle.end_rows import Ack, Ends
+from scheduler.runtime.elapsed import until_tick_s
+from scheduler.store.lifecycle.end.end_rows import Ack, Ends
 from scheduler.store.verdict import DONE, ENDED, Verdict
 from worker.claimer import TICK_S
 from worker.holdings import Holdings, subject

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import structlog
 
-from scheduler.elapsed import elapsed_s, until_tick_s
 from scheduler.errors import StoreError, StoreUnavailable
-from scheduler.settings import Settings
+from scheduler.runtime.elapsed import elapsed_s, until_tick_s
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Batch, ClaimOrder, Look, together
+from scheduler.store.lifecycle.claim.claim import Batch, ClaimOrder, Look, together
 from worker.holdings import ClaimRoom, Holdings
 from worker.leases import Touch
 from worker.presence import Presence

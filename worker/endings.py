@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from scheduler.callbacks import CallbackStatus
 from scheduler.models import COMPLETED, Invocation, Outcome, Stage
 from scheduler.store import Store
-from scheduler.store.lifecycle.callbacks import CallbackAck, Callbacks
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck, Callbacks
+from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.verdict import Verdict
 from worker.acks import Acks
-from worker.fire import NOT_SENT
 from worker.holdings import Holdings
 from worker.leases import Touch
-from worker.outcome import calm_until_ms, next_attempt_at_ms
+from worker.send.fire import NOT_SENT
+from worker.send.outcome import calm_until_ms, next_attempt_at_ms
 from worker.tally import Tally
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
-from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError
 from scheduler.models import Invocation
-from scheduler.reminder import Reminder
+from scheduler.runtime.elapsed import elapsed_s
+from scheduler.runtime.reminder import Reminder
 from scheduler.store import Store
 from scheduler.store.server.failures import reason_of
 from worker.holdings import Holdings

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Sequence
 import structlog
 
 from scheduler.callers import SigningSecret
-from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, Unreadable
 from scheduler.models import Invocation
+from scheduler.runtime.elapsed import elapsed_s
 from scheduler.store import Store
 from scheduler.store.keys import parts
 from worker.holdings import Holdings

@@ -7,7 +7,7 @@ from collections import deque
 from metrics.families import Histogram
 from scheduler import ids
 from scheduler.models import Invocation, Outcome
-from worker.outcome import Failure
+from worker.send.outcome import Failure
 
 _LATENESS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 15_000, 60_000, 300_000)
 _DURATION_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000)

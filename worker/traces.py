@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, TraceFlags
 
 from scheduler.models import Invocation, Outcome, Status
-from scheduler.targets import parse_target
+from scheduler.target.targets import parse_target
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

@@ -13,34 +13,34 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from metrics.port import serving_metrics
-from scheduler.collector import spare_the_collector
 from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome, Stage
-from scheduler.settings import Settings
+from scheduler.runtime.collector import spare_the_collector
+from scheduler.runtime.settings import Settings
+from scheduler.runtime.version import version
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Batch, UnreadClaim
+from scheduler.store.lifecycle.claim.claim import Batch, UnreadClaim
 from scheduler.store.operators.heartbeats import STORE_ID, VERSION
 from scheduler.store.operators.reseal import KEYS_READ_EVERY_S
 from scheduler.store.server.failures import Unreachable
-from scheduler.version import version
 from worker.claimer import REALIGN_EVERY_S, Claimer
 from worker.endings import Endings
-from worker.fire import NOT_SENT
-from worker.firer import Firer
-from worker.handshakes import map_large_blocks
 from worker.holdings import Holdings
 from worker.lane_starts import LaneStarts, crowding
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.loop_budget import SendBatch
 from worker.metrics_source import WorkerSource
-from worker.occurrences import Occurrences
-from worker.outcome import unsent_outcome
+from worker.occurrences.advance import Occurrences
+from worker.occurrences.tending import RENEW_EVERY_S, TEND_EVERY_S, Tends
+from worker.occurrences.unreadable import Unreadables
 from worker.presence import BEAT_EVERY_S, Presence
+from worker.send.fire import NOT_SENT
+from worker.send.firer import Firer
+from worker.send.handshakes import map_large_blocks
+from worker.send.outcome import unsent_outcome
+from worker.send.sockets import fires_at_once
 from worker.signatures import READ_EVERY_S, Signatures
-from worker.sockets import fires_at_once
-from worker.tends import RENEW_EVERY_S, TEND_EVERY_S, Tends
 from worker.timer_wheel import TimerWheel
-from worker.unreadable import Unreadables
 from worker.upkeep import Backoff, ended, keep_up
 
 if TYPE_CHECKING:

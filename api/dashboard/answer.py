@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from litestar.types import Receive, Scope, Send
 
-from api.dashboard.looking import headers_below, kept_below, looked_at
-from api.proxies import is_https
+from api.dashboard.operators.impersonation import headers_below, kept_below, looked_at
+from api.door.proxies import is_https
 from api.service import HttpRequest
 
 # Nothing inline, nothing from other hosts, in no frame; no address of a page leaves it.

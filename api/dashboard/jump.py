@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from litestar import get
 
-from api.dashboard.accounts import found_accounts
 from api.dashboard.answer import Raw
-from api.dashboard.looking import address_of
+from api.dashboard.operators.accounts import found_accounts
+from api.dashboard.operators.impersonation import address_of
 from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, Filter
-from api.dashboard.session import ROOT, Viewer, asks_for_news, signed_in
+from api.dashboard.viewer.session import ROOT, Viewer, asks_for_news, signed_in
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, TooManyScans, Unreadable
 from scheduler.ids import is_recurring_id, is_schedule_id

@@ -8,13 +8,13 @@ from typing import Any
 from litestar import get, post
 from litestar.params import FromPath
 
+from api.calls.signing import kept
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.csrf import once_of, written
 from api.dashboard.render import page
-from api.dashboard.session import ROOT, Viewer, redirect_saying, signed_in
-from api.findings import invalid
+from api.dashboard.viewer.csrf import once_of, written
+from api.dashboard.viewer.session import ROOT, Viewer, redirect_saying, signed_in
+from api.schema.findings import invalid
 from api.service import HttpRequest, service_of
-from api.signing import kept
 from scheduler.callers import ApiKey
 from scheduler.errors import FieldError, NotFound, TooMany, TooManySecrets
 

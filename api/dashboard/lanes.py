@@ -9,17 +9,17 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.csrf import Form, written
 from api.dashboard.formats import duration, number
 from api.dashboard.pauses import SPANS, named
 from api.dashboard.render import page
 from api.dashboard.requests.filters import Filter
-from api.dashboard.session import ROOT, Viewer, asks_for_news, redirect_saying, signed_in
 from api.dashboard.shared import shared_by
+from api.dashboard.viewer.csrf import Form, written
+from api.dashboard.viewer.session import ROOT, Viewer, asks_for_news, redirect_saying, signed_in
 from api.errors import status_of
-from api.findings import invalid
+from api.schema.findings import invalid
+from api.schema.settings_fields import misfits, parse_put
 from api.service import HttpRequest, service_of
-from api.settings_fields import misfits, parse_put
 from scheduler.durations import format_duration
 from scheduler.errors import InvalidRequest, KeepsChanging, PreconditionFailed, TooManyLanes
 from scheduler.lane_settings import LONGEST_NOTE, LaneSettings

@@ -14,16 +14,16 @@ from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, Axis, Chart, Layer, sta
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of
 from api.dashboard.requests.filters import Filter
-from api.dashboard.session import asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import picture_of
+from api.dashboard.viewer.session import asks_for_news, signed_in, zone_of
 from api.dashboard.zones import UTC
 from api.service import HttpRequest, service_of
 from scheduler.models import LogStatus
 from scheduler.store import Store
 from scheduler.store.accounts.accounts import Movements
 from scheduler.store.log.logs import LogQuery
-from scheduler.targets import split_url
+from scheduler.target.targets import split_url
 
 _LATEST = 8
 _CHOICES = ("1h", "24h", "7d", "30d")

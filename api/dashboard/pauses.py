@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from api.dashboard.answer import Raw, html
 from api.dashboard.banner import paused_of
-from api.dashboard.csrf import Form, written
 from api.dashboard.render import page
-from api.dashboard.session import (
+from api.dashboard.viewer.csrf import Form, written
+from api.dashboard.viewer.session import (
     ROOT,
     NotSignedIn,
     asked_for,
@@ -20,10 +20,10 @@ from api.dashboard.session import (
     redirect_saying,
     signed_in,
 )
-from api.findings import invalid
-from api.rules import lane_filter
+from api.schema.findings import invalid
+from api.schema.rules import lane_filter
+from api.schema.settings_fields import OF_ACCOUNT
 from api.service import HttpRequest, service_of
-from api.settings_fields import OF_ACCOUNT
 from scheduler.durations import parse_duration
 from scheduler.errors import FieldError
 from scheduler.lane_settings import AccountSettings, LaneSettings, Pause

@@ -13,11 +13,11 @@ from jinja2.runtime import Context
 from litestar import get
 from litestar.params import FromPath
 
-from api.dashboard import formats, pieces
+from api.dashboard import formats, fragments
 from api.dashboard.answer import Raw, html, is_for_panel
-from api.dashboard.csrf import masked_token
-from api.dashboard.looking import address_of, looked_at, own_path
-from api.dashboard.session import Viewer, asks_for_news, base_url, here, zone_of
+from api.dashboard.operators.impersonation import address_of, looked_at, own_path
+from api.dashboard.viewer.csrf import masked_token
+from api.dashboard.viewer.session import Viewer, asks_for_news, base_url, here, zone_of
 from api.service import HttpRequest
 from scheduler.errors import NotFound
 from scheduler.times import format_iso8601
@@ -52,7 +52,7 @@ def address(name: str) -> str:
 @pass_context
 def _marked(context: Context, text: str) -> str:
     """The live part of a page, as its next update wants to find it."""
-    return pieces.marked(text, context["pieces_key"], (context["csrf"], context["once"]))
+    return fragments.marked(text, context["pieces_key"], (context["csrf"], context["once"]))
 
 
 _templates = Environment(
@@ -87,9 +87,9 @@ def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any
         zone=zone_of(request),
         **values,
     )
-    has = pieces.names_of(request.headers.get("postdate-has"))
+    has = fragments.names_of(request.headers.get("postdate-has"))
     if viewer and status == 200 and has is not None and asks_for_news(request):
-        text = pieces.news(text, key, (csrf, once), has)
+        text = fragments.news(text, key, (csrf, once), has)
     return html(text, status)
 
 

@@ -14,25 +14,16 @@ from litestar.exceptions import HTTPException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
-from api.dashboard import (
-    accounts,
-    audit,
-    holder,
-    holds,
-    jump,
-    keys,
-    lanes,
-    overview,
-    pauses,
-    system,
-)
+from api.dashboard import jump, keys, lanes, overview, pauses
 from api.dashboard.answer import Raw, redirect
+from api.dashboard.operators import accounts, audit, holds, system
 from api.dashboard.recurring import composer as recurring_composer
 from api.dashboard.recurring import listing as recurring_listing
 from api.dashboard.recurring import preview, rule
 from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import bulk, bulk_strip, composer, entry, listing
-from api.dashboard.session import (
+from api.dashboard.viewer import sign_in
+from api.dashboard.viewer.session import (
     SIGN_IN,
     NotSignedIn,
     OwnAccount,
@@ -60,7 +51,7 @@ _log = structlog.get_logger()
 _REQUESTS = (listing, composer, bulk, bulk_strip, entry)
 _RECURRING = (recurring_listing, recurring_composer, preview, rule)
 _PAGES = (
-    holder,
+    sign_in,
     overview,
     jump,
     *_REQUESTS,

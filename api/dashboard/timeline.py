@@ -9,8 +9,8 @@ from typing import NamedTuple
 from api.dashboard.causes import Cause, as_held, causes_of, marks, ongoing
 from api.dashboard.charts import MINUTE_MS, Axis, Chart, Layer, ranges, stacked
 from api.dashboard.formats import duration, lateness
-from api.dashboard.session import Viewer
 from api.dashboard.shared import shared_by
+from api.dashboard.viewer.session import Viewer
 from api.dashboard.zones import Zone
 from api.service import HttpRequest, service_of
 from scheduler.errors import StoreError

@@ -7,7 +7,7 @@ from datetime import UTC as _UTC
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from scheduler import zones
+from scheduler.recurrence import zones
 from scheduler.times import parse_iso8601
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=_UTC)

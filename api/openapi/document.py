@@ -10,9 +10,6 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
-from api import bodies
-from api.field import Schema
-from api.fields import CHOICES, SOON
 from api.openapi.operations import (
     IDEMPOTENCY_KEY,
     IF_MATCH,
@@ -24,9 +21,12 @@ from api.openapi.operations import (
     SCHEDULE_ID,
 )
 from api.request_ids import PATTERN as REQUEST_ID
+from api.schema import bodies
+from api.schema.field import Schema
+from api.schema.fields import CHOICES, SOON
 
-# What the API answered to the examples of requests, as tests/api/test_examples.py recorded it. The
-# file cannot know the moment that these name.
+# What the API answered to the examples of requests, as tests/api/openapi/test_examples.py recorded
+# it. The file cannot know the moment that these name.
 _ANSWERS: dict[str, Schema] = msgspec.json.decode(
     Path(__file__).with_name("answers.json").read_bytes().replace(b"SOON", SOON.encode())
 )

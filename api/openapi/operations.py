@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from api import account_bodies, bodies, recurring_bodies
-from api.bulk import IDS_SCHEMA, filter_schema
-from api.field import DURATION, Schema
-from api.fields import FIELDS, ON_EXISTING, REQUIRED, SOON
+from api.calls.bulk import IDS_SCHEMA, filter_schema
 from api.limits import MAX_ITEMS
-from api.query import OF_LANES, OF_LOGS, OF_RECURRING, OF_SCHEDULES, PERIOD, Parameter
-from api.recurring_fields import OWN, PREVIEW
-from api.recurring_fields import REQUEST as OF_REQUEST
-from api.settings_fields import OF_ACCOUNT, OF_PATCH, OF_PUT
+from api.schema import account_bodies, bodies, recurring_bodies
+from api.schema.field import DURATION, Schema
+from api.schema.fields import FIELDS, ON_EXISTING, REQUIRED, SOON
+from api.schema.query import OF_LANES, OF_LOGS, OF_RECURRING, OF_SCHEDULES, PERIOD, Parameter
+from api.schema.recurring_fields import OWN, PREVIEW
+from api.schema.recurring_fields import REQUEST as OF_REQUEST
+from api.schema.settings_fields import OF_ACCOUNT, OF_PATCH, OF_PUT
 from scheduler import durations
 from scheduler.lanes import LANE_PATTERN
 from scheduler.models import Status

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cli.embedded import find_allocator, find_server
+from cli.serving.embedded import find_allocator, find_server
 
 
 def describe() -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import redis
 
-from benchmarks import stage
 from benchmarks.peers import receiver
 from benchmarks.peers.receiver import Arrival, Receiver
 from benchmarks.peers.systems import Added, Place, System
+from benchmarks.support import stage
 
 _FAR_MS = 30 * 86_400_000
 _LEAD_S = 3.0

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import httptools
 import uvloop
 
-from benchmarks.stage import Running, free_port, until
+from benchmarks.support.stage import Running, free_port, until
 
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 _FLUSH_S = 0.25

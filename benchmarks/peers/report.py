@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import chart
-from benchmarks.rounds import noise
+from benchmarks.support.rounds import noise
 
 _ROOT = Path(__file__).parents[2]
 _JSON = _ROOT / "benchmarks/results/peers.json"

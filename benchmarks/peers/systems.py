@@ -18,11 +18,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import stage
-from benchmarks.payload import BODY, HEADERS
 from benchmarks.peers import environments
+from benchmarks.support import stage
+from benchmarks.support.payload import BODY, HEADERS
 from scheduler.models import Plan
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
 _PROGRAMS = Path(__file__).parent / "programs"

@@ -61,8 +61,8 @@ def bench_command(
     sentinels. It refuses one that has accounts, and removes its own in the end.
     POSTDATE_WAIT_REPLICAS counts as it does for an API.
     """
-    from cli.log_setup import set_up_logging
-    from cli.roles import raise_limit
+    from cli.serving.log_setup import set_up_logging
+    from cli.serving.roles import raise_limit
 
     set_up_logging("warning", as_json=as_json)
     raise_limit()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import cast
 
-from cli.port import Port
+from cli.serving.port import Port
 from scheduler.errors import PostdateError
 from scheduler.models import Request
 from scheduler.times import format_iso8601

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cli.bench.load import LoadTarget
-from cli.children import Child, Children, TiedChild
-from cli.data_dir import DataDir
-from cli.embedded import EmbeddedValkey
 from cli.options import open_store
-from cli.port import Port, reserve
+from cli.serving.children import Child, Children, TiedChild
+from cli.serving.data_dir import DataDir
+from cli.serving.embedded import EmbeddedValkey
+from cli.serving.port import Port, reserve
 from scheduler.errors import PostdateError
 from scheduler.models import Plan
-from scheduler.settings import LOOPBACK, Settings, without_password
+from scheduler.runtime.settings import LOOPBACK, Settings, without_password
 
 if TYPE_CHECKING:
     from scheduler.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 
 
 class Retention(NamedTuple):

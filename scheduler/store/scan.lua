@@ -4,8 +4,8 @@
 -- ARGV     what it took (us), how much of it there may be in a second (us), the longest debt (us),
 --          the burst: how far ahead of now (us) the work may be paid for
 -- Returns  how long the account is to wait before it may look through more (ms); 0: it may
---@include now
---@include number
+--@include shared/now
+--@include shared/number
 local key, spent_us = KEYS[1] .. K.SCANS, tonumber(ARGV[1])
 -- A moment further ahead than any debt is from before the clock was set back.
 local before = math.min(tonumber(redis.call('GET', key) or '0') or 0, now_us + ARGV[3])

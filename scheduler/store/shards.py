@@ -8,7 +8,7 @@ import uuid
 import structlog
 
 from scheduler.errors import StoreMisconfigured, StoreRefused
-from scheduler.reminder import Reminder
+from scheduler.runtime.reminder import Reminder
 from scheduler.store import keys
 from scheduler.store.server import Script, Server
 

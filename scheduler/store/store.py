@@ -5,31 +5,31 @@ from __future__ import annotations
 import structlog
 
 from scheduler.errors import StoreError, StoreMisconfigured, StoreReplaced
-from scheduler.settings import Settings, without_password
+from scheduler.runtime.settings import Settings, without_password
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts, Changes
 from scheduler.store.accounts.api_keys import ApiKeys
 from scheduler.store.accounts.pauses import Pauses
-from scheduler.store.accounts.sessions import Sessions, Users
-from scheduler.store.accounts.signing import Signing
+from scheduler.store.accounts.sign_in.sessions import Sessions, Users
+from scheduler.store.accounts.signing.signing import Signing
 from scheduler.store.bulk.bulks import Bulks
+from scheduler.store.check.check import broken_invariants
 from scheduler.store.events.events import Events
 from scheduler.store.lanes.lanes import Lanes
-from scheduler.store.lifecycle.callbacks import Callbacks
-from scheduler.store.lifecycle.cancel import Canceller
-from scheduler.store.lifecycle.claim import Claims
-from scheduler.store.lifecycle.clock_back import ClockBack
-from scheduler.store.lifecycle.create import Schedules
-from scheduler.store.lifecycle.end_rows import Ends
-from scheduler.store.log.kept import Kept
+from scheduler.store.lifecycle.callback.callbacks import Callbacks
+from scheduler.store.lifecycle.claim.claim import Claims
+from scheduler.store.lifecycle.claim.clock_back import ClockBack
+from scheduler.store.lifecycle.create.create import Schedules
+from scheduler.store.lifecycle.end.cancel import Canceller
+from scheduler.store.lifecycle.end.end_rows import Ends
+from scheduler.store.log.by_status import Kept
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.account_views import Looks
 from scheduler.store.operators.census import Census
-from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.filling import Filling
 from scheduler.store.operators.heartbeats import LOST_AFTER_MS, STORE_ID, Heartbeats
-from scheduler.store.operators.looks import Looks
 from scheduler.store.operators.owners import Owners
 from scheduler.store.operators.reseal import Resealer, SealingKeys
 from scheduler.store.operators.restore import Hold, Restore

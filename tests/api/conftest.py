@@ -14,12 +14,12 @@ import pytest
 from litestar import Litestar
 
 from scheduler.models import Account, Invocation, Outcome, Plan, Request
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.api.process import ApiProcess, serving
-from tests.apps import app_of
-from tests.servers import Customer, Deployment, ValkeyProcess
+from tests.support.apps import app_of
+from tests.support.servers import Customer, Deployment, ValkeyProcess
 
 CREDITS = 1000
 URL = "https://example.com/hook"

@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from tests import forks
-from tests.inside import Inside, inside
-from tests.servers import DEADLINE_S, environment, free_port, until
+from tests.support import forks
+from tests.support.inside import Inside, inside
+from tests.support.servers import DEADLINE_S, environment, free_port, until
 
 
 class ApiProcess:

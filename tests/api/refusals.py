@@ -14,12 +14,12 @@ from types import SimpleNamespace
 import msgspec
 
 from scheduler.models import Plan, Request
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
 from tests.api.conftest import payload
 from tests.api.letters import UNKNOWN
 from tests.api.process import ApiProcess, Reply, chunk
-from tests.plain import redis_of
+from tests.support.plain import redis_of
 
 # Settings of the process: slow requests end soon, and little fits.
 SETTINGS = {

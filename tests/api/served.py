@@ -10,10 +10,10 @@ import warnings
 import msgspec
 
 from api.serve import serve
-from cli.port import reserve
+from cli.serving.port import reserve
 from scheduler.errors import PostdateError
-from scheduler.settings import Settings
-from tests import inside
+from scheduler.runtime.settings import Settings
+from tests.support import inside
 
 if __name__ == "__main__":
     warnings.simplefilter("error")

@@ -9,10 +9,10 @@ import pytest
 
 from api.app import Hosts, create_app
 from scheduler.errors import StoreError, StoreUnavailable
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from tests.api.conftest import CREDITS, Api, bad_fields, client_of, payload
 from tests.api.errors import error_of
-from tests.servers import ValkeyProcess, until_async
+from tests.support.servers import ValkeyProcess, until_async
 
 AWAY = {"error": "The service is temporarily unavailable", "reason": "store_unavailable"}
 

@@ -8,11 +8,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import Api, client_of, payload
 from tests.api.errors import error_of
-from tests.apps import app_of
+from tests.support.apps import app_of
 
 # Every endpoint that needs a key, each with a request that is wrong in other ways, too.
 CALLS = """POST /schedule, GET /schedule?limit=0, POST /schedule/batch, GET /schedule/nothing,

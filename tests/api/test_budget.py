@@ -12,17 +12,17 @@ from unittest.mock import create_autospec
 import pytest
 from uvicorn.server import ServerState
 
-from api.connections import ByteBudget, ConnectionLimits
+from api.door.connections import ByteBudget, ConnectionLimits
+from api.door.protocol import Protocol
 from api.limits import MAX_ITEMS, UNCOUNTED_BYTES, budgets, made_of
-from api.protocol import Protocol
 from api.reading import end, read_body
 from api.serve import uvicorn_config
 from scheduler.models import Plan
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import payload
 from tests.api.process import head, serving
-from tests.servers import ValkeyProcess
+from tests.support.servers import ValkeyProcess
 
 MB = 1_000_000
 

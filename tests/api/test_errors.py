@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from api import rejection
 from api.app import create_app
+from api.door import refusals as rejections
+from api.door.refusals import Rejection
 from api.errors import _KINDS
-from api.rejection import Rejection
 from api.request_ids import PATTERN, new_request_id
 from scheduler import errors
 from scheduler.errors import PostdateError, Reason
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store.verdict import Verdict, refusal
 from tests.api.conftest import Api, payload
 from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN
 from tests.api.process import serving
 from tests.api.refusals import SETTINGS, pages, refusals, scene
-from tests.servers import ValkeyProcess
+from tests.support.servers import ValkeyProcess
 
 DOC = Path(__file__).parents[2] / "docs" / "api.md"
-REJECTIONS = [each for each in vars(rejection).values() if isinstance(each, Rejection)]
+REJECTIONS = [each for each in vars(rejections).values() if isinstance(each, Rejection)]
 # Where the reason does not come with a kind of error, a verdict or a rejection.
 ELSEWHERE = {
     Reason.DESTINATION_NOT_ALLOWED,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import aclosing, closing
 
 from scheduler.models import Plan
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.accounts.sign_in.sessions import Purpose
 from tests.api.conftest import payload
 from tests.api.process import ApiProcess, Reply, head
 from tests.api.refusals import ORIGIN, http
-from tests.servers import ValkeyProcess
+from tests.support.servers import ValkeyProcess
 
 MB = 1_000_000
 WARM_UP, CALLS = 2, 50

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import pytest
 
-from cli.embedded import ask as command
+from cli.serving.embedded import ask as command
 from tests.api.conftest import payload
 from tests.api.process import ApiProcess, serving
 from tests.api.refusals import SETTINGS, Kind, Scene, ask, http, leavers, pages, refusals, scene
 from tests.api.refusals import time_out as clients_time_out
-from tests.servers import ValkeyProcess
+from tests.support.servers import ValkeyProcess
 
 EACH = int(os.environ.get("REFUSALS_EACH", "12"))
 MB = 1_000_000

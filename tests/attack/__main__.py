@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from cli.roles import raise_limit
+from cli.serving.roles import raise_limit
 from tests.attack.floods import FLOODS
 from tests.attack.run import KINDS, Attack, Result
 from tests.attack.shared import SHARED
-from tests.valkey import ValkeyProcess
+from tests.support.valkey import ValkeyProcess
 
 
 def main() -> int:

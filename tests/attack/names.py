@@ -11,7 +11,7 @@ import struct
 import threading
 from typing import Any, Self
 
-from tests.waiting import free_port
+from tests.support.waiting import free_port
 
 A = 1
 _TRUNCATED = 0x0200

@@ -19,15 +19,15 @@ import trustme
 
 from cli.options import with_store
 from scheduler.models import LogEntry, LogStatus, Plan, Request
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
-from tests import children
 from tests.attack.floods import Flood
 from tests.attack.names import NameServer
-from tests.processes import ROOT, PostdateProcess
-from tests.receiver import Received, Receiver
-from tests.valkey import ValkeyProcess
+from tests.support import children
+from tests.support.processes import ROOT, PostdateProcess
+from tests.support.receiver import Received, Receiver
+from tests.support.valkey import ValkeyProcess
 
 KINDS = ("literal", "known name", "new name", "same account")
 _URLS = {
@@ -97,7 +97,7 @@ class Attack:
             targets = stack.enter_context(Targets(self._directory))
             worker = PostdateProcess(
                 "worker",
-                module="tests.probed",
+                module="tests.isolation.probed",
                 redis_url=self._valkey.url,
                 allow_targets="127.0.0.0/8",
                 fire_timeout_ms=self._limit_ms,

@@ -20,12 +20,12 @@ import httpx
 
 from cli.options import with_store
 from scheduler.models import Request
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import ATTEMPTS_PER_BOTH
+from scheduler.store.accounts.sign_in.sessions import ATTEMPTS_PER_BOTH
 from tests.attack.run import all_ended, open_account, schedule_all
-from tests.processes import PostdateProcess
-from tests.waiting import until_async
+from tests.support.processes import PostdateProcess
+from tests.support.waiting import until_async
 from tests.worker.scripted import Line, answer, playing
 
 Found = tuple[str, bool]

@@ -23,7 +23,7 @@ from typing import cast
 
 import uvloop
 
-from cli.roles import raise_limit
+from cli.serving.roles import raise_limit
 
 DRIP_EVERY_S = 0.25
 _SIZE = 64 * 1024

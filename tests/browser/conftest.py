@@ -10,7 +10,7 @@ import pytest
 from playwright import sync_api as playwright
 
 from tests.browser import chromium
-from tests.servers import Customer, PostdateProcess, postdate_json
+from tests.support.servers import Customer, PostdateProcess, postdate_json
 
 PAGES = (
     *("", "/requests", "/requests/new", "/recurring", "/recurring/new", "/lanes", "/jump?q=a"),

@@ -16,17 +16,17 @@ import httpx
 import msgspec
 from playwright.sync_api import Page
 
-from benchmarks.history import Past, fill
+from benchmarks.support.history import Past, fill
 from cli.options import with_store
 from scheduler.models import Occurrence, Outcome, Request, Status
-from scheduler.recurrence import Timing, upcoming
-from scheduler.recurring import Draft, Rule
-from scheduler.settings import Settings
+from scheduler.recurrence.recurrence import Timing, upcoming
+from scheduler.recurrence.recurring import Draft, Rule
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from tests.browser.chromium import chromium
 from tests.browser.conftest import follow, fresh_link
-from tests.processes import ROOT
-from tests.servers import Customer, PostdateProcess, Receiver
+from tests.support.processes import ROOT
+from tests.support.servers import Customer, PostdateProcess, Receiver
 
 FOLDER = ROOT / "docs" / "screenshots"
 _DAY_MS = 86_400_000

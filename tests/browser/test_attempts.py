@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Watched, sign_in
-from tests.servers import Customer, PostdateProcess, Receiver
+from tests.support.servers import Customer, PostdateProcess, Receiver
 
 
 def test_a_dot_shows_its_attempt(

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
 from tests.browser.test_every_page import _BEYOND, _TOO_SMALL, serious
-from tests.servers import Customer, Receiver
+from tests.support.servers import Customer, Receiver
 
 
 def test_a_group_that_runs_again_is_followed_by_keyboard_through_reloads(

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.conftest import Watched, follow, fresh_link, sign_in_link
-from tests.servers import Customer, PostdateProcess, Receiver
+from tests.support.servers import Customer, PostdateProcess, Receiver
 
 _HOUR_S = 3600
 _AWAY = "The store does not answer right now."

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import PAGES, Watched, sign_in
 from tests.browser.test_dashboard import make_key
-from tests.servers import Customer, PostdateProcess, Receiver
+from tests.support.servers import Customer, PostdateProcess, Receiver
 
 # Links within sentences flow with them, and of a row the whole opens what its link does.
 _TOO_SMALL = """

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
 from tests.browser.test_every_page import serious
-from tests.servers import Customer, Receiver
+from tests.support.servers import Customer, Receiver
 
 
 def test_a_hold_is_watched_until_it_is_safe_to_stop(

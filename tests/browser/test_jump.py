@@ -6,7 +6,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.conftest import Watched, sign_in
 from tests.browser.test_every_page import serious
-from tests.servers import Customer, PostdateProcess
+from tests.support.servers import Customer, PostdateProcess
 
 
 def test_a_few_letters_and_enter_jump_there(signed_in: Watched, customer: Customer) -> None:

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Watched
-from tests.servers import Customer
+from tests.support.servers import Customer
 
 # Of what can be reached by Tab, in that order: its line, and its place in that line.
 _PLACES = """() => [...document.querySelectorAll("#filters :is(input, select, button, a)")]

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Watched, sign_in
 from tests.browser.test_dashboard import store_away
-from tests.servers import Customer, PostdateProcess
+from tests.support.servers import Customer, PostdateProcess
 
 
 @pytest.mark.parametrize("scripts", [True, False])

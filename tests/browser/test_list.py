@@ -6,7 +6,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Watched
-from tests.servers import Customer
+from tests.support.servers import Customer
 
 _IN_SIGHT = """() => {
   const box = document.querySelector("#panel [data-close]").getBoundingClientRect();

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
 from tests.browser.test_every_page import serious
-from tests.servers import Customer, PostdateProcess, Receiver, postdate_json
+from tests.support.servers import Customer, PostdateProcess, Receiver, postdate_json
 
 
 def test_an_operator_looks_at_an_account_and_leaves_it(

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import Watched, sign_in
 from tests.browser.test_dashboard import store_away
 from tests.browser.test_every_page import _BEYOND, _CUT, _TOO_SMALL, serious
-from tests.servers import PostdateProcess, Receiver
+from tests.support.servers import PostdateProcess, Receiver
 
 
 def make(page: Page, base_url: str, **fields: str) -> str:

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from playwright.sync_api import Page, Request, Route, expect
 
-from api.dashboard import pieces
+from api.dashboard import fragments
 from tests.browser.conftest import Watched
-from tests.servers import Customer
+from tests.support.servers import Customer
 
 _KEY = "k"
 # The text of a part as browsers gave it before 2025.
@@ -47,9 +47,9 @@ class Server:
         self.asked.append((self.mode, header))
         if self.mode == "lost":
             return route.abort()
-        has = pieces.names_of(header)
+        has = fragments.names_of(header)
         assert has is not None
-        body = pieces.news(self.text, _KEY, (), has)
+        body = fragments.news(self.text, _KEY, (), has)
         body = "<!--old 0 200--><!--end-->" if self.mode == "strange" else body
         return route.fulfill(status=200, content_type="text/html", body=body)
 

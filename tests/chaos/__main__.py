@@ -12,8 +12,8 @@ import click
 
 from tests.chaos.defects import all_caught
 from tests.chaos.run import STORES, Options, run
-from tests.chaos.verdict import table
-from tests.store_servers import redis_embedded
+from tests.chaos.verdict.verdict import table
+from tests.support.store_servers import redis_embedded
 
 
 def main() -> int:

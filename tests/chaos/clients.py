@@ -13,7 +13,6 @@ import httpx
 import msgspec
 
 from tests.chaos.answers import told
-from tests.chaos.callbacks import REFUSED, REFUSED_AT_FIRST
 from tests.chaos.history import (
     NO_CALLBACK,
     Answered,
@@ -25,6 +24,7 @@ from tests.chaos.history import (
     now_ms,
 )
 from tests.chaos.keeper import LANES, Keeper
+from tests.chaos.verdict.callbacks import REFUSED, REFUSED_AT_FIRST
 
 _PATIENCE_S = 12.0
 _PAUSE_S = (0.0, 0.08)

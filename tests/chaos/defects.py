@@ -28,86 +28,86 @@ _DEFECTS = r"""
 +             self._holdings.remove([ack.invocation])
 +             return
 +         self._waiting
-@ worker/outcome.py "at-most-once: once"
+@ worker/send/outcome.py "at-most-once: once"
 # an at-most-once request is sent again after its worker was lost
 - (expired or given_up or request.delivery is Delivery.AT_MOST_ONCE)
 + (expired or given_up)
-@ worker/outcome.py "expired: not sent"
+@ worker/send/outcome.py "expired: not sent"
 # an expired request is sent
 - expired = request.expires_at_ms is not None and now_ms > request.expires_at_ms
 + expired = False
-@ scheduler/store/lifecycle/end.lua "the ledger balances"
+@ scheduler/store/lifecycle/end/end.lua "the ledger balances"
 # a cancellation refunds two credits
 - {count, -count, -group.less}
 + {count + 1, -count, -group.less}
 # cancelling many refunds nothing
 - {count, -count, -group.less}
 + {count > 1 and 0 or 1, -count, -group.less}
-@ scheduler/store/lifecycle/replay.inc.lua "the ledger balances"
+@ scheduler/store/lifecycle/create/replay.inc.lua "the ledger balances"
 # a replay takes two credits
 - if not there[new] and not found then
 + if not there[new] and not found then
 +       account.left = account.left - 1
-@ scheduler/store/lifecycle/replay.inc.lua "replayed: in bulk once"
+@ scheduler/store/lifecycle/create/replay.inc.lua "replayed: in bulk once"
 # many are replayed again that were replayed before
 - elseif (ended[2] or account.originals[key]) and not again then
 + elseif false then
-@ scheduler/store/lifecycle/create.lua "a repeated create is one schedule"
+@ scheduler/store/lifecycle/create/create.lua "a repeated create is one schedule"
 # an Idempotency-Key is forgotten
 - elseif group.once and (paid or met) then
 + elseif false then
-@ scheduler/store/lifecycle/onto.inc.lua "onExisting: one waits, the last stands"
+@ scheduler/store/lifecycle/create/on_existing.inc.lua "onExisting: one waits, the last stands"
 # a replacement is stored as another schedule
 - elseif one then
 + elseif one and way ~= 'r' then
-@ worker/outcome.py "retried: as asked, and no sooner"
+@ worker/send/outcome.py "retried: as asked, and no sooner"
 # retries come in half of their time
 - 1 + SPREAD * chance
 + 0.5 + SPREAD * chance
-@ scheduler/store/lifecycle/claim.lua "on hold: nothing goes out" --faults stop --seconds 60
+@ scheduler/store/lifecycle/claim/claim.lua "on hold: nothing goes out" --faults stop --seconds 60
 # one claim in ten ignores a hold
 - redis.call('EXISTS', prefix .. K.HOLD) == 1 then
 + redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then
-@ scheduler/store/lifecycle/claim.lua "fired in time" --faults fill --margin-ms 500
+@ scheduler/store/lifecycle/claim/claim.lua "fired in time" --faults fill --margin-ms 500
 # nothing is claimed in a full store
 - #!lua flags=allow-oom
 + #!lua
-@ scheduler/store/lifecycle/end.lua "ended in time" --faults fill --margin-ms 500
+@ scheduler/store/lifecycle/end/end.lua "ended in time" --faults fill --margin-ms 500
 # no outcome is recorded in a full store
 - #!lua flags=allow-oom
 + #!lua
-@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's rate: no second has more" --faults stop
+@ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's rate: no second has more" --faults stop
 # starts in a lane are not spaced
 - lane.tat = math.max(start, lane.tat) + lane.interval
 + lane.tat = math.max(start, lane.tat)
-@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults stop --seconds 45
+@ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults stop --seconds 45
 # a schedule of a lane takes no place
 - lane.places = lane.places - 1
 + lane.places = lane.places - 0
-@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults "kill workers" --seconds 30
+@ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults "kill workers" --seconds 30
 # what a lost worker had in a lane takes no place and no slot
 - elseif lane.is_free then
 + elseif lane.is_free or is_held then
-@ scheduler/store/lifecycle/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
+@ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
 # of what is due in a lane the latest comes first
 - redis.call('ZRANGE', members, 0, most, 'WITHSCORES')
 + redis.call('ZRANGE', members, due_by, 0, 'BYSCORE', 'REV', 'LIMIT', 0, most + 1, 'WITHSCORES')
-@ scheduler/store/lifecycle/lane.inc.lua "paused: nothing starts" --faults stop --seconds 45
+@ scheduler/store/lifecycle/row/lane.inc.lua "paused: nothing starts" --faults stop --seconds 45
 # a lane's pause is noted, and does not hold
 - lane.shut = math.max(lane.shut, ends)
 + lane.shut = math.max(lane.shut, 0)
-@ scheduler/store/lifecycle/lane.inc.lua "calm: nothing starts in the lane" --faults stop --seconds 45
+@ scheduler/store/lifecycle/row/lane.inc.lua "calm: nothing starts in the lane" --faults stop --seconds 45
 # a calm is noted, and does not hold
 - lane.shut = lane.calm
 + lane.shut = 0
-@ scheduler/store/lifecycle/claim_callbacks.inc.lua "called back: as it ended" --faults kill freeze --seconds 45
+@ scheduler/store/lifecycle/callback/claim_callbacks.inc.lua "called back: as it ended" --faults kill freeze --seconds 45
 # a callback is lost with its worker
 - not (calling[i] and tonumber(due[2 * i]) > asked_at)
 + not calling[i]
-@ scheduler/store/lifecycle/resend.lua "called back: as it ended"
+@ scheduler/store/lifecycle/callback/resend.lua "called back: as it ended"
 # a callback that is to be sent again is not
 - await_callbacks(queue, {}, {now_ms, schedule})
-@ scheduler/store/lifecycle/end.lua "called back: none that wants none"
+@ scheduler/store/lifecycle/end/end.lua "called back: none that wants none"
 # a cancellation is reported
 - redis.call('PEXPIRE', name, kept_ms)
 + redis.call('PEXPIRE', name, kept_ms)
@@ -141,11 +141,11 @@ _DEFECTS = r"""
 -             for each in secrets
 + )
 +             for each in secrets[-1:]
-@ worker/fire.py "at-least-once: attempts rise"
+@ worker/send/fire.py "at-least-once: attempts rise"
 # a request that is sent again at once has the attempt of before
 - self.invocation.attempt += 1
 + self.invocation.attempt += 0
-@ scheduler/store/lifecycle/lease.lua "given up: a worker had lost it" --faults stop --claim-ahead-ms 1000
+@ scheduler/store/lifecycle/claim/lease.lua "given up: a worker had lost it" --faults stop --claim-ahead-ms 1000
 # what a drain gives back counts as an attempt
 - fresh[#fresh + 1] = schedule
 + tried[#tried + 1], tried[#tried + 2] = schedule, 1
@@ -157,7 +157,7 @@ _DEFECTS = r"""
 # times that were missed leave no entry
 - entry = self._entry(rule, missed)
 + entry = ()
-@ worker/occurrences.py "a rule's slot: never none"
+@ worker/occurrences/advance.py "a rule's slot: never none"
 # one occurrence in four goes out, and its rule does not go on
 - return occurrence is not None and occurrence.slot_ms is not None and invocation.retry is None
 + advances = __import__('random').random() > 0.25

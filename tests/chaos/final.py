@@ -23,7 +23,7 @@ from tests.chaos.history import (
     Skipped,
     read_history,
 )
-from tests.commands import postdate
+from tests.support.commands import postdate
 
 _AT_ONCE = 8
 _POLL_S = 0.3

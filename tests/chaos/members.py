@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tests.processes import PostdateProcess, processes_of
+from tests.support.processes import PostdateProcess, processes_of
 
 _READY_S = 90.0
 

@@ -22,9 +22,9 @@ from tests.chaos.sentinels import SentinelStore
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
 from tests.chaos.storm import Storm
 from tests.chaos.target import ChaosTarget
-from tests.chaos.verdict import Verdict, judge_directory
+from tests.chaos.verdict.verdict import Verdict, judge_directory
 from tests.chaos.watcher import Watcher
-from tests.commands import postdate_json
+from tests.support.commands import postdate_json
 
 GRANTED = 100_000
 STORES: dict[str, type[ChaosStore]] = {

@@ -13,10 +13,10 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 from redis.sentinel import MasterNotFoundError, Sentinel
 
-from cli.embedded import find_server
+from cli.serving.embedded import find_server
 from tests.chaos.stores import ChaosStore
-from tests.valkey import ValkeyProcess
-from tests.waiting import DEADLINE_S, free_port, until
+from tests.support.valkey import ValkeyProcess
+from tests.support.waiting import DEADLINE_S, free_port, until
 
 SERVICE = "postdate"
 _SENTINELS, _REPLICAS = 3, 2

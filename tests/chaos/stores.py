@@ -8,9 +8,9 @@ from typing import Any, Self
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests.proxy import DroppingProxy
-from tests.valkey import ValkeyProcess
-from tests.waiting import free_port, until
+from tests.support.proxy import DroppingProxy
+from tests.support.valkey import ValkeyProcess
+from tests.support.waiting import free_port, until
 
 _SLOTS = 16_384
 

@@ -15,8 +15,8 @@ from tests.chaos.history import Fault, Recorder, now_ms
 from tests.chaos.members import Member
 from tests.chaos.plan import ALL_LINES, Step
 from tests.chaos.stores import ChaosStore
-from tests.processes import postdate_process
-from tests.proxy import DroppingProxy
+from tests.support.processes import postdate_process
+from tests.support.proxy import DroppingProxy
 
 _REOPENED_S = 120.0
 _AGAIN_S = 0.3

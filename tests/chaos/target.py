@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.chaos.callbacks import ASKED_S, ASKING, REFUSED, REFUSED_AT_FIRST
-from tests.chaos.evidence import CALM_MS, FLAKY_ATTEMPTS, took_ms
 from tests.chaos.history import REPORTS, Arrival
-from tests.receiver import Answer, Received, Receiver
+from tests.chaos.verdict.callbacks import ASKED_S, ASKING, REFUSED, REFUSED_AT_FIRST
+from tests.chaos.verdict.evidence import CALM_MS, FLAKY_ATTEMPTS, took_ms
+from tests.support.receiver import Answer, Received, Receiver
 
 # The answers to a first attempt alone.
 _FIRST = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.run import Options, run
-from tests.chaos.verdict import table
+from tests.chaos.verdict.verdict import table
 
 SHORT = Options(seed=33, seconds=9.0, lease_ms=2000, margin_ms=20_000, fire_timeout_ms=5000)
 

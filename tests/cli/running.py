@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 
-from tests import children
-from tests.servers import environment
+from tests.support import children
+from tests.support.servers import environment
 
 
 class Running:

@@ -10,8 +10,8 @@ import pytest
 from redis import Redis
 
 import cli.operators
-from cli.data_dir import DataDir
-from tests.servers import ValkeyProcess, in_days, postdate, postdate_json
+from cli.serving.data_dir import DataDir
+from tests.support.servers import ValkeyProcess, in_days, postdate, postdate_json
 
 
 @pytest.fixture

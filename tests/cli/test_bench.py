@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from cli.bench.rounds import PROCESSES
-from tests.servers import (
+from tests.support.servers import (
     ValkeyProcess,
     postdate,
     postdate_process,

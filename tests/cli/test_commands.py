@@ -11,8 +11,8 @@ from redis import Redis
 
 from cli.output import NO_ANSWER
 from scheduler.models import Plan
-from scheduler.settings import Settings
-from tests.servers import ValkeyProcess, postdate, postdate_json
+from scheduler.runtime.settings import Settings
+from tests.support.servers import ValkeyProcess, postdate, postdate_json
 
 
 @pytest.fixture

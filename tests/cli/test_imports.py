@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from cli.main import COMMANDS
-from tests.servers import PostdateProcess, environment
+from tests.support.servers import PostdateProcess, environment
 
 SERVER = {"litestar", "redis", "hiredis", "uvicorn", "uvloop", "jinja2", "argon2"}
 

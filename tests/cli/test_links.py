@@ -9,7 +9,7 @@ from redis import Redis
 
 from scheduler.store import keys
 from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL
-from tests.servers import PostdateProcess, ValkeyProcess, postdate, postdate_json
+from tests.support.servers import PostdateProcess, ValkeyProcess, postdate, postdate_json
 
 LINK = re.compile(r"https?://[^/\s]+/dashboard/link/\d\d_[\w-]{43}")
 

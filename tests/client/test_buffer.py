@@ -21,7 +21,7 @@ from postdate import (
     Unauthorized,
 )
 from tests.client.both import BASE_URL, KEY
-from tests.servers import until_async
+from tests.support.servers import until_async
 
 DUE_TEXT = "2026-11-20T08:00:00.000Z"
 DUE = datetime.fromisoformat(DUE_TEXT)

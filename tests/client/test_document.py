@@ -41,7 +41,7 @@ from postdate import (
 from postdate.lanes import AccountOptions, LaneLimits, LaneOptions
 from postdate.new import FIELDS, ChangeOptions, CreateOptions
 from postdate.results import camel
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 
 # What the client has besides: of a header, of other fields, or how often a call is made.
 # The latter is in the answer to a create that stored nothing new.

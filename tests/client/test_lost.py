@@ -10,7 +10,7 @@ import trustme
 from postdate import Cancelled, ConnectionFailed, PostdateError
 from tests.client.both import KEY, Client
 from tests.client.line import Fault, Line, Step, answer
-from tests.servers import refusing_port
+from tests.support.servers import refusing_port
 
 CREDITS = answer(200, {"creditsRemaining": 7})
 CREATED = answer(

@@ -21,7 +21,14 @@ from postdate import (
     NotFound,
 )
 from tests.client.both import Client
-from tests.servers import PostdateProcess, Receiver, in_days, postdate_json, refusing_port, until
+from tests.support.servers import (
+    PostdateProcess,
+    Receiver,
+    in_days,
+    postdate_json,
+    refusing_port,
+    until,
+)
 
 URL = "https://example.com"
 

@@ -11,16 +11,16 @@ import pytest
 from argon2 import PasswordHasher
 from litestar import Litestar
 
-from api.dashboard import passwords
+from api.dashboard.viewer import passwords
 from scheduler.callbacks import Callback
 from scheduler.models import Account, Outcome, Plan, Request, Schedule, Status
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.lifecycle.callbacks import CallbackAck
-from scheduler.store.lifecycle.end_rows import Ack
-from tests.apps import app_of
-from tests.servers import ValkeyProcess
+from scheduler.store.accounts.sign_in.sessions import Purpose
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck
+from scheduler.store.lifecycle.end.end_rows import Ack
+from tests.support.apps import app_of
+from tests.support.servers import ValkeyProcess
 
 ORIGIN = "http://postdate.test"
 PASSWORD = "a quiet morning in may"

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from api.bulk_runner import BulkRunner
+from api.bulk_actions.runner import BulkRunner
 from api.dashboard.requests import bulk, bulk_strip
 from api.dashboard.requests.filters import Filter
-from api.rules import Rules
+from api.schema.rules import Rules
 from scheduler.events import Kind as EventKind
 from scheduler.models import Account, LogStatus, Outcome, Status
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import keys
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.queries import reading
 from scheduler.store.server import Server
 from tests.dashboard.conftest import Browser, Dashboard, listed, rows
 from tests.dashboard.test_many import fields_of, ids_of, match, post_many
-from tests.plain import redis_of
+from tests.support.plain import redis_of
 
 COMPLETED = Outcome(Status.COMPLETED, 200, 12, "")
 FAILED = Outcome(Status.FAILED, 404, 12, "Not Found")

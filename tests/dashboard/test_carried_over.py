@@ -16,21 +16,21 @@ from api.dashboard import lanes
 from api.dashboard.recurring.form import given_of, own_fields
 from api.dashboard.requests.form import edited, request_fields, request_given
 from api.dashboard.zones import UTC
-from api.fields import FIELDS
-from api.payload import parse_request
-from api.recurring_fields import OWN
-from api.rules import Rules
-from api.settings_fields import OF_PUT
+from api.schema.fields import FIELDS
+from api.schema.payload import parse_request
+from api.schema.recurring_fields import OWN
+from api.schema.rules import Rules
+from api.schema.settings_fields import OF_PUT
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.masks import MASK
 from scheduler.models import BodyKind, Request
-from scheduler.recurrence import Timing
-from scheduler.recurring import Draft, Rule, RuleState
-from scheduler.settings import Settings
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft, Rule, RuleState
+from scheduler.runtime.settings import Settings
 from scheduler.times import format_iso8601
 from tests.dashboard.conftest import Browser
 from tests.dashboard.forms import form_with
-from tests.dashboard.recurring import FORM, filled, made, rule_of, send
+from tests.dashboard.recurring.recurring import FORM, filled, made, rule_of, send
 from tests.dashboard.test_many import composed
 
 URL = "https://example.com/hook"

@@ -11,9 +11,9 @@ import pytest
 
 from api.dashboard.requests.text import curl_of
 from scheduler.models import BodyKind, Request
-from scheduler.targets import parse_target
-from tests.receiver import Received, Receiver
-from worker.request import render
+from scheduler.target.targets import parse_target
+from tests.support.receiver import Received, Receiver
+from worker.send.request import render
 
 _CASES = {
     "a plain GET": ("GET", "/hook?a=1&b=2", {"X-A": "a b"}, None, BodyKind.JSON),

@@ -9,11 +9,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from scheduler.models import Request
-from scheduler.recurrence import Timing
-from scheduler.recurring import Draft
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
 from scheduler.store import keys
 from tests.dashboard.conftest import Browser, Dashboard
-from tests.plain import redis_of
+from tests.support.plain import redis_of
 
 NEWS = {"hx-request": "true", "hx-target": "found"}
 

@@ -14,7 +14,7 @@ from scheduler.lane_settings import LONGEST_NOTE, LaneSettings, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, rows, tiles_of
-from tests.plain import redis_of
+from tests.support.plain import redis_of
 
 LIMITS = {"rate": "100", "per": "1m", "burst": "5", "parallelism": "3", "note": "theirs"}
 LANE_PAGES = ("", "/requests", "/requests/new", "/lanes", "/lanes/other", "/keys", "/account")

@@ -9,13 +9,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from benchmarks.history import Past, fill
+from benchmarks.support.history import Past, fill
 from scheduler.errors import Damaged, OutcomeUnknown, StoreFull, StoreUnavailable
 from scheduler.models import Outcome, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, URL, Browser, Dashboard, once_of, tiles_of
-from tests.plain import redis_of
-from tests.servers import in_days
+from tests.support.plain import redis_of
+from tests.support.servers import in_days
 
 UNKNOWN = "sch_" + "0" * 26
 KEY = re.compile(r"pd_\d\d_[\w-]{43}")

@@ -9,7 +9,7 @@ import pytest
 
 from api.dashboard.requests import picture
 from api.dashboard.requests.filters import PER_PAGE
-from benchmarks.history import Past, fill
+from benchmarks.support.history import Past, fill
 from scheduler.errors import TooManyScans
 from scheduler.models import Outcome, Request, Status
 from scheduler.store.log.logs import LogPage, LogQuery

@@ -20,14 +20,14 @@ from api.dashboard.overview import drawn, spending
 from api.dashboard.requests.attempts import Bar, waterfall
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.text import MOST_BYTES, indented
-from api.dashboard.session import our_page
 from api.dashboard.shared import Shared
+from api.dashboard.viewer.session import our_page
 from api.dashboard.zones import UTC, Zone, zone_named
 from scheduler.models import Phases
 from scheduler.store.accounts.accounts import Movements
 from scheduler.store.operators.system import ended_branch, server_warnings
 from scheduler.times import format_iso8601, parse_iso8601
-from worker.outcome import Failure
+from worker.send.outcome import Failure
 
 NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
 

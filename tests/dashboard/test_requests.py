@@ -15,9 +15,9 @@ from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.scans import Scans
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, listed, rows
-from tests.dashboard.recurring import made
-from tests.plain import redis_of
-from tests.servers import in_days
+from tests.dashboard.recurring.recurring import made
+from tests.support.plain import redis_of
+from tests.support.servers import in_days
 
 PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "panel"}
 NEWS = {"hx-request": "true", "hx-target": "facts"}

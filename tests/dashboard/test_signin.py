@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from api.dashboard import passwords
+from api.dashboard.viewer import passwords
 from scheduler.models import Account
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import ATTEMPTS_PER_BOTH, Purpose
+from scheduler.store.accounts.sign_in.sessions import ATTEMPTS_PER_BOTH, Purpose
 from tests.dashboard.conftest import PASSWORD, Browser, Dashboard
 from tests.dashboard.test_pages import PAGES
 

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import pytest
 
-from api.dashboard import pieces
+from api.dashboard import fragments
 from api.dashboard.shared import Shared
-from benchmarks.history import Past, fill
+from benchmarks.support.history import Past, fill
 from scheduler.models import Outcome, Request, Status
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.dashboard.conftest import Browser, Dashboard
-from tests.dashboard.recurring import made
+from tests.dashboard.recurring.recurring import made
 
 _MOST_BYTES = 5000
 _KEY, _TOKENS = "k" * 43, ("token-one", "token-two")
@@ -71,9 +71,9 @@ def test_pieces_come_together_to_the_whole_whatever_changed() -> None:
         del rows[dice.randrange(10) :: 12]
         text = table(dice, rows)
         if number % 7 == 0:  # a page that is loaded anew
-            kept = put_together(pieces.marked(text, _KEY, _TOKENS), NOTHING)
+            kept = put_together(fragments.marked(text, _KEY, _TOKENS), NOTHING)
         else:
-            sent = pieces.news(text, _KEY, _TOKENS, list(kept.pieces))
+            sent = fragments.news(text, _KEY, _TOKENS, list(kept.pieces))
             kept = put_together(sent, kept)
         for token in _TOKENS:  # those of an earlier answer are as good
             text, kept = text.replace(token, ""), kept._replace(text=kept.text.replace(token, ""))
@@ -82,7 +82,7 @@ def test_pieces_come_together_to_the_whole_whatever_changed() -> None:
 
 def test_a_name_is_of_the_text_and_the_session_and_of_no_token_that_is_new_each_time() -> None:
     def names(text: str, key: str, tokens: tuple[str, ...]) -> list[str]:
-        return list(put_together(pieces.marked(text, key, tokens), NOTHING).pieces)
+        return list(put_together(fragments.marked(text, key, tokens), NOTHING).pieces)
 
     text = '<dl >x one</dl><tr id="a">one two</tr>'
     first = names(text, _KEY, ("one", "two"))
@@ -93,12 +93,12 @@ def test_a_name_is_of_the_text_and_the_session_and_of_no_token_that_is_new_each_
 
 def test_names_are_bounded_and_others_are_no_names() -> None:
     many = "".join(f'<tr id="{n}">' for n in range(1000))
-    kept = put_together(pieces.marked(many, _KEY, ()), NOTHING)
-    assert (len(kept.pieces), kept.text) == (pieces.MOST_PIECES, many)
-    assert pieces.names_of(kept.header["postdate-has"]) == list(kept.pieces)
-    assert pieces.names_of("-") == []
-    for bad in (None, "", "abc", "a" * 8 * (pieces.MOST_PIECES + 1), "ä" * 8, "<" * 8):
-        assert pieces.names_of(bad) is None
+    kept = put_together(fragments.marked(many, _KEY, ()), NOTHING)
+    assert (len(kept.pieces), kept.text) == (fragments.MOST_PIECES, many)
+    assert fragments.names_of(kept.header["postdate-has"]) == list(kept.pieces)
+    assert fragments.names_of("-") == []
+    for bad in (None, "", "abc", "a" * 8 * (fragments.MOST_PIECES + 1), "ä" * 8, "<" * 8):
+        assert fragments.names_of(bad) is None
 
 
 def _past(count: int, now_ms: int) -> Iterator[Past]:
@@ -175,7 +175,7 @@ async def test_a_tick_sends_less_than_5_kb_of_a_busy_accounts_page(
         dashboard.app.state["dashboard_shared"] = Shared()  # not what a read shared a moment ago
         sent, kept = await tick(browser, path, kept)
         assert sent < _MOST_BYTES
-    assert 1 < len(kept.pieces) < pieces.MOST_PIECES
+    assert 1 < len(kept.pieces) < fragments.MOST_PIECES
     # What takes forms away, for an operator who looks at an account, takes no mark away.
     for piece in kept.pieces.values():
         assert piece.count("<form") == piece.count("</form")

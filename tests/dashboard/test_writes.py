@@ -18,15 +18,15 @@ from api.dashboard.routes import dashboard_router
 from scheduler.errors import StoreUnavailable
 from scheduler.lane_settings import Pause
 from scheduler.models import Account, Request
-from scheduler.recurrence import Timing
-from scheduler.recurring import Draft
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.bulk.records import Asked, Kind, packed_ids
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
-from tests.plain import redis_of
-from tests.scheduler.harm import Backup, look
-from tests.servers import in_days
+from tests.store.whole.harm import Backup, look
+from tests.support.plain import redis_of
+from tests.support.servers import in_days
 
 ROUTES: dict[str, set[str]] = {
     route.path_format.removeprefix("/dashboard"): set(route.methods)

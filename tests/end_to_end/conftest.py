@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.store import Store, keys
-from tests.plain import redis_of
-from tests.servers import Deployment
+from tests.support.plain import redis_of
+from tests.support.servers import Deployment
 
 
 @pytest.fixture

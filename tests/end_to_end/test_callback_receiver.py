@@ -16,10 +16,10 @@ import httpx
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from tests import children
-from tests.customer import Customer
-from tests.processes import ROOT
-from tests.servers import Deployment, Receiver, free_port, until
+from tests.support import children
+from tests.support.customer import Customer
+from tests.support.processes import ROOT
+from tests.support.servers import Deployment, Receiver, free_port, until
 
 [_SHOWN] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/callbacks.md").read_text(), re.DOTALL)
 

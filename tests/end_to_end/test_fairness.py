@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.models import Request
 from scheduler.store import Store
 from scheduler.times import format_iso8601
-from tests.servers import Deployment, Receiver, now_ms, until
+from tests.support.servers import Deployment, Receiver, now_ms, until
 
 FLOOD = 2_000
 SMALL_ROUNDS = 5

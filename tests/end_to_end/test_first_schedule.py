@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.times import format_iso8601, parse_iso8601
-from tests.servers import Customer, PostdateProcess, Receiver, now_ms, postdate_json
+from tests.support.servers import Customer, PostdateProcess, Receiver, now_ms, postdate_json
 
 # No JSON library would write it like this again: that is how it is seen to arrive as it was sent.
 BODY = '{"amount": 12345678901234567890.10,"name":"Zo\\u00eb — ok",  "deep": { "a" : [1,  2e3] }}'

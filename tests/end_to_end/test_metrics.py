@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.metrics import catalogue
-from tests.scrape import free_ports, scrape, told
-from tests.servers import Customer, PostdateProcess, Receiver, until
+from tests.support.scrape import free_ports, scrape, told
+from tests.support.servers import Customer, PostdateProcess, Receiver, until
 
 
 def test_up_tells_of_api_and_workers_and_names_no_account_no_url_and_no_id() -> None:

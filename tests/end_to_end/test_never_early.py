@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
-from tests.servers import Deployment, Receiver
+from tests.support.servers import Deployment, Receiver
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

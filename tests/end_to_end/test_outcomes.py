@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers import Customer, Deployment, Receiver
+from tests.support.servers import Customer, Deployment, Receiver
 
 TIMEOUT = ("failed", 0, "Timeout after 1 second")
 

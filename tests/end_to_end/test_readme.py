@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from postdate import AsyncPostdate, Buffer, Postdate
-from tests.customer import Customer
-from tests.processes import ROOT
-from tests.servers import Deployment, Receiver
+from tests.support.customer import Customer
+from tests.support.processes import ROOT
+from tests.support.servers import Deployment, Receiver
 
 _README = (ROOT / "clients/python/README.md").read_text()
 _SHOWN = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.customer import Customer
-from tests.processes import ROOT
-from tests.servers import Deployment
+from tests.support.customer import Customer
+from tests.support.processes import ROOT
+from tests.support.servers import Deployment
 
 _DOCUMENT = (ROOT / "docs/recurring.md").read_text()
 _IDS = re.compile(r"\b(?:rec|sch|inv)_[0-9a-z]{26}\b")

@@ -6,7 +6,7 @@ import json
 from base64 import b64encode
 from typing import Any
 
-from tests.servers import Customer, Deployment, Receiver, postdate
+from tests.support.servers import Customer, Deployment, Receiver, postdate
 
 OLD, NEW = (b64encode(letter * 32).decode() for letter in (b"o", b"n"))
 COUNT = 20

@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from postdate import VerificationFailed, verify
-from tests.servers import PostdateProcess, Receiver, postdate_json
+from tests.support.servers import PostdateProcess, Receiver, postdate_json
 
 OCTETS = bytes(range(256)) * 4
 TEXT, BINARY = "text/plain; charset=utf-8", "application/octet-stream"

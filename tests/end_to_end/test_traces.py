@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.servers import Customer, PostdateProcess, Receiver
+from tests.support.servers import Customer, PostdateProcess, Receiver
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

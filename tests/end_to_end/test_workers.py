@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.end_to_end.conftest import said_by_workers
-from tests.servers import Deployment, Receiver, until
+from tests.support.servers import Deployment, Receiver, until
 
 
 @pytest.mark.parametrize(

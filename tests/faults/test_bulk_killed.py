@@ -8,9 +8,9 @@ from typing import Self
 import httpx
 
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.bulk.records import Bulk
-from tests.servers import Deployment, Receiver, until
+from tests.support.servers import Deployment, Receiver, until
 
 COUNT = 1500
 

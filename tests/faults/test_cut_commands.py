@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from scheduler.store import keys
-from tests.servers import DroppingProxy, ValkeyProcess, postdate, postdate_json
+from tests.support.servers import DroppingProxy, ValkeyProcess, postdate, postdate_json
 
 _UNKNOWN = "it may be done, or a part of it"
 _EVER = 10**9

@@ -16,16 +16,16 @@ from scheduler.callbacks import Callback
 from scheduler.errors import Reason
 from scheduler.lane_settings import LaneSettings
 from scheduler.models import Outcome, Plan, Request, Status
-from scheduler.recurrence import Timing
-from scheduler.recurring import Draft
-from scheduler.settings import Settings
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.callbacks import CallbackAck
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck
+from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.api.conftest import URL, client_of
-from tests.apps import app_of, built
-from tests.plain import redis_of
-from tests.servers import DroppingProxy, ValkeyProcess
+from tests.support.apps import app_of, built
+from tests.support.plain import redis_of
+from tests.support.servers import DroppingProxy, ValkeyProcess
 
 # Each account has a shard of its own.
 SHARDS = 64

@@ -10,9 +10,9 @@ from redis.exceptions import RedisError
 
 from scheduler.store import keys
 from tests.chaos.sentinels import SentinelStore
-from tests.cluster import ask
-from tests.commands import postdate
-from tests.servers import (
+from tests.support.cluster import ask
+from tests.support.commands import postdate
+from tests.support.servers import (
     DEADLINE_S,
     Customer,
     Deployment,

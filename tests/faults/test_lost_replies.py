@@ -1,5 +1,5 @@
 """A reply of the store gets lost: an API and a worker carry each call out, once. Call by call, see
-tests/scheduler/test_lost_replies.py."""
+tests/store/whole/test_lost_replies.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.errors import error_of
-from tests.servers import Customer, Deployment, DroppingProxy, Receiver, script
+from tests.support.servers import Customer, Deployment, DroppingProxy, Receiver, script
 
 CREDITS = 100
 ATTEMPTS_OF_THE_API = 5
@@ -45,7 +45,7 @@ def customer(running: tuple[Deployment, DroppingProxy], proxy: DroppingProxy) ->
 def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
-    proxy.drop_reply(script("lifecycle/create"), times=ATTEMPTS_OF_THE_API)
+    proxy.drop_reply(script("lifecycle/create/create"), times=ATTEMPTS_OF_THE_API)
     answer = customer.post(receiver.url + "/hook", due_in_s=1.0)
     assert answer.status_code == 503
     assert error_of(answer) == {
@@ -63,7 +63,7 @@ def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
 def test_an_ack_that_gets_lost_is_recorded_once_and_nothing_fires_again(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver, lost: str
 ) -> None:
-    getattr(proxy, lost)(script("lifecycle/end"), times=2)
+    getattr(proxy, lost)(script("lifecycle/end/end"), times=2)
     schedule_id = customer.schedule(receiver.url + "/hook")
     assert customer.outcome(schedule_id)["status"] == "completed"
     # It goes on, and what it does next comes after what it still had to record.

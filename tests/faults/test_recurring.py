@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.times import format_iso8601, parse_iso8601
-from tests.servers import (
+from tests.support.servers import (
     Customer,
     Deployment,
     PostdateProcess,

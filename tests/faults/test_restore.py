@@ -11,8 +11,15 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.processes import ROOT
-from tests.servers import Customer, PostdateProcess, Receiver, postdate, postdate_json, until
+from tests.support.processes import ROOT
+from tests.support.servers import (
+    Customer,
+    PostdateProcess,
+    Receiver,
+    postdate,
+    postdate_json,
+    until,
+)
 
 EACH = 30
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.api.errors import error_of
-from tests.servers import Customer, Deployment, Receiver, ValkeyProcess, now_ms, until
+from tests.support.servers import Customer, Deployment, Receiver, ValkeyProcess, now_ms, until
 
 # A store that is gone is known at once; one that is silent only once its reply was waited for, and
 # a call that came while another waited has both waits.

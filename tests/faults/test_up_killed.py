@@ -7,7 +7,14 @@ import signal
 from collections import Counter
 from contextlib import suppress
 
-from tests.servers import Customer, PostdateProcess, Receiver, postdate_json, processes_of, until
+from tests.support.servers import (
+    Customer,
+    PostdateProcess,
+    Receiver,
+    postdate_json,
+    processes_of,
+    until,
+)
 
 WAITING = 20
 

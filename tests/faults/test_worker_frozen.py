@@ -13,9 +13,9 @@ import pytest
 
 from scheduler.store import Store, keys
 from scheduler.times import format_iso8601
-from tests.door import Door
-from tests.plain import redis_of
-from tests.servers import Customer, Deployment, PostdateProcess, Receiver, now_ms, until
+from tests.support.door import Door
+from tests.support.plain import redis_of
+from tests.support.servers import Customer, Deployment, PostdateProcess, Receiver, now_ms, until
 
 LEASE_MS = 1000
 LIMIT_MS = 2000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from scheduler.times import format_iso8601
-from tests.servers import Deployment, Receiver, now_ms
+from tests.support.servers import Deployment, Receiver, now_ms
 
 SHORT_LEASE_MS = 1500
 TAKEN_OVER_WITHIN_MS = 10_000

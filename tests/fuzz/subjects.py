@@ -7,26 +7,26 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from api.batch import _BATCH, _ITEMS, parse_batch
-from api.findings import MOST_LISTED, Findings
-from api.items import Items
-from api.payload import parse_create
-from api.query import OF_LOGS, read_query
-from api.rules import Rules
-from api.settings_fields import misfits, parse_put
-from api.stats import log_query
-from scheduler.destinations import Destinations
+from api.calls.batch import _BATCH, _ITEMS, parse_batch
+from api.calls.stats import log_query
+from api.schema.findings import MOST_LISTED, Findings
+from api.schema.items import Items
+from api.schema.payload import parse_create
+from api.schema.query import OF_LOGS, read_query
+from api.schema.rules import Rules
+from api.schema.settings_fields import misfits, parse_put
 from scheduler.errors import InvalidRequest
 from scheduler.lane_settings import LaneSettings
 from scheduler.models import Request, Upsert
 from scheduler.store.queries.timeline import span
-from scheduler.targets import Origin, parse_target
-from tests.api.test_items import came_to
-from tests.worker.test_wire_bytes import DeafTransport, Ends, SteppedLoop
+from scheduler.target.destinations import Destinations
+from scheduler.target.targets import Origin, parse_target
+from tests.api.schema.test_items import came_to
+from tests.worker.send.test_wire_bytes import DeafTransport, Ends, SteppedLoop
 from worker.loop_budget import LoopBudget
-from worker.outcome import Failure, answered
-from worker.request import render
-from worker.wire import Route, Wire
+from worker.send.outcome import Failure, answered
+from worker.send.request import render
+from worker.send.wire import Route, Wire
 
 NOW_MS = 1_795_161_612_345
 _RULES = Rules(Destinations(), 1830)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from tests.deployment import Deployment
 from tests.generated.clients import CLIENTS
-from tests.receiver import Receiver
+from tests.support.deployment import Deployment
+from tests.support.receiver import Receiver
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.customer import Customer
+from tests.support.customer import Customer
 
 HERE = Path(__file__).parent
 PATIENCE_S = 300

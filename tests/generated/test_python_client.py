@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.deployment import Deployment
 from tests.generated.clients import python
-from tests.receiver import Receiver
+from tests.support.deployment import Deployment
+from tests.support.receiver import Receiver
 
 
 @pytest.mark.skipif(not os.environ.get("CI"), reason="judged with CI=1")

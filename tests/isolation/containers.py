@@ -1,4 +1,4 @@
-"""How long each container of a process is, by its owner's name: `worker.pool.Pool._idle`."""
+"""How long each container of a process is, by its owner's name: `worker.send.pool.Pool._idle`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 from scheduler.times import format_iso8601
-from tests.customer import Customer, now_ms
+from tests.support.customer import Customer, now_ms
 
 Request = tuple[str, str, dict[str, str], str]
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.attack.names import NameServer
-from tests.customer import Customer
 from tests.isolation import storm
 from tests.isolation.containers import LEAST
-from tests.processes import ROOT, PostdateProcess
-from tests.servers import Receiver, ValkeyProcess, postdate_json, until
+from tests.support.customer import Customer
+from tests.support.processes import ROOT, PostdateProcess
+from tests.support.servers import Receiver, ValkeyProcess, postdate_json, until
 
 # More of each than `LEAST`, also of fires that come in two kinds.
 CALLS, FIRES = 80, 150
@@ -62,7 +62,7 @@ def start(
     def _start(role: str) -> Probed:
         process = PostdateProcess(
             role,
-            module="tests.probed",
+            module="tests.isolation.probed",
             redis_url=own_valkey.url,
             allow_targets="127.0.0.0/8",
             fire_timeout_ms=1000,

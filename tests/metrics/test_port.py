@@ -14,7 +14,7 @@ from metrics import common, port
 from metrics.common import LoopLag
 from metrics.families import Metric, gauge
 from metrics.port import MetricsPort
-from tests.servers import free_port, until_async
+from tests.support.servers import free_port, until_async
 
 HOST = "127.0.0.1"
 

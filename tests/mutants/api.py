@@ -1,7 +1,7 @@
 """Mutants of the API, the dashboard, the commands and the client, as mutants.py reads them."""
 
 API = r"""
-@ api/turns.py tests/api/test_turns.py
+@ api/fair_queue.py tests/api/test_fair_queue.py
 # no request waits for its turn
 - return account is not None and self._over_s(account) > _FREE_S
 + return False
@@ -23,11 +23,11 @@ API = r"""
 # a turn that was given up is kept
 - if not turn.done():  # else its request was given up
 + if True:
-@ api/dashboard/causes.py tests/dashboard/test_audit.py
+@ api/dashboard/causes.py tests/dashboard/operators/test_audit.py
 # a request is said to be late for another lane's pause
 - and each.lane in ("", lane)
 +
-@ api/dashboard/audit.py tests/dashboard/test_audit.py
+@ api/dashboard/operators/audit.py tests/dashboard/operators/test_audit.py
 # the audit is shown to everybody
 - judged_operator(await signed_in(request))
 + await signed_in(request)
@@ -38,7 +38,7 @@ API = r"""
 # a sort is no search, and costs the account nothing
 - late_ms=self.late_ms or 0 if self.by_lateness else self.late_ms,
 + late_ms=self.late_ms,
-@ api/fast_path.py tests/api/test_fast_path.py
+@ api/door/fast_path.py tests/api/door/test_fast_path.py
 # a head with a name that it may not have is taken for known
 - and values.keys() <= _PLAIN
 + and True
@@ -58,11 +58,11 @@ API = r"""
 # a refused create is counted against the rate once more
 - created, self._refusal = None, (error.with_traceback(None), rates)
 + created = None
-@ api/schedule.py tests/api/test_direct.py
+@ api/calls/schedule.py tests/api/door/test_direct.py
 # beyond the rate, bodies are read before the key is judged
 - store.api_keys.forget(key)  # the next
 + pass  # the next
-@ api/http11.py tests/api/test_http11.py
+@ api/door/http11.py tests/api/door/test_http11.py
 # a trailer counts as a header
 - if self.part is not ReadState.BODY:
 -             super().on_header(name, value)
@@ -97,7 +97,7 @@ API = r"""
 # a file is rewritten while it is copied
 - async with store.system.rewrites_held_back():
 + if True:
-@ api/items.py tests/api/test_items.py
+@ api/schema/items.py tests/api/schema/test_items.py
 # an item is due when the one before it is
 - if self._time != (item.trigger_at, item.delay):
 + if not self._time:
@@ -132,19 +132,19 @@ API = r"""
 # an item is reported where the one before it is
 - item.timeout, *callback
 + item.timeout
-@ scheduler/store/stored.py tests/api/test_items.py
+@ scheduler/store/stored.py tests/api/schema/test_items.py
 # a worker finds another moment in a request than that by which it is due
 - packed[:1] + _encode(due_ms) + rest
 + packed
-@ api/items.py tests/api/test_traces.py
+@ api/schema/items.py tests/api/test_traces.py
 # the trace of a batch is not stored
 - with_trace(parsed, self._trace)
 + parsed
-@ api/batch.py tests/api/test_tally.py
+@ api/calls/batch.py tests/api/test_tally.py
 # unpaid items of a batch are not counted
 - refused[InsufficientCredits.reason] = unpaid_items
 + pass
-@ api/fast_path.py tests/api/test_fast_path.py
+@ api/door/fast_path.py tests/api/door/test_fast_path.py
 # an answer of the fast path has no request id
 - b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b
 + b"HTTP/1.1 201 Created\r\nx: %b
@@ -152,14 +152,14 @@ API = r"""
 # a call that was carried out in part says that nothing was done
 - error = outcome(error)
 + pass
-@ api/errors.py tests/api/test_schedule.py
+@ api/errors.py tests/api/calls/test_schedule.py
 # the log of a fault lacks the request's id
 - request_id=request_id,
 + request_id="",
-@ api/batch.py tests/api/test_batch.py
+@ api/calls/batch.py tests/api/calls/test_batch.py
 # the items of a batch list all their faults
 - unlisted -= listed
-@ api/dashboard/holder.py tests/dashboard/test_writes.py
+@ api/dashboard/viewer/sign_in.py tests/dashboard/test_writes.py
 # a link is redeemed from any page
 - judge_origin(request)
 -     form = await read_form(request)
@@ -172,20 +172,20 @@ API = r"""
 -     email,
 + form = await read_form(request)
 +     email,
-@ api/dashboard/accounts.py tests/dashboard/test_writes.py
+@ api/dashboard/operators/accounts.py tests/dashboard/test_writes.py
 # any account grants credits
 - judged_operator(viewer)
 -     account_id
 + account_id
-@ api/dashboard/holds.py tests/dashboard/test_system.py
+@ api/dashboard/operators/holds.py tests/dashboard/operators/test_system.py
 # a worker that is silent since before the hold counts as drained
 -         settled = each.heard_at_ms >= since_ms + _SETTLED_AFTER_MS
 +         settled = True
-@ api/dashboard/session.py tests/dashboard/test_looking.py
+@ api/dashboard/viewer/session.py tests/dashboard/operators/test_impersonation.py
 # the holder of any account looks at another one
 -     if not viewer.account.operator or parse_sharded(account_id, "acc") is None:
 +     if parse_sharded(account_id, "acc") is None:
-@ api/dashboard/routes.py tests/dashboard/test_looking.py
+@ api/dashboard/routes.py tests/dashboard/operators/test_impersonation.py
 # an operator who looks at an account writes there
 -         guards=[_reads_only],
 @ api/dashboard/keys.py tests/dashboard/test_writes.py
@@ -201,21 +201,21 @@ API = r"""
 # of two tabs the second overwrites what the first has set
 - settings, [read] if read else [])
 + settings, [])
-@ api/dashboard/recurring/composer.py tests/dashboard/test_recurring_form.py -k two_tabs
+@ api/dashboard/recurring/composer.py tests/dashboard/recurring/test_recurring_form.py -k two_tabs
 # of two people who change a recurring schedule the second overwrites what the first has set
 - return unless_changed(before, draft, [form.get("etag", "")])
 + return draft
 # a preview gives a form the right to overwrite what another has set
 - now_etag if met_a_change else given.get("etag", now_etag)
 + now_etag
-@ api/dashboard/requests/form.py tests/dashboard/test_recurring_form.py -k secrets
+@ api/dashboard/requests/form.py tests/dashboard/recurring/test_recurring_form.py -k secrets
 # a secret that a form does not show goes to another target
 - if "targetHeaders" in found and "targetUrl" not in found:
 + if "targetHeaders" in found:
 # a change of one header takes a secret that its form does not show
 - {name: kept.get(name, v) if v == MASK else v for name, v in headers.items()}
 + {name: v for name, v in headers.items() if v != MASK}
-@ api/dashboard/requests/bulk.py tests/dashboard/test_recurring.py -k missed
+@ api/dashboard/requests/bulk.py tests/dashboard/recurring/test_recurring.py -k missed
 # times that a recurring schedule missed are acted on as if they were requests
 - for each in found if each.schedule_id
 + for each in found
@@ -227,7 +227,7 @@ API = r"""
 # the future belongs to what a bulk action was asked for
 - until_ms = min(int(until), now_ms) if is_search else now_ms
 + until_ms = 2**47
-@ api/bulk_runner.py tests/api/test_bulk_runner.py -k dies_after
+@ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k dies_after
 # another process acts on others than those that were begun
 - if not bulk.progress.plan and bulk.state is State.RUNNING:
 + if bulk.state is State.RUNNING:
@@ -236,19 +236,19 @@ API = r"""
 + change(account_id, row.schedule_id, lambda b: moved_to(
 +                         b.trigger_at_ms + (asked.shift_ms or 0), self._rules, 0
 +                     ).of(b))
-@ api/bulk_found.py tests/api/test_bulk_runner.py -k moment_of_the_press
+@ api/bulk_actions/found.py tests/api/bulk_actions/test_runner.py -k moment_of_the_press
 # what is created while a bulk action runs is of it
 - return ids.created_at_ms(entry.schedule_id) <= asked.until_ms
 + return True
-@ api/bulk_runner.py tests/api/test_bulk_runner.py -k credits
+@ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k credits
 # without credits a bulk action goes on being refused
 - if why and not progress.is_planned:
 + if False:
-@ api/bulk_runner.py tests/api/test_bulk_runner.py -k give_way
+@ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k give_way
 # a bulk action's searches keep those of the pages waiting
 - query, gives_way=True
 + query
-@ api/dashboard/csrf.py tests/dashboard/test_writes.py
+@ api/dashboard/viewer/csrf.py tests/dashboard/test_writes.py
 # the holder of a suspended account writes
 - if viewer.account.suspended and not even_suspended:
 + if False:
@@ -295,26 +295,26 @@ API = r"""
 # a body without room does not wait
 - await noted[BUDGET].wait_for(made_bytes)
 + noted[BUDGET].take(made_bytes)
-@ api/lanes.py tests/api/test_lanes.py
+@ api/calls/lanes.py tests/api/calls/test_lanes.py
 # a change of a lane is judged on what it gives alone
 - _refuse_misfits(limits, given)
 + _refuse_misfits(given, given)
-@ api/fields.py tests/api/test_callbacks.py
+@ api/schema/fields.py tests/api/schema/test_callbacks.py
 # null for a callback means that of the account
 - default=NO_URL,
 + default=None,
 # a condition is taken where there is to be no callback
 - if url != NO_URL or values["callback_on"] is None:
 + if True:
-@ api/lanes.py tests/api/test_callbacks.py
+@ api/calls/lanes.py tests/api/schema/test_callbacks.py
 # the condition of the account's callback goes with its URL
 - before and before.on
 + None
-@ api/settings_fields.py tests/api/test_lanes.py
+@ api/schema/settings_fields.py tests/api/calls/test_lanes.py
 # a weak tag matches
 - tags.append("" if match[2] else match[3] or "")
 + tags.append(match[3] or "")
-@ scheduler/cron.py tests/scheduler/test_recurrence_zones.py -k by_hand
+@ scheduler/recurrence/cron.py tests/scheduler/recurrence/test_recurrence_zones.py -k by_hand
 # a time of the second of two equal hours is in the past
 - if moment > after:  # two
 + if True:  # two
@@ -324,14 +324,14 @@ API = r"""
 # the clock's own times miss the first one after a change
 - past = shown - MINUTE
 + past = shown
-@ scheduler/cron_words.py tests/scheduler/test_cron_words.py
+@ scheduler/recurrence/cron_words.py tests/scheduler/recurrence/test_cron_words.py
 # days of which both must fit are said to be either
 - if not fields.day_and:
 + if True:
 # values at a distance are an interval, whatever the width is
 - every if rest == 0 and list(values) == list(range(0, width, every)) else None
 + every if list(values) == [every * n for n in range(len(values))] else None
-@ scheduler/cron_refusals.py tests/scheduler/test_cron_refusals.py
+@ scheduler/recurrence/cron_refusals.py tests/scheduler/recurrence/test_cron_refusals.py
 # Sunday counts twice, so that a step of a week seems to be one
 - values = {value % 7 for value in values}
 + pass
@@ -343,29 +343,29 @@ API = r"""
 # a callback that was emptied is none at all, and not the account's
 - if "callbackUrl" in found and "callbackUrl" not in after:
 + if False:
-@ scheduler/recurrence.py tests/scheduler/test_recurrence.py
+@ scheduler/recurrence/recurrence.py tests/scheduler/recurrence/test_recurrence.py
 # a search of decades holds the event loop up
 - if timing.cron is not None and crons.may_take_long(timing.cron):
 + if False:
-@ api/recurring.py tests/api/test_recurring.py
+@ api/calls/recurring.py tests/api/calls/test_recurring.py
 # a change that was made before is refused to its repeat
 - and not is_so
 + and True
-@ api/recurring_times.py tests/api/test_recurring.py
+@ api/recurring_times.py tests/api/calls/test_recurring.py
 # the next occurrence waits for a worker after a cancellation
 - await store.recurring.tend(account_id, rules)
 + pass
 # searches for rare times cost an account nothing
 - searches = timing.cron is not None and may_take_long(timing.cron)
 + searches = False
-@ api/recurring_fields.py tests/api/test_recurring_fields.py
+@ api/schema/recurring_fields.py tests/api/schema/test_recurring_fields.py
 # a change to an interval leaves the cron expression there
 - given.setdefault("cron", None)
 + pass
 # a schedule's own time is taken for a rule's
 - findings.add(name, message)
 + pass
-@ api/dashboard/pieces.py tests/dashboard/test_ticks.py
+@ api/dashboard/fragments.py tests/dashboard/test_ticks.py
 # a name depends on what is new in each answer
 - plain = plain.replace(token, "")
 + pass

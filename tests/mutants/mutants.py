@@ -49,14 +49,14 @@ class Mutant(NamedTuple):
 
 
 # Without its check, a write is taken from any page of any site.
-_UNCHECKED = """    from api.dashboard.csrf import read_form
-    from api.dashboard.session import signed_in
+_UNCHECKED = """    from api.dashboard.viewer.csrf import read_form
+    from api.dashboard.viewer.session import signed_in
     {names} = await signed_in(request), await read_form(request)
 """
 _RECURRING = "    recurring = service_of(request).store.recurring\n    rule = await recurring.{}("
 # Each write of the dashboard: its file, and what follows its check.
 _WRITES = (
-    ("a new password", "holder.py", "viewer, form", "    users ="),
+    ("a new password", "viewer/sign_in.py", "viewer, form", "    users ="),
     ("an API key", "keys.py", "viewer, form", "    name ="),
     ("a deactivation", "keys.py", "viewer, _", "    key ="),
     ("a bulk action", "requests/bulk.py", "viewer, form", "    service, zone ="),
@@ -77,7 +77,7 @@ _WRITES = (
     ("a cancellation", "requests/entry.py", "viewer, _", "    try:"),
     ("a new time", "requests/entry.py", "viewer, form", "    schedules ="),
     ("a repetition", "requests/entry.py", "viewer, form", "    store ="),
-    ("a sign-out", "holder.py", "viewer, form", "    sessions ="),
+    ("a sign-out", "viewer/sign_in.py", "viewer, form", "    sessions ="),
     ("a rotation", "keys.py", "viewer, form", "    try:"),
     ("a lane's settings", "lanes.py", "viewer, form", "    service, name ="),
     ("the end of a calm", "lanes.py", "viewer, _", "    name, lanes ="),
@@ -86,10 +86,10 @@ _WRITES = (
     ("the end of a lane's pause", "pauses.py", "viewer, form", "    name, lanes ="),
     ("the account's pause", "pauses.py", "viewer, form", "    asked ="),
     ("the end of the account's pause", "pauses.py", "viewer, form", "    pauses ="),
-    ("a hold", "holds.py", "viewer, _", "    judged_operator"),
-    ("the end of a hold", "holds.py", "viewer, form", "    judged_operator"),
-    ("a grant", "accounts.py", "viewer, form", "    judged_operator"),
-    ("a choice of a zone", "holder.py", "_, form", "    zone ="),
+    ("a hold", "operators/holds.py", "viewer, _", "    judged_operator"),
+    ("the end of a hold", "operators/holds.py", "viewer, form", "    judged_operator"),
+    ("a grant", "operators/accounts.py", "viewer, form", "    judged_operator"),
+    ("a choice of a zone", "viewer/sign_in.py", "_, form", "    zone ="),
 )
 
 
@@ -108,7 +108,7 @@ def read(table: str) -> Iterator[Mutant]:
 
 
 def _from_any_page(name: str, file: str, names: str, next_line: str) -> Mutant:
-    even = ", even_suspended=True" if file == "holder.py" else ""
+    even = ", even_suspended=True" if file == "viewer/sign_in.py" else ""
     return Mutant(
         f"{name} is taken from any page",
         f"api/dashboard/{file}",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.books import BOOKS
 from tests.chaos.defects import DEFECTS
-from tests.chaos.promises import PROMISES
+from tests.chaos.verdict.books import BOOKS
+from tests.chaos.verdict.promises import PROMISES
 from tests.mutants.mutants import MUTANTS, Mutant
 
 _ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from scheduler.settings import Settings, unknown_variables
+from scheduler.runtime.settings import Settings, unknown_variables
 from tests.metrics.catalogue import ROOT, series
 from tests.ops.test_rules import RUNBOOKS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.settings import unknown_variables
+from scheduler.runtime.settings import unknown_variables
 from tests.metrics.catalogue import ROOT
 
 DOCKERFILE = (ROOT / "ops/Dockerfile").read_text()

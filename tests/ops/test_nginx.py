@@ -18,10 +18,10 @@ import httpx
 import pytest
 import trustme
 
-from tests import children
 from tests.api.errors import error_of
 from tests.metrics.catalogue import ROOT
-from tests.servers import Deployment, ValkeyProcess, free_port, until
+from tests.support import children
+from tests.support.servers import Deployment, ValkeyProcess, free_port, until
 
 HOST = "postdate.example"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin")

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler import ids
-from tests.scheduler.scene import new_id
+from tests.store.scene import new_id
 
 shards = st.integers(min_value=0, max_value=16_383)
 

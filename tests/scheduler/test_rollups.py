@@ -16,7 +16,7 @@ from scheduler.rollups import (
     buckets_of,
     cover,
 )
-from tests.scheduler.clocks import START_MS
+from tests.store.clocks import START_MS
 
 WIDTHS = {"day": (HOUR_MS, DAY_MS), "hour": (MINUTE_MS, HOUR_MS), "minute": (SECOND_MS, MINUTE_MS)}
 

@@ -12,10 +12,10 @@ import pytest
 import trustme
 import uvloop
 
-from tests.virtual_time import VirtualTimeLoop
-from tests.worker.firing import always
+from tests.support.virtual_time import VirtualTimeLoop
 from tests.worker.scene import Scene
-from worker.handshakes import Unexamined
+from tests.worker.send.firing import always
+from worker.send.handshakes import Unexamined
 
 IN_VIRTUAL_TIME = frozenset({"test_happy_eyeballs.py"})
 ON_BOTH_LOOPS = frozenset(

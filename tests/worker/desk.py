@@ -11,14 +11,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from scheduler.callers import SigningSecret
-from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreUnavailable, anew
 from scheduler.models import Invocation, Outcome, Request, Status
-from scheduler.settings import Settings
+from scheduler.runtime.elapsed import elapsed_s
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.callbacks import CallbackAck
-from scheduler.store.lifecycle.claim import Batch, ClaimOrder, Look, UnreadClaim
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck
+from scheduler.store.lifecycle.claim.claim import Batch, ClaimOrder, Look, UnreadClaim
+from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import Verdict

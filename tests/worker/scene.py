@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from scheduler.models import Invocation
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from tests.worker.desk import LEASE_MS, ScriptedStore
-from tests.worker.firing import LOOPBACK
+from tests.worker.send.firing import LOOPBACK
 from worker.leases import Touch
 from worker.worker import Worker
 

@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from tests.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 

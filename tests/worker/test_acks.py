@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreRefused
 from scheduler.models import Invocation
-from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.verdict import Verdict
 from tests.worker.desk import COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scripted import until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.elapsed import elapsed_s
+from scheduler.runtime.elapsed import elapsed_s
 from tests.worker.desk import AWAY, Desk, Invocations
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from scheduler.models import Delivery, Invocation, Outcome, Request, Retry
 from scheduler.retries import USUAL_DELAYS_MS
-from scheduler.settings import DAY_MS
-from worker.outcome import (
+from scheduler.runtime.settings import DAY_MS
+from worker.send.outcome import (
     Failure,
     answered,
     asked_ms,

@@ -21,15 +21,15 @@ import pytest
 import trustme
 
 from scheduler.models import Plan
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
 from tests.attack.names import NameServer
-from tests.inside import inside
-from tests.processes import PostdateProcess
-from tests.valkey import ValkeyProcess
-from tests.waiting import until_async
-from tests.worker.outcomes import LIMIT_MS, MAX_RESPONSE_BYTES, Kind, kinds, targets
+from tests.support.inside import inside
+from tests.support.processes import PostdateProcess
+from tests.support.valkey import ValkeyProcess
+from tests.support.waiting import until_async
+from tests.worker.send.outcomes import LIMIT_MS, MAX_RESPONSE_BYTES, Kind, kinds, targets
 
 EACH = int(os.environ.get("FIRES_EACH", "24"))
 _FEW, _PAGE = 24, 1000
@@ -96,7 +96,7 @@ async def watched(
         ports = await targets(every, stack)
         worker = PostdateProcess(
             "worker",
-            module="tests.probed",
+            module="tests.isolation.probed",
             redis_url=valkey.url,
             allow_targets="127.0.0.0/8",
             fire_timeout_ms=LIMIT_MS,

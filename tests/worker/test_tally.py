@@ -6,7 +6,7 @@ import pytest
 
 from scheduler import ids
 from scheduler.models import Invocation, Outcome, Request, Status
-from worker.outcome import Failure, answered, failed, timed_out
+from worker.send.outcome import Failure, answered, failed, timed_out
 from worker.tally import NO_ANSWER, Tally
 
 NOW_MS = 1_800_000_000_000

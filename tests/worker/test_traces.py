@@ -12,9 +12,9 @@ from opentelemetry.trace import SpanKind
 
 from scheduler.errors import SettingsError
 from scheduler.models import Invocation, Occurrence
-from scheduler.settings import Settings
+from scheduler.runtime.settings import Settings
 from tests.worker.desk import COMPLETED, Invocations
-from worker.outcome import Failure, failed
+from worker.send.outcome import Failure, failed
 from worker.traces import Traces
 from worker.worker import _traces
 

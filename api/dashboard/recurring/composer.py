@@ -8,18 +8,18 @@ import msgspec
 from litestar import get, post
 from litestar.params import FromPath
 
+from api.calls.recurring import unless_changed
 from api.dashboard.answer import Raw
-from api.dashboard.csrf import Form, once_of, written
 from api.dashboard.recurring.form import LABELS, edited_rule, fields_of, given_of
 from api.dashboard.recurring.preview import preview_of
 from api.dashboard.recurring.texts import ADDRESS, name_of, named
 from api.dashboard.render import page
 from api.dashboard.requests.form import labelled
-from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in, zone_of
+from api.dashboard.viewer.csrf import Form, once_of, written
+from api.dashboard.viewer.session import ROOT, Viewer, base_url, redirect_saying, signed_in, zone_of
 from api.errors import status_of
-from api.recurring import unless_changed
-from api.recurring_fields import parse_draft, parse_draft_change
 from api.recurring_times import search_ahead
+from api.schema.recurring_fields import parse_draft, parse_draft_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import (
     Conflict,
@@ -31,8 +31,8 @@ from scheduler.errors import (
     TooManyLanes,
     TooManyScans,
 )
-from scheduler.http import METHODS
-from scheduler.recurring import Draft, Rule
+from scheduler.recurrence.recurring import Draft, Rule
+from scheduler.target.http import METHODS
 
 # Examples of a cron, in words.
 _CRONS = {

@@ -9,8 +9,8 @@ from api.dashboard.requests.form import LABELS as REQUEST_LABELS
 from api.dashboard.requests.form import Edit, edited, request_fields, request_given
 from api.dashboard.zones import Zone
 from scheduler.durations import format_duration
-from scheduler.recurrence import Timing
-from scheduler.recurring import Rule
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Rule
 from scheduler.times import format_iso8601
 
 LABELS = REQUEST_LABELS | {

@@ -8,13 +8,13 @@ from api.dashboard.answer import Raw, redirect
 from api.dashboard.recurring.outcomes import Outcomes, all_outcomes
 from api.dashboard.recurring.texts import ADDRESS, name_of, why_blocked
 from api.dashboard.render import page
-from api.dashboard.session import Viewer, asks_for_news, signed_in
 from api.dashboard.shared import shared_by
+from api.dashboard.viewer.session import Viewer, asks_for_news, signed_in
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest, NotFound
 from scheduler.ids import is_recurring_id
-from scheduler.recurrence import describe
-from scheduler.recurring import Rule, RulePage, RuleState
+from scheduler.recurrence.recurrence import describe
+from scheduler.recurrence.recurring import Rule, RulePage, RuleState
 
 # Each has its outcomes read: a page is one read of rules, and a search of the log for each.
 _PER_PAGE = 20

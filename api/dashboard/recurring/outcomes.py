@@ -9,7 +9,7 @@ from typing import NamedTuple
 from api.dashboard.recurring.texts import name_of
 from scheduler.errors import NotFound, TooManyScans, Unreadable
 from scheduler.models import LogEntry, LogStatus
-from scheduler.recurring import Rule
+from scheduler.recurrence.recurring import Rule
 from scheduler.store import Store
 from scheduler.store.log.logs import LogPage, LogQuery
 

@@ -13,14 +13,14 @@ from api.dashboard.answer import Raw, html
 from api.dashboard.recurring.form import LABELS, timing_fields
 from api.dashboard.render import page
 from api.dashboard.requests.form import labelled
-from api.dashboard.session import NotSignedIn, Viewer, signed_in, zone_of
+from api.dashboard.viewer.session import NotSignedIn, Viewer, signed_in, zone_of
 from api.dashboard.zones import Zone, zone_named
-from api.query import read_query
-from api.recurring_fields import PREVIEW, timing_of
 from api.recurring_times import judge_first, next_times
+from api.schema.query import read_query
+from api.schema.recurring_fields import PREVIEW, timing_of
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest, TooManyScans
-from scheduler.recurrence import Timing, checked, describe
+from scheduler.recurrence.recurrence import Timing, checked, describe
 
 _MOST = 10
 _MOST_CHARACTERS = 1024

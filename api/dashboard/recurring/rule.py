@@ -6,12 +6,13 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw
-from api.dashboard.csrf import Form, once_of, written
 from api.dashboard.recurring.outcomes import Outcomes, outcomes_of
 from api.dashboard.recurring.preview import zone_beside
 from api.dashboard.recurring.texts import ADDRESS, name_of, named, trouble
 from api.dashboard.render import page
-from api.dashboard.session import (
+from api.dashboard.shared import shared_by
+from api.dashboard.viewer.csrf import Form, once_of, written
+from api.dashboard.viewer.session import (
     Viewer,
     asks_for_news,
     our_page,
@@ -19,13 +20,12 @@ from api.dashboard.session import (
     signed_in,
     zone_of,
 )
-from api.dashboard.shared import shared_by
 from api.recurring_times import next_times
 from api.service import HttpRequest, service_of
 from scheduler.errors import TooManyScans
 from scheduler.masks import masked_url
-from scheduler.recurrence import describe
-from scheduler.recurring import Rule, RuleState
+from scheduler.recurrence.recurrence import describe
+from scheduler.recurrence.recurring import Rule, RuleState
 from scheduler.store import Store
 
 _TIMES = 5

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from api.dashboard.session import ROOT
+from api.dashboard.viewer.session import ROOT
 from scheduler.errors import NotFound, Reason
 from scheduler.ids import is_recurring_id
 from scheduler.masks import masked_url
-from scheduler.recurring import Rule, RuleState
+from scheduler.recurrence.recurring import Rule, RuleState
 
 ADDRESS = f"{ROOT}/recurring"
 

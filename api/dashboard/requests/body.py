@@ -10,8 +10,8 @@ from urllib.parse import quote_plus
 import msgspec
 
 from api.dashboard.requests.text import readable
-from api.findings import invalid
-from api.json_text import any_members
+from api.schema.findings import invalid
+from api.schema.json_text import any_members
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import BodyKind, Request
 

@@ -13,14 +13,14 @@ from litestar import post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.csrf import ONCE, Form, written
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import ASKS
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
-from api.dashboard.session import ROOT, Viewer, our_page, zone_of
-from api.findings import invalid
-from api.payload import moved_to
+from api.dashboard.viewer.csrf import ONCE, Form, written
+from api.dashboard.viewer.session import ROOT, Viewer, our_page, zone_of
+from api.schema.findings import invalid
+from api.schema.payload import moved_to
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Damaged, FieldError, InvalidRequest, NotFound

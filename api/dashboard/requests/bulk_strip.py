@@ -14,7 +14,7 @@ from api.dashboard.formats import number
 from api.dashboard.render import page
 from api.dashboard.requests.entries import Entry, entry_of
 from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter
-from api.dashboard.session import NotSignedIn, Viewer, asked_for, signed_in
+from api.dashboard.viewer.session import NotSignedIn, Viewer, asked_for, signed_in
 from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus

@@ -6,17 +6,17 @@ import msgspec
 from litestar import get, post, route
 
 from api.dashboard.answer import Raw, data, is_for_panel
-from api.dashboard.csrf import Form, once_of, written
 from api.dashboard.render import page
 from api.dashboard.requests.entry import utc_text
 from api.dashboard.requests.filters import ADDRESS, Filter
 from api.dashboard.requests.form import LABELS, edited, labelled, request_fields, request_given
 from api.dashboard.requests.listing import list_page, read_page
-from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in
-from api.findings import invalid
-from api.payload import parse_create, parse_create_like
+from api.dashboard.viewer.csrf import Form, once_of, written
+from api.dashboard.viewer.session import ROOT, Viewer, base_url, redirect_saying, signed_in
 from api.reading import read_body
-from api.rules import duration
+from api.schema.findings import invalid
+from api.schema.payload import parse_create, parse_create_like
+from api.schema.rules import duration
 from api.service import HttpRequest, service_of
 from scheduler.durations import format_duration
 from scheduler.errors import (
@@ -27,10 +27,10 @@ from scheduler.errors import (
     NotFound,
     TooManyLanes,
 )
-from scheduler.http import METHODS
 from scheduler.models import Request, Upsert
-from scheduler.store.lifecycle.results import CreateResult, refusal_of
+from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict
+from scheduler.target.http import METHODS
 from scheduler.times import are_moments
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")

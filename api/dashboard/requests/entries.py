@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.callbacks import CallbackState, CallbackStatus
 from scheduler.models import LogEntry, LogStatus, Schedule
-from scheduler.targets import split_url
+from scheduler.target.targets import split_url
 
 
 class Entry(LogEntry, frozen=True):

@@ -14,8 +14,7 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, is_for_panel, redirect
 from api.dashboard.banner import readable as readable_settings
 from api.dashboard.causes import LATE_MS, Cause, why_late
-from api.dashboard.csrf import once_of, written
-from api.dashboard.looking import address_of
+from api.dashboard.operators.impersonation import address_of
 from api.dashboard.recurring.outcomes import occurrences_beside
 from api.dashboard.render import page
 from api.dashboard.requests.attempts import line_of_one, read_attempts, waterfall
@@ -23,7 +22,9 @@ from api.dashboard.requests.entries import Entry, entry_of
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import curl_of, readable
-from api.dashboard.session import (
+from api.dashboard.timeline import causes_by
+from api.dashboard.viewer.csrf import once_of, written
+from api.dashboard.viewer.session import (
     Viewer,
     asks_for_news,
     here,
@@ -31,10 +32,9 @@ from api.dashboard.session import (
     signed_in,
     zone_of,
 )
-from api.dashboard.timeline import causes_by
 from api.errors import status_of
-from api.payload import AS_IT_WAS, Change, parse_change
 from api.recurring_times import follow
+from api.schema.payload import AS_IT_WAS, Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest, NotFound, TooManyResends
 from scheduler.ids import invocation_id, is_schedule_id

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
-from api.dashboard.session import ROOT
+from api.dashboard.viewer.session import ROOT
 from api.dashboard.zones import Zone, zone_named
 from scheduler.durations import format_duration, parse_duration
 from scheduler.ids import is_recurring_id

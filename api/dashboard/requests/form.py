@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.dashboard.requests.body import body_fields, body_given
-from api.findings import invalid
-from api.headers import header_field
+from api.schema.findings import invalid
+from api.schema.headers import header_field
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError

@@ -16,9 +16,9 @@ from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of, replays_of
 from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter
 from api.dashboard.requests.picture import Found, found_by, narrowed
-from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
+from api.dashboard.viewer.session import Viewer, asks_for_news, signed_in, zone_of
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest, TooManyScans
 from scheduler.ids import is_schedule_id

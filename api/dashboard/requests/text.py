@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import BodyKind, Request
-from scheduler.targets import parse_target
+from scheduler.target.targets import parse_target
 from scheduler.texts import visible
 
 # The most bytes of indented JSON. Each line of a deep and wide body begins with its depth in

@@ -13,7 +13,7 @@ from scheduler.errors import NotFound, StoreRefused, Taken, TooMany
 from scheduler.models import Account, Plan
 from scheduler.rollups import CREATED, DAY_MS
 from scheduler.store import keys
-from scheduler.store.accounts.signing import new_secret
+from scheduler.store.accounts.signing.signing import new_secret
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, pairs
 from scheduler.store.server.clock import StoreClock

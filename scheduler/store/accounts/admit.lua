@@ -6,8 +6,8 @@
 -- Returns  for each key {account, key id, plan, '1' if the account is suspended, else ''; if the
 --          plan has a rate also limit, remaining, until full (s), until allowed (s; 0: it is)}; {}
 --          if it is unknown or inactive; {account} ('': unknown) if it is damaged
---@include now
---@include rate
+--@include shared/now
+--@include shared/rate
 local prefix = KEYS[1]
 local rates, first = {}, 2 + 2 * ARGV[1]
 for i = 2, first - 1, 2 do

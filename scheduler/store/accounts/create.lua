@@ -4,9 +4,9 @@
 -- ARGV     account, operation, name, plan, credits, email, operator ('1' or '0'),
 --          how long a day's rollup is kept (ms), the id of its signing secret, that secret
 -- Returns  1 made (now or before), 0 another account has this id, -1 one that is being deleted has
---@include now
---@include ledger
---@include accounts/signing
+--@include shared/now
+--@include shared/ledger
+--@include accounts/signing/signing
 local base = KEYS[1] .. ARGV[1] .. ':'
 local key = base .. K.ACCOUNT
 if redis.call('EXISTS', key) == 1 then

@@ -3,9 +3,9 @@
 -- KEYS[1]  the account's prefix
 -- ARGV     operation, credits, how long a day's rollup is kept (ms)
 -- Returns  1 granted (now or before), 0 no such account, -1 all grants would come to over 2^53
---@include now
---@include operation
---@include ledger
+--@include shared/now
+--@include shared/operation
+--@include shared/ledger
 local base, credits = KEYS[1], ARGV[2]
 local account = base .. K.ACCOUNT
 if redis.call('EXISTS', account) == 0 then

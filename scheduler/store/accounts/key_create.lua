@@ -4,7 +4,7 @@
 -- ARGV     account, key id, SHA-256 of the key, name, its beginning, most active ones, most in all
 -- Returns  when it was made (ms; now or before), 0 no such account, -1 it has as many active ones as
 --          it may
---@include now
+--@include shared/now
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 local key = prefix .. K.API_KEY .. ARGV[3]
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then

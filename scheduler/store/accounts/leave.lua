@@ -4,11 +4,11 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  account
 -- Returns  {schedules that had not ended, name, its other name ('': none), e-mail}; {}: no account
---@include now
---@include accounts/session
---@include lifecycle/place
---@include lifecycle/control
---@include lifecycle/callbacks
+--@include shared/now
+--@include accounts/sign_in/session
+--@include lifecycle/row/place
+--@include lifecycle/row/control
+--@include lifecycle/callback/callbacks
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 local leaving = base .. K.LEAVING
 if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then

@@ -2,10 +2,10 @@
 -- Ends an account's deletion. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  account
---@include now
---@include lifecycle/place
---@include lifecycle/control
---@include lifecycle/callbacks
+--@include shared/now
+--@include lifecycle/row/place
+--@include lifecycle/row/control
+--@include lifecycle/callback/callbacks
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 check_heads(prefix)
 redis.call('ZCARD', prefix .. K.ACCOUNTS)

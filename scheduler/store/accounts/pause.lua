@@ -6,11 +6,11 @@
 -- ARGV     account; to set them: operation, digest of what the caller read, the values of FIELDS
 --          ('': none; of a pause's begin '1') and of CALLBACK_FIELDS
 -- Returns  {verdict, digest, values}: DONE, CHANGED: they are others, UNKNOWN: no such account
---@include now
---@include lifecycle/place
---@include lifecycle/control
---@include operation
---@include settings
+--@include shared/now
+--@include lifecycle/row/place
+--@include lifecycle/row/control
+--@include shared/operation
+--@include shared/settings
 --@include events/note
 local FIELDS, PAUSED, UNTIL, BY = {'note', 'paused', 'paused_until', 'paused_by'}, 2,
   3, 4

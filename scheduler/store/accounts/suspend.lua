@@ -5,10 +5,10 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, 1: suspend, 0: resume
 -- Returns  1 done (now or before), 0 no such account
---@include now
---@include lifecycle/place
---@include lifecycle/control
---@include lifecycle/callbacks
+--@include shared/now
+--@include lifecycle/row/place
+--@include lifecycle/row/control
+--@include lifecycle/callback/callbacks
 --@include events/note
 local base = KEYS[1] .. ARGV[1] .. ':'
 local account = base .. K.ACCOUNT

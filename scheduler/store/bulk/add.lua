@@ -6,7 +6,7 @@
 -- ARGV     account, action, what was asked, its progress, its state, how many an account may have,
 --          how long it is kept (ms)
 -- Returns  DONE; UNKNOWN: no such account; TOO_MANY: as many are under way
---@include now
+--@include shared/now
 --@include bulk/turn
 local prefix, account, action = KEYS[1], ARGV[1], ARGV[2]
 local base, most = prefix .. account .. ':', tonumber(ARGV[6])

@@ -9,7 +9,7 @@
 -- ARGV[11…] place of a group of replays and the group, for each that is new or changed. A new one
 --          has the place behind the last
 -- Returns  {DONE, state}: STOPPING, if its owner stopped it meanwhile; {CHANGED}, {UNKNOWN}
---@include now
+--@include shared/now
 --@include bulk/turn
 local prefix, account, action, operation = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local base = prefix .. account .. ':'

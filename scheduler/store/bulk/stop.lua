@@ -4,7 +4,7 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, action; 'stop', 'close' or 'defer'; for how long it is put off (ms)
 -- Returns  DONE; UNKNOWN: there is none
---@include now
+--@include shared/now
 --@include bulk/turn
 local prefix, account, what = KEYS[1], ARGV[1], ARGV[3]
 local base = prefix .. account .. ':'

@@ -6,7 +6,7 @@
 -- ARGV     account; lease, and how long a suspended account waits (ms); from how far ahead on (ms)
 --          a moment is from before the clock was set back
 -- Returns  {action, what was asked, progress, state, version}; {}: none is due
---@include now
+--@include shared/now
 --@include bulk/turn
 local prefix, account, far_ms = KEYS[1], ARGV[1], now_ms + ARGV[4]
 local base, due = prefix .. account .. ':', prefix .. K.BULK_DUE

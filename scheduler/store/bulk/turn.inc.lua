@@ -1,6 +1,6 @@
 -- Which of an account's bulk actions has the next turn. base: the account's prefix. An action's `n`
 -- is the moment (ms) of its turn; with `l`, a process has it until then.
---@include number
+--@include shared/number
 -- An action, and the moment (ms) of its turn; nil: none has anything left to do.
 local function next_turn(base)
   local next_action, next_ms

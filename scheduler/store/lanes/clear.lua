@@ -4,10 +4,10 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, lane, operation
 -- Returns  how many wait in it
---@include now
---@include lifecycle/place
---@include lifecycle/control
---@include operation
+--@include shared/now
+--@include lifecycle/row/place
+--@include lifecycle/row/control
+--@include shared/operation
 --@include events/note
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)

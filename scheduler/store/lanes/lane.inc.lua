@@ -1,6 +1,6 @@
 -- A lane's settings, in the order in which the scripts of this folder take and return them.
 
---@include settings
+--@include shared/settings
 local FIELDS = {'set', 'rate', 'per', 'burst', 'interval', 'slack', 'parallelism', 'note', 'paused',
   'until', 'by'}
 local FIRST_LIMIT, LAST_LIMIT, INTERVAL, PAUSED, LAST = 2, 7, 5, 9, 11

@@ -5,7 +5,7 @@
 -- Returns  {now (us), for each lane {lane, digest of its settings (''; of a page), values of
 --          `lane`'s fields, tat (us), gate (ms) and calm (ms), waiting, due, running, when the
 --          first and the last that wait are due (flat, schedule and ms)}; {lane} if it is damaged}
---@include now
+--@include shared/now
 --@include lanes/lane
 local base, is_page = KEYS[1], ARGV[2]
 local READ = {unpack(FIELDS)}

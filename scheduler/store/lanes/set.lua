@@ -4,10 +4,10 @@
 -- ARGV     account, lane, operation, digest of the settings that the caller read, '1' to end its
 --          calm, the values of `lane`'s fields ('': none; of a pause's begin '1')
 -- Returns  DONE, CHANGED: the settings are others, UNKNOWN: no such account, TOO_MANY_LANES
---@include now
---@include lifecycle/place
---@include lifecycle/control
---@include operation
+--@include shared/now
+--@include lifecycle/row/place
+--@include lifecycle/row/control
+--@include shared/operation
 --@include lanes/lane
 --@include events/note
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]

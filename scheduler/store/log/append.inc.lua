@@ -2,7 +2,7 @@
 -- and URLs. The id, by the server's clock, is the moment of all its entries. Each append trims the
 -- log by age and number; an idle account's streams expire. Needs `now`.
 
---@include number
+--@include shared/number
 -- How many entries a chunk of the log counts as: those in it, or one for each 512 bytes, so that
 -- long URLs do not make a log ten times as large.
 local function counted_entries(entries, chunk)

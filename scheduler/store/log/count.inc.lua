@@ -1,6 +1,6 @@
 -- Counts executions in the rollups: by second of a minute, minute of an hour, hour of a day.
 
---@include number
+--@include shared/number
 -- What `names` say of one bucket of a rollup, with their gains, for `write`.
 local function counted(rollup, bucket, names, gains)
   local fields = {}

@@ -29,7 +29,7 @@ from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import NUMBERS, kept_part
-from scheduler.targets import split_url
+from scheduler.target.targets import split_url
 
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
 # A moment has the entries of one ack, or of thousands after the clock was set back.

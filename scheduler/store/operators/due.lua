@@ -9,7 +9,7 @@
 --          looked at, overdue, since when the oldest is due (ms; '' if none is), {how many come due
 --          in each window}, since when the shard is on hold (ms; '' if it is not), recurring
 --          schedules that should have been tended a while ago}
---@include now
+--@include shared/now
 local room, most_lanes = tonumber(ARGV[1]), tonumber(ARGV[2])
 local windows, window_ms = tonumber(ARGV[3]), tonumber(ARGV[4])
 local heads, horizon = KEYS[1] .. K.HEADS, now_ms + windows * window_ms

@@ -8,7 +8,7 @@
 --          (ms), and forgotten (ms), most lost ones, the stream of events in the same slot ('':
 --          none is noted), '1': it was heard of for long enough to tell who is lost
 -- Returns  {now (us), how many came from the future, process, "<heard at (ms)> <JSON>", …}
---@include now
+--@include shared/now
 --@include events/note
 local SEEN_LOST = '^%d+  '
 local id, says, stream = ARGV[1], ARGV[2], ARGV[6]

@@ -5,7 +5,7 @@
 -- ARGV[2]  with 0: the last moment (ms) at which the hold that ends may have begun, so that a late
 --          repeat does not end a newer one; empty: any
 -- Returns  {now (us), since when it is on hold (ms; -1: it is not)}
---@include now
+--@include shared/now
 local key = KEYS[1] .. K.HOLD
 if ARGV[1] == '1' then
   redis.call('SET', key, now_ms, 'NX')

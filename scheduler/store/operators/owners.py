@@ -6,7 +6,7 @@ import time
 
 from scheduler.errors import PostdateError
 from scheduler.store import keys
-from scheduler.store.operators.damage import accounts_of
+from scheduler.store.check.damage import accounts_of
 from scheduler.store.server import Server
 from scheduler.store.shards import Shards
 

@@ -5,8 +5,8 @@
 --          as the caller read it, the new one, …
 -- Returns  for each: 1 replaced, 0 changed since or gone; its weight would change, and -1 a worker
 --          holds it, which counts that, or -2 a key for that is damaged
---@include now
---@include lifecycle/weight
+--@include shared/now
+--@include lifecycle/row/weight
 local base, codes = KEYS[1], {}
 local account = base .. K.ACCOUNT
 -- Of an account that is being deleted nothing is counted any more.

@@ -15,10 +15,10 @@ import structlog
 
 from scheduler import ids
 from scheduler.errors import PostdateError, StoreMisconfigured, Unreadable
-from scheduler.reminder import Reminder
+from scheduler.runtime.reminder import Reminder
 from scheduler.store import keys
+from scheduler.store.check.damage import accounts_of, noting_damage, text
 from scheduler.store.heads import head_of
-from scheduler.store.operators.damage import accounts_of, noting_damage, text
 from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
 from scheduler.store.queries.reading import read_rows
 from scheduler.store.secrecy import NOTE

@@ -16,9 +16,9 @@ import structlog
 from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.claim import Claims, UnreadClaim
-from scheduler.store.lifecycle.end_rows import Ack, Ends
-from scheduler.store.operators.damage import accounts_of, noting_damage
+from scheduler.store.check.damage import accounts_of, noting_damage
+from scheduler.store.lifecycle.claim.claim import Claims, UnreadClaim
+from scheduler.store.lifecycle.end.end_rows import Ack, Ends
 from scheduler.store.recurring.tending import Tending
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock

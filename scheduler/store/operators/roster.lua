@@ -7,8 +7,8 @@
 --          operator, 'suspended', 'paused' or '', credits, granted, spent, waiting, overdue, since
 --          when the oldest of these is due (ms; '' without any), bytes, executed, failed among these,
 --          created}, …}
---@include now
---@include lifecycle/weight
+--@include shared/now
+--@include lifecycle/row/weight
 local prefix, late_ms = KEYS[1], now_ms - 1000
 local names = {unpack(ARGV, 3)}
 if ARGV[1] ~= '' then

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from scheduler.errors import StoreError, anew
 from scheduler.store import keys
-from scheduler.store.lifecycle.claim import Claims
+from scheduler.store.lifecycle.claim.claim import Claims
 from scheduler.store.server import Server
 from scheduler.store.shards import Shards
 

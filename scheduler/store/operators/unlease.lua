@@ -4,9 +4,9 @@
 -- ARGV     account, most to give back
 -- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left), of
 --          those it looked at: all, unless the most were given back}
---@include now
---@include lifecycle/place
---@include lifecycle/lane_head
+--@include shared/now
+--@include lifecycle/row/place
+--@include lifecycle/row/lane_head
 local prefix, account = KEYS[1], ARGV[1]
 local base, count, last_end = KEYS[1] .. ARGV[1] .. ':', 0, -1
 local queues, parts = {}, {} -- by their names; the schedules that each gets back

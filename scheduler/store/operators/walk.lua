@@ -8,8 +8,8 @@
 --          idle, ready, looked at later, paused without an end; callbacks that are pending, and
 --          accounts of which some wait for a retry; recurring schedules that are active, paused,
 --          blocked, ended}
---@include now
---@include number
+--@include shared/now
+--@include shared/number
 local page = redis.call('ZSCAN', KEYS[1] .. K.ACCOUNTS, ARGV[1], 'COUNT', ARGV[2])
 local all, held, broken, remaining, all_spent = 0, 0, 0, 0, 0
 local idle, ready, later, paused = 0, 0, 0, 0

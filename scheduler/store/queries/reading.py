@@ -13,7 +13,7 @@ import structlog
 from scheduler import ids
 from scheduler.errors import Damaged, UnknownSchedule, Unreadable
 from scheduler.models import Schedule
-from scheduler.pause import collected
+from scheduler.runtime.pause import collected
 from scheduler.store import keys, stored
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server

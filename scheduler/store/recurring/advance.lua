@@ -10,12 +10,12 @@
 --          slot (ms), request
 -- Returns  {now (us), the verdict on each in a byte}: DONE; CHANGED: it has another version;
 --          UNPAID, NO_ROOM; DAMAGED: it or its account; AGAIN: nothing was done, it is for `step`
---@include now
---@include lifecycle/place
---@include ledger
---@include lifecycle/weight
+--@include shared/now
+--@include lifecycle/row/place
+--@include shared/ledger
+--@include lifecycle/row/weight
 local reference_of, reference_weight
---@include lifecycle/reference
+--@include lifecycle/row/reference
 local prefix, ttl_ms, WIDTH = KEYS[1], ARGV[1], 9
 local quotas, first = {}, 3 + ARGV[2]
 for i = 3, first - 1, 2 do

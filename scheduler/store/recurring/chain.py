@@ -7,10 +7,11 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import Unreadable
-from scheduler.recurrence import NONE_MISSED, Missed, following, missed_between
-from scheduler.recurring import RuleState
+from scheduler.recurrence.recurrence import NONE_MISSED, Missed, following, missed_between
+from scheduler.recurrence.recurring import RuleState
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
 from scheduler.store.recurring.merged import merged, timed_anew
+from scheduler.store.recurring.occurrence_request import timed
 from scheduler.store.recurring.rules import (
     DELETED,
     StoredRule,
@@ -19,7 +20,6 @@ from scheduler.store.recurring.rules import (
     state_value,
 )
 from scheduler.store.recurring.steps import REFUSALS, Step
-from scheduler.store.recurring.timed import timed
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.server.clock import StoreClock

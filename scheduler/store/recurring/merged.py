@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from scheduler.models import Occurrence, Request
-from scheduler.recurrence import Timing
+from scheduler.recurrence.recurrence import Timing
 
 _ALONE = ("url", "headers", "delivery", "timeout_s", "callback", "lane", "reference")
 # Fields that have a meaning together only.

@@ -9,7 +9,7 @@ import structlog
 
 from scheduler import ids
 from scheduler.errors import FieldError, InvalidRequest, NotFound, Unreadable, anew
-from scheduler.recurring import Rule, RulePage, RuleState
+from scheduler.recurrence.recurring import Rule, RulePage, RuleState
 from scheduler.store import keys
 from scheduler.store.recurring.rules import DELETED, STATE_NUMBERS, StoredRule, shown
 from scheduler.store.recurring.steps import Named, Steps, parts_of

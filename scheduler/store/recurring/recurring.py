@@ -16,8 +16,8 @@ from scheduler.errors import (
     Unreadable,
 )
 from scheduler.models import Idempotency
-from scheduler.recurrence import Timing, checked, first_slot
-from scheduler.recurring import (
+from scheduler.recurrence.recurrence import Timing, checked, first_slot
+from scheduler.recurrence.recurring import (
     MOST_RECURRING,
     Created,
     Draft,
@@ -29,11 +29,11 @@ from scheduler.recurring import (
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.idempotency import kept, noted, once_name
-from scheduler.store.lifecycle.cancel import Canceller
-from scheduler.store.lifecycle.create import Schedules
-from scheduler.store.lifecycle.results import CreateResult
+from scheduler.store.lifecycle.create.create import Schedules
+from scheduler.store.lifecycle.create.results import CreateResult
+from scheduler.store.lifecycle.end.cancel import Canceller
 from scheduler.store.recurring.chain import NO_ENTRY, Chain
-from scheduler.store.recurring.made import created_before, note_of
+from scheduler.store.recurring.creation_note import created_before, note_of
 from scheduler.store.recurring.reading import NO_RULE, Rules
 from scheduler.store.recurring.rules import (
     DELETED,

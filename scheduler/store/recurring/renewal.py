@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from scheduler import ids
-from scheduler.recurrence import TZDATA_VERSION
+from scheduler.recurrence.recurrence import TZDATA_VERSION
 from scheduler.store import keys
 from scheduler.store.recurring.rules import LONGEST_AHEAD_MS, key_of
 from scheduler.store.recurring.tending import Tending, name_of

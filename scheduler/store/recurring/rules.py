@@ -21,8 +21,8 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import Occurrence, Request
-from scheduler.recurrence import NONE_MISSED, TZDATA_VERSION, Missed, Timing
-from scheduler.recurring import Draft, Rule, RuleState
+from scheduler.recurrence.recurrence import NONE_MISSED, TZDATA_VERSION, Missed, Timing
+from scheduler.recurrence.recurring import Draft, Rule, RuleState
 from scheduler.store import keys
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument

@@ -17,14 +17,14 @@
 --          or its occurrence another request; UNPAID, NO_ROOM, TOO_MANY_LANES; HELD: its occurrence
 --          was attempted or a worker has it; NAME_TAKEN, TOO_MANY; UNKNOWN: no such account or
 --          rule; DAMAGED; REPEATED, followed by the once-key's value behind the digest; KEY_REUSED
---@include now
---@include operation
---@include lifecycle/place
---@include ledger
+--@include shared/now
+--@include shared/operation
+--@include lifecycle/row/place
+--@include shared/ledger
 --@include log/append
---@include lifecycle/weight
+--@include lifecycle/row/weight
 local reference_of, reference_weight
---@include lifecycle/reference
+--@include lifecycle/row/reference
 local prefix, ttl_ms, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local once_ttl_ms, most_rules = ARGV[3], tonumber(ARGV[4])
 

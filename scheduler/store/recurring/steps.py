@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from scheduler.errors import StoreError, Unreadable, anew
-from scheduler.recurring import MOST_RECURRING
+from scheduler.recurrence.recurring import MOST_RECURRING
 from scheduler.store import keys
 from scheduler.store.idempotency import ONCE_KEPT_MS
 from scheduler.store.queries.reading import CHUNK, CHUNK_BYTES

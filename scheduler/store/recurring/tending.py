@@ -13,9 +13,9 @@ import structlog
 from scheduler import ids
 from scheduler.errors import Conflict, NotFound, Reason, StoreError, Unreadable
 from scheduler.models import Invocation
-from scheduler.recurring import RuleState
+from scheduler.recurrence.recurring import RuleState
 from scheduler.store import keys
-from scheduler.store.lifecycle.cancel import Canceller
+from scheduler.store.lifecycle.end.cancel import Canceller
 from scheduler.store.queries.reading import read_one
 from scheduler.store.recurring.chain import Chain
 from scheduler.store.recurring.rules import StoredRule

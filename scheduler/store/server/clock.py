@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from scheduler.elapsed import slept_s
+from scheduler.runtime.elapsed import slept_s
 
 _REMEMBERED = 32
 # More than the time limit of a reply.

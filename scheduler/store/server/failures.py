@@ -18,8 +18,8 @@ from scheduler.errors import (
     StoreUnavailable,
     Unreadable,
 )
-from scheduler.reminder import Reminder
-from scheduler.settings import Settings, without_password
+from scheduler.runtime.reminder import Reminder
+from scheduler.runtime.settings import Settings, without_password
 
 _log = structlog.get_logger(__name__)
 

@@ -1,8 +1,8 @@
 """A script: declared beside the noun that it belongs to, and spelt out before it is sent.
 
-`_CLAIM = Script("lifecycle/claim")` stands for `lifecycle/claim.lua`. In a script `--@include x`
-stands for `x.inc.lua`, and `K.WAITING` for that constant of `keys.py` (`R.` for `rollups.py`, `S.`
-for `stored.py`, `V.` for `verdict.py`), so that a name is spelt in one place.
+`_STEP = Script("bulk/step")` stands for `bulk/step.lua`. In a script `--@include x` stands for
+`x.inc.lua`, and `K.WAITING` for that constant of `keys.py` (`R.` for `rollups.py`, `S.` for
+`stored.py`, `V.` for `verdict.py`), so that a name is spelt in one place.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Bulk actions: each API process goes on with those that are due."""

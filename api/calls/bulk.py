@@ -1,0 +1,272 @@
+"""POST /schedule/cancel and POST /schedule/replay: many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from litestar import post
+
+from api.answer import JsonResponse
+from api.auth import call_of
+from api.errors import status_of
+from api.limits import MAX_ITEMS
+from api.reading import REPLAYED, idempotency, read_body
+from api.recurring_times import follow
+from api.schema.bodies import (
+    CancelledItemBody,
+    CancelledManyBody,
+    ReplayedBody,
+    ReplaysBody,
+    UncancelledBody,
+    UnreplayedBody,
+)
+from api.schema.field import TEXT, WHOLE, Schema
+from api.schema.findings import Findings, shown
+from api.schema.json_text import Decode, List, Object, Part, read
+from api.schema.payload import AS_IT_WAS
+from api.schema.query import (
+    CURSOR,
+    LANE,
+    PERIOD,
+    RECURRING,
+    REFERENCE,
+    Parameter,
+    Walk,
+    judge_period,
+    limit_of,
+    url_of,
+)
+from api.service import HttpRequest
+from scheduler.errors import Conflict
+from scheduler.ids import invocation_id, is_schedule_id
+from scheduler.models import Status
+from scheduler.runtime.pause import collected
+from scheduler.store.lifecycle.create.replays import Replay
+from scheduler.store.lifecycle.end.cancel import Cancellation, unknown
+from scheduler.store.queries.listing import Selection
+from scheduler.store.verdict import Verdict, refusal
+from scheduler.target.targets import MAX_URL_CHARACTERS
+from scheduler.times import format_iso8601
+
+A = TypeVar("A")
+
+_CANCEL, _REPLAY = "/schedule/cancel", "/schedule/replay"
+_IDS = List(MAX_ITEMS)
+_ID: Decode[str] = msgspec.json.Decoder(str).decode
+_STATUS = Parameter("status", str, {"type": "string"}, "")
+_FILTERS = (
+    url_of(MAX_URL_CHARACTERS, "Only those of this very URL."),
+    LANE,
+    REFERENCE,
+    RECURRING,
+    *PERIOD,
+    limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
+    CURSOR,
+)
+_OBJECT = Object(["ids", "status", *(each.name for each in _FILTERS)])
+
+
+class BulkQuery(NamedTuple):
+    """Either the strings `named` as ids, or the `selection` of a list and its cursors' walk."""
+
+    named: list[str] | None
+    selection: Selection
+    walk: Walk
+
+    @property
+    def schedule_ids(self) -> list[str] | None:
+        """Those of the named that are schedule ids, each once."""
+        if self.named is None:
+            return None
+        return [each for each in dict.fromkeys(self.named) if is_schedule_id(each)]
+
+    def answers(
+        self, done: Sequence[A], id_of: Callable[[A], str], unknown: Callable[[str], A]
+    ) -> list[A]:
+        """What came of each, in the order of the names; twice for a name given twice. `unknown`
+        makes it for a text that is no schedule id, with its beginning."""
+        if self.named is None:
+            return list(done)
+        found = {id_of(each): each for each in done}
+        return [found.get(each) or unknown(shown(each)) for each in self.named]
+
+
+IDS_SCHEMA: Schema = {
+    "type": "object",
+    "description": "Those that are meant, by their ids. One that is no schedule id is answered"
+    " with a 404 of its own; one that is given twice has its answer twice.",
+    "properties": {
+        "ids": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": MAX_ITEMS,
+        }
+    },
+    "required": ["ids"],
+    "additionalProperties": False,
+}
+
+
+def filter_schema(status: Status, description: str) -> Schema:
+    """The other form, as JSON Schema."""
+    return {
+        "type": "object",
+        "description": description,
+        "properties": {
+            "status": {"type": "string", "enum": [status]},
+            **{
+                each.name: {
+                    **each.schema,
+                    "type": [each.schema["type"], "null"],
+                    "description": each.description,
+                }
+                for each in _FILTERS
+            },
+        },
+        "required": ["status"],
+        "additionalProperties": False,
+    }
+
+
+def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
+    """What a body means: `{"ids": [...]}`, or a filter over the list of this status, which has to
+    be given, so that an empty body does not mean all. Raises InvalidRequest with every bad field.
+    """
+    findings = Findings()
+    given = _OBJECT.members(data, findings)
+    if "ids" in given:
+        for name in given:
+            if name != "ids":
+                findings.add(name, "It does not go with ids.")
+        named = _named(bytes(given["ids"]), findings)
+        findings.refuse_if_any()
+        return BulkQuery(named, Selection(), Walk())
+    return _filter(given, path, status, findings)
+
+
+def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> BulkQuery:
+    values: dict[str, Any] = {}
+    for each in (_STATUS, *_FILTERS):
+        kind = WHOLE if each.schema["type"] in WHOLE.types else TEXT
+        try:
+            value = read(given.get(each.name, b"null"), kind.decode, kind.fault)
+            values[each.name] = None if value is None else each.read(str(value))
+        except ValueError as error:
+            findings.add(each.name, str(error))
+    if values.get("status", status) != status:
+        findings.add("status", f"Give ids, or a filter with the status {status}.")
+    judge_period(values, findings)
+    findings.refuse_if_any()
+    url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
+    named = {"lane": values["lane"], "reference": values["reference"]}
+    named["recurring_id"] = values["recurringId"]
+    walk = Walk(path, url, *named.values())
+    cursor = walk.taken_back(values["cursor"])
+    selection = Selection(url, values["from"], values["to"], limit, cursor, **named)
+    return BulkQuery(None, selection, walk)
+
+
+def _named(text: bytes, findings: Findings) -> list[str]:
+    elements = _IDS.elements(text)
+    if not elements:
+        findings.add("ids", f"It must be a list of 1 to {MAX_ITEMS:,} schedule ids.")
+    named: list[str] = []
+    for place, element in enumerate(elements):
+        try:
+            named.append(read(element, _ID, TEXT.fault))
+        except ValueError as error:
+            findings.add(f"ids[{place}]", str(error))
+    return named
+
+
+@post(_CANCEL, operation_id="cancelSchedules", summary="Cancel many", status_code=200)
+async def cancel_schedules(request: HttpRequest) -> JsonResponse:
+    """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
+    those that a filter finds, by `triggerAt`, which `from` and `to` mean. Each is answered on its
+    own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
+    refunded twice, and one that was cancelled or stopped before has the same answer again. Where
+    they are large, a filter stops short of its `limit`; it goes on where `nextCursor` says, to the
+    end, where that is null. A filter leaves out the next occurrences of recurring schedules, unless
+    it names one by `recurringId`, and says how many: `occurrencesLeft`."""
+    call = await call_of(request)
+    limit_bytes = call.service.settings.max_body_bytes
+    data = await read_body(request.scope, request.receive, limit_bytes)
+    asked = parse_selection(data, _CANCEL, Status.SCHEDULED)
+    canceller = call.store.canceller
+    schedule_ids = asked.schedule_ids
+    if schedule_ids is None:
+        done = await canceller.waiting(call.account_id, asked.selection)
+    else:
+        done = await canceller.by_id(call.account_id, schedule_ids)
+    done = await follow(call.store, call.account_id, done)
+    each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
+    next_cursor = asked.walk.given_out(done.next_cursor)
+    answers = await collected(map(_cancelled, each))
+    body = CancelledManyBody(answers, done.credits, next_cursor, done.left)
+    return JsonResponse(200, body)
+
+
+def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
+    error = cancelled.refusal
+    if error is None:
+        status = Status.CANCELLED if cancelled.stopped is None else Status.FAILED
+        return CancelledItemBody(cancelled.schedule_id, status)
+    now = error.status if isinstance(error, Conflict) else None
+    code, reason = status_of(error), error.reason
+    return UncancelledBody(code, str(error), reason, [], cancelled.schedule_id, now)
+
+
+@post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
+async def replay_schedules(request: HttpRequest) -> JsonResponse:
+    """Makes new schedules, due now, of up to 1,000 that have ended, in one step and with one debit:
+    of those that are named, or of the dead letters that a filter finds, the oldest first or by
+    `reference`; `from` and `to` mean their end. Each has its own result, and is replayed at most
+    once: one replayed before is a 409, so that a repeat does nothing twice. Where they are large, a
+    filter stops short of its `limit`; it goes on where `nextCursor` says, to the end, where that is
+    null."""
+    call, scope = await call_of(request), request.scope
+    settings, schedules = call.service.settings, call.store.schedules
+    data = await read_body(scope, request.receive, settings.max_body_bytes)
+    once = idempotency(scope, data)
+    asked = parse_selection(data, _REPLAY, Status.FAILED)
+    done = await schedules.replayed_before(call.account_id, once) if once else None
+    if done is None:
+        now_ms = call.store.clock.now_ms()
+        remade = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
+        schedule_ids = asked.schedule_ids
+        if schedule_ids is None:
+            done = await schedules.replay_failed(
+                call.account_id, asked.selection, remade, once, now_ms
+            )
+        else:
+            done = await schedules.replay_all(
+                call.account_id,
+                schedule_ids,
+                remade,
+                once,
+                now_ms,
+                most_bytes=settings.max_batch_bytes,
+            )
+    each = asked.answers(
+        done.each, attrgetter("original"), lambda each: Replay(each, Verdict.UNKNOWN)
+    )
+    next_cursor = asked.walk.given_out(done.next_cursor)
+    trigger_at = format_iso8601(done.trigger_at_ms)  # the same of all
+    body = ReplaysBody(await collected(_replayed(one, trigger_at) for one in each), next_cursor)
+    return JsonResponse(200, body, REPLAYED if done.repeated else None)
+
+
+def _replayed(replay: Replay, trigger_at: str) -> ReplayedBody | UnreplayedBody:
+    if replay.schedule_id is not None:
+        new = replay.schedule_id
+        return ReplayedBody(new, invocation_id(new), trigger_at, replay.original)
+    error = refusal(replay.original, replay.verdict)
+    return UnreplayedBody(status_of(error), str(error), error.reason, [], replay.original)
+
+
+HANDLERS = [cancel_schedules, replay_schedules]

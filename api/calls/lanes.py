@@ -1,0 +1,207 @@
+"""/lanes, /lanes/{lane} and /account: limits and pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from litestar import delete, get, patch, put
+from litestar.params import FromPath
+from msgspec.structs import replace
+
+from api.answer import JsonResponse
+from api.auth import Call, call_of
+from api.reading import read_body
+from api.schema.account_bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody
+from api.schema.findings import invalid
+from api.schema.query import DEFAULT_LIMIT, OF_LANES, Walk
+from api.schema.rules import lane_filter
+from api.schema.settings_fields import (
+    OF_ACCOUNT,
+    OF_PATCH,
+    etags_of,
+    misfits,
+    parse_patch,
+    parse_put,
+)
+from api.service import HttpRequest
+from scheduler.callbacks import CallbackOn
+from scheduler.errors import FieldError
+from scheduler.lane_settings import AccountCallback, AccountSettings, Lane, LaneSettings, Pause
+
+_ATTRIBUTES = {
+    "rate": "rate",
+    "per": "per_ms",
+    "burst": "burst",
+    "parallelism": "parallelism",
+    "note": "note",
+}
+
+
+@get("/lanes", operation_id="listLanes", summary="List lanes")
+async def list_lanes(request: HttpRequest) -> JsonResponse:
+    """The lanes that are set or calm, or have schedules that have not ended, by name. A page at a
+    time: `cursor` takes the `nextCursor` of the page before."""
+    call = await call_of(request, OF_LANES)
+    walk = Walk("/lanes")
+    cursor = walk.taken_back(call.query["cursor"])
+    limit = call.query["limit"] or DEFAULT_LIMIT
+    page = await call.store.lanes.page(call.account_id, limit, cursor)
+    return JsonResponse(
+        200, LanesBody(list(map(LANE.of, page.lanes)), walk.given_out(page.next_cursor))
+    )
+
+
+@get("/lanes/{lane:str}", operation_id="getLane", summary="Read a lane")
+async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
+    """A lane's settings, and how it stands. Of a lane without settings they are null."""
+    call = await call_of(request)
+    return _lane_answer(await call.store.lanes.read(call.account_id, _named(lane)))
+
+
+@put("/lanes/{lane:str}", operation_id="setLane", summary="Set a lane")
+async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
+    """Sets the limits of a lane and its note, all at once: a limit left out is removed. Its pause
+    stays as it is. The limits hold for all workers together, from the next claim on."""
+    call = await call_of(request)
+    name, if_match = _named(lane), if_match_of(request)
+    values = parse_put(await _body(request, call), call.service.rules, _now_ms(call))
+    _refuse_misfits(values, values)
+    settings = LaneSettings(**{_ATTRIBUTES[each]: value for each, value in values.items()})
+    return _lane_answer(await call.store.lanes.put(call.account_id, name, settings, if_match))
+
+
+@patch("/lanes/{lane:str}", operation_id="changeLane", summary="Change, pause or resume a lane")
+async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
+    """Changes the given settings of a lane; null clears one. The result is judged as a whole.
+    With `paused` nothing of it starts until it is resumed, or until `pausedUntil`; running
+    schedules end. Schedules that came due meanwhile go out in their order, at the lane's rate."""
+    call = await call_of(request)
+    name, if_match = _named(lane), if_match_of(request)
+    given = parse_patch(await _body(request, call), OF_PATCH, call.service.rules, _now_ms(call))
+    pausing = await _pausing(call, given)
+
+    def changed(before: LaneSettings) -> LaneSettings:
+        limits = {each: getattr(before, attribute) for each, attribute in _ATTRIBUTES.items()}
+        limits |= {each: given[each] for each in _ATTRIBUTES if each in given}
+        pause = pausing(before.pause)
+        _refuse_misfits(limits, given)
+        return replace(before, pause=pause, **{_ATTRIBUTES[n]: v for n, v in limits.items()})
+
+    ends_calm = "calmUntil" in given
+    lanes = call.store.lanes
+    return _lane_answer(
+        await lanes.change(call.account_id, name, changed, if_match, ends_calm=ends_calm)
+    )
+
+
+@delete("/lanes/{lane:str}", operation_id="clearLane", summary="Clear a lane", status_code=200)
+async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
+    """Removes all that was set of a lane, its pause and its calm too. The schedules that wait in it
+    go on without limits; the answer has their number."""
+    call = await call_of(request)
+    name = _named(lane)
+    waiting = await call.store.lanes.clear(call.account_id, name)
+    return JsonResponse(200, ClearedLaneBody(name, waiting, cleared(waiting)))
+
+
+@get("/account", operation_id="getAccount", summary="Read the account's settings")
+async def get_account(request: HttpRequest) -> JsonResponse:
+    """Whether the account is paused, by the name of which API key, its note, and where the ends of
+    schedules are reported that name no `callbackUrl`."""
+    call = await call_of(request)
+    return _account_answer(await call.store.pauses.read(call.account_id))
+
+
+@patch("/account", operation_id="changeAccount", summary="Pause, resume or change the account")
+async def change_account(request: HttpRequest) -> JsonResponse:
+    """Pauses or resumes all schedules of the account, and sets its note and the callback of
+    schedules that name none. While it is paused nothing starts: schedules can be created, changed
+    and cancelled, and due ones wait; callbacks go on. A pause of a lane is another matter: what
+    waits there starts when neither is on. A `callbackUrl` is for what ends from now on, and for
+    callbacks of the account that wait."""
+    call = await call_of(request)
+    if_match = if_match_of(request)
+    given = parse_patch(await _body(request, call), OF_ACCOUNT, call.service.rules, _now_ms(call))
+    pausing = await _pausing(call, given)
+
+    def changed(before: AccountSettings) -> AccountSettings:
+        callback = _callback_after(before.callback, given)
+        note = given.get("note", before.note)
+        return replace(before, pause=pausing(before.pause), note=note, callback=callback)
+
+    return _account_answer(await call.store.pauses.change(call.account_id, changed, if_match))
+
+
+def _callback_after(
+    before: AccountCallback | None, given: dict[str, Any]
+) -> AccountCallback | None:
+    url = given.get("callbackUrl", before and before.url)
+    _refuse_misfits({"callbackUrl": url, "callbackOn": given.get("callbackOn")}, given)
+    on = given.get("callbackOn", before and before.on)
+    return None if url is None else AccountCallback(url, on or CallbackOn.EXECUTED)
+
+
+async def _pausing(call: Call, given: dict[str, Any]) -> Callable[[Pause | None], Pause | None]:
+    """The pause after a change. It raises InvalidRequest for an end without a pause."""
+    by = await call.store.api_keys.name_of(call.key_id) if given.get("paused") else ""
+
+    def pausing(before: Pause | None) -> Pause | None:
+        is_paused = given.get("paused", before is not None)
+        until_ms = before.until_ms if before else None
+        until_ms = given.get("pausedUntil", until_ms if is_paused else None)
+        _refuse_misfits({"paused": is_paused, "pausedUntil": until_ms}, given)
+        if not is_paused:
+            return None
+        return replace(before or Pause(by), until_ms=until_ms)
+
+    return pausing
+
+
+def cleared(waiting: int) -> str:
+    """The sentence in the answer about a cleared lane."""
+    if not waiting:
+        return "Cleared; nothing waits in it"
+    go = "schedule goes" if waiting == 1 else "schedules go"
+    return f"Cleared; {waiting:,} waiting {go} on without limits"
+
+
+def _named(lane: str) -> str:
+    """Raises InvalidRequest."""
+    try:
+        return lane_filter(lane)
+    except ValueError as error:
+        raise invalid([FieldError("lane", str(error))]) from None
+
+
+def if_match_of(request: HttpRequest) -> list[str]:
+    """The entity tags of which one must fit; none if any does. Raises InvalidRequest."""
+    lines = [value for name, value in request.scope["headers"] if name == b"if-match"]
+    try:
+        return etags_of(lines) if lines else []
+    except ValueError as error:
+        raise invalid([FieldError("If-Match", str(error))]) from None
+
+
+def _refuse_misfits(values: dict[str, Any], given: dict[str, Any]) -> None:
+    if found := misfits(values, given):
+        raise invalid(found)
+
+
+async def _body(request: HttpRequest, call: Call) -> bytes:
+    return await read_body(request.scope, request.receive, call.service.settings.max_body_bytes)
+
+
+def _now_ms(call: Call) -> int:
+    return call.store.clock.now_ms()
+
+
+def _lane_answer(lane: Lane) -> JsonResponse:
+    return JsonResponse(200, LANE.of(lane), {"etag": f'"{lane.settings.etag}"'})
+
+
+def _account_answer(account: AccountSettings) -> JsonResponse:
+    return JsonResponse(200, ACCOUNT.of(account), {"etag": f'"{account.etag}"'})
+
+
+HANDLERS = [list_lanes, get_lane, set_lane, change_lane, clear_lane, get_account, change_account]

@@ -1,0 +1,297 @@
+"""/recurring: schedules that are made again and again, by a rule."""
+
+from __future__ import annotations
+
+import asyncio
+
+from litestar import delete, get, patch, post, put
+from litestar.params import FromPath
+from msgspec.structs import replace
+
+from api.answer import JsonResponse
+from api.auth import Call, call_of
+from api.calls.lanes import if_match_of
+from api.calls.schedule import created_answer
+from api.reading import REPLAYED, idempotency, read_body, traced
+from api.recurring_times import judge_first, next_times, search_ahead
+from api.schema.findings import Findings, invalid
+from api.schema.json_text import Object
+from api.schema.query import DEFAULT_LIMIT, OF_RECURRING, Walk
+from api.schema.recurring_bodies import (
+    RECURRING,
+    CreatedRecurringBody,
+    DeletedRecurringBody,
+    PreviewBody,
+    RecurringListBody,
+    Shown,
+)
+from api.schema.recurring_fields import (
+    PREVIEW,
+    name_of,
+    parse_draft,
+    parse_draft_change,
+    parse_put,
+    timing_of,
+)
+from api.service import HttpRequest
+from scheduler.errors import FieldError, NotFound, PreconditionFailed
+from scheduler.ids import created_at_ms
+from scheduler.models import as_occurrence
+from scheduler.recurrence.cron import may_take_long
+from scheduler.recurrence.recurrence import checked, describe
+from scheduler.recurrence.recurring import Draft, Rule, RuleState
+from scheduler.times import format_iso8601
+
+_OF_ONE, _OF_A_PREVIEW = 5, 10
+_NOTHING = Object([])
+# As many are put into words at once: 0.2 ms.
+_PUT_INTO_WORDS = 10
+
+
+@post("/recurring", operation_id="createRecurring", summary="Schedule a request again and again")
+async def create_recurring(request: HttpRequest) -> JsonResponse:
+    """Stores a rule, `cron` or `every`, and a request, which is sent at each of the rule's times.
+    One occurrence waits at any time: an ordinary schedule, with `recurringId` and `slot`. The
+    next one is made when it goes out, and takes a credit. Times that are missed, because the
+    service was away or the credits were used up, are not made up for: the log has one entry
+    `skipped` for them."""
+    call = await call_of(request)
+    data = await _body(request, call)
+    once, now_ms = idempotency(request.scope, data), call.store.clock.now_ms()
+    draft = parse_draft(data, call.service.rules, now_ms)
+    draft = _traced(draft, request, call)
+    await search_ahead(call.store, call.account_id, draft.timing, now_ms)
+    rule, repeated = await call.store.recurring.create(call.account_id, draft, once)
+    first_at = None if rule.slot_ms is None else format_iso8601(rule.slot_ms)
+    message = f"{describe(rule.timing)}; first at {first_at}"
+    body = CreatedRecurringBody(rule.recurring_id, rule.schedule_id, first_at, message)
+    return JsonResponse(201, body, REPLAYED if repeated else None)
+
+
+@get("/recurring", operation_id="listRecurring", summary="List recurring schedules")
+async def list_recurring(request: HttpRequest) -> JsonResponse:
+    """Recurring schedules in the order of their creation, or the one of a `name`. A page at a time:
+    `cursor` takes the `nextCursor` of the page before."""
+    call = await call_of(request, OF_RECURRING)
+    query, rules = call.query, call.store.recurring
+    state = query["state"] and RuleState(query["state"])
+    if query["name"] is not None:
+        found = await _named(call, query["name"])
+        shown = [rule for rule in found if state in (None, rule.state)]
+        return JsonResponse(200, RecurringListBody(await _list_of(shown), None))
+    walk = Walk("/recurring", query["state"])
+    page = await rules.page(
+        call.account_id,
+        state=state,
+        limit=query["limit"] or DEFAULT_LIMIT,
+        cursor=walk.taken_back(query["cursor"]),
+    )
+    next_cursor = walk.given_out(page.next_cursor)
+    return JsonResponse(200, RecurringListBody(await _list_of(page.rules), next_cursor))
+
+
+@get("/recurring/preview", operation_id="previewRecurring", summary="When a rule would fire")
+async def preview_recurring(request: HttpRequest) -> JsonResponse:
+    """The next ten times of such a rule, and the rule in words. Stores nothing."""
+    call = await call_of(request, PREVIEW)
+    now_ms = call.store.clock.now_ms()
+    timing = checked(timing_of(call.query))
+    starts_at_ms = timing.starts_at_ms
+    timing = replace(timing, anchor_ms=now_ms if starts_at_ms is None else starts_at_ms)
+    found = await next_times(call.store, call.account_id, timing, now_ms, _OF_A_PREVIEW)
+    if not found:
+        await judge_first(call.store, call.account_id, timing, now_ms)  # says why
+    return JsonResponse(200, PreviewBody(list(map(format_iso8601, found)), describe(timing)))
+
+
+@get(
+    "/recurring/{recurring_id:str}",
+    operation_id="getRecurring",
+    summary="Read a recurring schedule",
+)
+async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
+    """A recurring schedule as it was asked for, how it stands, and its next five times."""
+    call = await call_of(request)
+    rule = await call.store.recurring.read(call.account_id, recurring_id)
+    shown, found = Shown(rule), list[int]()
+    if shown.next_ms is not None:
+        after_ms = shown.next_ms - 1
+        found = await next_times(call.store, call.account_id, rule.timing, after_ms, _OF_ONE)
+    return _answer(rule, found)
+
+
+@patch(
+    "/recurring/{recurring_id:str}",
+    operation_id="changeRecurring",
+    summary="Change a recurring schedule",
+)
+async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
+    """Changes the given fields, each as a whole; null clears an optional one, and of `cron` and
+    `every` the one that is given takes the other's place. The occurrence that waits is changed with
+    it, or the one after it, if a worker has that already."""
+    call = await call_of(request)
+    if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
+    change = parse_draft_change(await _body(request, call), call.service.rules, now_ms)
+    if (cron := change.settings.get("cron")) is not None and may_take_long(cron):
+        before = await call.store.recurring.read(call.account_id, recurring_id)
+        await search_ahead(call.store, call.account_id, change.of(before).timing, now_ms)
+
+    def changed(before: Rule) -> Draft:
+        return unless_changed(before, change.of(before), if_match)
+
+    return _answer(await call.store.recurring.change(call.account_id, recurring_id, changed))
+
+
+def unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
+    """The draft. Raises PreconditionFailed, unless the rule is so already."""
+    timing = replace(draft.timing, anchor_ms=before.timing.anchor_ms)
+    request = as_occurrence(draft.request, before.request.recurring)
+    request = replace(request, trace=before.request.trace)
+    is_so = (request, timing, draft.name) == (before.request, before.timing, before.name)
+    if if_match and before.etag not in if_match and not is_so:
+        raise PreconditionFailed
+    return draft
+
+
+@put(
+    "/recurring/by-name/{name:str}",
+    operation_id="setRecurring",
+    summary="Create or change by name",
+)
+async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonResponse:
+    """Creates the recurring schedule of this name, or replaces all its fields: an absent field is
+    cleared. One that has them already stays as it is, as does a pause: for deploys."""
+    call = await call_of(request)
+    _judge_name(name)
+    if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
+    draft = parse_put(await _body(request, call), name, call.service.rules, now_ms)
+    draft = _traced(draft, request, call)
+    await search_ahead(call.store, call.account_id, draft.timing, now_ms)
+    if not if_match:
+        return _answer((await call.store.recurring.put(call.account_id, draft)).rule)
+    named = await _named(call, name)
+    if not named:
+        raise PreconditionFailed
+    rule = await call.store.recurring.change(
+        call.account_id,
+        named[0].recurring_id,
+        lambda before: unless_changed(before, draft, if_match),
+    )
+    return _answer(rule)
+
+
+@delete(
+    "/recurring/{recurring_id:str}",
+    operation_id="deleteRecurring",
+    summary="Delete a recurring schedule",
+    status_code=200,
+)
+async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
+    """Deletes the rule, cancels the occurrence that waits and refunds its credit. One that a worker
+    has is still sent. Ended occurrences stay, and so does the log."""
+    call = await call_of(request)
+    await call.store.recurring.delete(call.account_id, recurring_id)
+    left = (await call.store.accounts.get(call.account_id)).credits
+    message = "Deleted; an occurrence that waited was cancelled and refunded"
+    return JsonResponse(200, DeletedRecurringBody(recurring_id, left, message))
+
+
+@post(
+    "/recurring/{recurring_id:str}/pause",
+    operation_id="pauseRecurring",
+    summary="Pause a recurring schedule",
+    status_code=200,
+)
+async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
+    """Cancels the occurrence that waits, refunds its credit, and makes no other until it is
+    resumed. One that a worker has is still sent. Safe to repeat."""
+    call = await call_of(request)
+    await _no_fields(request, call)
+    return _answer(await call.store.recurring.pause(call.account_id, recurring_id))
+
+
+@post(
+    "/recurring/{recurring_id:str}/resume",
+    operation_id="resumeRecurring",
+    summary="Resume a recurring schedule",
+    status_code=200,
+)
+async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
+    """Makes the next occurrence of one that is paused or blocked; times of the pause do not count
+    as missed. Where it cannot be stored, the answer says `blocked`, and why. Safe to repeat."""
+    call = await call_of(request)
+    await _no_fields(request, call)
+    return _answer(await call.store.recurring.resume(call.account_id, recurring_id))
+
+
+@post(
+    "/recurring/{recurring_id:str}/trigger",
+    operation_id="triggerRecurring",
+    summary="Make an occurrence now",
+)
+async def trigger_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
+    """Makes an occurrence that is due now, whatever the state, beside the rule's own times; costs
+    one credit. It has `recurringId`, and no `slot`."""
+    call = await call_of(request)
+    once = idempotency(request.scope, await _no_fields(request, call))
+    created = await call.store.recurring.trigger(call.account_id, recurring_id, once)
+    return created_answer(created, created_at_ms(created.schedule_ids[0]))
+
+
+def _traced(draft: Draft, request: HttpRequest, call: Call) -> Draft:
+    return draft._replace(request=traced(draft.request, call.service.settings, request.scope))
+
+
+async def _body(request: HttpRequest, call: Call) -> bytes:
+    return await read_body(request.scope, request.receive, call.service.settings.max_body_bytes)
+
+
+async def _no_fields(request: HttpRequest, call: Call) -> bytes:
+    """A body that may be empty, or an object without members. Raises InvalidRequest."""
+    data, findings = await _body(request, call), Findings()
+    _NOTHING.members(data or b"{}", findings)
+    findings.refuse_if_any()
+    return data
+
+
+def _judge_name(name: str) -> None:
+    """Raises InvalidRequest."""
+    try:
+        name_of(name)
+    except ValueError as error:
+        raise invalid([FieldError("name", str(error))]) from None
+
+
+async def _named(call: Call, name: str) -> list[Rule]:
+    try:
+        return [await call.store.recurring.by_name(call.account_id, name)]
+    except NotFound:
+        return []
+
+
+async def _list_of(rules: list[Rule]) -> list[RECURRING.type]:  # type: ignore[name-defined]
+    """Others have a turn between some: to put a new expression into words takes a while."""
+    listed = []
+    for rule in rules:
+        listed.append(RECURRING.of(Shown(rule)))
+        if len(listed) % _PUT_INTO_WORDS == 0:
+            await asyncio.sleep(0)
+    return listed
+
+
+def _answer(rule: Rule, times_ms: list[int] | None = None) -> JsonResponse:
+    return JsonResponse(200, RECURRING.of(Shown(rule, times_ms)), {"etag": f'"{rule.etag}"'})
+
+
+HANDLERS = [
+    create_recurring,
+    list_recurring,
+    preview_recurring,
+    get_recurring,
+    change_recurring,
+    set_recurring,
+    delete_recurring,
+    pause_recurring,
+    resume_recurring,
+    trigger_recurring,
+]

@@ -1,0 +1,1 @@
+"""Who looks at a page: sign-in, session, password, and where a write comes from."""

@@ -1,0 +1,164 @@
+"""HTTP/1.1, where uvicorn and its parser let through more than RFC 9112 does."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from api.door.refusals import BAD_TRAILER, NO_HTTP, Rejection, path_of
+from api.request_ids import new_request_id
+
+# The parser would apply these, of a trailer, to the next request.
+_OF_THE_CONNECTION = (b"connection", b"proxy-connection")
+_FRAMING = (b"content-length", b"transfer-encoding")
+
+
+class ReadState(Enum):
+    """What of a request is being read."""
+
+    NONE = 0
+    HEAD = 1
+    BODY = 2
+
+
+class _Rejected(Exception):
+    """Raised in a callback: the parser stops."""
+
+
+class Http11(HttpToolsProtocol):
+    """Refuses ambiguous heads, drops trailers, and ignores offers to upgrade. A refusal is sent in
+    its turn, and ends the connection."""
+
+    part = ReadState.NONE
+    rejection: Rejection | None = None
+    _skipped_body = b""
+    # The request being answered; uvicorn's `cycle` is the last one that has arrived.
+    _served: RequestResponseCycle | None = None
+
+    # Reading
+
+    def parse(self, data: bytes) -> None:
+        """Calls back for all of the data, or rejects it."""
+        try:
+            while data:
+                data = self._parse_request(data)
+        except httptools.HttpParserError:
+            self.reject(self.rejection or NO_HTTP)
+
+    def rejected(self, rejection: Rejection) -> Exception:
+        """For a callback to raise."""
+        self.rejection = rejection
+        return _Rejected()
+
+    def _parse_request(self, data: bytes) -> bytes:
+        """The data behind a request that offers to upgrade, or none. The parser stops there and
+        skips the request's body; it reads the body behind a head of ours."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if self._skipped_body:
+                framing, self._skipped_body = self._skipped_body, b""
+                self.parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n")
+            return data[offer.args[0] :]
+        return b""
+
+    def on_message_begin(self) -> None:
+        if self.part is ReadState.BODY:  # our own head before a skipped body
+            return
+        super().on_message_begin()
+        self.part = ReadState.HEAD
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.part is not ReadState.BODY:
+            super().on_header(name, value)
+        elif name.lower() in _OF_THE_CONNECTION:
+            raise self.rejected(BAD_TRAILER)
+
+    def on_headers_complete(self) -> None:
+        if self.part is ReadState.BODY:
+            return
+        version = self.parser.get_http_version()
+        path = path_of(version, self.parser.get_method(), self.url, self.headers)
+        if isinstance(path, Rejection):
+            raise self.rejected(path)
+        self.url = path
+        if version == "1.0":
+            self.expect_100_continue = False
+        if self.parser.should_upgrade():
+            self._skipped_body = b"\r\n".join(
+                name + b": " + value for name, value in self.headers if name in _FRAMING
+            )
+        super().on_headers_complete()
+        self.part = ReadState.BODY
+
+    def on_message_complete(self) -> None:
+        if self._skipped_body:
+            return
+        super().on_message_complete()
+        self.part = ReadState.NONE
+
+    # Answering
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a request has arrived whole and has no answer yet."""
+        if self.pipeline:
+            return True
+        served = self._served
+        return served is not None and not (served.response_complete or served.more_body)
+
+    def reject(self, rejection: Rejection) -> None:
+        """Ends the connection with this answer, once all requests before have theirs."""
+        self.rejection = rejection
+        if self.part is ReadState.BODY and self.pipeline:
+            self.pipeline.popleft()  # the rejected request itself
+        if not self.is_served:
+            self.end(rejection)
+
+    def end(self, rejection: Rejection) -> None:
+        """Sends the rejection, unless the request has an answer already, and closes."""
+        if self._may_speak():
+            self.transport.write(rejection.response(new_request_id().decode()))
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+        self._drop_requests()
+
+    def _may_speak(self) -> bool:
+        served = self._served
+        if served is not None and served is self.cycle and self.part is ReadState.BODY:
+            return not (served.response_started or self.transport.is_closing())
+        return not self.transport.is_closing()
+
+    def on_response_complete(self) -> None:
+        """Uvicorn's, without the timer that every request would set and clear."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.rejection is not None:
+            self.end(self.rejection)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._drop_requests()
+        super().connection_lost(exc)
+        # A request that never began would keep a circle of references.
+        self.cycle = self._served  # type: ignore[assignment]
+
+    def _drop_requests(self) -> None:
+        """Uvicorn disconnects only the last request that has arrived; the one that is being
+        answered would write on, into the log."""
+        self.pipeline.clear()
+        for cycle in (self._served, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()

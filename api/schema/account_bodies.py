@@ -1,0 +1,96 @@
+"""What goes out of an account and its lanes, in the names that clients see."""
+
+from __future__ import annotations
+
+from api.schema.bodies import Body, LaneName
+from api.schema.shapes import Moment, Shape
+from scheduler.callbacks import CallbackOn
+from scheduler.durations import format_duration
+from scheduler.lane_settings import LaneState
+from scheduler.masks import masked_url
+
+
+def _duration(ms: int | None) -> str | None:
+    return None if ms is None else format_duration(ms)
+
+
+class CreditsBody(Body, frozen=True):
+    credits_remaining: int
+
+
+SECRET = Shape(
+    "SecretBody",
+    {
+        "secretId": (str, "secret_id"),
+        "secret": (str, "secret"),
+        "createdAt": (Moment, "created_at_ms"),
+        "expiresAt": (Moment | None, "expires_at_ms"),
+    },
+    "A signing secret; `expires_at` is null while nothing has been put in its place.",
+)
+
+
+class SecretsBody(Body, frozen=True):
+    secrets: list[SECRET.type]  # type: ignore[name-defined]
+
+
+LANE = Shape(
+    "LaneBody",
+    {
+        "lane": (LaneName, "lane"),
+        "rate": (int | None, "settings.rate"),
+        "per": (str | None, lambda lane: _duration(lane.settings.per_ms)),
+        "burst": (int | None, lambda lane: lane.settings.rate and (lane.settings.burst or 1)),
+        "parallelism": (int | None, "settings.parallelism"),
+        "note": (str | None, "settings.note"),
+        "paused": (bool, lambda lane: lane.settings.pause is not None),
+        "pausedUntil": (Moment | None, "settings.pause.until_ms"),
+        "pausedBy": (str | None, "settings.pause.by"),
+        "calmUntil": (Moment | None, "calm_until_ms"),
+        "state": (LaneState, "state"),
+        "waiting": (int, "waiting"),
+        "due": (int, "due"),
+        "running": (int, "running"),
+        "oldestDueAt": (Moment | None, "oldest_due_at_ms"),
+        "emptyAt": (Moment | None, "empty_at_ms"),
+    },
+    "What was set of a lane, null where there is no limit, and how it stands. state is what keeps "
+    "something due from starting, the first of these: paused; calm, until calmUntil, because a "
+    "target asked for it with Retry-After; full, as many run as parallelism allows; limited by the "
+    "rate; or open. Of the schedules that wait in it, waiting are all and due those that are due, "
+    "the oldest since oldestDueAt; running are those that workers have. pausedBy is the name of an "
+    "API key. emptyAt is when all that waits will have started at this rate, an estimate: null "
+    "without a rate, without schedules, and in a pause.",
+)
+
+
+class LanesBody(Body, frozen=True):
+    lanes: list[LANE.type]  # type: ignore[name-defined]
+    next_cursor: str | None
+
+
+class ClearedLaneBody(Body, frozen=True):
+    """`waiting` schedules go on without limits."""
+
+    lane: LaneName
+    waiting: int
+    message: str
+
+
+ACCOUNT = Shape(
+    "AccountBody",
+    {
+        "paused": (bool, lambda account: account.pause is not None),
+        "pausedUntil": (Moment | None, "pause.until_ms"),
+        "pausedBy": (str | None, "pause.by"),
+        "note": (str | None, "note"),
+        "callbackUrl": (
+            str | None,
+            lambda account: masked_url(each.url) if (each := account.callback) else None,
+        ),
+        "callbackOn": (CallbackOn | None, "callback.on"),
+    },
+    "Whether the account is paused: until when, null for without an end, and by the name of which "
+    "API key. callbackUrl and callbackOn are for schedules that name no callbackUrl; null for "
+    "none. What looks like a secret in the query of the URL is masked.",
+)

@@ -1,0 +1,345 @@
+"""What goes out, in the names that clients see. Times are ISO 8601 strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from api.request_ids import PATTERN as REQUEST_ID
+from api.schema.fields import SHOWN
+from api.schema.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
+from api.schema.shapes import Moment, Shape
+from scheduler.callbacks import CallbackState, CallbackStatus
+from scheduler.errors import FieldError, Reason
+from scheduler.ids import invocation_id
+from scheduler.lanes import LANE_PATTERN
+from scheduler.masks import masked_url
+from scheduler.models import LogEntry, LogStatus, Schedule, Status
+from scheduler.store.idempotency import Placed
+from scheduler.store.lifecycle.create.replays import reason_against
+from scheduler.store.lifecycle.end.cancel import Cancellations
+from scheduler.times import format_iso8601
+
+# Only the OpenAPI document uses these annotations.
+_SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
+ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
+RecurringId = Annotated[str, msgspec.Meta(pattern=f"^rec_{_SUFFIX}")]
+# Empty where a log entry is of no schedule.
+_LoggedSchedule = Annotated[str, msgspec.Meta(pattern=f"^$|^sch_{_SUFFIX}")]
+_LoggedInvocation = Annotated[str, msgspec.Meta(pattern=f"^$|^inv_{_SUFFIX}")]
+GivenId = Annotated[str, msgspec.Meta(description="As it was given, or how that begins.")]
+InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
+LaneName = Annotated[str, msgspec.Meta(pattern=f"^{LANE_PATTERN}$")]
+RequestId = Annotated[str, msgspec.Meta(pattern=REQUEST_ID)]
+Details = Annotated[
+    list[FieldError],
+    msgspec.Meta(
+        max_length=MOST_LISTED + 1,
+        description=f"The first {MOST_LISTED} bad fields, of unknown names the first "
+        f"{MOST_UNKNOWN}; in all items of a call together the first {MOST_LISTED_OF_A_CALL}. Where "
+        "there are more, the last entry has the field `…` and the message `and N more`.",
+    ),
+]
+
+
+NotReplayable = Literal["not_ended", "body_not_kept"]
+
+
+class Body(msgspec.Struct, rename="camel", frozen=True):
+    """Base of all that goes out."""
+
+
+class ErrorBody(Body, frozen=True):
+    """`error` is a sentence for people, `reason` a word for programs; `requestId` is that of the
+    header `Postdate-Request-Id`."""
+
+    error: str
+    reason: Reason
+    request_id: RequestId
+
+
+class DetailedErrorBody(ErrorBody, frozen=True):
+    details: Details
+
+
+class ConflictBody(ErrorBody, frozen=True):
+    """`status` is that of the schedule, where one is meant."""
+
+    status: Status | UnsetType = UNSET
+
+
+class AcceptedBody(Body, frozen=True):
+    """A request that was stored."""
+
+    schedule_id: ScheduleId
+    invocation_id: InvocationId
+    trigger_at: Moment
+
+
+class ExistingBody(AcceptedBody, frozen=True):
+    """A schedule that waited already, and was kept or has this request now; `triggerAt` is when it
+    is due."""
+
+    existing: bool
+
+
+def existing_body(placed: Placed) -> ExistingBody:
+    due_at = format_iso8601(placed.due_ms)
+    return ExistingBody(placed.schedule_id, invocation_id(placed.schedule_id), due_at, True)
+
+
+class CreatedBody(AcceptedBody, frozen=True):
+    message: str
+
+
+class RefusedBody(Body, frozen=True):
+    """An item of a batch that was not stored; `code` is what it would have got on its own."""
+
+    code: int
+    error: str
+    reason: Reason
+    details: Details
+
+
+class BatchBody(Body, frozen=True):
+    """An answer for each item, in order."""
+
+    schedules: list[Any]  # AcceptedBody or RefusedBody: a union that msgspec could not decode
+
+
+def _invocation_id(value: Schedule | LogEntry) -> str:
+    return invocation_id(value.schedule_id) if value.schedule_id else ""
+
+
+PHASES = Shape(
+    "PhasesBody",
+    {
+        "connectionReused": (bool, "reused"),
+        "resolveMs": (int | None, "resolve_ms"),
+        "connectMs": (int | None, "connect_ms"),
+        "tlsMs": (int | None, "tls_ms"),
+        "firstByteMs": (int | None, "first_byte_ms"),
+        "lastByteMs": (int | None, "last_byte_ms"),
+    },
+    "How long each part of the last attempt took, in milliseconds; null where there was no such "
+    "part, or it was not come to. In this order they follow on one another, and the last that is "
+    "not null is the one in which the attempt ended. resolveMs is null where the host is an "
+    "address, or was known from a moment ago; it and the next two are null where connectionReused "
+    "is true. firstByteMs is from the request on, lastByteMs from the first byte of the answer. Of "
+    "a request that completed within a second over a kept connection, firstByteMs is the whole "
+    "response time, and lastByteMs is null.",
+)
+
+
+def _of_an_attempt(name: str) -> Callable[[CallbackState], Any]:
+    """Null before the first attempt."""
+    return lambda state: getattr(state, name) if state.attempts else None
+
+
+CALLBACK = Shape(
+    "CallbackBody",
+    {
+        "status": (CallbackStatus, "status"),
+        "attempts": (int, "attempts"),
+        "statusCode": (int | None, _of_an_attempt("status_code")),
+        "errorMessage": (str | None, _of_an_attempt("error_message")),
+        "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
+    },
+    "How far the report of an end has come: delivered, once its URL has answered with a 2xx; "
+    "failed after the last attempt. statusCode, 0 without an answer, and errorMessage are those of "
+    "the last attempt, null before the first. nextAttemptAt is null unless it is pending.",
+)
+SCHEDULE = Shape(
+    "ScheduleBody",
+    {
+        "scheduleId": (ScheduleId, "schedule_id"),
+        "invocationId": (InvocationId, _invocation_id),
+        "status": (Status, "status"),
+        "createdAt": (Moment, "created_at_ms"),
+        **{
+            field.name: (
+                Annotated[Any, msgspec.Meta(extra_json_schema=field.shown)],
+                field.shown_of,
+            )
+            for field in SHOWN
+        },
+        "executedAt": (Moment | None, "executed_at_ms"),
+        "statusCode": (int | None, "last_outcome.status_code"),
+        "responseTimeMs": (int | None, "last_outcome.response_time_ms"),
+        "errorMessage": (str | None, "last_outcome.error_message"),
+        "responseBody": (str | None, "last_outcome.answer.text"),
+        "responseContentType": (str | None, "last_outcome.answer.content_type"),
+        "phases": (
+            PHASES.type | None,
+            lambda schedule: PHASES.of(
+                each.known_phases if (each := schedule.last_outcome) else None
+            ),
+        ),
+        "attempts": (int, "attempts"),
+        "nextAttemptAt": (Moment | None, "retry.due_at_ms"),
+        "callback": (CALLBACK.type | None, lambda schedule: CALLBACK.of(schedule.callback)),
+        "recurringId": (RecurringId | None, "request.recurring.recurring_id"),
+        "slot": (Moment | None, "request.recurring.slot_ms"),
+        "replayOf": (ScheduleId | None, "request.replay_of"),
+        "replayedAs": (ScheduleId | None, "replayed_as"),
+        "replayable": (bool, lambda schedule: reason_against(schedule) is None),
+        "notReplayableReason": (NotReplayable | None, reason_against),
+    },
+    "A schedule as it was asked for, and its state. The fields of its outcome are null until it "
+    "has been executed, or an attempt has failed that is made again: then they are that attempt's, "
+    "and nextAttemptAt is the time of the next one. replayOf is the schedule that it replays, "
+    "replayedAs its own last replay. responseBody is the beginning of the target's answer, if it "
+    "failed with a body; bytes that are not UTF-8 are replaced. phases is null if nothing was "
+    "tried. notReplayableReason says why replayable is false: it has not ended, or was cancelled "
+    "and its body was not kept. callbackUrl and callbackOn are its own; where both are null, the "
+    "account's hold, unless it is to have no callback. callback is null until the end, and if that "
+    "is not reported. recurringId is the recurring schedule that it is an occurrence of, slot the "
+    "time by its rule, null if it was triggered or is a replay.",
+)
+
+
+class SchedulesBody(Body, frozen=True):
+    schedules: list[SCHEDULE.type]  # type: ignore[name-defined]
+    next_cursor: str | None
+
+
+class CancelledBody(Body, frozen=True):
+    """`cancelled`; or `failed`, with what the last attempt came to, if there was one."""
+
+    schedule_id: ScheduleId
+    credits_remaining: int
+    message: str
+    status: Status
+    status_code: int | UnsetType = UNSET
+    response_time_ms: int | UnsetType = UNSET
+    error_message: str | UnsetType = UNSET
+    attempts: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, cancelled: Cancellations) -> CancelledBody:
+        [(schedule_id, _, stopped, *_)], left, *_ = cancelled
+        if stopped is None:
+            message = "Cancelled before execution; one credit was refunded"
+            return cls(schedule_id, left, message, Status.CANCELLED)
+        made = "1 attempt" if stopped.attempts == 1 else f"{stopped.attempts:,} attempts"
+        outcome = stopped.outcome
+        return cls(
+            schedule_id=schedule_id,
+            credits_remaining=left,
+            message=f"Stopped after {made}; no credit was refunded",
+            status=outcome.status,
+            status_code=outcome.status_code,
+            response_time_ms=outcome.response_time_ms,
+            error_message=outcome.error_message,
+            attempts=stopped.attempts,
+        )
+
+
+class ReplayBody(CreatedBody, frozen=True):
+    """A new schedule, and what it is a replay of."""
+
+    replay_of: ScheduleId
+
+
+class ReplayedBody(AcceptedBody, frozen=True):
+    """One of many that were replayed."""
+
+    replay_of: ScheduleId
+
+
+class UnreplayedBody(RefusedBody, frozen=True):
+    """One of many that was not replayed; `code` is what it would have got on its own, or 409 if it
+    was replayed before."""
+
+    replay_of: GivenId
+
+
+class ReplaysBody(Body, frozen=True):
+    """An answer for each, in order."""
+
+    schedules: list[Any]  # ReplayedBody or UnreplayedBody
+    next_cursor: str | None
+
+
+class CancelledItemBody(Body, frozen=True):
+    """One of many that were cancelled; or stopped after an attempt, then its status is `failed`."""
+
+    schedule_id: ScheduleId
+    status: Status
+
+
+class UncancelledBody(RefusedBody, frozen=True):
+    """One of many that was not cancelled; `code` is what it would have got on its own, `status`
+    what a 409 says."""
+
+    schedule_id: GivenId
+    status: Status | None
+
+
+class CancelledManyBody(Body, frozen=True):
+    """An answer for each, in order. `occurrencesLeft` counts those that a filter met and left out,
+    because they are the next occurrences of recurring schedules: pause those instead."""
+
+    schedules: list[Any]  # CancelledItemBody or UncancelledBody
+    credits_remaining: int
+    next_cursor: str | None
+    occurrences_left: int
+
+
+class HealthBody(Body, frozen=True):
+    status: str
+
+
+TIME_RANGE = Shape(
+    "TimeRangeBody",
+    {"from": (Moment, "from_ms"), "to": (Moment, "to_ms")},
+    "`from` is inclusive, `to` exclusive.",
+)
+USAGE = Shape(
+    "UsageBody",
+    {
+        "totalInvocations": (int, "executed"),
+        "successfulInvocations": (int, "completed"),
+        "failedInvocations": (int, "failed"),
+        "averageResponseTime": (float, "average_response_time_ms"),
+        "timeRange": (TIME_RANGE.type, TIME_RANGE.of),
+    },
+)
+LOG_ENTRY = Shape(
+    "LogEntryBody",
+    {
+        "invocationId": (_LoggedInvocation, _invocation_id),
+        "scheduleId": (_LoggedSchedule, "schedule_id"),
+        "createdAt": (Moment, "created_at_ms"),
+        "scheduledAt": (Moment, "scheduled_at_ms"),
+        "executedAt": (Moment | None, "executed_at_ms"),
+        "targetUrl": (str, lambda entry: masked_url(entry.url)),
+        "targetMethod": (str, "method"),
+        "status": (LogStatus, "status"),
+        "statusCode": (int, "status_code"),
+        "responseTimeMs": (int, "response_time_ms"),
+        "errorMessage": (str, "error_message"),
+        "attempt": (int, "attempt"),
+        "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
+        "latenessMs": (int | None, "lateness_ms"),
+        "phases": (PHASES.type | None, lambda entry: PHASES.of(entry.phases)),
+        "responseBody": (str | None, "answer.text"),
+        "lane": (str | None, "lane"),
+        "reference": (str | None, "reference"),
+        "recurringId": (RecurringId | None, "recurring_id"),
+        "missed": (int, "missed"),
+    },
+    "latenessMs is from due to the first byte sent, null if none was. phases are kept of the "
+    "attempts of a schedule that was retried. With scheduleId the last attempt also has the phases "
+    "and the responseBody that GET /schedule/{scheduleId} shows, while that is kept. A skipped one "
+    "is of no schedule: its ids are empty, missed is how many times of the recurring schedule had "
+    "no occurrence, the first of them scheduledAt; errorMessage says why.",
+)
+
+
+class LogsBody(Body, frozen=True):
+    logs: list[LOG_ENTRY.type]  # type: ignore[name-defined]
+    next_cursor: str | None

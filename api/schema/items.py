@@ -1,0 +1,158 @@
+"""The items of a batch: most are judged and packed in one pass, without a `Request` in between.
+
+They differ from the item before in their URL, body, lane and reference, seldom in their time and
+headers, and hardly ever in the host or in how they are sent. An item with any other field goes the
+usual way. Pure.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from api.reading import with_trace
+from api.schema import rules
+from api.schema.fields import ON_EXISTING
+from api.schema.findings import Findings
+from api.schema.headers import fine_headers
+from api.schema.payload import parse_create, way_of
+from api.schema.rules import Rules
+from scheduler.errors import InvalidRequest
+from scheduler.models import Delivery, Packed, Request, Upsert
+from scheduler.store.stored import pack, tail_of
+from scheduler.target.targets import usual_place
+
+_NULL = msgspec.Raw(b"null")
+_encode = msgspec.msgpack.Encoder().encode
+_Text = str | UnsetType
+
+
+class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    target_url: str
+    trigger_at: _Text = UNSET
+    delay: _Text | int = UNSET
+    target_method: _Text = UNSET
+    target_headers: msgspec.Raw = _NULL
+    target_body: msgspec.Raw = _NULL
+    lane: str | None = None
+    reference: str | None = None
+    # Their rules look at nothing else.
+    delivery: msgspec.Raw = _NULL
+    retry_delays: msgspec.Raw = _NULL
+    timeout: msgspec.Raw = _NULL
+    # Null differs from a field that is left out.
+    retries: msgspec.Raw | UnsetType = UNSET
+    callback_url: msgspec.Raw | UnsetType = UNSET
+    callback_on: msgspec.Raw | UnsetType = UNSET
+    on_existing: msgspec.Raw | UnsetType = UNSET
+    max_wait: msgspec.Raw | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Item).decode
+
+
+class Items:
+    """Judges the items of one batch in turn, as of one moment. Keeps what it has judged: each
+    scheme, host and port; the time, headers and further fields of the last item; and whether that
+    was refused, for the next one is likely to be refused as well."""
+
+    def __init__(self, allowed: Rules, now_ms: int, trace: bytes | None = None) -> None:
+        self._rules, self._now_ms, self._trace = allowed, now_ms, trace
+        self._places: set[tuple[str, str]] = set()
+        self._time: tuple[_Text, _Text | int] | None = None
+        self._due_ms = 0
+        self._headers, self._packed_headers = _NULL, msgspec.Raw(_encode({}))
+        self._rest: tuple[msgspec.Raw | UnsetType, ...] | None = None
+        # The packed fields after the body, for an item with a method and for one without.
+        self._tails: tuple[tuple[object, ...], ...] = ()
+        self._delivery = Delivery.AT_LEAST_ONCE
+        self._ways: tuple[msgspec.Raw | UnsetType, ...] = UNSET, UNSET
+        self._keep: bool | None = None
+        self._max_wait_ms: int | None = None
+        self._was_refused = False
+
+    def judged(self, text: bytes) -> Packed | Request | Upsert:
+        """The request to store for an item in UTF-8 JSON. Raises as `parse_create` does."""
+        rest = None
+        try:
+            item = _decode(text)
+            callback = item.callback_url, item.callback_on
+            rest = item.delivery, item.retries, item.retry_delays, item.timeout, *callback
+            if rest == self._rest:
+                return self._placed(item)
+        except (ValueError, RecursionError, InvalidRequest):
+            rest = None
+        was_refused, self._was_refused = self._was_refused, True
+        parsed = parse_create(text, self._rules, self._now_ms, is_doubtful=was_refused)
+        self._was_refused = False
+        wanted = with_trace(parsed, self._trace)
+        request = wanted.request if isinstance(wanted, Upsert) else wanted
+        if rest is not None and isinstance(request, Request):
+            either = (replace(request, method_given=given) for given in (True, False))
+            self._rest, self._tails = rest, tuple(map(tail_of, either))
+            self._delivery = request.delivery
+        return wanted
+
+    def _placed(self, item: _Item) -> Packed | Upsert:
+        """Raises as `_packed` does."""
+        ways = item.on_existing, item.max_wait
+        if ways != self._ways:
+            self._judge_ways(*ways)
+        packed = self._packed(item)
+        if self._keep is None:
+            return packed
+        if item.reference is None:
+            raise ValueError("no reference")
+        return Upsert(packed, self._keep, self._max_wait_ms)
+
+    def _packed(self, item: _Item) -> Packed:
+        """Raises ValueError or InvalidRequest if it breaks a rule, or needs a closer look."""
+        url, method, text = item.target_url, item.target_method, bytes(item.target_body)
+        place = usual_place(url)
+        if place not in self._places or "%" in url:
+            self._judge_url(url, place)
+        if self._time != (item.trigger_at, item.delay):
+            self._judge_time(item.trigger_at, item.delay)
+        if self._headers != item.target_headers:
+            self._judge_headers(item.target_headers)
+        body = None if text == b"null" else rules.target_body(text, self._rules, self._now_ms)
+        if method is UNSET:
+            tail, name = self._tails[1], "GET" if body is None else "POST"
+        else:
+            tail, name = self._tails[0], rules.target_method(method, self._rules, self._now_ms)
+        if item.reference is not None:
+            rules.reference(item.reference, self._rules, self._now_ms)
+        due_ms, headers = self._due_ms, self._packed_headers
+        packed = pack(due_ms, name, url, headers, body, tail)
+        if item.lane is None:
+            return Packed(due_ms, packed, item.reference)
+        rules.lane(item.lane, self._rules, self._now_ms)
+        return Packed(due_ms, packed, item.reference, item.lane, self._delivery)
+
+    def _judge_url(self, url: str, place: tuple[str, str] | None) -> None:
+        rules.target_url(url, self._rules, self._now_ms)
+        if place is not None:
+            self._places.add(place)
+
+    def _judge_time(self, trigger_at: _Text, delay: _Text | int) -> None:
+        if trigger_at is not UNSET and delay is UNSET:
+            self._due_ms = rules.trigger_at(trigger_at, self._rules, self._now_ms)
+        elif trigger_at is UNSET and delay is not UNSET:
+            self._due_ms = rules.delay(delay, self._rules, self._now_ms)
+        else:
+            raise ValueError("not one time")
+        self._time = trigger_at, delay
+
+    def _judge_headers(self, text: msgspec.Raw) -> None:
+        headers = {} if text == _NULL else fine_headers(bytes(text))
+        self._headers, self._packed_headers = text, msgspec.Raw(_encode(headers))
+
+    def _judge_ways(self, *texts: msgspec.Raw | UnsetType) -> None:
+        given = (_NULL if text is UNSET else text for text in texts)
+        findings = Findings()
+        keep, max_wait_ms = way_of(
+            dict(zip(ON_EXISTING, given, strict=True)), self._rules, findings
+        )
+        findings.refuse_if_any()
+        self._ways, self._keep, self._max_wait_ms = texts, keep, max_wait_ms

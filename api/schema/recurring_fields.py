@@ -1,0 +1,237 @@
+"""The fields of a recurring schedule: its rule's own, and those of the request. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from api.schema import payload
+from api.schema.field import DURATION, TEXT, Schema
+from api.schema.fields import FIELDS, REQUIRED, SHOWN, request_of
+from api.schema.findings import Findings, invalid
+from api.schema.json_text import Object, Part
+from api.schema.query import Parameter, moment
+from api.schema.rules import Rules, duration, timestamp
+from api.schema.settings_fields import SettingsField, judged
+from scheduler import durations
+from scheduler.ids import is_recurring_id
+from scheduler.lanes import LANE_PATTERN, LONGEST_LANE, is_lane
+from scheduler.recurrence import cron
+from scheduler.recurrence.recurrence import LONGEST_EVERY_MS, SHORTEST_EVERY_MS, Timing, faults
+from scheduler.recurrence.recurring import Draft, Rule
+from scheduler.runtime.settings import DAY_MS
+
+T = TypeVar("T")
+_DURATION: Schema = {"pattern": f"^{durations.PATTERN}$"}
+_NULL = b"null"
+
+
+def _name(text: str, rules: Rules, now_ms: int) -> str:
+    return name_of(text)
+
+
+def name_of(text: str) -> str:
+    """Raises ValueError with a sentence for clients."""
+    if not is_lane(text) or is_recurring_id(text):
+        raise ValueError(
+            f"It must have 1 to {LONGEST_LANE} letters, digits, dots, underscores, colons and"
+            " hyphens, begin with a letter or digit, and be no id of a recurring schedule."
+        )
+    return text
+
+
+def _moment(text: str, rules: Rules, now_ms: int) -> int:
+    return timestamp(text)
+
+
+def _starts_at(text: str, rules: Rules, now_ms: int) -> int:
+    moment_ms = timestamp(text)
+    if moment_ms > now_ms + rules.max_horizon_days * DAY_MS:
+        raise ValueError(f"It may be at most {rules.max_horizon_days:,} days ahead.")
+    return moment_ms
+
+
+def _cron(text: str, rules: Rules, now_ms: int) -> str:
+    return cron.normalised(text)
+
+
+def _every(span: str | int, rules: Rules, now_ms: int) -> int:
+    return _fitting("every", duration(span))
+
+
+def _zone(name: str, rules: Rules, now_ms: int) -> str:
+    return _fitting("timeZone", name)
+
+
+def _fitting(name: str, value: T) -> T:
+    """The value, by itself. Raises ValueError."""
+    for found in faults(timing_of({name: value})):
+        if found.field == name:
+            raise ValueError(found.message)
+    return value
+
+
+def _expires_after(span: str | int, rules: Rules, now_ms: int) -> int:
+    ms = duration(span)
+    if not 0 < ms <= LONGEST_EVERY_MS:
+        raise ValueError("It must be from 1ms to 366d.")
+    return ms
+
+
+_OWN = (
+    SettingsField(
+        "name",
+        TEXT,
+        _name,
+        {"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE},
+        "A name of your own, unique in the account: a letter or digit, and up to 63 more, or `.`, "
+        "`_`, `:`, `-`. It is stored unencrypted.",
+    ),
+    SettingsField(
+        "cron",
+        TEXT,
+        _cron,
+        {"maxLength": cron.LONGEST},
+        "When, on the clock of `timeZone`: minute, hour, day of the month, month and day of the "
+        "week, as `0 9 * * 1-5`; with names, ranges, steps, lists, `L` (the last day), `LW`, `5L` "
+        "and `MON#2`. If both days are restricted, either is enough, unless one begins with `*`. A "
+        "time that the clock skips comes right after the gap, one that it shows twice comes once; "
+        "but where the minute or the hour begins with `*`, it goes by the clock alone.",
+    ),
+    SettingsField(
+        "every",
+        DURATION,
+        _every,
+        {**_DURATION, "minimum": SHORTEST_EVERY_MS // 1000, "maximum": LONGEST_EVERY_MS // 1000},
+        "Instead of `cron`: at intervals from `startsAt` on, or from the creation; 1s to 366d.",
+    ),
+    SettingsField(
+        "timeZone", TEXT, _zone, {}, "Of `cron`: a name of the IANA database. UTC if left out."
+    ),
+    SettingsField("startsAt", TEXT, _starts_at, {"format": "date-time"}, "Never before this."),
+    SettingsField("endsAt", TEXT, _moment, {"format": "date-time"}, "Never after this."),
+    SettingsField(
+        "expiresAfter",
+        DURATION,
+        _expires_after,
+        _DURATION,
+        "How long after its time an occurrence may still be sent; then it ends as failed, `Expired "
+        "before execution`.",
+    ),
+)
+OWN = {field.name: field for field in _OWN}
+_TIMING = {
+    "cron": "cron",
+    "every": "every_ms",
+    "timeZone": "zone",
+    "startsAt": "starts_at_ms",
+    "endsAt": "ends_at_ms",
+    "expiresAfter": "expires_after_ms",
+}
+# Of a schedule, and what stands in their place.
+_NOT_HERE = {
+    "triggerAt": "A recurring schedule has none: cron or every says when, from startsAt on.",
+    "delay": "A recurring schedule has none: startsAt says from when on.",
+    "expiresAt": "A recurring schedule has none: expiresAfter counts from each of its times.",
+}
+REQUEST = {name: field for name, field in FIELDS.items() if name not in _NOT_HERE}
+REQUEST_SHOWN = tuple(field for field in SHOWN if field.name not in _NOT_HERE)
+_REQUIRED = tuple(names for names in REQUIRED if _NOT_HERE.keys().isdisjoint(names))
+_MEMBERS = Object([*OWN, *FIELDS])
+
+
+def parse_draft(data: bytes, rules: Rules, now_ms: int) -> Draft:
+    """The recurring schedule that a body asks for, judged by the store's clock. Raises
+    InvalidRequest with every bad field; `body` is the field if it is no JSON object."""
+    return _draft(*_parts(data), rules, now_ms)
+
+
+def parse_put(data: bytes, name: str, rules: Rules, now_ms: int) -> Draft:
+    """The same of a body that need not repeat the name which its path has."""
+    findings, own, given = _parts(data)
+    if bytes(own.pop("name", _NULL)) not in (_NULL, msgspec.json.encode(name)):
+        findings.add("name", "It must be the one in the path, or be left out.")
+    return _draft(findings, own, given, rules, now_ms)._replace(name=name)
+
+
+def _parts(data: bytes) -> tuple[Findings, dict[str, Part], dict[str, Part]]:
+    """The members of the rule and of its request, apart."""
+    findings = Findings()
+    given = payload.members(data, findings, _MEMBERS)
+    own = {name: given.pop(name) for name in OWN if name in given}
+    for name, message in _NOT_HERE.items():
+        if bytes(given.pop(name, _NULL)) != _NULL:
+            findings.add(name, message)
+    return findings, own, given
+
+
+def _draft(
+    findings: Findings,
+    own: Mapping[str, Part],
+    given: Mapping[str, Part],
+    rules: Rules,
+    now_ms: int,
+) -> Draft:
+    settings = judged(own, OWN, rules, now_ms, findings)
+    if not findings:  # else a part is missing
+        findings.extend(faults(timing_of(settings)))
+    values = payload.whole(given, rules, now_ms, findings, _REQUIRED)
+    findings.refuse_if_any()
+    request = request_of({**values, "trigger_at_ms": 0})
+    return Draft(request, timing_of(settings), settings.get("name"))
+
+
+def timing_of(settings: Mapping[str, Any], before: Timing | None = None) -> Timing:
+    """Of values by their names in the API. None is as good as left out; in a change of an earlier
+    one it clears, and of cron and every one takes the other's place."""
+    given = {of: settings[name] for name, of in _TIMING.items() if name in settings}
+    if given.get("zone", "") is None:
+        given["zone"] = "UTC"
+    if given.get("cron") is not None:
+        given.setdefault("every_ms", None)
+    elif given.get("every_ms") is not None:
+        given.setdefault("cron", None)
+    return msgspec.structs.replace(before or Timing(), **given)
+
+
+class DraftChange(msgspec.Struct, frozen=True):
+    """New values for fields of a rule, by their names in the API, and of its request."""
+
+    settings: dict[str, Any]
+    request: payload.Change
+
+    def of(self, rule: Rule) -> Draft:
+        """The whole as it then is. Raises InvalidRequest if its fields do not go together."""
+        timing = timing_of(self.settings, rule.timing)
+        # Stored times stay valid, even if a later version would refuse them.
+        if timing != rule.timing and (found := faults(timing)):
+            raise invalid(found)
+        name = self.settings.get("name", rule.name)
+        return Draft(self.request.of(rule.request), timing, name)
+
+
+def parse_draft_change(data: bytes, rules: Rules, now_ms: int) -> DraftChange:
+    """The change that a body asks for. Raises InvalidRequest as above, or if it gives nothing."""
+    findings, own, given = _parts(data)
+    settings = judged(own, OWN, rules, now_ms, findings)
+    values = payload.judged(given, rules, now_ms, findings)
+    if not own and not given and not findings:
+        findings.add("body", "It must give at least one field to change.")
+    findings.refuse_if_any()
+    return DraftChange(settings, payload.Change(values))
+
+
+def _span(text: str) -> int:
+    return duration(int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text)
+
+
+_MOMENT: Schema = {"type": "string", "format": "date-time"}
+PREVIEW = (
+    Parameter("cron", str, {"type": "string", "maxLength": cron.LONGEST}, "As in a create."),
+    Parameter("every", _span, {"type": "string"}, "Instead: a duration, or a number of seconds."),
+    Parameter("timeZone", str, {"type": "string"}, "Of `cron`; UTC if it is left out."),
+    Parameter("startsAt", moment, _MOMENT, "Never before this; without it `every` begins now."),
+    Parameter("endsAt", moment, _MOMENT, "Never after this."),
+)

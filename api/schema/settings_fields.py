@@ -1,0 +1,253 @@
+"""The settings of a lane and of an account: each field, and how they go together. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from api.schema.field import BOOLEAN, DURATION, TEXT, WHOLE, JsonType, Schema
+from api.schema.findings import Findings
+from api.schema.json_text import Object, read
+from api.schema.rules import Rules, callback_on, duration, target_url, timestamp
+from scheduler import durations
+from scheduler.callbacks import CallbackOn
+from scheduler.errors import FieldError
+from scheduler.lane_settings import (
+    LONGEST_NOTE,
+    LONGEST_PER_MS,
+    MOST_PARALLEL,
+    MOST_RATE,
+    SHORTEST_PER_MS,
+)
+from scheduler.runtime.settings import DAY_MS
+from scheduler.target.targets import MAX_URL_CHARACTERS
+from scheduler.texts import visible
+
+_ONLY_PATCH = "PUT leaves it as it is: change it with PATCH."
+_ETAG = re.compile(r'\s*(?:(\*)|(W/)?"([\x21\x23-\x7e]*)")\s*')
+_BAD_ETAG = 'It must be * or a list of entity tags, each as in ETag: "…".'
+
+
+class SettingsField(NamedTuple):
+    """`rule` makes its value of one of the right type, or raises ValueError. `nullable`: null
+    clears it."""
+
+    name: str
+    kind: JsonType
+    rule: Callable[[Any, Rules, int], Any]
+    more: Schema
+    description: str
+    nullable: bool = True
+
+    @property
+    def schema(self) -> Schema:
+        types = [*self.kind.types, "null"] if self.nullable else self.kind.types
+        type_ = types if len(types) > 1 else types[0]
+        return {"type": type_, **self.more, "description": self.description}
+
+
+def _from_1_to(most: int) -> Callable[[int, Rules, int], int]:
+    def rule(count: int, rules: Rules, now_ms: int) -> int:
+        if not 1 <= count <= most:
+            raise ValueError(f"It must be from 1 to {most:,}.")
+        return count
+
+    return rule
+
+
+def _per(span: str | int, rules: Rules, now_ms: int) -> int:
+    ms = duration(span)
+    if not SHORTEST_PER_MS <= ms <= LONGEST_PER_MS:
+        raise ValueError("It must be from 1s to 1d.")
+    return ms
+
+
+def _note(text: str, rules: Rules, now_ms: int) -> str | None:
+    if len(text) > LONGEST_NOTE or visible(text) != text:
+        raise ValueError(
+            f"It may have at most {LONGEST_NOTE} characters, and no control characters."
+        )
+    return text or None
+
+
+def _paused_until(text: str, rules: Rules, now_ms: int) -> int:
+    moment_ms = timestamp(text)
+    if moment_ms <= now_ms:
+        raise ValueError("It must be in the future.")
+    if moment_ms > now_ms + rules.max_horizon_days * DAY_MS:
+        raise ValueError(f"It may be at most {rules.max_horizon_days:,} days ahead.")
+    return moment_ms
+
+
+def _no_calm(text: str, rules: Rules, now_ms: int) -> None:
+    raise ValueError("It can only be null, which ends the calm.")
+
+
+def _up_to(most: int) -> Schema:
+    return {"minimum": 1, "maximum": most}
+
+
+_NOTE = SettingsField(
+    "note",
+    TEXT,
+    _note,
+    {"maxLength": LONGEST_NOTE},
+    "For people. It is stored unencrypted.",
+)
+_LIMITS = (
+    SettingsField(
+        "rate", WHOLE, _from_1_to(MOST_RATE), _up_to(MOST_RATE), "At most so many starts `per`."
+    ),
+    SettingsField(
+        "per",
+        DURATION,
+        _per,
+        {"pattern": f"^{durations.PATTERN}$", "minimum": 1, "maximum": LONGEST_PER_MS // 1000},
+        "The time in which there are at most `rate` starts: 1s to 1d.",
+    ),
+    SettingsField(
+        "burst",
+        WHOLE,
+        _from_1_to(MOST_RATE),
+        _up_to(MOST_RATE),
+        "So many of them may start at once after a while without any; 1 if it is left out, and no "
+        "more than `rate`.",
+    ),
+    SettingsField(
+        "parallelism",
+        WHOLE,
+        _from_1_to(MOST_PARALLEL),
+        _up_to(MOST_PARALLEL),
+        "At most so many run at a time.",
+    ),
+    _NOTE,
+)
+_PAUSE = (
+    SettingsField(
+        "paused",
+        BOOLEAN,
+        lambda value, rules, now_ms: value,
+        {},
+        "While it is paused nothing starts: due schedules wait, and go out afterwards.",
+        nullable=False,
+    ),
+    SettingsField(
+        "pausedUntil",
+        TEXT,
+        _paused_until,
+        {"format": "date-time"},
+        "When the pause ends by itself; null: it has no end.",
+    ),
+)
+_CALM = SettingsField(
+    "calmUntil",
+    TEXT,
+    _no_calm,
+    {"type": "null"},
+    "Only null, which ends what a target asked for with Retry-After.",
+)
+_CALLBACK = (
+    SettingsField(
+        "callbackUrl",
+        TEXT,
+        target_url,
+        {"format": "uri", "maxLength": MAX_URL_CHARACTERS},
+        "Where the ends of schedules are reported that name no `callbackUrl`; null: nowhere.",
+    ),
+    SettingsField(
+        "callbackOn",
+        TEXT,
+        callback_on,
+        {"enum": [*CallbackOn, None]},
+        "Which ends: `executed`, if it is left out, or `failed`.",
+    ),
+)
+OF_PUT = {field.name: field for field in _LIMITS}
+OF_PATCH = OF_PUT | {field.name: field for field in (*_PAUSE, _CALM)}
+OF_ACCOUNT = {field.name: field for field in (*_PAUSE, _NOTE, *_CALLBACK)}
+_MEMBERS = {id(table): Object(table) for table in (OF_PATCH, OF_ACCOUNT)}
+
+
+def parse_put(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
+    """The values that are given, by name; None for null. Raises InvalidRequest with every bad
+    field."""
+    findings = Findings()
+    given = _MEMBERS[id(OF_PATCH)].members(data, findings)
+    for name in given.keys() - OF_PUT.keys():
+        findings.add(name, _ONLY_PATCH)
+    values = judged({n: given[n] for n in given if n in OF_PUT}, OF_PUT, rules, now_ms, findings)
+    findings.refuse_if_any()
+    return values
+
+
+def parse_patch(
+    data: bytes, table: Mapping[str, SettingsField], rules: Rules, now_ms: int
+) -> dict[str, Any]:
+    """The same of a change, which gives at least one."""
+    findings = Findings()
+    given = _MEMBERS[id(table)].members(data, findings)
+    values = judged(given, table, rules, now_ms, findings)
+    if not given and not findings:
+        findings.add("body", "It must give at least one field to change.")
+    findings.refuse_if_any()
+    return values
+
+
+def judged(
+    given: Mapping[str, bytes | msgspec.Raw],
+    table: Mapping[str, SettingsField],
+    rules: Rules,
+    now_ms: int,
+    findings: Findings,
+) -> dict[str, Any]:
+    values = {}
+    for name, text in given.items():
+        field = table[name]
+        try:
+            value = read(text, field.kind.decode, field.kind.fault)
+            if value is None and not field.nullable:
+                raise ValueError(field.kind.fault)
+            values[name] = None if value is None else field.rule(value, rules, now_ms)
+        except ValueError as error:
+            findings.add(name, str(error))
+    return values
+
+
+def misfits(values: Mapping[str, Any], given: Iterable[str]) -> list[FieldError]:
+    """Faults of valid settings together: `values` are all that hold then, `given` the new ones."""
+    rate, per, burst = (values.get(name) for name in ("rate", "per", "burst"))
+    found = []
+    if (rate is None) != (per is None):
+        here, missing = ("rate", "per") if per is None else ("per", "rate")
+        if here in given:
+            found.append(FieldError(here, f"It needs {missing}."))
+        else:
+            found.append(FieldError(missing, f"It is needed while {here} is set."))
+    if burst is not None and rate is None and per is None:
+        found.append(FieldError("burst", "It needs rate and per."))
+    elif burst is not None and rate is not None and burst > rate:
+        if "burst" in given:
+            found.append(FieldError("burst", f"It may be at most the rate, {rate:,}."))
+        else:
+            found.append(FieldError("rate", f"It may not be below burst, {burst:,}."))
+    if values.get("pausedUntil") is not None and not values.get("paused"):
+        found.append(FieldError("pausedUntil", "It needs paused to be true."))
+    if values.get("callbackOn") is not None and values.get("callbackUrl") is None:
+        found.append(FieldError("callbackOn", "It needs callbackUrl."))
+    return found
+
+
+def etags_of(lines: Iterable[bytes]) -> list[str]:
+    """The tags of If-Match; none for any. Weak ones are left out, for they never match, as is the
+    quoting. Raises ValueError with a sentence."""
+    tags, is_any = list[str](), False
+    for each in ",".join(line.decode("latin-1") for line in lines).split(","):
+        match = _ETAG.fullmatch(each)
+        if match is None:
+            raise ValueError(_BAD_ETAG)
+        is_any = is_any or match[1] is not None
+        tags.append("" if match[2] else match[3] or "")
+    return [] if is_any else tags

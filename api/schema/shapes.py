@@ -1,0 +1,41 @@
+"""Bodies that are made of values, by a table of their members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from api.schema.fields import moment
+
+# Only the OpenAPI document uses the annotation.
+Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+
+
+class Shape:
+    """A body made of a value: of each member its type, and the path of attributes or the function
+    that gives it. A path that meets None gives null."""
+
+    def __init__(
+        self, name: str, members: dict[str, tuple[Any, str | Callable[[Any], Any]]], doc: str = ""
+    ) -> None:
+        typed = [(member, type_) for member, (type_, _) in members.items()]
+        self.type = msgspec.defstruct(name, typed, namespace={"__doc__": doc}, frozen=True)
+        self._reads = [_reader(*member) for member in members.values()]
+
+    def of(self, value: Any) -> Any:
+        return None if value is None else self.type(*[read(value) for read in self._reads])
+
+
+def _reader(type_: Any, source: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if not isinstance(source, str):
+        return source
+    path = source.split(".")
+
+    def read(value: Any) -> Any:
+        for name in path:
+            value = None if value is None else getattr(value, name)
+        return value
+
+    return (lambda value: moment(read(value))) if type_ in (Moment, Moment | None) else read

@@ -1,0 +1,205 @@
+"""`postdate lane`: limits that schedules share by the lane that they name, and pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cli import parameters
+from cli.customer.remote import Remote, remote_command, when
+
+if TYPE_CHECKING:
+    from postdate import Account, Lane
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ALL = "all schedules"
+
+
+@click.group(name="lane")
+def lane_group() -> None:
+    """Limit how fast schedules start that name a lane, and pause them.
+
+    A lane's rate and parallelism hold for all workers together. Schedules that are due wait; none
+    is dropped.
+    """
+
+
+def _one_or_all(said: str) -> Callable[[F], F]:
+    """An argument LANE, or --all."""
+
+    def decorate(function: F) -> F:
+        every = click.option("--all", "every", is_flag=True, help=said)
+        return click.argument("lane", metavar="[LANE]", required=False)(every(function))
+
+    return decorate
+
+
+@lane_group.command(name="list")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@remote_command()
+def list_command(remote: Remote, limit: int) -> None:
+    """List lanes by name: those that are set, paused or calm, and where something waits or runs."""
+    found = list(remote.client.lanes(limit=limit + 1))
+    lines = [*_account_lines(remote), *(line for lane in found[:limit] for line in _lines(lane))]
+    if len(found) > limit:
+        lines.append(f"There are more: --limit {limit * 5} shows them.")
+    remote.show(found[:limit], "\n".join(lines) or "No lanes.")
+
+
+@lane_group.command(name="show")
+@_one_or_all("The pause of all schedules of the account, with and without a lane.")
+@remote_command()
+def show_command(remote: Remote, lane: str | None, every: bool) -> None:
+    """Show the limits of LANE, what runs and waits in it, and when it will be empty."""
+    if _is_all(lane, every):
+        _show_account(remote, remote.client.account())
+    else:
+        _show(remote, remote.client.lane(lane or ""))
+
+
+@lane_group.command(name="set")
+@click.argument("lane")
+@click.option("--rate", type=click.IntRange(min=1), metavar="N", help="Starts in each --per.")
+@click.option("--per", type=parameters.duration, help="1s to 1d.")
+@click.option(
+    "--burst",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many may start at once after a rest.  [default: 1]",
+)
+@click.option("--parallelism", type=click.IntRange(min=1), metavar="N", help="At one time.")
+@click.option("--note", metavar="TEXT", help="For people.")
+@remote_command()
+def set_command(remote: Remote, lane: str, **limits: Any) -> None:
+    """Set all limits of LANE: those that are not given, it no longer has. Never ends a pause.
+
+    \b
+    postdate lane set customer-17 --rate 100 --per 1s --burst 10
+    postdate lane set imports --parallelism 1
+    """
+    given = {name: value for name, value in limits.items() if value is not None}
+    if not given:
+        raise click.UsageError("Give a limit; postdate lane clear removes all.")
+    _show(remote, remote.client.set_lane(lane, **given))
+
+
+@lane_group.command(name="clear")
+@click.argument("lane")
+@remote_command()
+def clear_command(remote: Remote, lane: str) -> None:
+    """Remove the limits, the note and the pause of LANE. Schedules in it go on without limits."""
+    cleared = remote.client.clear_lane(lane)
+    remote.show(cleared, f"{lane}  {cleared.message}")
+
+
+@lane_group.command(name="pause")
+@_one_or_all("All schedules of the account, with and without a lane.")
+@click.option("--for", "for_", type=parameters.duration, help="It ends by itself after 10m, 2h.")
+@click.option(
+    "--until",
+    type=parameters.moment,
+    metavar="TIME",
+    help="It ends by itself: '2026-12-24 18:00', 2026-12-24T18:00Z.",
+)
+@click.option("--note", metavar="TEXT", help="For people: why.")
+@remote_command()
+def pause_command(
+    remote: Remote,
+    lane: str | None,
+    every: bool,
+    for_: timedelta | None,
+    until: str | None,
+    note: str | None,
+) -> None:
+    """Let no schedule of LANE start until it is resumed. Those that were sent end as usual.
+
+    \b
+    postdate lane pause customer-17 --for 2h --note "they move house"
+    """
+    if for_ is not None and until is not None:
+        raise click.UsageError("Give one end, with --for or --until.")
+    if for_ is not None:
+        until = when(datetime.now(UTC) + for_)
+    given: dict[str, Any] = {"paused": True, "paused_until": until}
+    _change(remote, lane, every, given if note is None else {**given, "note": note})
+
+
+@lane_group.command(name="resume")
+@_one_or_all("All schedules of the account; lanes with a pause of their own stay paused.")
+@click.option("--calm", is_flag=True, help="Also end a calm: a target's Retry-After.")
+@remote_command()
+def resume_command(remote: Remote, lane: str | None, every: bool, calm: bool) -> None:
+    """Let LANE go on: in order of due time, within its limits."""
+    if calm and every:
+        raise click.UsageError("--calm goes with a lane.")
+    given: dict[str, Any] = {"paused": False}
+    _change(remote, lane, every, {**given, "calm_until": None} if calm else given)
+
+
+def _is_all(lane: str | None, every: bool) -> bool:
+    if every == (lane is not None):
+        raise click.UsageError("Give a lane, or --all.")
+    return every
+
+
+def _change(remote: Remote, lane: str | None, every: bool, given: dict[str, Any]) -> None:
+    if _is_all(lane, every):
+        _show_account(remote, remote.client.change_account(**given))
+    else:
+        _show(remote, remote.client.change_lane(lane or "", **given))
+
+
+def _show(remote: Remote, lane: Lane) -> None:
+    remote.show(lane, "\n".join([*_account_lines(remote), *_lines(lane)]))
+
+
+def _show_account(remote: Remote, account: Account) -> None:
+    remote.show(account, "\n".join(_pause_lines(_ALL, account)) or f"{_ALL}  not paused")
+
+
+def _account_lines(remote: Remote) -> list[str]:
+    """For people: nothing starts in any lane while all schedules are paused."""
+    return [] if remote.as_json else _pause_lines(_ALL, remote.client.account())
+
+
+def _lines(lane: Lane) -> list[str]:
+    """`customer-17  limited  100 per 1s, burst 5  2 running, 40 waiting, 38 due since …`."""
+    parts = [lane.lane, f"{lane.state:7}", _limits(lane), _counts(lane)]
+    if lane.empty_at is not None:
+        parts.append(f"empty at {when(lane.empty_at)}")
+    if lane.calm_until is not None:
+        parts.append(f"calm until {when(lane.calm_until)}, as a target asked")
+    if lane.note is not None and not lane.paused:
+        parts.append(lane.note)
+    return ["  ".join(parts), *(f"    {line}" for line in _pause_lines("paused", lane))]
+
+
+def _limits(lane: Lane) -> str:
+    limits = []
+    if lane.rate is not None:
+        limits.append(f"{lane.rate:,} per {lane.per}")
+    if lane.burst is not None and lane.burst > 1:
+        limits.append(f"burst {lane.burst:,}")
+    if lane.parallelism is not None:
+        limits.append(f"{lane.parallelism:,} at a time")
+    return ", ".join(limits) or "no limits"
+
+
+def _counts(lane: Lane) -> str:
+    counts = [f"{lane.running:,} running", f"{lane.waiting:,} waiting"]
+    if lane.oldest_due_at is not None:
+        counts.append(f"{lane.due:,} due since {when(lane.oldest_due_at)}")
+    return ", ".join(counts)
+
+
+def _pause_lines(name: str, paused: Lane | Account) -> list[str]:
+    if not paused.paused:
+        return []
+    by = "" if paused.paused_by is None else f" by {paused.paused_by}"
+    until = "" if paused.paused_until is None else f" until {when(paused.paused_until)}"
+    note = "" if paused.note is None else f": {paused.note}"
+    said = name if name == "paused" else f"{name}  paused"
+    return [f"{said}{by}{until}{note}"]

@@ -1,0 +1,145 @@
+"""`postdate cancel` and `replay`: of schedules by their ids, or of all that match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from cli import parameters
+from cli.customer.remote import Remote, remote_command
+
+if TYPE_CHECKING:
+    from postdate import Cancelled
+
+_COUNTED = 1000
+
+
+def _filter_options(function: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--yes", is_flag=True, help="Do not ask before all that match."),
+        click.option("--limit", type=click.IntRange(min=1), help="Of these, the first so many."),
+        parameters.lane_option(),
+        parameters.reference_option(),
+        parameters.target_option(),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(name="cancel")
+@click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
+@_filter_options
+@parameters.from_option(" Of all that match, those due from then on.")
+@parameters.to_option()
+@remote_command()
+def cancel_command(
+    remote: Remote,
+    schedule_ids: tuple[str, ...],
+    target: str | None,
+    reference: str | None,
+    lane: str | None,
+    from_: str | None,
+    to: str | None,
+    limit: int | None,
+    yes: bool,
+) -> None:
+    """Cancel waiting schedules, and have their credits back.
+
+    By their ids, or all that match. One that was attempted already is stopped: it ends as failed,
+    and no credit comes back.
+
+    \b
+    postdate cancel sch_01m7td70g0fw3s9s2m2v2v2v2v
+    postdate cancel --reference 'order-17-*'
+    postdate cancel --lane customer-17
+    postdate cancel --target https://example.com/hook --from 2026-12-24
+    """
+    chosen = {"url": target, "reference": reference, "lane": lane, "from_": from_, "to": to}
+    matching = any(each is not None for each in (target, reference, lane))
+    if matching == bool(schedule_ids) or (not matching and (from_ or to or limit)):
+        raise click.UsageError("Give ids, or --target, --reference, --lane, --from, --to, --limit.")
+    if len(schedule_ids) == 1:
+        cancelled = remote.client.cancel(schedule_ids[0])
+        text = f"{cancelled.schedule_id}  {cancelled.message}"
+        remote.show(cancelled, f"{text}  {cancelled.credits_remaining:,} credits")
+        return
+    question = "Cancel {} that wait?"
+    done: Sequence[Any] = ()
+    if schedule_ids or yes or _is_confirmed(remote, "scheduled", question, limit, chosen):
+        done = remote.client.cancel_many(schedule_ids or None, limit=limit, **chosen)
+    remote.show_many(
+        done, _cancelled, id_name="scheduleId", was="cancelled", none="Nothing that waits matches."
+    )
+
+
+@click.command(name="replay")
+@click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
+@click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
+@click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
+@_filter_options
+@click.option("--idempotency-key", metavar="KEY", help="Repeating with it replays nothing twice.")
+@remote_command()
+def replay_command(
+    remote: Remote,
+    schedule_ids: tuple[str, ...],
+    failed: bool,
+    since: timedelta | None,
+    target: str | None,
+    reference: str | None,
+    lane: str | None,
+    limit: int | None,
+    yes: bool,
+    idempotency_key: str | None,
+) -> None:
+    """Replay schedules that have ended.
+
+    By their ids, or all that failed and match, the oldest first. Each becomes a new one of the
+    same request, due now, for a credit.
+
+    \b
+    postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v
+    postdate replay --failed --since 1h
+    """
+    matching = failed or any(each is not None for each in (target, reference, lane))
+    if matching == bool(schedule_ids) or (not matching and (since or limit)):
+        raise click.UsageError(
+            "Give ids, or --failed, --target, --reference, --lane, --since, --limit."
+        )
+    from_ = None if since is None else datetime.now(UTC) - since
+    chosen: dict[str, Any] = {"url": target, "reference": reference, "lane": lane, "from_": from_}
+    question = "Replay {} that failed, for a credit each?"
+    done: Sequence[Any] = ()
+    if schedule_ids or yes or _is_confirmed(remote, "failed", question, limit, chosen):
+        done = remote.client.replay_many(
+            schedule_ids or None, limit=limit, idempotency_key=idempotency_key, **chosen
+        )
+    remote.show_many(
+        done,
+        lambda each: f"Replay of {each.replay_of}",
+        id_name="replayOf",
+        was="replayed",
+        none="Nothing that failed matches.",
+    )
+
+
+def _is_confirmed(
+    remote: Remote,
+    status: Literal["scheduled", "failed"],
+    question: str,
+    limit: int | None,
+    chosen: dict[str, Any],
+) -> bool:
+    """Asks, with the number of those that match. False if there are none; a no ends the command."""
+    most = _COUNTED if limit is None else min(limit, _COUNTED)
+    found = sum(1 for _ in remote.client.list(status=status, limit=most + 1, **chosen))
+    more = "more than " if found > most and most != limit else ""
+    asked = question.format(f"{more}{min(found, most):,}")
+    return bool(found) and click.confirm(asked, abort=True, err=True)
+
+
+def _cancelled(each: Cancelled) -> str:
+    how = "Cancelled" if each.status == "cancelled" else "Stopped after an attempt"
+    return f"{how}  {each.credits_remaining:,} credits"

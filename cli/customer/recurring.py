@@ -1,0 +1,251 @@
+"""`postdate recurring`: requests that are sent again and again, by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import click
+
+from cli import parameters
+from cli.customer.remote import Remote, as_api, remote_command, when
+from cli.customer.requests import (
+    CLEARED,
+    change_arguments,
+    clear_option,
+    request_arguments,
+    request_options,
+)
+from cli.customer.schedules import field_lines
+
+if TYPE_CHECKING:
+    from postdate import Recurring, RecurringState
+
+_STATES = ("active", "paused", "blocked", "ended")
+_RULE = ("cron", "every")
+_NO_TIME = "-".ljust(24)
+_CLEARED = ["name", "time-zone", "starts-at", "ends-at", "expires-after", *CLEARED]
+
+_RULE_OPTIONS = (
+    click.option("--cron", metavar="'M H D M W'", help="Five fields: '0 9 * * 1-5', '0 0 L * *'."),
+    click.option("--every", type=parameters.duration, help="Instead: 15m, 1h, 1d; 1s to 366d."),
+    click.option(
+        "--time-zone", metavar="ZONE", help="Europe/Berlin, America/New_York.  [default: UTC]"
+    ),
+    click.option(
+        "--starts-at",
+        type=parameters.moment,
+        metavar="TIME",
+        help="Not before; --every counts from it. '2026-12-24 18:00' is this machine's time"
+        f" ({parameters.local_zone()}).",
+    ),
+    click.option("--ends-at", type=parameters.moment, metavar="TIME", help="Not after."),
+)
+_OWN_OPTIONS = (
+    click.option("--name", metavar="TEXT", help="Unique in the account; commands take it for ID."),
+    *_RULE_OPTIONS,
+    click.option(
+        "--expires-after",
+        type=parameters.duration,
+        help="An occurrence that is so late is not sent.",
+    ),
+)
+
+
+def _with(*options: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@click.group(name="recurring")
+def recurring_group() -> None:
+    """Have a URL called again and again, by a cron expression or at an interval.
+
+    Each occurrence is a schedule of its own and costs one credit when it is made, which is when the
+    one before it is sent. ID may be a name as well.
+    """
+
+
+@recurring_group.command(name="create")
+@click.argument("target", metavar="URL")
+@_with(*_OWN_OPTIONS)
+@request_options
+@click.option(
+    "--or-change", is_flag=True, help="Give the one of this --name these settings instead."
+)
+@click.option("--idempotency-key", metavar="KEY", help="Repeating with it stores nothing twice.")
+@remote_command()
+def create_command(
+    remote: Remote, target: str, or_change: bool, idempotency_key: str | None, **options: Any
+) -> None:
+    """Have URL called at each time of --cron, or after each --every.
+
+    \b
+    postdate recurring create https://example.com/report --name report \\
+        --cron '0 9 * * 1-5' --time-zone Europe/Berlin
+    postdate recurring create https://example.com/poll --every 15m
+    """
+    _check_rule(options)
+    given = request_arguments(options)
+    if or_change:
+        name = given.pop("name", None)
+        if name is None or idempotency_key is not None:
+            raise click.UsageError("--or-change goes with --name, and needs no --idempotency-key.")
+        changed = remote.client.put_recurring(name, target, **given)
+        remote.show(changed, _line(changed))
+        return
+    made = remote.client.create_recurring(target, idempotency_key=idempotency_key, **given)
+    remote.show(made, f"{made.recurring_id}  {made.message}")
+
+
+@recurring_group.command(name="list")
+@click.option("--state", type=click.Choice(_STATES), help="Only those.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@remote_command()
+def list_command(remote: Remote, state: RecurringState | None, limit: int) -> None:
+    """List them, the oldest first: the next time, the state and the rule in words."""
+    found = list(remote.client.recurring_all(state=state, limit=limit + 1))
+    lines = [_line(each) for each in found[:limit]]
+    if len(found) > limit:
+        lines.append(f"There are more: --limit {limit * 5} shows them.")
+    remote.show(found[:limit], "\n".join(lines) or "None.")
+
+
+@recurring_group.command(name="show")
+@click.argument("which", metavar="ID")
+@remote_command()
+def show_command(remote: Remote, which: str) -> None:
+    """Show ID, with its next five times."""
+    _show(remote, remote.client.recurring(_id_of(remote, which)))
+
+
+@recurring_group.command(name="change")
+@click.argument("which", metavar="ID")
+@click.option("--target", metavar="URL", help="Where to send it instead.")
+@_with(*_OWN_OPTIONS)
+@request_options
+@clear_option(_CLEARED)
+@remote_command()
+def change_command(
+    remote: Remote, which: str, target: str | None, cleared: tuple[str, ...], **options: Any
+) -> None:
+    """Change the rule or the request of ID. Other fields stay.
+
+    The occurrence that waits changes with it; if a worker has that already, the one after it.
+
+    \b
+    postdate recurring change report --cron '0 8 * * 1-5'
+    """
+    given = change_arguments(target, cleared, options)
+    if not given:
+        raise click.UsageError("Say what to change: postdate recurring change --help lists it.")
+    _show(remote, remote.client.change_recurring(_id_of(remote, which), **given))
+
+
+@recurring_group.command(name="pause")
+@click.argument("which", metavar="ID")
+@remote_command()
+def pause_command(remote: Remote, which: str) -> None:
+    """Make no occurrences of ID. The one that waits is cancelled and refunded."""
+    paused = remote.client.pause_recurring(_id_of(remote, which))
+    remote.show(paused, _line(paused))
+
+
+@recurring_group.command(name="resume")
+@click.argument("which", metavar="ID")
+@remote_command()
+def resume_command(remote: Remote, which: str) -> None:
+    """Go on with ID at its next time. Times of the pause are not made up for."""
+    resumed = remote.client.resume_recurring(_id_of(remote, which))
+    remote.show(resumed, _line(resumed))
+
+
+@recurring_group.command(name="trigger")
+@click.argument("which", metavar="ID")
+@click.option("--idempotency-key", metavar="KEY", help="Repeating with it triggers nothing twice.")
+@remote_command()
+def trigger_command(remote: Remote, which: str, idempotency_key: str | None) -> None:
+    """Send the request of ID once now, besides its own times. Costs one credit."""
+    made = remote.client.trigger_recurring(_id_of(remote, which), idempotency_key=idempotency_key)
+    remote.show(made, f"{made.schedule_id}  {made.message}")
+
+
+@recurring_group.command(name="delete")
+@click.argument("which", metavar="ID")
+@remote_command()
+def delete_command(remote: Remote, which: str) -> None:
+    """Delete ID. The occurrence that waits is cancelled and refunded."""
+    deleted = remote.client.delete_recurring(_id_of(remote, which))
+    remote.show(deleted, f"{deleted.recurring_id}  {deleted.message}")
+
+
+@recurring_group.command(name="preview")
+@_with(*_RULE_OPTIONS)
+@remote_command()
+def preview_command(remote: Remote, **options: Any) -> None:
+    """Show the next ten times of a rule, and the rule in words. Stores nothing.
+
+    \b
+    postdate recurring preview --cron '0 9 * * 1-5' --time-zone Europe/Berlin
+    """
+    _check_rule(options)
+    preview = remote.client.preview_recurring(**options)
+    zone = _zone(options["time_zone"] or "UTC")
+    lines = [preview.description, *(_both_times(each, zone) for each in preview.next)]
+    remote.show(preview, "\n".join(lines))
+
+
+def _check_rule(options: Mapping[str, Any]) -> None:
+    if sum(options[name] is not None for name in _RULE) != 1:
+        raise click.UsageError("Say when, with --cron or --every.")
+
+
+def _id_of(remote: Remote, which: str) -> str:
+    """Of a name too. Raises NotFound."""
+    if which.startswith("rec_"):
+        return which
+    found = next(remote.client.recurring_all(name=which, limit=1), None)
+    return which if found is None else found.recurring_id
+
+
+def _show(remote: Remote, recurring: Recurring) -> None:
+    answer = as_api(recurring)
+    assert isinstance(answer, dict)
+    del answer["etag"]
+    answer["next"] = ", ".join(when(each) for each in recurring.next)
+    remote.show(recurring, field_lines(answer))
+
+
+def _line(recurring: Recurring) -> str:
+    """`2026-…Z  active   At 09:00 on weekdays  POST https://…  rec_…  report`."""
+    parts = [
+        _NO_TIME if recurring.next_at is None else when(recurring.next_at),
+        f"{recurring.state:7}",
+        recurring.description,
+        f"{recurring.target_method} {recurring.target_url}",
+        recurring.recurring_id,
+        recurring.name or "",
+        recurring.reason or "",
+    ]
+    if recurring.state == "blocked" and recurring.missed:
+        parts.append(f"{recurring.missed:,} missed")
+    return "  ".join(part for part in parts if part)
+
+
+def _zone(name: str) -> tzinfo | None:
+    """None if this machine does not know it."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def _both_times(moment: datetime, zone: tzinfo | None) -> str:
+    local = "" if zone is None else f"  {moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}"
+    return when(moment) + local

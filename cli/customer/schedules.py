@@ -1,0 +1,239 @@
+"""`postdate schedule`, `change`, `get` and `list`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from cli import parameters
+from cli.customer.remote import Remote, as_api, remote_command, when
+from cli.customer.requests import (
+    CLEARED,
+    WHEN,
+    change_arguments,
+    clear_option,
+    request_arguments,
+    schedule_options,
+)
+
+if TYPE_CHECKING:
+    from postdate import Callback, Phases, Schedule, StatusFilter
+
+# Of these, nought says nothing.
+_COUNTS = ("retries", "attempts", "missed")
+_STATUSES = ("scheduled", "completed", "failed", "cancelled")
+
+
+@click.command(name="schedule")
+@click.argument("target", metavar="URL")
+@schedule_options
+@click.option(
+    "--on-existing",
+    type=click.Choice(["keep", "replace"]),
+    help="If one waits with this --reference, keep it as it is, or replace its request and time,"
+    " for no credit.  [default: schedule another]",
+)
+@click.option(
+    "--max-wait",
+    type=parameters.duration,
+    help="With --on-existing replace: it goes no later than so long after the first of them.",
+)
+@click.option("--idempotency-key", metavar="KEY", help="Repeating with it stores nothing twice.")
+@remote_command()
+def schedule_command(
+    remote: Remote, target: str, idempotency_key: str | None, **options: Any
+) -> None:
+    """Have URL called at a chosen time. Costs one credit.
+
+    \b
+    postdate schedule https://example.com/hook --in 10m --body '{"hello": "future"}'
+    postdate schedule https://example.com/cart/17 --delay 30m \\
+        --reference cart-17 --on-existing replace --max-wait 4h
+    """
+    if all(options[name] is None for name in WHEN):
+        raise click.UsageError("Say when, with one of --in, --delay and --at.")
+    created = remote.client.schedule(
+        target, idempotency_key=idempotency_key, **request_arguments(options)
+    )
+    said = created.message
+    if created.existing:
+        done = "replaced" if options["on_existing"] == "replace" else "kept"
+        said = f"It waited already and was {done}; it is due {when(created.trigger_at)}"
+    remote.show(created, f"{created.schedule_id}  {said}")
+
+
+@click.command(name="change")
+@click.argument("schedule_id", metavar="ID")
+@click.option("--target", metavar="URL", help="Where to send it instead.")
+@schedule_options
+@clear_option([*CLEARED, "expires-at"])
+@remote_command()
+def change_command(
+    remote: Remote,
+    schedule_id: str,
+    target: str | None,
+    cleared: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Change the request or the time of the waiting schedule ID. Other fields stay.
+
+    Each is replaced as a whole, all headers by those that are given. No credit moves.
+
+    \b
+    postdate change sch_01m7zb65jxey8a0h1qyts1g7mv --in 2h
+    """
+    given = change_arguments(target, cleared, options)
+    if not given:
+        raise click.UsageError("Say what to change: postdate change --help lists it.")
+    changed = remote.client.change(schedule_id, **given)
+    remote.show(changed, details_of(changed))
+
+
+@click.command(name="get")
+@click.argument("schedule_id", metavar="ID")
+@remote_command()
+def get_command(remote: Remote, schedule_id: str) -> None:
+    """Show the schedule ID, and what became of it.
+
+    It is kept for a day after its end, for a week if it failed. What looks like a secret is masked.
+    """
+    found = remote.client.get(schedule_id)
+    remote.show(found, details_of(found))
+
+
+@click.command(name="list")
+@click.option(
+    "--status",
+    "statuses",
+    type=parameters.words(*_STATUSES, "executed"),
+    metavar="STATUS,...",
+    help=f"Instead: {', '.join(_STATUSES)}; executed is completed and failed.",
+)
+@parameters.target_option()
+@parameters.reference_option()
+@parameters.lane_option()
+@parameters.recurring_option()
+@parameters.from_option()
+@parameters.to_option()
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc for what waits]")
+@remote_command()
+def list_command(
+    remote: Remote,
+    statuses: list[StatusFilter] | None,
+    target: str | None,
+    reference: str | None,
+    lane: str | None,
+    recurring_id: str | None,
+    from_: str | None,
+    to: str | None,
+    limit: int,
+    order: Literal["asc", "desc"] | None,
+) -> None:
+    """List what waits, by its time, with --reference by reference; or what has ended and is kept,
+    the newest first.
+
+    failed alone means dead letters: those that were not replayed.
+
+    \b
+    postdate list --reference 'order-*'
+    """
+    # One more than is shown tells whether there are more.
+    found = list(
+        remote.client.list(
+            status=statuses,
+            url=target,
+            reference=reference,
+            lane=lane,
+            recurring_id=recurring_id,
+            from_=from_,
+            to=to,
+            limit=limit + 1,
+            order=order,
+        )
+    )
+    shown = found[:limit]
+    lines = [_line(schedule) for schedule in shown]
+    if len(found) > limit:
+        lines.append(f"There are more: --limit {limit * 5} shows them.")
+    remote.show(shown, "\n".join(lines) or ("No schedules." if statuses else "Nothing waits."))
+
+
+def details_of(schedule: Schedule) -> str:
+    """A line for each field that has a value; of a replay only why there can be none."""
+    answer = as_api(schedule)
+    assert isinstance(answer, dict)
+    answer["phases"] = schedule.phases and phases_text(schedule.phases)
+    answer["callback"] = schedule.callback and callback_text(schedule.callback)
+    del answer["replayable"]
+    if schedule.status == "scheduled":
+        del answer["notReplayableReason"]
+    return field_lines(answer)
+
+
+def field_lines(answer: Mapping[str, object]) -> str:
+    """A line for each field that has a value."""
+    shown = {
+        name: _shown(name, value)
+        for name, value in answer.items()
+        if value not in (None, {}, [], "") and not (value == 0 and name in _COUNTS)
+    }
+    width = max(map(len, shown))
+    return "\n".join(f"{name:{width}}  {text}" for name, text in shown.items())
+
+
+def phases_text(phases: Phases) -> str:
+    """`connection reused, first byte 1,204 ms, last byte 3 ms`."""
+    parts = {
+        "resolve": phases.resolve_ms,
+        "connect": phases.connect_ms,
+        "TLS": phases.tls_ms,
+        "first byte": phases.first_byte_ms,
+        "last byte": phases.last_byte_ms,
+    }
+    lengths = [f"{name} {ms:,} ms" for name, ms in parts.items() if ms is not None]
+    return ", ".join(["connection reused"] * phases.connection_reused + lengths)
+
+
+def callback_text(callback: Callback) -> str:
+    """`pending, 1 attempt: 503 Service Unavailable, next at 2026-…`."""
+    attempts = "1 attempt" if callback.attempts == 1 else f"{callback.attempts} attempts"
+    text = f"{callback.status}, {attempts}"
+    if callback.attempts:
+        said = f"{callback.status_code or ''} {callback.error_message}"
+        text += f": {said.strip()}"
+    if callback.next_attempt_at is not None:
+        text += f", next at {when(callback.next_attempt_at)}"
+    return text
+
+
+def _shown(name: str, value: object) -> str:
+    if name == "responseBody" and isinstance(value, str):
+        return shown_text(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shown_text(said: str) -> str:
+    """A target's text, escaped so that the terminal does not obey it."""
+    return said if said.isprintable() else json.dumps(said)
+
+
+def _line(schedule: Schedule) -> str:
+    parts = [
+        when(schedule.next_attempt_at or schedule.trigger_at),
+        f"{schedule.target_method} {schedule.target_url}",
+        schedule.schedule_id,
+    ]
+    if schedule.reference is not None:
+        parts.append(schedule.reference)
+    if schedule.lane is not None:
+        parts.append(f"in {schedule.lane}")
+    if schedule.status != "scheduled":
+        parts[0] = when(schedule.executed_at or schedule.trigger_at)
+        parts += [schedule.status, schedule.error_message or ""]
+    elif schedule.next_attempt_at is not None:
+        parts.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
+    return "  ".join(parts).rstrip()

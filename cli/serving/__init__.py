@@ -1,0 +1,1 @@
+"""The commands that serve, and the processes that they start."""

@@ -1,0 +1,71 @@
+"""Recurring schedules: a rule, and the request that it makes an occurrence of at each of its times.
+Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler.models import Request
+from scheduler.recurrence.recurrence import Timing
+
+MOST_RECURRING = 10_000
+
+
+class RuleState(StrEnum):
+    """Whether a rule has an occurrence that waits: only an active one has."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    BLOCKED = "blocked"  # its next occurrence cannot be stored; tried again at each of its times
+    ENDED = "ended"  # it has no further time
+
+
+class Draft(NamedTuple):
+    """A rule as its owner asks for it. `request` has no time, `timing` no anchor."""
+
+    request: Request
+    timing: Timing
+    name: str | None = None
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A recurring schedule as it stands. `reason` says why it is blocked. `slot_ms` is the rule's
+    time that the next occurrence stands for, `schedule_id` that occurrence (None: it is not made).
+    `missed` counts the times missed since it was blocked last. `etag` names what its owner has
+    set."""
+
+    recurring_id: str
+    name: str | None
+    timing: Timing
+    request: Request
+    state: RuleState
+    created_at_ms: int
+    reason: str = ""
+    slot_ms: int | None = None
+    schedule_id: str | None = None
+    missed: int = 0
+    etag: str = ""
+
+
+class Created(NamedTuple):
+    """`repeated`: an earlier call with the same key has created it, and this is its answer."""
+
+    rule: Rule
+    repeated: bool = False
+
+
+class Put(NamedTuple):
+    """The rule of a name; `created`: there was none before."""
+
+    rule: Rule
+    created: bool
+
+
+class RulePage(NamedTuple):
+    """`next_cursor` is None at the end; a page may be short before."""
+
+    rules: list[Rule]
+    next_cursor: str | None

@@ -1,0 +1,1 @@
+"""What each process has: settings, clocks, the garbage collector."""

@@ -1,0 +1,1 @@
+"""Sessions, one-time links, and attempts to sign in."""

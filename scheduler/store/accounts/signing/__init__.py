@@ -1,0 +1,1 @@
+"""The secrets that an account's requests are signed with."""

@@ -1,0 +1,1 @@
+"""`postdate check`: what must hold in the store, read and compared."""

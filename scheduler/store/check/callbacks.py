@@ -1,0 +1,136 @@
+"""Whether each callback stands where its state says, and claims look at it in time. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.models import Schedule, Status
+from scheduler.store import keys
+from scheduler.store.check.damage import schedule_or_none, text
+from scheduler.store.server import Argument, Server
+from scheduler.store.server.clock import time_us
+from scheduler.store.stored import Fields
+
+_CHUNK = 200
+# Moments in the store are rounded.
+_SLACK_MS = 2.0
+_NEVER = float("-inf")
+# How many of an account run at most: the same number as in `callbacks.inc.lua`.
+_MOST_CALLING = 64
+_FIRST_BY_SCORE = ("(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
+
+
+def lacks_callback(found: Schedule) -> bool:
+    """Whether its end is to be reported to a URL of its own, and was not put down to be. One that
+    is left to its account cannot be judged: what the account says may be newer than the end."""
+    wish = found.request.callback
+    if found.callback is not None or wish is None or not wish.url:
+        return False
+    failed = found.status is Status.FAILED
+    return (failed or found.status is Status.COMPLETED) and wish.reports(failed=failed)
+
+
+async def faults_of_turn(server: Server, account_id: str) -> list[str]:
+    """Of when claims look at an account's callbacks."""
+    shard, local = keys.parts(account_id)
+    base, prefix = keys.account(account_id), keys.shard(shard)
+    place = ("ZRANGE", base + keys.CALLING, -_MOST_CALLING, -_MOST_CALLING, "WITHSCORES")
+    time, suspended, head, turn, first, freed, failing = await server.reads(
+        [
+            ("TIME",),
+            ("HEXISTS", base + keys.ACCOUNT, "suspended"),
+            ("ZSCORE", prefix + keys.CALLBACK_HEADS, local),
+            ("ZSCORE", prefix + keys.HEADS, keys.CALLBACK_TURN),
+            ("ZRANGE", base + keys.CALLBACKS, 0, 0, "WITHSCORES"),
+            place,
+            ("HGET", base + keys.CALLBACK, "failing"),
+        ],
+        at_once=prefix,
+    )
+    if not first:
+        return []
+    if head is None:
+        return ["callbacks are pending, but no worker will look for them (no head)"]
+    head_ms, never = float(head), float(head) == _NEVER
+    if suspended:
+        return [] if never else ["claims look at its callbacks, though it is suspended"]
+    if never:
+        return ["no worker will look for its callbacks, as if it were suspended"]
+    now_ms = time_us(time) / 1000
+    due_ms = max(float(first[1]), float(freed[1]) if freed else 0.0, float(failing or 0), now_ms)
+    if head_ms > due_ms + _SLACK_MS:
+        return ["the head is later than the first of its callbacks"]
+    if turn is None or float(turn) > max(head_ms, now_ms) + _SLACK_MS:
+        return ["claims do not come to its callbacks in time"]
+    return []
+
+
+class _Stand(NamedTuple):
+    """Of a schedule: its callback's state, whether it has ended, its scores in `callbacks` and in
+    `calling`, and when it is forgotten (ms; below 0: never, or it is gone)."""
+
+    state: bytes
+    ended: bool
+    pending: bytes | None
+    calling: bytes | None
+    forgotten_ms: int
+
+    @property
+    def is_pending(self) -> bool:
+        return self.state[:1] == b"p"
+
+    def faults(self) -> Iterator[str]:
+        if self.state and not self.ended:
+            yield "has a callback, but has not ended"
+        if self.is_pending and self.pending is None:
+            yield "has a pending callback, but is not among those that do"
+        elif self.is_pending and self.forgotten_ms >= 0:
+            yield "has a pending callback, and is to be forgotten before that ends"
+        elif self.state and not self.is_pending and self.forgotten_ms < 0:
+            yield "is never forgotten, though its callback has ended"
+
+
+async def strangers_among(server: Server, base: str) -> AsyncIterator[str]:
+    """A sentence for each member of the queues of callbacks that should not be there."""
+    for name in (keys.CALLBACKS, keys.CALLING):
+        async for chunk in server.members("ZSCAN", base + name, _CHUNK):
+            schedules = []
+            for each in chunk:
+                if (schedule := schedule_or_none(each)) is not None:
+                    schedules.append(schedule)
+                else:
+                    yield f"among its {name} is {text(each)!r}, which can be no schedule"
+            for schedule, stand in await _stands(server, base, schedules):
+                if not stand.is_pending:
+                    yield f"{ids.schedule_id(schedule)} is among its {name}, and should not be"
+                elif stand.calling not in (None, stand.pending):
+                    yield f"the lease of {ids.schedule_id(schedule)} in {keys.CALLING} is another"
+
+
+async def misplaced_callbacks(
+    server: Server, base: str, rows: Iterable[tuple[str, Fields]]
+) -> AsyncIterator[str]:
+    """A sentence for each of these that is not where its callback's state says, or is not kept for
+    as long."""
+    schedules = [schedule for schedule, fields in rows if fields.callback is not None]
+    for schedule, stand in await _stands(server, base, schedules):
+        for fault in stand.faults():
+            yield f"{ids.schedule_id(schedule)} {fault}"
+
+
+async def _stands(server: Server, base: str, schedules: Sequence[str]) -> list[tuple[str, _Stand]]:
+    """All at one moment."""
+    commands: list[tuple[Argument, ...]] = []
+    for each in schedules:
+        key = base + keys.SCHEDULE + each
+        commands += (("HMGET", key, "c", "o"), ("ZSCORE", base + keys.CALLBACKS, each))
+        commands += (("ZSCORE", base + keys.CALLING, each), ("PEXPIRETIME", key))
+    replies = await server.reads(commands, at_once=base) if commands else []
+    found = []
+    for place, schedule in enumerate(schedules):
+        (state, outcome), pending, calling, forgotten_ms = replies[4 * place : 4 * place + 4]
+        stand = _Stand(state or b"", outcome is not None, pending, calling, forgotten_ms)
+        found.append((schedule, stand))
+    return found

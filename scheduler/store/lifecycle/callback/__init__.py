@@ -1,0 +1,1 @@
+"""Reports of ended schedules: pending, claimed, sent, repeated."""

@@ -1,0 +1,54 @@
+-- Which of the schedules that end are called back, in the step that ends them. They are kept until
+-- their callback ends, so they weigh on. Needs `end`.
+
+--@include lifecycle/callback/callbacks
+-- The places of a group's rows with a callback, by what they say and by the account's default;
+-- nil: there is none. Raises if a key is damaged.
+read_callbacks = function(group, default)
+  local wishes, found = {}, nil
+  for i = 1, group.wishes and #group.wishes or 0, 2 do
+    wishes[tonumber(group.wishes[i])] = group.wishes[i + 1]
+  end
+  for i, outcome in ipairs(group.outcomes) do
+    local wish = wishes[i]
+    if wish == '1' or default and (wish == 'a'
+      or not wish and (default == 'executed' or has_failed(outcome))) then
+      found = found or {}
+      found[i] = true
+    end
+  end
+  if found then
+    check_callbacks(callbacks_of(prefix, group.account))
+  end
+  return found
+end
+
+-- Takes what they weigh out of `hours`, which has them all.
+keep_called = function(group, hours)
+  local said, members = {}, {}
+  for i = 1, #group.said, 2 do
+    said[tonumber(group.said[i])] = answer_weight(#group.said[i + 1])
+  end
+  for _, member in ipairs(group.members or {}) do
+    members[string.sub(member, -26)] = S.REFERENCE_BYTES + #member
+  end
+  for i in pairs(group.called) do
+    local schedule = group.schedules[i]
+    local size = redis.pcall('HSTRLEN', group.key .. schedule, 'r')
+    local bytes = weight_of(tonumber(size) or 0) -- of a damaged one `end_fired` stops the group
+    if has_failed(group.outcomes[i]) then
+      bytes = bytes + (said[i] or 0) + (members[schedule] or 0)
+      note_expiring(hours, -bytes, now_ms + failed_kept_ms)
+    else
+      note_expiring(hours, -bytes, now_ms + kept_ms)
+    end
+  end
+end
+
+call_back = function(group)
+  local due = {}
+  for i in pairs(group.called) do
+    due[#due + 1], due[#due + 2] = now_ms, group.schedules[i]
+  end
+  await_callbacks(callbacks_of(prefix, group.account), {}, due)
+end

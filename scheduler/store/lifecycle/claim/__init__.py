@@ -1,0 +1,1 @@
+"""Claims of due schedules, and their leases."""

@@ -1,0 +1,1 @@
+"""Schedules created, kept, replaced, replayed and changed."""

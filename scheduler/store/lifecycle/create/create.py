@@ -1,0 +1,368 @@
+"""Schedules as their owners see them: created, replayed, read, changed."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from scheduler import ids
+from scheduler.callers import KnownKey, Rate
+from scheduler.errors import (
+    Damaged,
+    FieldError,
+    InvalidRequest,
+    TooManyUpserts,
+)
+from scheduler.models import (
+    Idempotency,
+    Packed,
+    Plan,
+    Request,
+    Schedule,
+    Status,
+    Upsert,
+    as_occurrence,
+)
+from scheduler.runtime.pause import collected
+from scheduler.store import keys, stored
+from scheduler.store.idempotency import (
+    EACH,
+    ONCE_KEPT_MS,
+    Made,
+    kept,
+    noted,
+    once_name,
+    verdicts_of,
+)
+from scheduler.store.lifecycle.create.create_rows import CreateGroup, group_of, rows_of
+from scheduler.store.lifecycle.create.on_existing import bases_of
+from scheduler.store.lifecycle.create.replays import (
+    CreatePlan,
+    Remake,
+    Replays,
+    asked_for,
+    cursor_until,
+    replays_of,
+    until,
+)
+from scheduler.store.lifecycle.create.results import CreateResult, refusal_of_all
+from scheduler.store.queries.listing import Failed, Selection
+from scheduler.store.queries.reading import (
+    Stored,
+    read_by_id,
+    read_one,
+    read_schedule,
+    whole,
+)
+from scheduler.store.retention import Retention
+from scheduler.store.server import Argument, Script, Server, flat
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.coalescing import Coalescer
+from scheduler.store.server.writes import note_write
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
+
+# Most that one script stores, by weight: about 3 ms of the server. Of an account, only one heavier
+# than this is on its way, for what is created beside it waits for that.
+_MOST_AT_ONCE, _LONG = 500, 50
+
+# Of a key: `ApiKeys.admit` tells why.
+_KEY_REFUSED = frozenset({Verdict.UNKNOWN, Verdict.SUSPENDED, Verdict.LIMITED, Verdict.DAMAGED})
+
+_CREATE = Script("lifecycle/create/create")
+_CHANGE = Script("lifecycle/create/change")
+
+
+class Begun(NamedTuple):
+    """A create that was sent to the store: the new id, its note, and the reply to come."""
+
+    new: list[str]
+    note: bytes
+    reply: Future[Any]
+
+
+class Schedules:
+    """Creates, replays, reads and changes schedules; each new one takes a credit.
+
+    What creates raises NotFound (the account), StoreUnavailable (nothing was changed), Unreadable
+    (the account is damaged) or OutcomeUnknown. `now_ms`: the moment of creation, if the caller has
+    one. With `once`, a call is safe to repeat for 24 hours: a later one with the same key gets the
+    result of the first, and raises KeyReused if its fingerprint differs.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        clock: StoreClock,
+        retention: Retention,
+        failed: Failed,
+        rates: Mapping[Plan, int],
+    ) -> None:
+        self._server = server
+        self._secrecy = server.secrecy
+        self._clock = clock
+        self._retention = retention
+        self._plans = _plans(retention, rates)
+        self._failed = failed
+        self._creator = cache(self._new_creator)
+        # By this process, since it began.
+        self.created = 0
+
+    async def create(self, account_id: str, request: Request) -> str:
+        """Stores one, and returns its new id. Raises InsufficientCredits, QuotaExceeded. Each call
+        makes another schedule; repeats within it after a lost reply do not."""
+        created = await self.create_all(account_id, [request])
+        return created.schedule_ids[0]
+
+    async def create_all(
+        self,
+        account_id: str,
+        requests: Sequence[Request | Packed | Upsert],
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+    ) -> CreateResult:
+        """Stores schedules in one step, with one debit; as many as the credits reach for. With an
+        Upsert among them each has a result of its own, and no error is raised for one.
+
+        Raises InsufficientCredits only if not even one could be stored; QuotaExceeded if those that
+        the credits reach for would be too much together; TooManyUpserts.
+        """
+        what = CreatePlan(requests, b"" if once is None else once.note)
+        return CreateResult.of(await self._make(account_id, what, once, now_ms))
+
+    async def create_by_key(
+        self,
+        key: KnownKey,
+        request: Request,
+        once: Idempotency | None,
+        now_ms: int,
+        on_rate: Callable[[Rate], None],
+    ) -> CreateResult | None:
+        """`ApiKeys.admit` and `create_all` of one request, in one step. None if `admit` refuses the
+        key: nothing was changed then. `on_rate` gets the standing of the account whose plan has a
+        rate, before any error is raised."""
+        begun = self.begin_by_key(key, request, once, now_ms)
+        return self.end_by_key(begun, await begun.reply, on_rate)
+
+    def begin_by_key(
+        self, key: KnownKey, request: Request, once: Idempotency | None, now_ms: int
+    ) -> Begun:
+        """The first half of `create_by_key`, for callers without a task."""
+        what = CreatePlan([request], b"" if once is None else once.note)
+        new = ids.new_schedule_ids(1, now_ms)
+        rows = list(rows_of(new, what, now_ms, self._secrecy))
+        group = group_of("=" + key.sha256, what, once, new[0], rows)
+        return Begun(new, what.note, self._creator(key.shard).submit(group))
+
+    def end_by_key(
+        self, begun: Begun, reply: Any, on_rate: Callable[[Rate], None]
+    ) -> CreateResult | None:
+        """The second half, with what `begun.reply` has."""
+        if isinstance(reply, list):
+            reply, *standing = reply
+            on_rate(Rate(*standing))
+        if reply[0] in _KEY_REFUSED:
+            return None
+        return CreateResult.of(self._made(reply, begun.new, begun.note))
+
+    async def created_before(self, account_id: str, once: Idempotency) -> CreateResult | None:
+        """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
+        made = await self._made_before(account_id, once)
+        return made and CreateResult.of(made)
+
+    async def replay(
+        self,
+        account_id: str,
+        schedule_id: str,
+        remake: Remake,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+    ) -> Replays:
+        """Replays one that has ended, also if it was replayed before. Without `once`, each call
+        makes another. Raises NotFound, Conflict, Damaged, InsufficientCredits, QuotaExceeded, and
+        what `remake` raises."""
+        if not ids.is_schedule_id(schedule_id):
+            raise refusal(schedule_id, Verdict.UNKNOWN)
+        found = await self._read(account_id, [schedule_id])
+        what = (await asked_for([schedule_id], found, remake))._replace(again=True)
+        done = await self._replay(account_id, what, once, now_ms)
+        [replay] = done.each
+        if replay.verdict is not Verdict.DONE:
+            raise refusal(schedule_id, replay.verdict)
+        return done
+
+    async def replay_all(
+        self,
+        account_id: str,
+        schedule_ids: Sequence[str],
+        remake: Remake,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+        *,
+        most_bytes: int,
+    ) -> Replays:
+        """Replays those of them that can be, each at most once, in one step and with one debit;
+        as many as the credits reach for. Safe to repeat: REPLAYED is the verdict on those that were
+        replayed before. Raises InvalidRequest if they are larger than `most_bytes`."""
+        found = await self._read(account_id, schedule_ids, most_bytes)
+        what = await asked_for(schedule_ids, found, remake)
+        return await self._replay(account_id, what, once, now_ms)
+
+    async def replay_failed(
+        self,
+        account_id: str,
+        selected: Selection,
+        remake: Remake,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+    ) -> Replays:
+        """Replays dead letters, the oldest first; as `replay_all`. They leave the list, so that a
+        repeat goes on with others. What `next_cursor` leads on to ends with what had failed by
+        now, as the server's clock says: a replay that fails again meanwhile would have no end.
+        Raises InvalidRequest for a bad cursor."""
+        selected, until_ms = until(selected)
+        if until_ms is None:
+            [time] = await self._server.reads([("TIME",)], at_once=keys.account(account_id))
+            # What failed in the millisecond of the beginning is of the walk.
+            until_ms = self._clock.observe_reply(time) + 1
+        page = await self._failed.page(account_id, selected)
+        originals = [each.schedule_id for each in page.schedules]
+        next_cursor = cursor_until(page.next_cursor, until_ms)
+        what = await asked_for(originals, page.schedules, remake, next_cursor)
+        return await self._replay(account_id, what, once, now_ms)
+
+    async def replayed_before(self, account_id: str, once: Idempotency) -> Replays | None:
+        """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
+        made = await self._made_before(account_id, once)
+        return made and await replays_of(made)
+
+    async def get(self, account_id: str, schedule_id: str) -> Schedule:
+        """The schedule as it stands. Raises NotFound (also for another account's), Damaged."""
+        return await read_schedule(self._server, account_id, schedule_id)
+
+    async def change(
+        self,
+        account_id: str,
+        schedule_id: str,
+        changed: Callable[[Request], Request],
+        operation: str | None = None,
+    ) -> Schedule:
+        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old,
+        of which it stays an occurrence, if that is one.
+        Between two attempts a new triggerAt moves the next one. Two changes are applied one after
+        the other. Safe to repeat after a lost reply; with the name of an `operation`, once for all
+        calls of that name within a minute.
+
+        Raises NotFound, Conflict if it has ended, a worker holds it or others keep changing it,
+        QuotaExceeded, Damaged, and what `changed` raises; then nothing was changed.
+        """
+        operation = operation or ids.new_operation()
+        server, secrecy = self._server, self._secrecy
+        shard, account = keys.parts(account_id)
+        for _ in range(MOST_CHANGES_MET):
+            with whole(schedule_id):
+                found = await read_one(server, account_id, schedule_id)
+                # The answer has to be readable before anything is changed.
+                before = stored.schedule(schedule_id, found, secrecy).request
+            request = as_occurrence(changed(before), before.recurring)
+            packed, due_ms = stored.seal_request(request, secrecy), request.trigger_at_ms
+            moved_to = due_ms if due_ms != before.trigger_at_ms else ""
+            arguments: list[Argument] = [account, ids.local(schedule_id), operation]
+            arguments += (stored.sha1_of(found.packed), packed, moved_to, *self._retention.quotas)
+            verdict, said = await server.write_until_answered(_CHANGE, keys.shard(shard), arguments)
+            if verdict != Verdict.CHANGED:
+                break
+        with whole(schedule_id):
+            if verdict != Verdict.DONE:
+                ended = stored.ended_status(said) if said else Status.SCHEDULED
+                raise refusal(schedule_id, Verdict(verdict), ended)
+            now = found._replace(packed=packed, outcome=None, attempt=said or None, held=False)
+            return stored.schedule(schedule_id, now, secrecy)
+
+    async def _made_before(self, account_id: str, once: Idempotency) -> Made | None:
+        key = keys.account(account_id) + keys.ONCE + once_name(once)
+        value = await self._server.read("GET", key)
+        return value and kept(value, once)
+
+    async def _read(
+        self, account_id: str, schedule_ids: Sequence[str], most_bytes: int | None = None
+    ) -> list[Schedule | Damaged | None]:
+        found: list[Schedule | Damaged | None] = []
+        read_bytes = 0
+        async for chunk in read_by_id(self._server, account_id, schedule_ids):
+            found += [each.schedule if isinstance(each, Stored) else each for each in chunk]
+            read_bytes += sum(len(each.packed) for each in chunk if isinstance(each, Stored))
+            if most_bytes is not None and read_bytes > most_bytes:
+                message = f"Together they are larger than {most_bytes:,} bytes; name fewer."
+                raise InvalidRequest([FieldError("ids", message)])
+        return found
+
+    async def _replay(
+        self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
+    ) -> Replays:
+        if not what.requests:
+            return await replays_of(Made([], note=what.note))
+        return await replays_of(await self._make(account_id, what, once, now_ms))
+
+    async def _make(
+        self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
+    ) -> Made:
+        shard, account = keys.parts(account_id)
+        created_ms = self._clock.now_ms() if now_ms is None else now_ms
+        bases: list[str] = []
+        for _ in range(MOST_CHANGES_MET):
+            new = ids.new_schedule_ids(len(what.requests), created_ms)
+            rows = await collected(rows_of(new, what, created_ms, self._secrecy, bases))
+            group = group_of(account, what, once, new[0], rows)
+            if group[1] > _LONG:
+                async with self._server.long_script(keys.shard(shard), account_id):
+                    reply = await self._creator(shard).submit(group)
+            else:
+                reply = await self._creator(shard).submit(group)
+            if reply[0] == Verdict.LIMITED:
+                raise TooManyUpserts(int(reply[1:]))
+            note_write()
+            if reply[0] != Verdict.CHANGED:
+                return self._made(reply, new, what.note, account_id)
+            bases = bases_of(reply[1:])
+        raise refusal("", Verdict.CHANGED)
+
+    def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
+        """The script's reply to a group."""
+        made = Made(new, reply[1:], note)
+        if reply[0] == Verdict.REPEATED:
+            made = noted(reply[1:])
+            # With our own ids, this call's first attempt did it, and its reply was lost.
+            made = made._replace(repeated=made.schedule_ids[0] != new[0])
+        elif reply[0] != Verdict.DONE:
+            raise refusal_of_all(account_id, reply[0])
+        elif reply[1:2] == EACH:
+            verdicts, placed = verdicts_of(reply[1:])
+            made = Made(new, verdicts, note, placed=placed)
+        if not made.repeated:
+            self.created += made.verdicts.count(Verdict.DONE)
+        return made
+
+    def _new_creator(self, shard: int) -> Coalescer[CreateGroup, Any]:
+        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group[1])
+
+    async def _create(self, shard: int, groups: list[CreateGroup]) -> list[Any]:
+        lasting = self._retention
+        arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
+        arguments += self._plans
+        for asked, _ in groups:
+            arguments += asked
+        now_us, replies = await self._server.repeated(
+            lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
+        )
+        self._clock.observe(now_us)
+        return list(replies)
+
+
+def _plans(retention: Retention, rates: Mapping[Plan, int]) -> list[Argument]:
+    """For the script: how many plans have limits; of each its name, bytes and rate."""
+    quotas = dict(zip(retention.quotas[::2], retention.quotas[1::2], strict=True))
+    limited = [plan for plan in Plan if plan in quotas or plan in rates]
+    limits = flat((str(plan), quotas.get(plan, ""), rates.get(plan, "")) for plan in limited)
+    return [len(limited), *limits]

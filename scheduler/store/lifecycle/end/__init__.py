@@ -1,0 +1,1 @@
+"""The end of schedules: executed, failed, cancelled, expired."""

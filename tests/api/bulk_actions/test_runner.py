@@ -1,0 +1,653 @@
+"""Bulk actions, a step at a time: how far each comes, and that everything happens once, whoever
+dies in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from api.bulk_actions import runner
+from api.bulk_actions.runner import BulkRunner
+from api.dashboard.requests import bulk_strip
+from api.schema.payload import Change
+from api.schema.rules import Rules
+from scheduler.errors import (
+    FieldError,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StoreFull,
+    StoreUnavailable,
+    Unreadable,
+)
+from scheduler.models import Invocation, LogStatus, Outcome, Request, Schedule, Status
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft, Rule
+from scheduler.runtime.settings import Settings
+from scheduler.store import keys, scans
+from scheduler.store.bulk import bulks, records
+from scheduler.store.bulk.records import OF_A_RULE, Asked, Bulk, Kind, Progress, State, packed_ids
+from scheduler.store.lifecycle.create import create
+from scheduler.store.lifecycle.end.end_rows import Ack
+from scheduler.store.log.logs import LogQuery
+from scheduler.store.queries import reading
+from scheduler.store.stored import NOTE_BYTES
+from tests.api.conftest import URL, Api
+from tests.support.plain import redis_of
+from tests.support.waiting import until_async
+
+FAILED = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
+COMPLETED = Outcome(Status.COMPLETED, 200, 12, "")
+ACTION = "abcdefghijklmnop"
+HOUR_MS = 3_600_000
+
+
+class Bulks:
+    """An account's bulk actions and two runners, as of two processes."""
+
+    def __init__(self, api: Api, settings: Settings) -> None:
+        self.api, self.store, self.account_id = api, api.store, api.account_id
+        self.runner, self.other = (BulkRunner(api.store, Rules.of(settings)) for _ in range(2))
+
+    async def waiting(self, count: int, due_in_ms: int = HOUR_MS, url: str = URL) -> list[str]:
+        due_ms = self.store.clock.now_ms() + due_in_ms
+        requests = [Request(due_ms + n, "POST", url) for n in range(count)]
+        return (await self.store.schedules.create_all(self.account_id, requests)).schedule_ids
+
+    async def rule(self) -> Rule:
+        """One whose next time is in two days at the earliest."""
+        day_ms = 24 * HOUR_MS
+        timing = Timing(every_ms=day_ms, starts_at_ms=self.store.clock.now_ms() + 2 * day_ms)
+        draft = Draft(Request(0, "POST", URL), timing)
+        return (await self.store.recurring.create(self.account_id, draft)).rule
+
+    async def failed(self, count: int) -> list[str]:
+        made = await self.waiting(count, -1000 - count)
+        await self.api.execute(FAILED)
+        return made
+
+    async def ask(self, kind: Kind, chosen: list[str] | None, **more: Any) -> str:
+        """Of the chosen ones, or of all that failed, or wait."""
+        now_ms = self.store.clock.now_ms()
+        status = LogStatus.FAILED if kind is Kind.AGAIN else LogStatus.SCHEDULED
+        given = {
+            "schedules": None if chosen is None else packed_ids(chosen),
+            "query": {"statuses": [status]} if chosen is None else {},
+            "until_ms": now_ms,
+        } | more
+        asked = Asked(kind=kind, by="a test", at_ms=now_ms, pairs={}, **given)
+        action_id = f"{len(await self.store.bulks.all(self.account_id)):016}"
+        assert await self.store.bulks.add(self.account_id, action_id, asked)
+        return action_id
+
+    async def one(self, action_id: str) -> Bulk:
+        [found] = [
+            each
+            for each in await self.store.bulks.all(self.account_id)
+            if each.action_id == action_id
+        ]
+        return found
+
+    async def are_due(self, count: int) -> None:
+        """The process's idea of the store's clock is behind by as long as a reply takes."""
+
+        async def has_come() -> bool:
+            await self.store.tick()
+            return len(await self.store.bulks.due()) == count
+
+        await until_async(has_come, "actions to be due")
+
+    async def at_once(self) -> None:
+        """Nobody has a lease, and nothing waits for its turn."""
+        client, base = redis_of(self.store), keys.account(self.account_id)
+        for each in await self.store.bulks.all(self.account_id):
+            if each.is_due:
+                await client.hset(base + keys.BULK + each.action_id, "n", 1)
+        shard, local = keys.parts(self.account_id)
+        due = keys.shard(shard) + keys.BULK_DUE
+        if await client.zscore(due, local) is not None:
+            await client.zadd(due, {local: 1})
+
+    async def step(self, runner: BulkRunner | None = None) -> bool:
+        await self.at_once()
+        return await (runner or self.runner).step(self.account_id)
+
+    async def acted(self, action_id: str, most: int = 50) -> Bulk:
+        """After so many steps as it takes."""
+        for _ in range(most):
+            if not (await self.one(action_id)).state.is_under_way:
+                break
+            await self.step()
+        return await self.one(action_id)
+
+
+@pytest.fixture
+async def by(api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bulks]:
+    for room in (records, runner):
+        monkeypatch.setattr(room, "STEP", 2)
+    yield Bulks(api, settings)
+    assert await api.store.check() == []
+
+
+class Dies(Exception):
+    """The process is no more."""
+
+
+async def test_what_is_chosen_is_cancelled_a_step_at_a_time(by: Bulks) -> None:
+    made = await by.waiting(5)
+    action = await by.ask(Kind.CANCEL, [*made[:3], "sch_" + "0" * 26])
+    assert (await by.step(), (await by.one(action)).progress.done) == (True, 2)
+    done = await by.acted(action)
+    assert (done.state, done.progress.done, done.is_due) == (State.DONE, 3, False)
+    assert done.progress.refused == {"There is no such schedule": 1}
+    await by.api.holds(credits=1000 - 2, waiting=set(made[3:]))
+    assert not await by.step(), "it is never due again"
+
+
+@pytest.mark.parametrize("kind", Kind)
+async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same_once(
+    by: Bulks, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies with the plan noted, before it has acted and after; the one that goes on acts on the
+    same ones, though others match by then."""
+    made = await (by.failed(4) if kind is Kind.AGAIN else by.waiting(4))
+    before = {each: (await read(by, each)).request.trigger_at_ms for each in made}
+    spent = await by.api.credits()
+    action = await by.ask(kind, made, shift_ms=HOUR_MS if kind is Kind.MOVE else None)
+    note, notes = by.store.bulks.note, 0
+
+    async def dies_second(*given: Any) -> Bulk | None:
+        """The first note is the plan, the second what came of it."""
+        nonlocal notes
+        notes += 1
+        if notes == 2:
+            raise Dies
+        return await note(*given)
+
+    for _ in range(2):
+        notes = 0
+        with monkeypatch.context() as patched:
+            patched.setattr(by.store.bulks, "note", dies_second)
+            with pytest.raises(Dies):
+                await by.step()
+        planned = (await by.one(action)).progress.plan
+        assert planned, "another one knows what was begun"
+        await by.step(by.other)
+    done = await by.acted(action)
+    assert (done.state, done.progress.done, done.progress.refused) == (State.DONE, 4, {})
+    now = [await read(by, each) for each in made]
+    match kind:
+        case Kind.CANCEL:
+            assert {each.status for each in now} == {Status.CANCELLED}
+            assert await by.api.credits() == spent + 4
+        case Kind.AGAIN:
+            assert await by.api.credits() == spent - 4
+            assert len({each.replayed_as for each in now}) == 4
+            groups = await by.store.bulks.groups(by.account_id, action, 0, 9)
+            listed = [name for group in groups for name in group.schedule_ids]
+            assert sorted(listed) == sorted(str(each.replayed_as) for each in now)
+        case Kind.MOVE:
+            after = {each.schedule_id: each.request.trigger_at_ms for each in now}
+            assert after == {name: at_ms + HOUR_MS for name, at_ms in before.items()}
+
+
+async def read(by: Bulks, schedule_id: str) -> Schedule:
+    return await by.store.schedules.get(by.account_id, schedule_id)
+
+
+async def test_a_move_that_was_made_long_ago_is_not_made_twice(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store forgets the operation after an hour; the time was fixed with the plan."""
+    [moved] = await by.waiting(1)
+    due_ms = (await read(by, moved)).request.trigger_at_ms
+    action = await by.ask(Kind.MOVE, [moved], shift_ms=HOUR_MS)
+    note = by.store.bulks.note
+
+    async def dies_acted(*given: Any) -> Bulk | None:
+        if not given[2].plan:
+            raise Dies
+        return await note(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by.store.bulks, "note", dies_acted)
+        with pytest.raises(Dies):
+            await by.step()
+    client, base = redis_of(by.store), keys.account(by.account_id)
+    for name in await client.keys(base + keys.OPERATION + "*"):
+        await client.delete(name)
+    await by.step(by.other)
+    assert (await read(by, moved)).request.trigger_at_ms == due_ms + HOUR_MS
+    assert (await by.one(action)).progress.done == 1
+
+
+async def test_two_processes_take_no_turn_together(by: Bulks) -> None:
+    await by.ask(Kind.CANCEL, await by.waiting(3))
+    await by.at_once()
+    await by.ask(Kind.CANCEL, await by.waiting(1))
+    bulk = await by.store.bulks.take(by.account_id)
+    assert bulk is not None
+    assert not await by.other.step(by.account_id)
+    # One that comes back after its lease has ended notes nothing over the other.
+    await by.step(by.other)
+    late = Progress(done=99)
+    assert await by.store.bulks.note(by.account_id, bulk, late, State.DONE, None) is None
+    assert (await by.one(bulk.action_id)).progress.done == 2
+
+
+async def test_all_that_match_are_those_of_the_moment_of_the_press(by: Bulks) -> None:
+    before = await by.waiting(5)
+    action = await by.ask(Kind.CANCEL, None)
+    await by.step()
+    await until_async(lambda: _has_passed(by), "another millisecond")
+    later = await by.waiting(3, HOUR_MS // 2)
+    done = await by.acted(action)
+    assert (done.state, done.progress.done) == (State.DONE, 5)
+    assert {each["scheduleId"] for each in await by.api.listed()} == set(later)
+    assert not set(before) & set(later)
+
+
+async def _has_passed(by: Bulks) -> bool:
+    await by.store.tick()
+    [found] = await by.store.bulks.all(by.account_id)
+    return by.store.clock.now_ms() > found.asked.until_ms
+
+
+async def test_a_replay_that_fails_again_is_not_run_again(by: Bulks) -> None:
+    await by.failed(3)
+    await by.store.tick()
+    action = await by.ask(Kind.AGAIN, None)
+    await until_async(lambda: _has_passed(by), "another millisecond")
+    for _ in range(20):
+        await by.step()
+        if await by.api.listed():
+            await by.api.execute(FAILED)
+    done = await by.one(action)
+    assert (done.state, done.progress.done, done.progress.made) == (State.DONE, 3, 3)
+    assert (done.progress.ended, done.is_due) == ((0, 3, 0), False)
+
+
+async def test_a_stopped_one_finishes_its_step_and_no_more(by: Bulks) -> None:
+    action = await by.ask(Kind.CANCEL, await by.waiting(6))
+    await by.step()
+    for _ in range(2):
+        await by.store.bulks.stop(by.account_id, action)
+    assert (await by.one(action)).state is State.STOPPING
+    done = await by.acted(action)
+    assert (done.state, done.progress.done, done.is_due) == (State.STOPPED, 2, False)
+    await by.store.bulks.stop(by.account_id, action)
+    assert (await by.one(action)).state is State.STOPPED
+    with pytest.raises(NotFound):
+        await by.store.bulks.stop(by.account_id, ACTION)
+
+
+async def test_one_that_is_stopped_within_a_step_counts_that_step(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = await by.ask(Kind.CANCEL, await by.waiting(6))
+    cancel = by.store.canceller.by_id
+
+    async def stopped_meanwhile(*given: Any) -> Any:
+        await by.store.bulks.stop(by.account_id, action)
+        return await cancel(*given)
+
+    monkeypatch.setattr(by.store.canceller, "by_id", stopped_meanwhile)
+    done = await by.acted(action)
+    assert (done.state, done.progress.done) == (State.STOPPED, 2)
+
+
+async def test_when_the_credits_run_out_it_ends_and_says_so(by: Bulks) -> None:
+    made = await by.failed(7)
+    await redis_of(by.store).hincrby(keys.account(by.account_id) + keys.ACCOUNT, "credits", -990)
+    await redis_of(by.store).hincrby(keys.account(by.account_id) + keys.ACCOUNT, "spent", 990)
+    action = await by.ask(Kind.AGAIN, made)
+    done = await by.acted(action)
+    assert await by.api.credits() == 0
+    assert (done.state, done.progress.done) == (State.FAILED, 3)
+    assert (done.progress.why, done.progress.refused) == (
+        "The credits ran out",
+        {"Insufficient credits": 1},
+    )
+    assert done.is_due, "its replays have not ended"
+
+
+async def test_a_full_store_is_waited_for(by: Bulks, monkeypatch: pytest.MonkeyPatch) -> None:
+    action = await by.ask(Kind.AGAIN, await by.failed(2))
+
+    async def full(*_: Any, **__: Any) -> None:
+        raise StoreFull("The store is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by.store.schedules, "replay_all", full)
+        await by.step()
+    waits = await by.one(action)
+    assert (waits.progress.waits, waits.state) == ("The store is full", State.RUNNING)
+    done = await by.acted(action)
+    assert (done.progress.done, done.progress.waits, done.state) == (2, "", State.DONE)
+
+
+async def test_a_store_that_is_away_is_tried_again_after_the_lease(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = await by.ask(Kind.CANCEL, await by.waiting(2))
+
+    async def away(*_: Any) -> None:
+        raise OutcomeUnknown("The store's answer was lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by.store.canceller, "by_id", away)
+        await by.are_due(1)
+        assert await by.runner.round(), "no error ends the runner"
+    assert not await by.runner.step(by.account_id), "the lease lasts"
+    assert (await by.acted(action)).progress.done == 2
+
+
+async def test_a_suspended_account_waits_and_a_deleted_one_is_forgotten(by: Bulks) -> None:
+    action = await by.ask(Kind.CANCEL, await by.waiting(1))
+    await by.store.changes.suspend(by.account_id)
+    assert not await by.step()
+    assert (await by.one(action)).progress.done == 0
+    await by.store.changes.resume(by.account_id)
+    assert (await by.acted(action)).progress.done == 1
+    async with by.api.another() as other:
+        shard, local = keys.parts(other.account_id)
+        due = keys.shard(shard) + keys.BULK_DUE
+        await redis_of(by.store).zadd(due, {local: 1})
+        await by.store.changes.delete(other.account_id)
+        await by.runner.round()
+        assert await redis_of(by.store).zscore(due, local) is None
+
+
+async def test_several_actions_of_an_account_take_turns(by: Bulks) -> None:
+    made = await by.waiting(8)
+    first, second = [await by.ask(Kind.CANCEL, some) for some in (made[:4], made[4:])]
+    shard, local = keys.parts(by.account_id)
+    for _ in range(2):
+        await redis_of(by.store).zadd(keys.shard(shard) + keys.BULK_DUE, {local: 1})
+        assert await by.runner.step(by.account_id)
+    assert [(await by.one(each)).progress.done for each in (first, second)] == [2, 2]
+
+
+async def test_the_oldest_that_is_done_gives_way_and_one_under_way_does_not(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulks, "MOST_BULKS", 2)
+    made = await by.waiting(4)
+    add, asked = by.store.bulks.add, Asked(Kind.CANCEL, "", 1, packed_ids(made[:3]), {}, 1, {})
+    assert await add(by.account_id, "a" * 16, asked)
+    assert await add(by.account_id, "b" * 16, replace(asked, schedules=packed_ids(made[3:])))
+    assert await add(by.account_id, "b" * 16, asked), "a repeat is no other one"
+    assert not await add(by.account_id, "c" * 16, asked)
+    await by.acted("a" * 16)
+    await by.acted("b" * 16)
+    assert await add(by.account_id, "c" * 16, asked)
+    names = [each.action_id[0] for each in await by.store.bulks.all(by.account_id)]
+    assert names == ["c", "b"]
+    with pytest.raises(NotFound):
+        await add("acc_00_22222222", "a" * 16, asked)
+
+
+async def test_how_its_replays_end_is_counted_until_all_have(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = await by.ask(Kind.AGAIN, await by.failed(5))
+    await by.acted(action)
+    assert (await by.one(action)).progress.open == 5
+    held = await by.api.claim()
+    await by.store.ends.ack(held[0].shard, acks(held[:3], COMPLETED))
+    for _ in range(8):
+        await by.step()
+    some = await by.one(action)
+    assert (some.progress.ended, some.progress.open, some.is_due) == ((3, 0, 0), 2, True)
+    await by.store.ends.ack(held[0].shard, acks(held[3:4], FAILED))
+    last = held[4].schedule_id
+    await by.store.ends.ack(held[0].shard, acks(held[4:], COMPLETED))
+    statuses = by.store.bulks.statuses
+
+    async def retention_is_over(account_id: str, names: list[str]) -> list[Status | None]:
+        found = await statuses(account_id, names)
+        return [None if name == last else each for name, each in zip(names, found, strict=True)]
+
+    monkeypatch.setattr(by.store.bulks, "statuses", retention_is_over)
+    for _ in range(8):
+        await by.step()
+    every = await by.one(action)
+    assert (every.progress.ended, every.progress.open, every.is_due) == ((3, 1, 1), 0, False)
+    assert every.progress.open_from == every.progress.groups
+
+
+def acks(held: list[Invocation], outcome: Outcome) -> list[Ack]:
+    return [Ack(each, outcome, 0) for each in held]
+
+
+async def test_its_searches_give_way_to_those_of_a_page(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bucket has room for a page's search, and none for the action's; it empties in minutes."""
+    monkeypatch.setattr(scans, "SCANS_US_PER_S", 50)
+    monkeypatch.setattr(scans, "_BURST_US", 1_000_000_000)
+    await by.failed(2)
+    action = await by.ask(Kind.AGAIN, None, query={"url_part": "example", "statuses": ["failed"]})
+    async with by.store.scans.of(by.account_id, searches=True) as scan:
+        scan.us = 20_000
+    await by.step()
+    waits = await by.one(action)
+    assert (waits.progress.waits, waits.progress.done) == (
+        "The searches of an account are limited",
+        0,
+    )
+    found = await by.store.logs.page(by.account_id, LogQuery(url_part="example"))
+    assert len(found.entries) == 2
+    await redis_of(by.store).delete(keys.account(by.account_id) + keys.SCANS)
+    assert (await by.acted(action)).progress.done == 2
+
+
+async def test_large_requests_go_in_several_scripts_and_each_of_them_goes(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_MOST_REPLAYED_BYTES", 1)
+    scripts = create._CREATE.calls
+    done = await by.acted(await by.ask(Kind.AGAIN, await by.failed(2)))
+    assert (done.progress.done, done.progress.refused) == (2, {})
+    assert create._CREATE.calls == scripts + 1 + 2
+
+
+async def test_one_that_cannot_be_made_again_keeps_no_other(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = await by.failed(2)
+    remake = Change.of_replay
+
+    def refused(self: Change, original: Schedule, now_ms: int) -> Request:
+        if original.schedule_id == bad:
+            raise InvalidRequest([FieldError("targetUrl", "No such target.")])
+        return remake(self, original, now_ms)
+
+    monkeypatch.setattr(Change, "of_replay", refused)
+    done = await by.acted(await by.ask(Kind.AGAIN, [bad, good]))
+    assert (done.progress.done, done.progress.refused) == (1, {"No such target.": 1})
+
+
+async def test_a_damaged_action_hides_no_other(by: Bulks) -> None:
+    first, second = [await by.ask(Kind.CANCEL, await by.waiting(1)) for _ in range(2)]
+    key = keys.account(by.account_id) + keys.BULK + first
+    await redis_of(by.store).hset(key, "p", b"\xc1")
+    await by.runner.round()
+    await by.acted(second)
+    [found] = await by.store.bulks.all(by.account_id)
+    assert (found.action_id, found.state) == (second, State.DONE)
+
+
+async def test_an_account_whose_shard_is_away_keeps_no_other_waiting(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with by.api.another() as other:
+        made = await other.create_id()
+        asked = Asked(Kind.CANCEL, "", 1, packed_ids([made]), {}, 2**40, {})
+        await by.store.bulks.add(other.account_id, ACTION, asked)
+        await by.ask(Kind.CANCEL, await by.waiting(1))
+        take = by.store.bulks.take
+
+        async def away(account_id: str) -> Bulk | None:
+            if account_id == by.account_id:
+                raise StoreUnavailable("away")
+            return await take(account_id)
+
+        monkeypatch.setattr(by.store.bulks, "take", away)
+        await by.are_due(2)
+        assert await by.runner.round()
+        [found] = await by.store.bulks.all(other.account_id)
+        assert found.state is State.DONE
+
+
+@pytest.mark.parametrize("leased", [False, True])
+async def test_a_new_one_waits_for_a_step_and_not_for_a_look(by: Bulks, leased: bool) -> None:
+    """After two hours, replays that have not ended are looked at once a minute."""
+    await watched_for_hours(by)
+    await by.at_once()
+    assert (await by.store.bulks.take(by.account_id) is not None) if leased else True
+    if not leased:
+        await by.runner.step(by.account_id)
+        assert await wait_ms(by) > 30_000
+    action = await by.ask(Kind.CANCEL, await by.waiting(1))
+    assert await by.runner.step(by.account_id) is not leased
+    assert (await by.one(action)).progress.done == (0 if leased else 1)
+
+
+async def test_a_stop_waits_for_no_look(by: Bulks) -> None:
+    await watched_for_hours(by)
+    action = await by.ask(Kind.CANCEL, await by.waiting(4))
+    client, key = redis_of(by.store), keys.account(by.account_id) + keys.BULK + action
+    shard, local = keys.parts(by.account_id)
+    later_ms = by.store.clock.now_ms() + HOUR_MS // 60
+    await client.hset(key, "n", later_ms)
+    await client.zadd(keys.shard(shard) + keys.BULK_DUE, {local: later_ms})
+    await by.store.bulks.stop(by.account_id, action)
+    assert await by.runner.step(by.account_id)
+    assert (await by.one(action)).state is State.STOPPED
+
+
+async def watched_for_hours(by: Bulks) -> None:
+    action = await by.ask(Kind.AGAIN, await by.failed(2))
+    done = await by.acted(action)
+    long_ago = replace(done.progress, made_at_ms=done.progress.made_at_ms - 2 * HOUR_MS)
+    key = keys.account(by.account_id) + keys.BULK + action
+    await redis_of(by.store).hset(key, "p", records.packed(long_ago))
+
+
+async def wait_ms(by: Bulks) -> float:
+    """Until the account is looked at again."""
+    shard, local = keys.parts(by.account_id)
+    due_ms = await redis_of(by.store).zscore(keys.shard(shard) + keys.BULK_DUE, local)
+    assert due_ms is not None
+    return float(due_ms) - by.store.clock.now_ms()
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_step_that_is_repeated_counts_what_it_made(
+    by: Bulks, forgotten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first half is stored when the process dies, and then both fit; or the store has forgotten
+    the keys of its scripts, as after a day. One that was run again earlier is refused."""
+    made = await by.failed(2)
+    await by.store.tick()
+    action = await by.ask(Kind.AGAIN, made)
+    replay_all, calls = by.store.schedules.replay_all, 0
+
+    async def dies(*given: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == (2 if forgotten else 3):
+            raise Dies
+        return await replay_all(*given, **more)
+
+    note = by.store.bulks.note
+
+    async def dies_acted(*given: Any) -> Bulk | None:
+        if not given[2].plan:
+            raise Dies
+        return await note(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by.store.schedules, "replay_all", dies)
+        patched.setattr(by.store.bulks, "note", dies_acted)
+        if not forgotten:
+            patched.setattr(runner, "_MOST_REPLAYED_BYTES", 1)
+        with pytest.raises(Dies):
+            await by.step()
+    client, base = redis_of(by.store), keys.account(by.account_id)
+    if forgotten:
+        for name in await client.keys(base + keys.ONCE + "*"):
+            weight = NOTE_BYTES + await client.strlen(name)
+            hour = await client.pexpiretime(name) // 3_600_000
+            await client.hincrby(base + keys.EXPIRING, hour, -weight)
+            await client.hincrby(base + keys.ACCOUNT, "bytes", -weight)
+            await client.delete(name)
+    done = await by.acted(action)
+    assert (done.progress.done, done.progress.refused, done.progress.made) == (2, {}, 2)
+    groups = await by.store.bulks.groups(by.account_id, action, 0, 9)
+    listed = [name for group in groups for name in group.schedule_ids]
+    assert sorted(listed) == sorted([str((await read(by, each)).replayed_as) for each in made])
+    assert len(await by.api.listed()) == 2
+    await client.hdel(base + keys.BULK + action, "n")
+    other = await by.acted(await by.ask(Kind.AGAIN, made))
+    assert other.progress.refused == {"The schedule was replayed already": 2}
+
+
+@pytest.mark.parametrize("damaged", ["its progress", "a group"])
+async def test_a_damaged_action_slows_no_other(by: Bulks, damaged: str) -> None:
+    client, base = redis_of(by.store), keys.account(by.account_id)
+    first = await by.ask(Kind.AGAIN, await by.failed(2))
+    await by.acted(first)
+    second = await by.ask(Kind.CANCEL, await by.waiting(1))
+    await by.at_once()
+    if damaged == "a group":
+        await client.lset(base + keys.BULK_MADE + first, 0, b"\xc1")
+    else:
+        await client.hset(base + keys.BULK + first, "p", b"\xc1")
+    with pytest.raises(Unreadable):
+        await by.runner.step(by.account_id)
+    assert await by.runner.step(by.account_id)
+    assert (await by.one(second)).progress.done == 1
+    assert await wait_ms(by) > 300_000, "a newer process may be able to read it"
+
+
+async def test_a_move_keeps_the_time_of_each_however_few_are_read_at_once(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "STEP", 5)
+    monkeypatch.setattr(reading, "CHUNK", 2)
+    made = await by.waiting(5)
+    before = [(await read(by, each)).request.trigger_at_ms for each in made]
+    done = await by.acted(await by.ask(Kind.MOVE, made, shift_ms=HOUR_MS))
+    after = [(await read(by, each)).request.trigger_at_ms for each in made]
+    assert (done.progress.done, after) == (5, [each + HOUR_MS for each in before])
+
+
+@pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.MOVE])
+async def test_a_filter_leaves_out_the_next_occurrences(by: Bulks, kind: Kind) -> None:
+    """Else an action that cancels would meet their successors, without an end."""
+    rules = [await by.rule() for _ in range(3)]
+    made = await by.waiting(3)
+    shift = {"shift_ms": HOUR_MS} if kind is Kind.MOVE else {}
+    done = await by.acted(await by.ask(kind, None, **shift))
+    assert (done.state, done.progress.done) == (State.DONE, 3)
+    assert done.progress.refused == {OF_A_RULE: 3}
+    words = bulk_strip.strip_of(done).words
+    assert "3 belong to recurring schedules: pause those instead." in words
+    for rule in rules:
+        found = await by.store.schedules.get(by.account_id, str(rule.schedule_id))
+        assert found.request.trigger_at_ms == rule.slot_ms
+        assert found.status is Status.SCHEDULED
+    found = await by.store.schedules.get(by.account_id, made[0])
+    assert (found.status is Status.CANCELLED) is (kind is Kind.CANCEL)
+
+
+async def test_a_filter_that_names_a_recurring_schedule_means_its_occurrence(by: Bulks) -> None:
+    rules = [await by.rule() for _ in range(2)]
+    query = {"statuses": [LogStatus.SCHEDULED], "recurring_id": rules[0].recurring_id}
+    done = await by.acted(await by.ask(Kind.CANCEL, None, query=query))
+    assert (done.progress.done, done.progress.refused) == (1, {})

@@ -1,0 +1,484 @@
+"""/recurring: each call once, over the store. Fields: test_recurring_fields.py; what becomes of the
+occurrences: tests/store/recurring/test_recurring.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.errors import Reason, Unreadable
+from scheduler.store import keys
+from scheduler.store.scans import Scan
+from scheduler.store.store import Store
+from scheduler.times import format_iso8601, parse_iso8601
+from tests.api.conftest import CREDITS, URL, Api, bad_fields
+from tests.api.errors import error_of
+from tests.support.plain import redis_of
+
+DAILY: dict[str, Any] = {"targetUrl": URL, "cron": "0 9 * * *", "timeZone": "Europe/Berlin"}
+
+
+async def created(api: Api, **members: Any) -> dict[str, Any]:
+    answer = await api.client.post("/recurring", json=DAILY | members)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+async def read(api: Api, recurring_id: str) -> dict[str, Any]:
+    answer = await api.client.get(f"/recurring/{recurring_id}")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def in_ms(ms: int) -> str:
+    return format_iso8601(time.time_ns() // 1_000_000 + ms)
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, error_of(answer)["reason"]
+
+
+async def posted(api: Api, rule: dict[str, Any], call: str) -> dict[str, Any]:
+    answer = await api.client.post(f"/recurring/{rule['recurringId']}/{call}")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def test_a_rule_and_its_first_occurrence_are_created(api: Api) -> None:
+    rule = await created(api, name="report", targetBody={"a": 1}, lane="reports", retries=2)
+    assert rule["message"] == f"At 09:00, Berlin; first at {rule['nextAt']}"
+    shown = await read(api, rule["recurringId"])
+    assert {name: shown[name] for name in DAILY} == DAILY
+    assert (shown["name"], shown["state"], shown["missed"]) == ("report", "active", 0)
+    assert (shown["targetBody"], shown["lane"], shown["retries"]) == ({"a": 1}, "reports", 2)
+    assert shown["nextAt"] == rule["nextAt"] == shown["next"][0]
+    assert len(shown["next"]) == 5
+    assert "triggerAt" not in shown
+    occurrence = await api.read(rule["scheduleId"])
+    assert (occurrence["recurringId"], occurrence["slot"]) == (rule["recurringId"], rule["nextAt"])
+    assert (occurrence["triggerAt"], occurrence["targetBody"]) == (rule["nextAt"], {"a": 1})
+    await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})
+
+
+async def test_a_repeat_with_the_same_key_creates_nothing(api: Api) -> None:
+    headers = {"idempotency-key": "report"}
+    first = await api.client.post("/recurring", json=DAILY, headers=headers)
+    again = await api.client.post("/recurring", json=DAILY, headers=headers)
+    assert again.json() == first.json()
+    assert "idempotency-replayed" not in first.headers
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (201, "true")
+    other = await api.client.post("/recurring", json=DAILY | {"retries": 1}, headers=headers)
+    assert refusal(other) == (422, Reason.KEY_REUSED)
+    await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+
+
+@pytest.mark.parametrize(
+    ("members", "field"),
+    [
+        ({"cron": "0 0 9 * * *"}, "cron"),
+        ({"cron": "60 * * * *"}, "cron"),
+        ({"cron": "0 0 30 2 *"}, "cron"),
+        ({"cron": "0 0 */30 * MON#2"}, "cron"),
+        ({"cron": None, "every": "100d", "startsAt": "2032-01-01T00:00:00Z"}, "startsAt"),
+        ({"timeZone": "Mars"}, "timeZone"),
+        ({"cron": None, "every": "500ms"}, "every"),
+        ({"endsAt": "2020-01-01T00:00:00Z"}, "endsAt"),
+        ({"triggerAt": "2027-01-01T00:00:00Z"}, "triggerAt"),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_bad_rule_is_refused_and_nothing_is_stored(
+    api: Api, method: str, members: dict[str, Any], field: str
+) -> None:
+    path = "/recurring" if method == "POST" else "/recurring/by-name/report"
+    answer = await api.client.request(method, path, json=DAILY | members)
+    assert bad_fields(answer) == [field]
+    assert (await api.client.get("/recurring")).json() == {"recurring": [], "nextCursor": None}
+    await api.holds(credits=CREDITS, waiting=set())
+
+
+async def test_a_change_moves_the_occurrence_and_keeps_its_id(api: Api) -> None:
+    rule = await created(api)
+    path = f"/recurring/{rule['recurringId']}"
+    answer = await api.client.patch(path, json={"every": "2h", "reference": "r1"})
+    changed = answer.json()
+    assert (changed["cron"], changed["every"], changed["next"]) == (None, "2h", None)
+    occurrence = await api.read(changed["scheduleId"])
+    assert changed["scheduleId"] == rule["scheduleId"]
+    assert (occurrence["slot"], occurrence["reference"]) == (changed["nextAt"], "r1")
+    bad = await api.client.patch(path, json={"cron": "* * *"})
+    assert bad_fields(bad) == ["cron"]
+    assert bad_fields(await api.client.patch(path, json={})) == ["body"]
+    await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})
+
+
+async def test_a_change_may_be_bound_to_what_was_seen(api: Api) -> None:
+    rule = await created(api)
+    path = f"/recurring/{rule['recurringId']}"
+    etag = (await api.client.get(path)).headers["etag"]
+    first = await api.client.patch(path, json={"retries": 1}, headers={"if-match": etag})
+    assert (first.status_code, first.json()["retries"]) == (200, 1)
+    assert first.headers["etag"] != etag
+    late = await api.client.patch(path, json={"retries": 2}, headers={"if-match": etag})
+    assert refusal(late) == (412, Reason.PRECONDITION_FAILED)
+    repeat = await api.client.patch(path, json={"retries": 1}, headers={"if-match": etag})
+    assert repeat.status_code == 200
+    assert (await read(api, rule["recurringId"]))["retries"] == 1
+
+
+async def test_a_put_by_name_creates_changes_or_leaves_it(api: Api) -> None:
+    path = "/recurring/by-name/daily.report"
+    first = await api.client.put(path, json=DAILY)
+    assert (first.status_code, first.json()["name"]) == (200, "daily.report")
+    again = await api.client.put(path, json=DAILY)
+    assert again.json() == first.json()
+    assert again.headers["etag"] == first.headers["etag"]
+    other = await api.client.put(path, json=DAILY | {"cron": "0 8 * * *", "timeZone": None})
+    assert other.json()["recurringId"] == first.json()["recurringId"]
+    assert (other.json()["cron"], other.json()["timeZone"]) == ("0 8 * * *", "UTC")
+    bad = await api.client.put("/recurring/by-name/a%20b", json=DAILY)
+    assert bad_fields(bad) == ["name"]
+    await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+
+
+async def test_a_put_may_be_bound_to_what_was_seen(api: Api) -> None:
+    path = "/recurring/by-name/report"
+    none_yet = await api.client.put(path, json=DAILY, headers={"if-match": '"x"'})
+    assert refusal(none_yet) == (412, Reason.PRECONDITION_FAILED)
+    etag = (await api.client.put(path, json=DAILY)).headers["etag"]
+    for _ in range(2):  # a repeat finds it so already
+        body, headers = DAILY | {"retries": 1}, {"if-match": etag}
+        assert (await api.client.put(path, json=body, headers=headers)).status_code == 200
+    late = await api.client.put(path, json=DAILY | {"retries": 2}, headers={"if-match": etag})
+    assert refusal(late) == (412, Reason.PRECONDITION_FAILED)
+
+
+async def test_a_name_is_one_rules(api: Api) -> None:
+    await created(api, name="report")
+    taken = await api.client.post("/recurring", json=DAILY | {"name": "report"})
+    assert refusal(taken) == (409, Reason.RECURRING_NAME_TAKEN)
+    assert "status" not in taken.json()
+
+
+async def test_a_pause_and_its_end(api: Api) -> None:
+    rule = await created(api)
+    for _ in range(2):
+        paused = await posted(api, rule, "pause")
+        assert (paused["state"], paused["nextAt"], paused["scheduleId"]) == ("paused", None, None)
+    assert (await read(api, rule["recurringId"]))["next"] == []
+    await api.holds(credits=CREDITS, waiting=set())
+    for _ in range(2):
+        resumed = await posted(api, rule, "resume")
+        assert (resumed["state"], resumed["nextAt"]) == ("active", rule["nextAt"])
+    await api.holds(credits=CREDITS - 1, waiting={resumed["scheduleId"]})
+
+
+async def test_an_occurrence_may_be_made_now(api: Api) -> None:
+    rule = await created(api)
+    path, headers = f"/recurring/{rule['recurringId']}/trigger", {"idempotency-key": "now"}
+    first = await api.client.post(path, headers=headers)
+    assert first.status_code == 201
+    again = await api.client.post(path, headers=headers)
+    assert again.json()["scheduleId"] == first.json()["scheduleId"]
+    assert again.headers["idempotency-replayed"] == "true"
+    shown = await api.read(first.json()["scheduleId"])
+    assert (shown["recurringId"], shown["slot"]) == (rule["recurringId"], None)
+    assert shown["triggerAt"] == first.json()["triggerAt"]
+    waiting = {rule["scheduleId"], first.json()["scheduleId"]}
+    await api.holds(credits=CREDITS - 2, waiting=waiting)
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "trigger"])
+async def test_a_call_without_fields_takes_none(api: Api, call: str) -> None:
+    rule = await created(api)
+    path = f"/recurring/{rule['recurringId']}/{call}"
+    assert bad_fields(await api.client.post(path, json={"at": "now"})) == ["at"]
+    assert (await api.client.post(path, content=b"{}")).is_success
+
+
+async def test_a_deleted_rule_gives_its_credit_back(api: Api) -> None:
+    rule = await created(api, name="report")
+    answer = await api.client.delete(f"/recurring/{rule['recurringId']}")
+    assert answer.json()["creditsRemaining"] == CREDITS
+    again = await api.client.delete(f"/recurring/{rule['recurringId']}")
+    assert (again.status_code, again.json()) == (200, answer.json())
+    gone = await api.client.get(f"/recurring/{rule['recurringId']}")
+    assert refusal(gone) == (404, Reason.NOT_FOUND)
+    await created(api, name="report")
+
+
+@pytest.mark.parametrize(
+    ("method", "call"),
+    [
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("POST", "/pause"),
+        ("POST", "/resume"),
+        ("POST", "/trigger"),
+    ],
+)
+async def test_anothers_rule_is_not_there(api: Api, method: str, call: str) -> None:
+    rule = await created(api, name="report")
+    async with api.another() as other:
+        for named in (rule["recurringId"], "report", "sch_" + rule["recurringId"][4:]):
+            body = {"retries": 1} if method == "PATCH" else None
+            path = f"/recurring/{named}{call}"
+            answer = await other.client.request(method, path, json=body)
+            assert refusal(answer) == (404, Reason.NOT_FOUND)
+        listed = await other.client.get("/recurring", params={"name": "report"})
+        assert listed.json()["recurring"] == []
+    await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})
+
+
+async def test_rules_are_listed_in_pages_and_by_name_and_state(api: Api) -> None:
+    rules = [await created(api, name=f"r{n}") for n in range(3)]
+    await posted(api, rules[1], "pause")
+
+    async def names(**query: Any) -> list[str]:
+        found: list[str] = []
+        while True:
+            answer = (await api.client.get("/recurring", params=query)).json()
+            found += [each["name"] for each in answer["recurring"]]
+            query["cursor"] = answer["nextCursor"]
+            if query["cursor"] is None:
+                return found
+
+    assert await names(limit=1) == await names() == ["r0", "r1", "r2"]
+    assert await names(state="active", limit=1) == ["r0", "r2"]
+    assert await names(state="paused") == await names(name="r1", state="paused") == ["r1"]
+    assert await names(name="r1", state="active") == await names(name="no such") == []
+    answer = await api.client.get("/recurring", params={"limit": 1})
+    query = {"state": "active", "cursor": answer.json()["nextCursor"]}
+    assert bad_fields(await api.client.get("/recurring", params=query)) == ["cursor"]
+    assert bad_fields(await api.client.get("/recurring", params={"state": "tired"})) == ["state"]
+
+
+async def preview(api: Api, **query: Any) -> httpx.Response:
+    return await api.client.get("/recurring/preview", params=query)
+
+
+async def test_a_preview_has_ten_times_and_a_sentence(api: Api) -> None:
+    query = {"cron": "30 1 * * *", "timeZone": "America/New_York"}
+    answer = await preview(api, **query, startsAt="2027-10-31T00:00:00Z")
+    assert answer.json()["description"] == "At 01:30, New York"
+    assert len(answer.json()["next"]) == 10
+    assert answer.json()["next"][7:9] == ["2027-11-07T05:30:00.000Z", "2027-11-08T06:30:00.000Z"]
+    starts, ends = "2027-01-01T00:00:00Z", "2027-01-01T01:00:00Z"
+    answer = await preview(api, every="40m", startsAt=starts, endsAt=ends)
+    times = ["2027-01-01T00:00:00.000Z", "2027-01-01T00:40:00.000Z"]
+    assert answer.json() == {"next": times, "description": "Every 40m"}
+    answer = await preview(api, every="1d", startsAt="1970-01-01T00:00:00Z")
+    assert answer.json()["next"][0].endswith("T00:00:00.000Z")
+    await api.holds(credits=CREDITS, waiting=set())
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({}, "cron"),
+        ({"cron": "0 0 0 * * *"}, "cron"),
+        ({"cron": "0 0 */30 * MON#2"}, "cron"),
+        ({"every": "0s"}, "every"),
+        ({"every": "10m", "timeZone": "Mars"}, "timeZone"),
+        ({"cron": "* * * * *", "endsAt": "2020-01-01T00:00:00Z"}, "endsAt"),
+        ({"cron": "* * * * *", "zone": "UTC"}, "zone"),
+    ],
+)
+async def test_a_preview_names_the_bad_parameter(
+    api: Api, query: dict[str, Any], field: str
+) -> None:
+    assert bad_fields(await preview(api, **query)) == [field]
+
+
+NEVER = "0 0 */30 * MON#2"  # the 1st is no second Monday, which takes 20 ms to see
+
+
+async def test_who_has_searched_too_much_makes_no_long_search(api: Api) -> None:
+    rule = await created(api)
+    await redis_of(api.store).set(keys.account(api.account_id) + keys.SCANS, 2**52)
+    body, path = DAILY | {"cron": NEVER}, f"/recurring/{rule['recurringId']}"
+    for answer in (
+        await preview(api, cron=NEVER),
+        await api.client.post("/recurring", json=body),
+        await api.client.put("/recurring/by-name/a", json=body),
+        await api.client.patch(path, json={"cron": NEVER}),
+    ):
+        assert refusal(answer) == (429, Reason.SEARCHES_LIMITED)
+    assert (await preview(api, cron="0 9 * * *")).status_code == 200
+    await created(api)
+    async with api.another() as other:
+        assert (await preview(other, cron="0 0 29 2 */6")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("cron", "most_ms"), [("0 9 * * *", 0), ("0 0 29 2 */6", 120), (NEVER, 40)]
+)
+async def test_a_long_search_counts_as_long_as_it_takes(
+    api: Api, monkeypatch: pytest.MonkeyPatch, cron: str, most_ms: int
+) -> None:
+    counted: list[Scan] = []
+
+    @asynccontextmanager
+    async def of(account_id: str, *, searches: bool) -> AsyncIterator[Scan]:
+        scan = Scan()
+        if searches:
+            counted.append(scan)
+        yield scan
+
+    monkeypatch.setattr(api.store.scans, "of", of)
+    await preview(api, cron=cron)
+    spent_us = sum(scan.us for scan in counted)
+    assert most_ms / 4 <= spent_us / 1000 <= most_ms
+
+
+@pytest.mark.parametrize("is_bulk", [False, True])
+async def test_a_cancelled_occurrence_is_followed_by_the_next(api: Api, is_bulk: bool) -> None:
+    rule = await created(api)
+    if is_bulk:
+        body = {"ids": [rule["scheduleId"]]}
+        answer = await api.client.post("/schedule/cancel", json=body)
+        assert answer.json()["occurrencesLeft"] == 0
+    else:
+        answer = await api.client.delete(f"/schedule/{rule['scheduleId']}")
+    assert answer.status_code == 200
+    # The next one has been paid by now.
+    assert answer.json()["creditsRemaining"] == CREDITS - 1
+    shown = await read(api, rule["recurringId"])
+    assert shown["scheduleId"] not in (None, rule["scheduleId"])
+    assert shown["nextAt"] > rule["nextAt"]
+    await api.holds(credits=CREDITS - 1, waiting={shown["scheduleId"]})
+
+
+async def test_a_cancellation_stands_where_the_next_could_not_be_made(
+    api: Api, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = await created(api)
+
+    async def away(*_: object) -> None:
+        raise Unreadable("away")
+
+    monkeypatch.setattr(store.recurring, "tend", away)
+    answer = await api.client.delete(f"/schedule/{rule['scheduleId']}")
+    assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+
+
+async def test_a_move_of_the_next_occurrence_moves_its_end(api: Api) -> None:
+    rule = await created(api, expiresAfter="10m")
+    path = f"/schedule/{rule['scheduleId']}"
+    later = {"triggerAt": in_ms(12 * 3_600_000)}
+    moved = (await api.client.patch(path, json=later)).json()
+    ten_minutes = parse_iso8601(moved["expiresAt"]) - parse_iso8601(moved["triggerAt"])
+    assert (moved["triggerAt"], ten_minutes) == (later["triggerAt"], 600_000)
+    both = later | {"expiresAt": later["triggerAt"]}
+    assert bad_fields(await api.client.patch(path, json=both)) == ["expiresAt"]
+    ended = (await api.client.patch(path, json={"expiresAt": None})).json()
+    assert (ended["triggerAt"], ended["expiresAt"]) == (later["triggerAt"], None)
+
+
+@pytest.mark.parametrize("given", [{"name": "other"}, {"targetUrl": "https://other.example/"}])
+async def test_a_change_leaves_what_is_set_on_the_next_occurrence(
+    api: Api, given: dict[str, str]
+) -> None:
+    rule = await created(api, targetBody={"n": 1}, lane="a", retries=2, expiresAfter="10m")
+    path = f"/schedule/{rule['scheduleId']}"
+    own = {"targetBody": {"n": 2}, "lane": "b", "retries": 5, "retryDelays": ["7s"]}
+    own |= {"targetMethod": "PUT", "reference": "mine", "triggerAt": in_ms(12 * 3_600_000)}
+    before = (await api.client.patch(path, json=own)).json()
+    changed = await api.client.patch(f"/recurring/{rule['recurringId']}", json=given)
+    assert changed.status_code == 200
+    after = await api.read(rule["scheduleId"])
+    assert after == before | ({"targetUrl": after["targetUrl"]} if "targetUrl" in given else {})
+    assert after["targetUrl"] == given.get("targetUrl", before["targetUrl"])
+
+
+async def test_a_change_of_a_field_is_one_of_the_next_occurrence_too(api: Api) -> None:
+    rule = await created(api, targetBody={"n": 1}, expiresAfter="10m")
+    given = {"targetBody": None, "lane": "b", "retries": 3, "expiresAfter": "20m"}
+    await api.client.patch(f"/recurring/{rule['recurringId']}", json=given)
+    found = await api.read(rule["scheduleId"])
+    assert (found["targetMethod"], found["targetBody"]) == ("GET", None)
+    assert (found["lane"], found["retries"]) == ("b", 3)
+    lasts_ms = parse_iso8601(found["expiresAt"]) - parse_iso8601(found["triggerAt"])
+    assert lasts_ms == 1_200_000
+
+
+@pytest.mark.parametrize(
+    ("other", "wanted"),
+    [
+        ({"every": "36h"}, {"cron": "0 12 * * *"}),
+        ({"cron": "0 12 * * *", "timeZone": "Europe/Berlin"}, {"every": "36h"}),
+    ],
+)
+async def test_an_unchanged_put_brings_back_no_cancelled_run(
+    api: Api, other: dict[str, str], wanted: dict[str, str]
+) -> None:
+    """Whatever its times were before."""
+    target = {"targetUrl": URL}
+    rule = (await api.client.put("/recurring/by-name/report", json=target | other)).json()
+    path = f"/recurring/{rule['recurringId']}"
+    changed = (await api.client.patch(path, json=wanted)).json()
+    await api.client.delete(f"/schedule/{changed['scheduleId']}")
+    before = await read(api, rule["recurringId"])
+    await api.client.put("/recurring/by-name/report", json=target | wanted)
+    after = await read(api, rule["recurringId"])
+    told = ("nextAt", "scheduleId", "state")
+    assert [after[name] for name in told] == [before[name] for name in told]
+
+
+async def test_a_filter_leaves_out_the_next_occurrences(api: Api) -> None:
+    """So that cancelling until nothing is left ends."""
+    rules = [await created(api, lane="a") for _ in range(3)]
+    now = await api.client.post(f"/recurring/{rules[0]['recurringId']}/trigger")
+    made = [await api.create_id(triggerAt=in_ms(n * 3_600_000), lane="a") for n in (1, 48)]
+    body: dict[str, Any] = {"status": "scheduled", "lane": "a", "limit": 1}
+    cancelled, left = list[str](), 0
+    while True:
+        answer = (await api.client.post("/schedule/cancel", json=body)).json()
+        cancelled += [each["scheduleId"] for each in answer["schedules"]]
+        left += answer["occurrencesLeft"]
+        if answer["nextCursor"] is None:
+            break
+        body["cursor"] = answer["nextCursor"]
+    assert cancelled == [now.json()["scheduleId"], *made]
+    assert left == 3
+    await api.holds(credits=CREDITS - 3, waiting={each["scheduleId"] for each in rules})
+    named = {"status": "scheduled", "recurringId": rules[0]["recurringId"]}
+    answer = (await api.client.post("/schedule/cancel", json=named)).json()
+    assert [each["scheduleId"] for each in answer["schedules"]] == [rules[0]["scheduleId"]]
+    assert answer["occurrencesLeft"] == 0
+
+
+@pytest.mark.parametrize("way", ["keep", "replace"])
+async def test_a_create_means_no_next_occurrence(api: Api, way: str) -> None:
+    """Though that has the reference, and waits."""
+    rules = [await created(api, reference="ours") for _ in range(5)]
+    before = await api.read(rules[0]["scheduleId"])
+    given = {"reference": "ours", "onExisting": way, "triggerAt": in_ms(3_600_000)}
+    first = await api.create(**given)
+    assert (first.status_code, first.json().get("existing", False)) == (201, False)
+    again = await api.create(**given)
+    assert (again.status_code, again.json()["existing"]) == (200, True)
+    assert again.json()["scheduleId"] == first.json()["scheduleId"]
+    assert await api.read(rules[0]["scheduleId"]) == before
+
+
+async def test_without_credits_no_rule_is_stored(api: Api) -> None:
+    async with api.another(credits=0) as poor:
+        answer = await poor.client.post("/recurring", json=DAILY)
+        assert refusal(answer) == (402, Reason.INSUFFICIENT_CREDITS)
+        assert (await poor.client.get("/recurring")).json()["recurring"] == []
+
+
+async def test_secrets_are_masked(api: Api) -> None:
+    rule = await created(api, targetHeaders={"Authorization": "Bearer abc"})
+    assert "abc" not in (await api.client.get(f"/recurring/{rule['recurringId']}")).text
+    moved = await api.client.patch(
+        f"/recurring/{rule['recurringId']}", json={"targetUrl": "https://other.example/"}
+    )
+    assert bad_fields(moved) == ["targetHeaders.Authorization"]

@@ -1,0 +1,232 @@
+"""POST /schedule/{scheduleId}/replay and POST /schedule/replay."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from api.schema.payload import Change
+from scheduler import ids
+from scheduler.models import Request, Schedule, Status
+from tests.api.conftest import CREDITS, URL, Api, bad_fields
+from tests.api.errors import error_of
+from tests.api.letters import UNKNOWN, fail, failed
+
+FAR = "2030-01-01T00:00:00Z"
+FAR_SHOWN = "2030-01-01T00:00:00.000Z"
+
+
+async def replay(
+    api: Api, schedule_id: str, fields: Any = None, key: str | None = None
+) -> httpx.Response:
+    content = b"" if fields is None else json.dumps(fields)
+    headers = {} if key is None else {"idempotency-key": key}
+    path = f"/schedule/{schedule_id}/replay"
+    return await api.client.post(path, content=content, headers=headers)
+
+
+async def replay_many(api: Api, body: Any, key: str | None = None) -> httpx.Response:
+    headers = {} if key is None else {"idempotency-key": key}
+    return await api.client.post("/schedule/replay", json=body, headers=headers)
+
+
+async def test_a_replay_is_a_new_schedule_due_now(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [original] = await fail(api)
+    looks = itertools.count(api.store.clock.now_ms(), 7)
+    monkeypatch.setattr(api.store.clock, "now_ms", lambda: next(looks))
+    answer = await replay(api, original)
+    assert answer.status_code == 201
+    new = answer.json()["scheduleId"]
+    read = await api.read(new)
+    assert answer.json() == {
+        "scheduleId": new,
+        "invocationId": ids.invocation_id(new),
+        "triggerAt": read["triggerAt"],
+        "message": f"Scheduled for {read['triggerAt']}",
+        "replayOf": original,
+    }
+    assert (read["status"], read["replayOf"]) == ("scheduled", original)
+    assert read["triggerAt"] == read["createdAt"], "however long a replay takes"
+    due_in = datetime.fromisoformat(read["triggerAt"]) - datetime.now(UTC)
+    assert abs(due_in) < timedelta(seconds=30)
+    before = await api.read(original)
+    assert (before["status"], before["replayedAs"]) == ("failed", new)
+    assert await failed(api) == []
+    await api.holds(credits=CREDITS - 2, waiting={new})
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"triggerAt": FAR}, {"triggerAt": FAR_SHOWN}),
+        ({"targetUrl": URL + "/fixed"}, {"targetUrl": URL + "/fixed"}),
+        ({"targetHeaders": None}, {"targetHeaders": {}}),
+        ({"targetBodyText": "b"}, {"targetBodyText": "b", "targetBody": None}),
+        ({"timeout": None}, {"timeout": "30s"}),
+        ({"targetBody": None}, {"targetBody": None, "targetMethod": "GET"}),
+    ],
+)
+async def test_the_body_changes_the_replay(
+    api: Api, fields: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    [original] = await fail(api, targetBody={"a": 1}, targetHeaders={"X-Order": "1"}, timeout="5s")
+    before = await api.read(original)
+    answer = await replay(api, original, fields)
+    assert answer.status_code == 201, answer.text
+    read = await api.read(answer.json()["scheduleId"])
+    same = ("targetUrl", "targetMethod", "targetHeaders", "targetBody", "delivery", "timeout")
+    expected = {name: before[name] for name in same} | shown
+    assert {name: read[name] for name in expected} == expected
+    assert await api.read(original) == {**before, "replayedAs": read["scheduleId"]}
+
+
+async def test_a_delay_counts_from_the_replay_and_a_repeat_tells_the_same(api: Api) -> None:
+    [original] = await fail(api)
+    first = await replay(api, original, {"delay": "1h"}, "k")
+    again = await replay(api, original, {"delay": "1h"}, "k")
+    assert again.json() == first.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    read = await api.read(first.json()["scheduleId"])
+    assert first.json()["message"] == f"Scheduled for {read['triggerAt']}"
+    await api.holds(credits=CREDITS - 2, waiting={first.json()["scheduleId"]})
+
+
+@pytest.mark.parametrize(
+    ("fields", "bad"),
+    [
+        ({"triggerAt": "2020-01-01T00:00:00Z", "x": 1}, ["triggerAt", "x"]),
+        ({"triggerAt": FAR, "delay": "1s"}, ["triggerAt", "delay"]),
+        ({"expiresAt": "2020-01-01T00:00:00Z"}, ["expiresAt"]),
+        ({"targetUrl": "https://other.example/"}, ["targetHeaders.Authorization"]),
+    ],
+)
+async def test_a_bad_body_is_a_400_that_names_all(api: Api, fields: Any, bad: list[str]) -> None:
+    [original] = await fail(api, targetHeaders={"Authorization": "Bearer x"})
+    answer = await replay(api, original, fields)
+    assert bad_fields(answer) == bad
+    assert await failed(api) == [original]
+    await api.holds(credits=CREDITS - 1, waiting=set())
+
+
+NOW_MS, MINUTE_MS = 1_800_000_000_000, 60_000
+
+
+@pytest.mark.parametrize(
+    ("expires_ms", "given", "expected_ms"),
+    [
+        (None, {}, None),
+        (NOW_MS + 1, {}, NOW_MS + 1),  # it still holds
+        (NOW_MS, {}, NOW_MS + MINUTE_MS),  # it has passed: as long after triggerAt as before
+        (NOW_MS + 5, {"trigger_at_ms": NOW_MS + 6}, NOW_MS + MINUTE_MS + 11),
+        (NOW_MS, {"expires_at_ms": NOW_MS + 3}, NOW_MS + 3),
+    ],
+)
+def test_an_expires_at_that_has_passed_keeps_its_distance(
+    expires_ms: int | None, given: dict[str, Any], expected_ms: int | None
+) -> None:
+    request = Request(NOW_MS - MINUTE_MS, "GET", URL, expires_at_ms=expires_ms)
+    original = Schedule(UNKNOWN, 0, request, Status.FAILED)
+    made = Change(given).of_replay(original, NOW_MS)
+    assert made.expires_at_ms == expected_ms
+    assert made.trigger_at_ms == given.get("trigger_at_ms", NOW_MS)
+
+
+async def test_what_has_not_ended_or_has_lost_its_body_is_409(api: Api) -> None:
+    waiting, cancelled = await api.create_id(), await api.create_id(targetBody={})
+    await api.client.delete(f"/schedule/{cancelled}")
+    for schedule_id, error, reason, status in (
+        (waiting, "The schedule has not ended yet", "not_ended", "scheduled"),
+        (
+            cancelled,
+            "Its body was not kept when it was cancelled",
+            "body_not_kept",
+            "cancelled",
+        ),
+    ):
+        answer = await replay(api, schedule_id)
+        said = {"error": error, "reason": reason, "status": status}
+        assert (answer.status_code, error_of(answer)) == (409, said)
+
+
+async def test_what_is_unknown_or_anothers_is_404(api: Api) -> None:
+    async with api.another() as other:
+        [theirs] = await fail(other)
+    for schedule_id in (UNKNOWN, "sch_x", "x", "sch_8" + "0" * 25, theirs):
+        answer = await replay(api, schedule_id)
+        assert (answer.status_code, error_of(answer)) == (
+            404,
+            {"error": "There is no such schedule", "reason": "unknown_schedule"},
+        )
+
+
+async def test_without_credits_it_is_402(api: Api) -> None:
+    unpaid = {"error": "Insufficient credits", "reason": "insufficient_credits"}
+    async with api.another(credits=2) as poor:
+        originals = await fail(poor, 2)
+        answer = await replay(poor, originals[0], key="k")
+        assert (answer.status_code, error_of(answer)) == (402, unpaid)
+        await api.store.accounts.grant(poor.account_id, 1)
+        items = (await replay_many(poor, {"ids": originals})).json()["schedules"]
+        assert [each.get("code") for each in items] == [None, 402]
+        assert items[1] == {"code": 402, **unpaid, "details": [], "replayOf": originals[1]}
+        assert await failed(poor) == originals[1:]
+
+
+async def test_a_key_is_of_one_replay(api: Api) -> None:
+    first, second = await fail(api, 2)
+    made = await asyncio.gather(*(replay(api, first, key="k") for _ in range(9)))
+    assert {answer.status_code for answer in made} == {201}
+    assert len({answer.text for answer in made}) == 1
+    assert (await replay(api, second, key="k")).status_code == 422
+    assert (await replay_many(api, {"ids": [second]}, key="k")).status_code == 422
+    await api.holds(credits=CREDITS - 3, waiting={made[0].json()["scheduleId"]})
+
+
+async def test_a_read_says_what_a_replay_would_answer(api: Api) -> None:
+    [failed] = await fail(api)
+    waiting, bare, full = [await api.create_id(targetBody=body) for body in (None, None, {"a": 1})]
+    for each in (bare, full):
+        assert (await api.client.delete(f"/schedule/{each}")).status_code == 200
+    for schedule_id, reason in (
+        (failed, None),
+        (bare, None),
+        (waiting, "not_ended"),
+        (full, "body_not_kept"),
+    ):
+        read = await api.read(schedule_id)
+        assert (read["replayable"], read["notReplayableReason"]) == (reason is None, reason)
+        assert (await replay(api, schedule_id)).json().get("reason") == reason
+
+
+async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
+    first, done, last = await fail(api, 3)
+    waiting = await api.create_id()
+    await replay(api, done)
+    asked = [first, UNKNOWN, done, waiting, last, "nonsense", first]
+    answer = await replay_many(api, {"ids": asked})
+    assert (answer.status_code, answer.json()["nextCursor"]) == (200, None)
+    items = answer.json()["schedules"]
+    assert [each["replayOf"] for each in items] == asked
+    assert [each.get("code") for each in items] == [None, 404, 409, 409, None, 404, None]
+    assert [each.get("error") for each in items[1:4]] == [
+        "There is no such schedule",
+        "The schedule was replayed already",
+        "The schedule has not ended yet",
+    ]
+    assert set(items[2]) == {"code", "error", "reason", "details", "replayOf"}
+    assert items[6] == items[0]
+    for each in (items[0], items[4]):
+        assert each["invocationId"] == ids.invocation_id(each["scheduleId"])
+        assert each["triggerAt"] == (await api.read(each["scheduleId"]))["triggerAt"]
+        assert (await api.stored(each["scheduleId"])).replay_of == each["replayOf"]
+    assert await failed(api) == []
+    assert await api.credits() == CREDITS - 7
+    assert await api.store.check() == []

@@ -1,0 +1,125 @@
+"""GET /stats, /stats/logs, /stats/remaining-credits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from unittest.mock import AsyncMock
+
+import pytest
+
+from api.schema.query import Walk
+from scheduler.models import LogEntry, Status, Usage
+from scheduler.store.log.logs import LogPage, LogQuery
+from tests.api.conftest import CREDITS, URL, Api, bad_fields
+
+EXECUTED = LogEntry(
+    schedule_id="sch_01jd3v9x8kfw3s9s2m2v2v2v2v",
+    created_at_ms=1_795_161_600_000,
+    scheduled_at_ms=1_795_161_660_000,
+    executed_at_ms=1_795_161_660_013,
+    url=URL,
+    method="POST",
+    status=Status.FAILED,
+    status_code=404,
+    response_time_ms=12,
+    error_message="Not Found",
+    attempt=1,
+)
+
+
+async def test_credits_are_what_is_left(api: Api) -> None:
+    await api.create()
+    answer = await api.client.get("/stats/remaining-credits")
+    assert (answer.status_code, answer.json()) == (200, {"creditsRemaining": CREDITS - 1})
+
+
+async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
+    due = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=123_000)
+    created = await api.create(triggerAt=due.isoformat(), targetBody={})
+    answer = await api.client.get("/stats/logs")
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["nextCursor"] is None
+    [entry] = body["logs"]
+    created_at = datetime.fromisoformat(entry.pop("createdAt"))
+    assert timedelta(0) <= datetime.now(UTC) - created_at < timedelta(minutes=1)
+    assert entry == {
+        "invocationId": created.json()["invocationId"],
+        "scheduleId": created.json()["scheduleId"],
+        "scheduledAt": f"{due:%Y-%m-%dT%H:%M:%S}.123Z",
+        "executedAt": None,
+        "targetUrl": URL,
+        "targetMethod": "POST",
+        "status": "scheduled",
+        "statusCode": 0,
+        "responseTimeMs": 0,
+        "errorMessage": "",
+        "attempt": 0,
+        "nextAttemptAt": None,
+        "latenessMs": None,
+        "phases": None,
+        "responseBody": None,
+        "lane": None,
+        "reference": None,
+        "recurringId": None,
+        "missed": 0,
+    }
+
+
+async def test_a_query_reaches_the_log_and_an_outcome_comes_back(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = AsyncMock(return_value=LogPage([EXECUTED], "def"))
+    monkeypatch.setattr(api.store.logs, "page", page)
+    walk = Walk("/stats/logs", "asc", "failed", URL, None, None, None, None)
+    parameters = {
+        "status": "failed",
+        "targetUrl": URL,
+        "from": "1970-01-01T00:00:01Z",
+        "to": "1970-01-01T00:00:02Z",
+        "limit": "7",
+        "order": "asc",
+        "cursor": walk.given_out("abc"),
+    }
+    answer = await api.client.get("/stats/logs", params=parameters)
+    query = LogQuery((Status.FAILED,), URL, 1000, 2000, 7, False, "abc")
+    page.assert_awaited_once_with(api.account_id, query)
+    body = answer.json()
+    [entry] = body["logs"]
+    assert body["nextCursor"] == walk.given_out("def")
+    assert (entry["scheduledAt"], entry["executedAt"]) == (
+        "2026-11-20T08:01:00.000Z",
+        "2026-11-20T08:01:00.013Z",
+    )
+    assert (entry["status"], entry["statusCode"], entry["responseTimeMs"]) == ("failed", 404, 12)
+    assert (entry["errorMessage"], entry["attempt"]) == ("Not Found", 1)
+
+
+async def test_usage_has_the_contracts_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = AsyncMock(side_effect=lambda _, *period: Usage(2, 1, 301, *period))
+    monkeypatch.setattr(api.store.stats, "usage", usage)
+    answer = await api.client.get(
+        "/stats?from=2026-11-01T00:00:00.5Z&to=2026-11-02T01:00:00%2B01:00"
+    )
+    body = answer.json()
+    assert body.pop("averageResponseTime") == pytest.approx(100.333, abs=0.001)
+    assert body == {
+        "totalInvocations": 3,
+        "successfulInvocations": 2,
+        "failedInvocations": 1,
+        "timeRange": {"from": "2026-11-01T00:00:00.500Z", "to": "2026-11-02T00:00:00.000Z"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/stats?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),
+        ("/stats?limit=5&status=failed", ["limit", "status"]),
+        ("/stats/logs?limit=0&order=up&status=done", ["limit", "order", "status"]),
+        ("/stats/remaining-credits?verbose=1", ["verbose"]),
+    ],
+)
+async def test_a_bad_query_is_a_400_that_names_all(api: Api, path: str, fields: list[str]) -> None:
+    answer = await api.client.get(path)
+    assert bad_fields(answer) == fields

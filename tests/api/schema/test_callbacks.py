@@ -1,0 +1,310 @@
+"""The callback of a schedule, as its fields say it and as it stands; the account's; sending one
+again. What becomes of callbacks is tested in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import AsyncMock
+
+import httpx
+import pytest
+
+from scheduler.callbacks import Callback, CallbackOn
+from scheduler.errors import OutcomeUnknown
+from scheduler.models import Invocation, Outcome, Status
+from scheduler.store import keys
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck
+from tests.api.conftest import Api, bad_fields, past, payload
+from tests.api.errors import error_of
+from tests.support.plain import redis_of
+
+HERE, THERE = "https://example.com/ended", "https://example.com/ended-too"
+SECRET = f"{HERE}?job=7&token=geheim"
+DONE = Outcome(Status.COMPLETED, 200, 1, "")
+FAILED = Outcome(Status.FAILED, 500, 1, "no")
+# What is given, and what a GET shows of it.
+WAYS: list[tuple[dict[str, Any], Callback | None, tuple[str | None, str | None]]] = [
+    ({}, None, (None, None)),
+    ({"callbackUrl": None}, Callback(""), (None, None)),
+    ({"callbackUrl": HERE}, Callback(HERE), (HERE, "executed")),
+    ({"callbackOn": "failed"}, Callback(None, CallbackOn.FAILED), (None, "failed")),
+    (
+        {"callbackUrl": HERE, "callbackOn": "failed"},
+        Callback(HERE, CallbackOn.FAILED),
+        (HERE, "failed"),
+    ),
+]
+
+
+def shown(body: dict[str, Any]) -> tuple[str | None, str | None]:
+    return body["callbackUrl"], body["callbackOn"]
+
+
+async def called(api: Api, outcome: Outcome) -> Invocation:
+    """Makes the one attempt of the one callback that is due."""
+    [call] = await api.claim()
+    assert call.is_callback
+    await api.store.callbacks.ack(call.shard, [CallbackAck(call, outcome)])
+    return call
+
+
+async def created_of_batch(api: Api, item: dict[str, Any]) -> list[str]:
+    answer = await api.client.post("/schedule/batch", json={"schedules": [item, item]})
+    return [each["scheduleId"] for each in answer.json()["schedules"]]
+
+
+@pytest.mark.parametrize(("given", "callback", "seen"), WAYS)
+async def test_a_callback_comes_back(
+    api: Api,
+    given: dict[str, Any],
+    callback: Callback | None,
+    seen: tuple[str | None, str | None],
+) -> None:
+    made = [await api.create_id(**given), *await created_of_batch(api, payload(**given))]
+    waits = await api.create_id(reference="ours", callbackUrl=THERE)
+    answer = await api.create(reference="ours", onExisting="replace", **given)
+    assert answer.json()["scheduleId"] == waits
+    for schedule_id in [*made, waits]:
+        body = await api.read(schedule_id)
+        assert (shown(body), body["callback"]) == (seen, None)
+        assert (await api.stored(schedule_id)).callback == callback
+
+
+CHANGES: list[tuple[dict[str, Any], dict[str, Any], Callback | None]] = [
+    # before, given, after
+    ({"callbackUrl": HERE}, {"retries": 1}, Callback(HERE)),
+    ({"callbackUrl": HERE}, {"callbackUrl": THERE}, Callback(THERE)),
+    ({"callbackUrl": HERE}, {"callbackOn": "failed"}, Callback(HERE, CallbackOn.FAILED)),
+    ({"callbackUrl": HERE}, {"callbackUrl": None}, Callback("")),
+    ({"callbackUrl": HERE, "callbackOn": "failed"}, {"callbackOn": None}, Callback(HERE)),
+    (
+        {"callbackUrl": HERE, "callbackOn": "failed"},
+        {"callbackUrl": THERE},
+        Callback(THERE, CallbackOn.FAILED),
+    ),
+    ({"callbackOn": "failed"}, {"callbackUrl": HERE}, Callback(HERE, CallbackOn.FAILED)),
+    ({"callbackOn": "failed"}, {"callbackOn": None}, None),
+    ({"callbackUrl": None}, {"callbackUrl": HERE, "callbackOn": "executed"}, Callback(HERE)),
+    ({}, {"callbackOn": "failed"}, Callback(None, CallbackOn.FAILED)),
+]
+
+
+@pytest.mark.parametrize(("before", "given", "after"), CHANGES)
+async def test_a_change_and_a_replay_keep_it_unless_they_name_another(
+    api: Api, before: dict[str, Any], given: dict[str, Any], after: Callback | None
+) -> None:
+    schedule_id = await api.create_id(**before)
+    answer = await api.client.patch(f"/schedule/{schedule_id}", json=given)
+    assert answer.status_code == 200, answer.text
+    assert (await api.stored(schedule_id)).callback == after
+    ended = await api.create_id(triggerAt=past(), **before)
+    await api.execute(DONE)
+    answer = await api.client.post(f"/schedule/{ended}/replay", json=given)
+    assert (await api.stored(answer.json()["scheduleId"])).callback == after
+
+
+async def test_a_bulk_replay_keeps_it(api: Api) -> None:
+    schedule_id = await api.create_id(callbackUrl=HERE, triggerAt=past())
+    await api.execute(FAILED)
+    answer = await api.client.post("/schedule/replay", json={"ids": [schedule_id]})
+    [item] = answer.json()["schedules"]
+    assert shown(await api.read(item["scheduleId"])) == (HERE, "executed")
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "reason"),
+    [
+        ({"callbackUrl": "ftp://example.com/"}, "callbackUrl", "invalid_field"),
+        ({"callbackUrl": "http://10.0.0.1/"}, "callbackUrl", "destination_not_allowed"),
+        ({"callbackUrl": HERE.ljust(8193, "x")}, "callbackUrl", "invalid_field"),
+        ({"callbackOn": "always"}, "callbackOn", "invalid_field"),
+        ({"callbackUrl": None, "callbackOn": "failed"}, "callbackOn", "invalid_field"),
+    ],
+)
+async def test_a_bad_one_is_named_on_every_way_in(
+    api: Api, given: dict[str, Any], field: str, reason: str
+) -> None:
+    ended = await api.create_id(triggerAt=past())
+    await api.execute(DONE)
+    waits = await api.create_id(reference="ours")
+    post, item = api.client.post, payload(**given)
+    batch = await post("/schedule/batch", json={"schedules": [payload(), item]})
+    refused = [
+        await post("/schedule", json=item),
+        await post("/schedule", json=item | {"reference": "ours", "onExisting": "replace"}),
+        await api.client.patch(f"/schedule/{waits}", json=given),
+        await post(f"/schedule/{ended}/replay", json=given),
+        await api.client.patch("/account", json=given),
+    ]
+    for answer in refused:
+        assert (bad_fields(answer), error_of(answer)["reason"]) == ([field], reason)
+    stored, bad = batch.json()["schedules"]
+    assert ([each["field"] for each in bad["details"]], bad["reason"]) == ([field], reason)
+    await api.holds(credits=997, waiting={waits, stored["scheduleId"]})
+
+
+async def test_a_change_that_leaves_no_url_for_a_condition_is_refused(api: Api) -> None:
+    schedule_id = await api.create_id(callbackUrl=None)
+    answer = await api.client.patch(f"/schedule/{schedule_id}", json={"callbackOn": "failed"})
+    assert bad_fields(answer) == ["callbackOn"]
+    answer = await api.client.patch("/account", json={"callbackOn": "failed"})
+    assert bad_fields(answer) == ["callbackOn"]
+
+
+@pytest.mark.parametrize(("outcome", "status"), [(DONE, "delivered"), (FAILED, "failed")])
+async def test_a_get_shows_how_it_stands(api: Api, outcome: Outcome, status: str) -> None:
+    schedule_id = await api.create_id(callbackUrl=HERE, triggerAt=past())
+    await api.execute(FAILED)
+    pending = (await api.read(schedule_id))["callback"]
+    assert pending.pop("nextAttemptAt") is not None
+    nothing = {"attempts": 0, "statusCode": None, "errorMessage": None}
+    assert pending == {"status": "pending", **nothing}
+    await called(api, outcome)
+    ended = {"statusCode": outcome.status_code, "errorMessage": outcome.error_message}
+    state = {"status": status, "attempts": 1, **ended, "nextAttemptAt": None}
+    assert (await api.read(schedule_id))["callback"] == state
+
+
+async def test_what_looks_like_a_secret_is_masked(api: Api) -> None:
+    schedule_id = await api.create_id(callbackUrl=SECRET)
+    seen = (await api.read(schedule_id))["callbackUrl"]
+    assert seen.startswith(f"{HERE}?job=7&token=")
+    assert "geheim" not in seen
+    answer = await api.client.patch(f"/schedule/{schedule_id}", json={"callbackUrl": seen})
+    assert bad_fields(answer) == ["callbackUrl"]
+    account = await api.client.patch("/account", json={"callbackUrl": SECRET})
+    assert account.json()["callbackUrl"] == seen
+    assert (await api.client.get("/account")).json()["callbackUrl"] == seen
+
+
+async def account(api: Api, **given: Any) -> tuple[tuple[str | None, str | None], str]:
+    answer = await api.client.patch("/account", json=given)
+    assert answer.status_code == 200, answer.text
+    again = await api.client.get("/account")
+    assert (again.json(), again.headers["etag"]) == (answer.json(), answer.headers["etag"])
+    return shown(answer.json()), answer.headers["etag"]
+
+
+async def test_the_accounts_own_is_set_changed_and_removed(api: Api) -> None:
+    etags = [(await api.client.get("/account")).headers["etag"]]
+    steps: list[tuple[dict[str, Any], tuple[str | None, str | None]]] = [
+        ({"callbackUrl": HERE}, (HERE, "executed")),
+        ({"callbackOn": "failed"}, (HERE, "failed")),
+        ({"callbackUrl": THERE}, (THERE, "failed")),
+        ({"callbackOn": None}, (THERE, "executed")),
+        ({"callbackUrl": None}, (None, None)),
+    ]
+    for given, after in steps:
+        seen, etag = await account(api, **given)
+        assert seen == after
+        etags.append(etag)
+    assert len(set(etags)) == len(steps)  # at last as at first
+    seen, etag = await account(api, callbackUrl=HERE)
+    stale = {"if-match": etags[1]}
+    for given in ({"callbackUrl": THERE}, {"note": "x"}):
+        answer = await api.client.patch("/account", json=given, headers={"if-match": etags[2]})
+        assert answer.status_code == 412
+    repeat = await api.client.patch("/account", json={"callbackUrl": HERE}, headers=stale)
+    assert (repeat.status_code, repeat.headers["etag"]) == (200, etag)
+    await account(api, paused=True, note="y")
+    seen, _ = await account(api, paused=False)
+    assert seen == (HERE, "executed")
+
+
+async def test_ends_are_reported_to_the_account_unless_a_schedule_says_otherwise(api: Api) -> None:
+    await account(api, callbackUrl=THERE, callbackOn="failed")
+    made = [
+        await api.create_id(triggerAt=past(), **given)
+        for given in ({}, {"callbackUrl": HERE}, {"callbackUrl": None})
+    ]
+    await api.execute(FAILED)
+    assert [(await api.read(each))["callback"] is not None for each in made] == [True, True, False]
+    calls = {each.schedule_id: each.request.url for each in await api.claim()}
+    assert calls == {made[0]: THERE, made[1]: HERE}
+
+
+async def test_a_removed_url_still_gets_what_is_pending(api: Api) -> None:
+    await account(api, callbackUrl=HERE)
+    await api.create_id(triggerAt=past())
+    await api.execute(DONE)
+    await account(api, callbackUrl=None)
+    [call] = await api.claim()
+    assert call.request.url == HERE
+    later = await api.create_id(triggerAt=past())
+    await api.execute(DONE)
+    assert (await api.read(later))["callback"] is None
+
+
+async def resent(api: Api, schedule_id: str, **body: Any) -> httpx.Response:
+    path = f"/schedule/{schedule_id}/callback"
+    return await api.client.post(path, json=body) if body else await api.client.post(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "url"), [({}, HERE), ({"callbackUrl": THERE}, THERE), ({"callbackUrl": None}, HERE)]
+)
+async def test_a_callback_is_sent_again(api: Api, body: dict[str, Any], url: str) -> None:
+    schedule_id = await api.create_id(callbackUrl=HERE, triggerAt=past())
+    await api.execute(DONE)
+    first = await called(api, FAILED)
+    answer = await resent(api, schedule_id, **body)
+    assert answer.status_code == 202, answer.text
+    assert answer.json() == (found := await api.read(schedule_id))["callback"]
+    assert (found["callback"]["status"], found["callbackUrl"]) == ("pending", url)
+    again = await resent(api, schedule_id)
+    assert (again.status_code, error_of(again)["reason"]) == (409, "callback_pending")
+    assert again.json()["status"] == "completed"
+    second = await called(api, DONE)
+    assert (second.request.url, second.request.body) == (url, first.request.body)
+
+
+async def test_what_cannot_be_reported_is_refused(api: Api) -> None:
+    waits = await api.create_id()
+    cancelled = await api.create_id()
+    await api.client.delete(f"/schedule/{cancelled}")
+    ended = await api.create_id(triggerAt=past())
+    await api.execute(DONE)
+    for schedule_id, status, reason in (
+        (waits, 409, "not_ended"),
+        (cancelled, 409, "already_ended"),
+        ("sch_01m7td70g0fw3s9s2m2v2v2v2v", 404, "unknown_schedule"),
+        (ended, 400, "invalid_field"),
+    ):
+        answer = await resent(api, schedule_id)
+        assert (answer.status_code, error_of(answer)["reason"]) == (status, reason)
+    assert bad_fields(answer) == ["callbackUrl"]
+    for body in ({"callbackUrl": "http://10.0.0.1/"}, {"callbackUrl": 5}):
+        assert bad_fields(await resent(api, ended, **body)) == ["callbackUrl"]
+    assert bad_fields(await resent(api, ended, callbackOn="failed")) == ["callbackOn"]
+    async with api.another() as other:
+        assert (await resent(other, ended, callbackUrl=HERE)).status_code == 404
+    assert (await resent(api, ended, callbackUrl=HERE)).status_code == 202
+
+
+async def test_one_resend_too_many_is_told_when_to_come_again(api: Api) -> None:
+    await redis_of(api.store).set(keys.account(api.account_id) + keys.RESENDS, 2**52)
+    ended = await api.create_id(callbackUrl=HERE, triggerAt=past())
+    await api.execute(DONE)
+    await called(api, DONE)
+    for _ in range(2):
+        answer = await resent(api, ended)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert error_of(answer)["reason"] == "rate_limited"
+        assert error_of(answer)["error"] == "Too many callbacks were sent again; try again in 1 s"
+
+
+async def test_a_callback_of_the_account_that_is_damaged_is_a_fault_of_ours(api: Api) -> None:
+    key = keys.account(api.account_id) + keys.CALLBACK
+    await redis_of(api.store).hset(key, mapping={"on": "never", "url": HERE})
+    answer = await api.client.get("/account")
+    assert (answer.status_code, error_of(answer)["reason"]) == (500, "damaged")
+
+
+async def test_an_unknown_outcome_asks_for_no_key(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = AsyncMock(side_effect=OutcomeUnknown("x"))
+    monkeypatch.setattr(api.store.callbacks, "resend", lost)
+    answer = await resent(api, await api.create_id())
+    assert answer.status_code == 503
+    assert error_of(answer)["error"] == "Outcome unknown; repeat the request"

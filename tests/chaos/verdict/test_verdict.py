@@ -1,0 +1,422 @@
+"""The checker works: a sound history passes, a planted breach is reported. Where `defects` plants a
+breach of a promise in the service itself, none is planted here, unless it is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.chaos.defects import DEFECTS
+from tests.chaos.history import (
+    Account,
+    Answered,
+    Arrival,
+    Asked,
+    Entry,
+    Event,
+    Fault,
+    Final,
+    Invoked,
+    Kind,
+    Limits,
+    Result,
+    Run,
+)
+from tests.chaos.verdict.books import BOOKS
+from tests.chaos.verdict.evidence import SLACK_MS
+from tests.chaos.verdict.planted_callbacks import PLANTED_IN_CALLBACKS, sound_callbacks
+from tests.chaos.verdict.planted_lanes import PLANTED_IN_LANES, START_MS, sound_lanes
+from tests.chaos.verdict.planted_recurring import PLANTED_IN_RECURRING, sound_recurring
+from tests.chaos.verdict.promises import EXPIRED, PROMISES
+from tests.chaos.verdict.repeats import LOST
+from tests.chaos.verdict.verdict import Verdict, judge, table
+
+DUE_MS = START_MS + 1000
+END_MS = START_MS + 100_000
+LEASE_MS, MARGIN_MS = 3000, 5000
+GRANTED = 100
+NAME = "customer"
+KILLED_MS, HOLD_MS = DUE_MS + 100, DUE_MS + 20_000
+LONG_AFTER_MS = DUE_MS + 60_000
+
+
+def iso(ms: float) -> str:
+    text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def sch(tag: str) -> str:
+    return f"sch_{tag}"
+
+
+def wanted(tag: str, behaviour: str = "ok", **fields: Any) -> Asked:
+    return Asked(tag, behaviour, **{"trigger_at_ms": DUE_MS, **fields})
+
+
+PLAIN, CANCELLED = wanted("plain"), wanted("cancelled")
+ONCE = wanted("once", delivery="at-most-once")
+GIVEN_UP = wanted("given-up", delivery="at-most-once")
+BEFORE, AFTER = wanted("changed"), wanted("changed", version=1, trigger_at_ms=DUE_MS + 500)
+FAILING, FAR = wanted("failing", "fail"), wanted("far", trigger_at_ms=END_MS + 60_000)
+BATCH = [wanted("b1"), wanted("b2"), wanted("b3", bad=True)]
+KEYED, REFUSED, REFIRED = wanted("keyed"), wanted("refused"), wanted("refired")
+EXPIRING = wanted("expiring", expires_at_ms=DUE_MS + 500)
+STOPPED = wanted("stopped", "busy", retries=3, delays_ms=(1000,))
+SILENT = wanted("silent", "never", timeout_s=2)
+PAGE: dict[str, Any] = {"reference": "page-1", "on_existing": "replace"}
+FIRST, LAST = wanted("first", **PAGE), wanted("last", **PAGE)
+BOUNDED = wanted("bounded", **PAGE | {"trigger_at_ms": END_MS, "max_wait_ms": DUE_MS - START_MS})
+KEEPS = wanted("keeps", **PAGE | {"on_existing": "keep"})
+
+
+class History:
+    """A history in the making. `log` has the last entry of each tag, `further` other entries;
+    everything else of the end follows from them, unless `end` has it."""
+
+    def __init__(self) -> None:
+        run = Run(1, 10, "single", GRANTED, LEASE_MS, MARGIN_MS, 30_000)
+        self.events: list[Event] = [run]
+        self.arrivals: list[Arrival] = []
+        self.log: dict[str, Entry] = {}
+        self.further: list[Entry] = []
+        self.bodies: dict[str, dict[str, Any] | None] = {}
+        self.end: dict[str, Any] = {}
+        self.problems: list[str] = []
+        self.mishaps: list[str] = []
+
+    def call(
+        self,
+        kind: Kind,
+        asked: list[Asked],
+        result: Result = "ok",
+        *,
+        schedule_id: str = "",
+        key: str = "",
+        limits: Limits | None = None,
+        **answered: Any,
+    ) -> None:
+        """A call and its end, which has the fields of `answered`."""
+        op = len(self.events)
+        at_ms = START_MS + op
+        about: dict[str, Any] = {"asked": asked, "schedule_id": schedule_id, "key": key}
+        about["limits"] = limits
+        self.events.append(Invoked(op, "c0", NAME, kind, at_ms, **about))
+        made = kind in ("create", "batch") and result == "ok"
+        ids = [400 if each.bad else sch(each.tag) for each in asked] if made else []
+        done = 201 if kind == "create" else 200
+        status = {"ok": done, "fail": 503, "unknown": 0}[result]
+        self.events.append(Answered(op, result, at_ms, **{"status": status, "ids": ids} | answered))
+
+    def arrive(self, asked: Asked, attempt: int = 1, at_ms: float = 0) -> None:
+        at_ms = at_ms or asked.trigger_at_ms + 2.5
+        trigger_at = iso(asked.trigger_at_ms)
+        self.arrivals.append(Arrival(at_ms, sch(asked.tag), attempt, trigger_at, asked.path))
+
+    def store(
+        self, asked: Asked, status: str = "completed", code: int = 200, message: str = "", **at: Any
+    ) -> None:
+        """What the log has of it."""
+        self.log[asked.tag] = entry_of(asked, status, code, message, **at)
+        if asked.lane:
+            self.bodies[sch(asked.tag)] = {**body_of(self.log[asked.tag]), "lane": asked.lane}
+
+    def fire(self, asked: Asked, *ended: Any, **at: Any) -> None:
+        """It is created, arrives once, and ends so."""
+        self.call("create", [asked])
+        self.arrive(asked)
+        self.store(asked, *ended, **at)
+
+    def share(self, created: Asked, *others: Asked) -> None:
+        """The first creates a schedule, which each other one means: the last that does not keep it
+        stands, arrives and ends."""
+        self.call("create", [created])
+        told: dict[str, Any] = {"status": 200, "ids": [sch(created.tag)]}
+        for each in others:
+            self.call("create", [each], **told, existing=[0])
+        stands = [each for each in (created, *others) if each.on_existing == "replace"][-1]
+        schedule = {"schedule_id": sch(created.tag)}
+        entry = msgspec.structs.replace(entry_of(stands, "completed", 200, ""), **schedule)
+        self.log[stands.tag] = msgspec.structs.replace(entry, scheduled_at=iso(DUE_MS))
+        self.bodies[sch(created.tag)] = {
+            **body_of(self.log[stands.tag]),
+            "reference": stands.reference,
+        }
+        arrival = Arrival(DUE_MS + 2.5, sch(created.tag), 1, iso(DUE_MS), stands.path)
+        self.arrivals.append(arrival)
+
+    def retry(self, asked: Asked, attempt: int, at_ms: float, next_ms: float) -> None:
+        """An attempt that is made again arrives, is answered 503, and is logged."""
+        self.arrive(asked, attempt, at_ms)
+        busy = ("retrying", 503, "Service Unavailable")
+        entry = entry_of(asked, *busy, at_ms=at_ms + 5, attempt=attempt)
+        self.further.append(msgspec.structs.replace(entry, next_attempt_at=iso(next_ms)))
+
+    def fault(self, what: str, target: str, from_ms: float, to_ms: float) -> None:
+        op = len(self.events)
+        self.events.append(Fault(op, what, target, "begin", from_ms))
+        self.events.append(Fault(op, what, target, "end", to_ms))
+
+    def judged(self) -> Verdict:
+        log = [*self.log.values(), *self.further]
+        executed = [entry for entry in log if entry.status in ("completed", "failed")]
+        completed = sum(entry.status == "completed" for entry in executed)
+        bodies = {each.schedule_id: body_of(each) for each in log if each.status != "retrying"}
+        account = {
+            "credits": GRANTED - len({e.schedule_id for e in log if e.status != "cancelled"}),
+            "stats": {
+                "totalInvocations": len(executed),
+                "successfulInvocations": completed,
+                "failedInvocations": len(executed) - completed,
+                "averageResponseTime": 2.0,
+            },
+            "log": log,
+            "schedules": {**bodies, **self.bodies},
+            "waiting": [entry.schedule_id for entry in log if entry.status == "scheduled"],
+        }
+        accounts = {NAME: Account(**account | self.end)}
+        return judge(
+            self.events, self.arrivals, Final(END_MS, accounts, self.problems, self.mishaps)
+        )
+
+
+def entry_of(
+    asked: Asked,
+    status: str,
+    code: int,
+    message: str,
+    at_ms: float = DUE_MS + 10,
+    attempt: int = 1,
+) -> Entry:
+    executed = status in ("completed", "failed", "retrying")
+    return Entry(
+        schedule_id=sch(asked.tag),
+        created_at=iso(START_MS),
+        scheduled_at=iso(asked.trigger_at_ms),
+        executed_at=iso(at_ms) if executed else None,
+        target_url=f"http://127.0.0.1:9{asked.path}",
+        status=status,
+        status_code=code if executed else 0,
+        response_time_ms=2 if executed else 0,
+        error_message=message,
+        attempt=attempt,
+    )
+
+
+def body_of(entry: Entry) -> dict[str, Any]:
+    """What GET tells where the log tells this."""
+    return {
+        "status": entry.status,
+        "targetUrl": entry.target_url,
+        "triggerAt": entry.scheduled_at,
+        "executedAt": entry.executed_at,
+        "errorMessage": entry.error_message,
+    }
+
+
+def sound() -> History:
+    """A history in which everything that can happen did, and every promise held."""
+    it = History()
+    it.fire(PLAIN)
+    it.fire(ONCE)
+    it.call("create", [CANCELLED])
+    it.call("cancel", [], schedule_id=sch("cancelled"))
+    it.store(CANCELLED, "cancelled")
+    it.call("create", [BEFORE])
+    it.call("change", [AFTER], schedule_id=sch("changed"))
+    it.arrive(AFTER)
+    it.store(AFTER, at_ms=AFTER.trigger_at_ms + 9)
+    it.call("create", [FAR])
+    it.store(FAR, "scheduled")
+    it.call("batch", BATCH)
+    for each in BATCH[:2]:
+        it.arrive(each)
+        it.store(each)
+    it.call("create", [KEYED], "unknown", key="k")
+    it.call("create", [KEYED], key="k", replayed=True)
+    it.arrive(KEYED)
+    it.store(KEYED)
+    it.call("create", [REFUSED], "fail")
+    it.fault("kill", "worker 1", KILLED_MS, KILLED_MS + 500)
+    it.fire(REFIRED, at_ms=KILLED_MS + LEASE_MS + 5)
+    it.arrive(REFIRED, 2, KILLED_MS + LEASE_MS)
+    it.fire(GIVEN_UP, "failed", 0, LOST, at_ms=KILLED_MS + LEASE_MS)
+    it.call("create", [EXPIRING])
+    it.store(EXPIRING, "failed", 0, EXPIRED, at_ms=DUE_MS + 700)
+    it.call("create", [STOPPED])
+    it.retry(STOPPED, 1, DUE_MS + 5, DUE_MS + 1100)
+    it.call("cancel", [], schedule_id=sch("stopped"), became={sch("stopped"): "failed"})
+    it.store(STOPPED, "failed", 503, "Service Unavailable", at_ms=DUE_MS + 500)
+    it.fire(FAILING, "failed", 500, "Internal Server Error")
+    it.fire(SILENT, "failed", 0, "Timeout after 2 seconds", at_ms=DUE_MS + 2003)
+    it.share(FIRST, LAST, KEEPS)
+    it.share(BOUNDED)
+    it.call("create", [wanted("among several", **PAGE)], "fail", status=409)
+    sound_lanes(it)
+    sound_callbacks(it)
+    sound_recurring(it)
+    it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
+    return it
+
+
+def test_a_sound_history_holds_and_its_promises_were_looked_at() -> None:
+    verdict = sound().judged()
+    assert verdict.breaches == []
+    assert {row.promise for row in verdict.rows if row.looked_at} >= PLANTED.keys()
+    assert len(verdict.rows) == len(PROMISES) + len(BOOKS) + 2
+
+
+Plant = Callable[[History], object]
+
+
+def entry(tag: str, **fields: Any) -> Plant:
+    def plant(it: History) -> None:
+        it.log[tag] = msgspec.structs.replace(it.log[tag], **fields)
+
+    return plant
+
+
+def last_arrival(tag: str, **fields: Any) -> Plant:
+    def plant(it: History) -> None:
+        index = max(n for n, each in enumerate(it.arrivals) if each.schedule_id == sch(tag))
+        it.arrivals[index] = msgspec.structs.replace(it.arrivals[index], **fields)
+
+    return plant
+
+
+def without_faults(it: History) -> None:
+    it.events = [event for event in it.events if not isinstance(event, Fault)]
+
+
+def stored_twice(it: History) -> None:
+    it.further.append(msgspec.structs.replace(it.log["keyed"], schedule_id="sch_other"))
+
+
+def two_wait(it: History) -> None:
+    for each in ("one", "other"):
+        far = wanted(each, **PAGE | {"trigger_at_ms": END_MS + 60_000})
+        it.call("create", [far], "unknown")
+        it.store(far, "scheduled")
+
+
+def one_is_stored_beside_another(it: History) -> None:
+    far = wanted("far one", **PAGE | {"trigger_at_ms": END_MS + 60_000})
+    it.call("create", [far])
+    it.store(far, "scheduled")
+    it.fire(wanted("beside", **PAGE))
+
+
+def an_older_one_stands(it: History) -> None:
+    it.log["last"] = entry_of(FIRST, "completed", 200, "")
+
+
+def a_kept_one_is_replaced(it: History) -> None:
+    it.log["last"] = msgspec.structs.replace(
+        entry_of(KEEPS, "completed", 200, ""), schedule_id=sch("first")
+    )
+
+
+def one_is_lost(it: History) -> None:
+    del it.log["last"]
+
+
+def the_replaced_one_arrives(it: History) -> None:
+    it.arrive(FIRST)
+
+
+def no_reference_no_409(it: History) -> None:
+    it.call("create", [wanted("several", reference="page-1")], "fail", status=409)
+
+
+def get_disagrees(it: History) -> None:
+    it.bodies["sch_plain"] = {**body_of(it.log["plain"]), "status": "failed"}
+
+
+def unknown_to_get(it: History) -> None:
+    it.call("read", [], "fail", status=404, schedule_id=sch("plain"))
+
+
+PLANTED: dict[str, list[Plant]] = {
+    **PLANTED_IN_LANES,
+    **PLANTED_IN_CALLBACKS,
+    **PLANTED_IN_RECURRING,
+    "acknowledged: it is there": [
+        lambda it: it.log.pop("plain"),
+        lambda it: it.bodies.update(sch_plain=None),
+    ],
+    "a batch is whole": [lambda it: it.log.pop("b2")],
+    "an Idempotency-Key is done once": [
+        lambda it: [it.call("create", [KEYED], key="k") for _ in range(2)]
+    ],
+    "a repeated create is one schedule": [stored_twice],
+    "refused: nothing stored": [lambda it: it.store(REFUSED), lambda it: it.arrive(REFUSED)],
+    "due: it ends": [entry("plain", status="scheduled", executed_at=None)],
+    "it ends as the target answered": [
+        lambda it: it.arrivals.pop(0),
+        entry("failing", status="completed"),
+        entry("plain", status="failed", error_message=LOST),
+        entry("expiring", executed_at=iso(DUE_MS + 100)),
+        entry("silent", error_message="Timeout after 30 seconds"),
+    ],
+    "never early": [last_arrival("plain", at_ms=DUE_MS - 0.5)],
+    "at-most-once: once": [lambda it: it.arrive(ONCE, 2)],
+    "at-least-once: attempts rise": [last_arrival("refired", attempt=1)],
+    "sent again: a worker had lost it": [
+        without_faults,
+        last_arrival("refired", at_ms=KILLED_MS + 500 + LEASE_MS + SLACK_MS + 1),
+    ],
+    "given up: a worker had lost it": [without_faults],
+    "stopped: no attempt follows": [lambda it: it.arrive(STOPPED, 2, DUE_MS + 8000)],
+    "on hold: nothing goes out": [last_arrival("plain", at_ms=HOLD_MS + SLACK_MS + 1)],
+    "cancelled: never fires": [
+        lambda it: it.arrive(CANCELLED),
+        entry("plain", status="cancelled"),
+    ],
+    "changed: as told": [
+        entry("bounded", scheduled_at=iso(DUE_MS + 1000)),
+        lambda it: it.store(BEFORE),
+        lambda it: it.arrive(BEFORE),
+    ],
+    "expired: not sent": [lambda it: it.arrive(EXPIRING, 1, DUE_MS + 40_000)],
+    "one log entry, as GET tells": [lambda it: it.further.append(it.log["plain"]), get_disagrees],
+    "fired in time": [last_arrival("plain", at_ms=LONG_AFTER_MS)],
+    "fired again in time": [last_arrival("refired", at_ms=LONG_AFTER_MS)],
+    "ended in time": [entry("plain", executed_at=iso(LONG_AFTER_MS))],
+    "answers: 503 is the only five": [unknown_to_get, no_reference_no_409],
+    "the ledger balances": [lambda it: it.end.update(credits=80)],
+    "statistics agree with the log": [lambda it: it.end.update(stats={})],
+    "the list agrees with the log": [lambda it: it.end.update(waiting=[])],
+    "onExisting: one waits, the last stands": [
+        two_wait,
+        one_is_stored_beside_another,
+        an_older_one_stands,
+        a_kept_one_is_replaced,
+        one_is_lost,
+        the_replaced_one_arrives,
+    ],
+    "nothing that nobody asked for": [
+        lambda it: it.store(wanted("whose")),
+        lambda it: it.arrive(wanted("whose")),
+    ],
+    "`postdate check` finds nothing": [lambda it: it.problems.append("it does not balance")],
+    "healed: all live, and answer": [lambda it: it.mishaps.append("worker 1 ended by itself")],
+}
+
+
+@pytest.mark.parametrize(
+    ("promise", "plant"), [(promise, each) for promise, some in PLANTED.items() for each in some]
+)
+def test_a_planted_breach_is_told(promise: str, plant: Plant) -> None:
+    history = sound()
+    plant(history)
+    verdict = history.judged()
+    assert verdict.row(promise).breaches, table(verdict)
+    assert f"Broken: {promise}" in table(verdict)
+
+
+def test_every_promise_has_a_planted_breach() -> None:
+    in_the_service = {defect.tests[0] for defect in DEFECTS}
+    assert PLANTED.keys() | in_the_service == {row.promise for row in sound().judged().rows}

@@ -1,0 +1,123 @@
+"""`postdate batch`: a file of schedules."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import pytest
+
+from cli.customer.batch import chunks
+from cli.output import NO_ANSWER
+from tests.support.customer import in_days
+from tests.support.servers import Customer, PostdateProcess, postdate, postdate_json
+
+TARGET = "http://127.0.0.1:9999/batch"
+
+
+@pytest.fixture
+def settings(postdate_up: PostdateProcess) -> dict[str, str]:
+    """Of an account of its own, with ten credits."""
+    up = postdate_up
+    name = f"batch {token_hex(4)}"
+    create = ("account", "create", name, "--credits", "10", "--plan", "unlimited")
+    postdate_json(*create, data_dir=up.data_dir)
+    key = postdate_json("key", "create", name, "--name", "x", data_dir=up.data_dir)["key"]
+    return {"url": up.base_url, "api_key": key}
+
+
+def line(**fields: Any) -> str:
+    payload = {"targetUrl": TARGET, "triggerAt": in_days(1).isoformat()} | fields
+    return json.dumps(payload)
+
+
+def test_every_line_is_stored_as_it_stands(settings: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "many.jsonl"
+    file.write_text(f'{line()[:-1]}, "targetBody": {{"n": 1.50}}}}\n\n  {line()}  \r\n{line()}')
+    done = postdate("batch", str(file), **settings)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3 scheduled, 0 refused\n", "")
+    with Customer(settings["url"], settings["api_key"]) as customer:
+        listed = customer.get("/schedule").text
+    assert '"targetBody":{"n": 1.50}' in listed or '"targetBody":{"n":1.50}' in listed
+
+
+def test_standard_input_and_answers_for_machines(settings: dict[str, str]) -> None:
+    text = "\n".join([line(), "{", "[]", line(triggerAt="never", targetMethod="x"), line()])
+    done = postdate("batch", "-", "--json", stdin=text, **settings)
+    assert done.returncode == 1
+    first, no_json, no_object, refused, last = map(json.loads, done.stdout.splitlines())
+    assert set(first) == {"line", "scheduleId", "invocationId", "triggerAt"}
+    assert no_json == {"line": 2, "error": "It is not JSON.", **NO_ANSWER}
+    assert no_object["error"] == "It is not a JSON object."
+    assert (refused["line"], refused["status"]) == (4, 400)
+    assert {each["field"] for each in refused["details"]} == {"triggerAt", "targetMethod"}
+    assert last["line"] == 5
+    assert len(postdate_json("list", **settings)) == 2
+
+
+def test_lines_of_one_that_waits_already_are_counted_apart(settings: dict[str, str]) -> None:
+    text = "\n".join([line(reference="order-17", onExisting="replace")] * 3)
+    done = postdate("batch", "-", "--json", stdin=text, **settings)
+    first, *others = map(json.loads, done.stdout.splitlines())
+    assert "existing" not in first
+    assert [each["existing"] for each in others] == [True, True]
+    again = postdate("batch", "-", stdin=f"{text}\n{line()}", **settings)
+    assert (again.returncode, again.stdout) == (0, "1 scheduled, 3 waited already, 0 refused\n")
+
+
+def test_a_refusal_names_its_line_keeps_nothing_back_and_of_many_some_are_told(
+    settings: dict[str, str],
+) -> None:
+    text = "\n".join([line(), "nonsense", line(targetUrl="x"), line(), *["x"] * 50])
+    done = postdate("batch", "-", stdin=text, **settings)
+    assert (done.returncode, done.stdout) == (1, "2 scheduled, 52 refused\n")
+    second, third, *_ = done.stderr.splitlines()
+    assert second == "Line 2: It is not JSON."
+    assert third.startswith("Line 3: targetUrl: ")
+    assert done.stderr.count("Line ") == 20
+    assert "--json tells all" in done.stderr
+
+
+def test_where_the_credits_end_it_stops(settings: dict[str, str]) -> None:
+    done = postdate("batch", "-", stdin=f"{line()}\n" * 1500, **settings)
+    assert (done.returncode, done.stdout) == (1, "10 scheduled, 990 refused\n")
+    assert done.stderr.splitlines() == [
+        "Line 11: Insufficient credits.",
+        "The credits have ended: what follows is not sent.",
+    ]
+
+
+def test_the_same_file_again_stores_nothing_twice(settings: dict[str, str]) -> None:
+    text = f"{line()}\n" * 4
+    for _ in range(2):
+        done = postdate("batch", "-", "--idempotency-key", "file-1", stdin=text, **settings)
+        assert (done.returncode, done.stdout) == (0, "4 scheduled, 0 refused\n")
+    assert len(postdate_json("list", **settings)) == 4
+
+
+def test_what_is_too_large_is_refused_by_itself(settings: dict[str, str]) -> None:
+    large = line(targetBody={"x": "y" * (17 * 1024 * 1024)})
+    done = postdate("batch", "-", stdin=f"{line()}\n{large}\n{line()}\n", **settings)
+    assert (done.returncode, done.stdout) == (1, "2 scheduled, 1 refused\n")
+    assert done.stderr.startswith("Line 2: ")
+
+
+def test_an_interruption_tells_the_key_to_go_on_with(settings: dict[str, str]) -> None:
+    wrong = settings | {"api_key": "pd_00_x"}
+    done = postdate("batch", "-", stdin=line(), **wrong)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Stopped at line 1" in done.stderr
+    assert "--idempotency-key " in done.stderr
+    assert done.stderr.endswith("Invalid or inactive API key.\n")
+
+
+def test_a_file_falls_into_the_same_calls_each_time() -> None:
+    many = b"{}\n" * 2500
+    assert [len(each) for each in chunks(io.BytesIO(many))] == [1000, 1000, 500]
+    assert [each[0].number for each in chunks(io.BytesIO(b"\n" + many))] == [2, 1002, 2002]
+    large = b'{"a": "' + b"x" * 600_000 + b'"}\n'
+    assert [len(each) for each in chunks(io.BytesIO(large * 3))] == [1, 1, 1]
+    assert [len(each) for each in chunks(io.BytesIO(b"{}\n" + large + b"{}\n"))] == [3]

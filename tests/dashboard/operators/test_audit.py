@@ -1,0 +1,234 @@
+"""The audit page of operators, and the marks that say why requests were late."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from api.dashboard.causes import Cause, as_held, causes_of, marks, ongoing, why_late
+from api.dashboard.charts import Axis
+from api.dashboard.operators.audit import GROUPS, WORDS
+from api.dashboard.zones import UTC
+from scheduler.events import Event, Kind
+from scheduler.lane_settings import Pause
+from scheduler.store import keys
+from scheduler.store.operators.restore import Held
+from tests.dashboard.conftest import Browser
+from tests.support.plain import redis_of
+
+HOUR_MS = 3_600_000
+NONE = "\N{EN DASH}"
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.dashboard.operators.audit._GOOD_FOR_S", 0.0)
+    monkeypatch.setattr("api.dashboard.timeline._EVENTS_GOOD_FOR_S", 0.0)
+    monkeypatch.setattr("api.dashboard.timeline._HOLD_GOOD_FOR_S", 0.0)
+
+
+def told(text: str) -> list[str]:
+    """The rows of the page: who, what and to whom."""
+    rows = re.findall(r'<tr id="event-.*?</tr>', text, re.DOTALL)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)[1:] for row in rows]
+    plain = [[re.sub(r"<[^>]+>", "", cell).strip() for cell in row] for row in cells]
+    return [html.unescape(" | ".join(row)).replace(NONE, "-") for row in plain]
+
+
+def test_every_kind_has_words_and_a_group() -> None:
+    assert set(WORDS) == set(Kind)
+    assert set().union(*(kinds for _, kinds in GROUPS.values())) == set(Kind)
+
+
+async def test_the_audit_is_for_operators(browser: Browser, boss: Browser) -> None:
+    assert (await browser.get("/system/audit")).status_code == 404
+    assert "Nothing has happened yet" in await boss.text("/system/audit")
+    assert '"/dashboard/system/audit"' in await boss.text("/system")
+
+
+async def test_operators_find_acts_by_kind_account_person_and_period(
+    browser: Browser, boss: Browser
+) -> None:
+    events, account_id = boss.store.events, browser.account_id
+    async with events.act(Kind.GRANT, who="Ann", account_id=account_id, about="5 credits"):
+        pass
+    await events.record(Kind.HOLD, who="command line")
+    await events.record(Kind.WORKER_LOST, about="box 7, 1.0")
+    await browser.store.pauses.change(account_id, lambda before: replace(before, pause=Pause("k")))
+    grant, hold = "Ann | granted 5 credits | ada", "command line | put all workers on hold | -"
+    lost, pause = "- | a worker was lost: box 7, 1.0 | -", "k | the account was paused | ada"
+    # They may be of the same millisecond.
+    assert set(told(await boss.text("/system/audit"))) == {lost, hold, grant}
+    for query, found in {
+        "kind=acts": [hold, grant],
+        "kind=service": [lost],
+        "kind=hold": [hold],
+        "who=ann": [grant],
+        "account=ada": [pause, grant],
+        f"account={account_id}&kind=own": [pause],
+        "account=boss": [],
+        "to=2020-01-01T00:00": [],
+        "from=2020-01-01T00:00": [lost, hold, grant],
+    }.items():
+        assert set(told(await boss.text(f"/system/audit?{query}"))) == set(found), query
+    for query in ("kind=nonsense", "account=nobody", "from=noon", "cursor=x"):
+        answer = await boss.get(f"/system/audit?{query}")
+        assert (answer.status_code, answer.text.count('class="fault"')) == (400, 1), query
+
+
+async def test_pages_of_the_audit_lead_on_and_back_to_the_first(
+    boss: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.dashboard.operators.audit._PER_PAGE", 2)
+    for number in range(5):
+        await boss.store.events.record(Kind.GRANT, who="Ann", about=f"{number} credits")
+    path, found = "/system/audit?who=ann", list[str]()
+    for _ in range(3):
+        text = await boss.text(path)
+        found += [row.split()[3] for row in told(text)]
+        following = re.search(r'href="/dashboard([^"]+)" rel="next"', text)
+        path = html.unescape(following[1]) if following else ""
+    assert (found, path) == (list("43210"), "")
+    assert "First page" in text
+    assert "data-live" not in text
+
+
+async def test_texts_of_events_are_no_markup(boss: Browser) -> None:
+    await boss.store.events.record(Kind.CREATE, who="<b>", about="<script>", account_id="acc_x")
+    text = await boss.text("/system/audit")
+    assert "<script>" not in text.partition("<body")[2]
+    assert "&lt;script&gt;" in text
+
+
+async def test_the_picture_says_what_stood_still_and_names_nobody(
+    browser: Browser, boss: Browser
+) -> None:
+    await browser.execute()
+    await boss.execute()
+    events, now_ms = browser.store.events, browser.store.clock.now_ms()
+    assert 'id="causes"' not in await browser.text("")
+    await events.record(Kind.HOLD, who="Ann")
+    assert "the service is held" not in await browser.text(""), "it was noted, and did not begin"
+    await browser.store.hold.begin()
+    await events.record(Kind.STORE_AWAY, since_ms=now_ms - 8000)
+    await events.record(Kind.WORKER_LOST, about="box 7, 1.0")
+    await boss.store.pauses.change(boss.account_id, lambda old: replace(old, pause=Pause("k")))
+    for path in ("", "/requests"):
+        text = html.unescape(await browser.text(path))
+        assert re.search(r"the store was away for [\d.]+ s", text)
+        assert "the service is held" in text
+        assert '<g class="cause">' in text
+        for secret in ("Ann", "box 7", "the account is paused"):
+            assert secret not in text
+    assert "the account is paused" in await boss.text("/requests")
+
+
+async def test_pages_stand_though_the_events_cannot_be_read(browser: Browser) -> None:
+    await browser.execute()
+    await redis_of(browser.store).set(keys.ACTS, "a foreign value")
+    assert (await browser.get("/requests")).status_code == 200
+
+
+async def test_a_late_request_says_what_stood_still_when_it_was_due(browser: Browser) -> None:
+    now_ms = browser.store.clock.now_ms()
+    late = await browser.schedule(-20_000)
+    await browser.end(200)
+    assert "It was due while" not in await browser.text(f"/requests/{late}")
+    await browser.store.events.record(Kind.STORE_AWAY, since_ms=now_ms - 30_000)
+    text = await browser.text(f"/requests/{late}")
+    assert re.search(r"It was due while the store was away for [\d.]+ s", text)
+
+
+# Pure
+
+
+def event(at_ms: int, kind: Kind, about: str = "", **more: int) -> Event:
+    return Event(f"{at_ms}-0", at_ms, kind, about=about, **more)
+
+
+def test_holds_and_pauses_last_until_they_are_ended_or_end_by_themselves() -> None:
+    causes = causes_of(
+        [
+            event(100, Kind.HOLD),
+            event(150, Kind.HOLD),
+            event(300, Kind.RESUMED, since_ms=100),
+            event(400, Kind.LANE_PAUSED, "a", until_ms=450),
+            event(420, Kind.LANE_PAUSED, "b"),
+            event(500, Kind.LANE_PAUSED, "a"),
+            event(600, Kind.LANE_RESUMED, "a", since_ms=500),
+            event(700, Kind.RESUMED, since_ms=650),
+            event(800, Kind.ACCOUNT_PAUSED, until_ms=5000),
+            event(900, Kind.LANE_CALM, "c", until_ms=950),
+            event(910, Kind.HOLD),
+            event(911, Kind.HOLD, "not done: The store is away"),
+        ]
+    )
+    held, paused = "the service was held", "lane {} was paused"
+    assert causes == [
+        Cause(100, 300, held),
+        Cause(400, 450, paused.format("a"), "a"),
+        Cause(420, None, paused.format("b"), "b"),
+        Cause(500, 600, paused.format("a"), "a"),
+        Cause(650, 700, held),
+        Cause(800, 5000, "the account was paused"),
+        Cause(900, 950, "lane c was calm, as its target had asked", "c"),
+    ]
+    assert [each.words for each in ongoing(causes, 1000) if each.to_ms is None] == [
+        "lane b is paused",
+        "the account is paused",
+    ]
+
+
+def test_a_refused_begin_undoes_only_itself() -> None:
+    def by(who: str, at_ms: int, about: str = "") -> Event:
+        return event(at_ms, Kind.HOLD, about)._replace(who=who)
+
+    refused = "not done: The store is away"
+    held = "the service was held"
+    assert causes_of([by("a", 1), by("b", 2), by("b", 3, refused)]) == [Cause(1, None, held)]
+    assert causes_of([by("a", 1), by("b", 2), by("a", 3, refused)]) == [Cause(2, None, held)]
+
+
+def test_a_hold_is_what_the_store_says() -> None:
+    held = "the service was held"
+    over, away = Cause(100, 300, held), Cause(120, 130, "the store was away")
+    none, whole, part = Held(None, 0, 4), Held(200, 4, 4, 200), Held(None, 1, 4, 200)
+    assert as_held([over, Cause(400, None, held)], none) == [over]
+    assert as_held([away], whole) == [away, Cause(200, None, held)]
+    # Its end was noted and not done; the earlier one ended.
+    assert as_held([over, away], whole) == [Cause(100, None, held), away]
+    assert as_held([Cause(50, 60, held)], whole) == [Cause(50, 60, held), Cause(200, None, held)]
+    assert [each.words for each in as_held([over], part)] == ["a part of the service is held"]
+
+
+async def test_a_hold_that_no_event_tells_of_is_marked(browser: Browser) -> None:
+    late = await browser.schedule(-20_000)
+    await browser.store.hold.begin()
+    text = await browser.text(f"/requests/{late}")
+    assert "It was due while the service is held" in text
+
+
+def test_marks_that_crowd_are_one_and_those_outside_are_none() -> None:
+    axis = Axis(0, 60_000, 60, UTC)
+    away = [Cause(n * 1000, n * 1000 + 500, "the store was away") for n in range(1, 2000)]
+    found = marks([Cause(-900, -500, "long ago"), *away], axis, HOUR_MS)
+    assert len(found) <= 40
+    assert all(b.at - a.at >= 2.5 for a, b in itertools.pairwise(found))
+    assert found[0].words == "Jan 1, 00:00: the store was away for 500 ms"
+    [held] = marks([Cause(-HOUR_MS, None, "the service was held")], axis, HOUR_MS // 2)
+    assert (held.at, held.width) == (0, 50)
+    mixed = [Cause(n, n + 1000, f"cause {n}") for n in range(6)]
+    assert marks(mixed, axis, HOUR_MS)[0].words.endswith("cause 3 for 1 s; and 2 more")
+
+
+def test_only_what_concerns_a_request_says_why_it_was_late() -> None:
+    causes = [Cause(0, 5000, "the service was held"), Cause(0, None, "lane a was paused", "a")]
+    held = "It was due while the service was held for 5 s"
+    assert why_late(causes, 1000, 6000, None) == f"{held}."
+    assert why_late(causes, 1000, 6000, "a") == f"{held}; lane a is paused."
+    assert why_late(causes, 1000, 1900, None) == ""
+    assert why_late(causes, 5001, 9000, "b") == ""

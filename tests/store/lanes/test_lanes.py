@@ -1,0 +1,116 @@
+"""Where schedules with a lane stand, and which of them a claim may start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from scheduler.models import Request, Upsert
+from scheduler.store import keys
+from scheduler.store.verdict import Verdict
+from tests.store.scene import FAILED, LEASE_MS, URL, Scene
+
+
+async def set_lane(scene: Scene, lane: str = "a", **fields: int) -> None:
+    """Its hash as settings leave it; `rate` (a second) brings what follows from it."""
+    rate = fields.pop("rate", None)
+    if rate:
+        fields |= {"per": 1000, "interval": 1_000_000 // rate, "slack": 20_000}
+    await scene.redis.hset(scene.base + keys.LANE + lane, mapping={"set": 1, **fields})
+    await scene.redis.zadd(scene.base + keys.LANES, {lane: 0})
+
+
+async def stands(scene: Scene, lane: str = "a") -> dict[str, Any]:
+    """The sets that a lane's schedules stand in: how many; and when claims look at it."""
+    redis, base = scene.redis, scene.base
+    sets = ("waiting", "laned", "held", "lanes")
+    found = {name: await redis.zcard(base + name) for name in sets}
+    found["lane_waiting"] = await redis.zcount(base + keys.LANE_QUEUE + lane, 0, "inf")
+    found["running"] = await redis.zcount(base + keys.LANE_QUEUE + lane, "-inf", "(0")
+    return {name: count for name, count in found.items() if count}
+
+
+async def look_now(scene: Scene) -> None:
+    """The turn of all that waits for one has come."""
+    shard = keys.shard(scene.shard)
+    for name in await scene.redis.zrange(scene.base + keys.LANE_HEADS, 0, -1):
+        await scene.redis.zadd(scene.base + keys.LANE_HEADS, {name: 1})
+    for name in await scene.redis.zrange(shard + keys.HEADS, 0, -1):
+        await scene.redis.zadd(shard + keys.HEADS, {name: 1})
+
+
+async def test_a_schedule_with_a_lane_goes_its_way(scene: Scene) -> None:
+    made = await scene.create(lane="a")
+    assert await stands(scene) == {"laned": 1, "lane_waiting": 1, "lanes": 1}
+    invocation = await scene.claim_one()
+    assert (invocation.schedule_id, invocation.lane) == (made, "a")
+    assert (invocation.slot_us, invocation.slack_us, invocation.bounded) == (None, 0, False)
+    assert await stands(scene) == {"laned": 1, "held": 1, "running": 1, "lanes": 1}
+    assert await scene.claim() == []
+
+
+async def test_each_end_leaves_nothing_behind(scene: Scene) -> None:
+    """Acks, retries, releases, extensions, cancellations and stops, of several lanes at once."""
+    first, second, third = [await scene.create(lane=name) for name in ("b", "a", "b")]
+    plain = await scene.create()
+    held = {each.schedule_id: each for each in await scene.claim()}
+    assert {each.lane for each in held.values()} == {"a", "b", None}
+    assert await scene.extend(LEASE_MS, list(held.values())) == []
+    assert (await stands(scene, "b"))["running"] == 2
+    assert await scene.ack([held[first], held[plain]]) == [Verdict.DONE] * 2
+    assert await scene.retry([held[second], held[third]], 60_000) == [Verdict.DONE] * 2
+    assert await scene.ack([held[second]]) == [Verdict.HELD]
+    assert await stands(scene, "b") == {"laned": 2, "lane_waiting": 1, "lanes": 2}
+    later = await scene.create(60_000, lane="c")
+    done = await scene.cancel_all([later, second, third])
+    assert [each.refusal for each in done.each] == [None] * 3
+    assert await stands(scene, "b") == {}
+    released = await scene.held(lane="a")
+    await scene.release([released])
+    again = await scene.claim_one()
+    assert (again.attempt, again.lane) == (1, "a")
+    assert await scene.ack([again], FAILED) == [Verdict.DONE]
+    await look_now(scene)
+    assert await scene.claim() == []
+    assert await stands(scene) == {}
+    assert await scene.redis.zrange(keys.shard(scene.shard) + keys.HEADS, 0, -1) == []
+
+
+async def test_a_lane_that_its_last_schedule_leaves_is_none_of_the_account(scene: Scene) -> None:
+    """At once: it was to be looked at in an hour, and others may need its room until then."""
+    hour_ms = 3_600_000
+    ended = [await scene.create(lane="a"), await scene.create(lane="b")]
+    one = Request(await scene.clock.now_ms() + hour_ms, "POST", URL, reference="r", lane="e")
+    await scene.store.schedules.create_all(scene.account_id, [one])
+    assert await scene.ack(await scene.claim()) == [Verdict.DONE] * len(ended)
+    await scene.cancel(await scene.create(hour_ms, lane="c"))
+    await scene.change(await scene.create(hour_ms, lane="d"), lane="z")
+    moved = Upsert(replace(one, lane=None), keep=False)
+    await scene.store.schedules.create_all(scene.account_id, [moved])
+    for key in (keys.LANES, keys.LANE_HEADS):
+        assert await scene.redis.zrange(scene.base + key, 0, -1) == [b"z"]
+
+
+async def test_a_change_moves_a_schedule_from_a_lane_to_another_or_to_none(scene: Scene) -> None:
+    made = await scene.create(60_000)
+    for lane in ("a", "b", None, "b"):
+        await scene.change(made, lane=lane)
+        places = {name: await stands(scene, name) for name in ("a", "b")}
+        for name, found in places.items():
+            assert found.get("lane_waiting", 0) == (name == lane)
+        assert places["a"].get("laned", 0) == (lane is not None)
+        assert places["a"].get("waiting", 0) == (lane is None)
+    await scene.change(made, trigger_at_ms=1)
+    assert (await scene.claim_one()).lane == "b"
+
+
+async def test_a_replacement_in_another_lane_leaves_the_turn_of_the_first(scene: Scene) -> None:
+    one = Request(await scene.clock.now_ms() + 60_000, "POST", URL, reference="r", lane="a")
+    await scene.store.schedules.create_all(scene.account_id, [one])
+    due = await scene.create(lane="a")
+    moved = Upsert(replace(one, lane="b"), keep=False)
+    await scene.store.schedules.create_all(scene.account_id, [moved])
+    assert (await stands(scene, "a"))["lane_waiting"] == 1
+    assert (await stands(scene, "b"))["lane_waiting"] == 1
+    assert (await scene.claim_one()).schedule_id == due

@@ -1,0 +1,354 @@
+"""The log: filters, orders and pages, while it changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from scheduler.errors import TooManyScans
+from scheduler.models import LogEntry, LogStatus, Outcome, Request, Status
+from scheduler.store import keys
+from scheduler.store.log.entries import entry as entry_of
+from scheduler.store.log.entries import pack_chunk, url_place
+from scheduler.store.log.logs import LogPage, LogQuery
+from scheduler.store.queries.reading import CHUNK
+from tests.store.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
+
+URLS = [f"https://example.com/{n}" for n in range(3)]
+
+
+async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -> list[str]:
+    """Log entries at given places (ms, sequence), written as acks of one outcome each do."""
+    made = []
+    async with scene.redis.pipeline(transaction=False) as pipe:
+        for ms, sequence, status, url in entries:
+            schedule_id = new_id()
+            outcome = None if status is Status.CANCELLED else Outcome(status, 200, 1, "")
+            chunk = pack_chunk([entry_of(schedule_id, Request(ms - 1, "GET", url), outcome)])
+            stream_id, (bucket, digest) = f"{ms}-{sequence}", url_place(url)
+            pipe.xadd(scene.base + "log", {"e": chunk}, id=stream_id)
+            pipe.xadd(f"{scene.base}index:{status}", {"h": ""}, id=stream_id)
+            pipe.xadd(f"{scene.base}index:{bucket}", {"h": digest}, id=stream_id)
+            made.append(schedule_id)
+        await pipe.execute()
+    return made
+
+
+async def page_of(scene: Scene, **query: Any) -> LogPage:
+    return await scene.store.logs.page(scene.account_id, LogQuery(**query))
+
+
+def names(entries: Sequence[LogEntry]) -> list[str]:
+    return [entry.schedule_id for entry in entries]
+
+
+def moment(entry: LogEntry, cancelled_at: dict[str, int]) -> int:
+    """Where an entry belongs on the timeline."""
+    if entry.status is LogStatus.SCHEDULED:
+        return entry.next_attempt_at_ms or entry.scheduled_at_ms
+    return entry.executed_at_ms or cancelled_at[entry.schedule_id]
+
+
+async def mixed(scene: Scene) -> dict[str, int]:
+    """Entries of every kind, waiting ones in past and future, held ones among them; returns the
+    moments of the cancelled."""
+    await scene.store.accounts.grant(scene.account_id, CREDITS)
+    cancelled_at = {}
+    for n in range(24):
+        url, kind = URLS[n % 3], n % 4
+        schedule_id = await scene.create(-1000 - n, url=url)
+        if kind == 2:
+            await scene.cancel(schedule_id)
+            stored = await scene.get(schedule_id)
+            cancelled_at[schedule_id] = stored.ended_at_ms or 0
+        elif kind == 3:
+            await scene.claim_one()
+        else:
+            await scene.ack([await scene.claim_one()], FAILED if kind else COMPLETED)
+        if n % 5 == 0:
+            await scene.clock.pass_ms(3)
+    for n in range(12):
+        await scene.create(60_000 + n // 2, url=URLS[n % 3])
+    for n in range(4):
+        await scene.create(-2000, url=URLS[n % 3])
+        assert await scene.retry([await scene.claim_one()], 60_000 + n) == [1]
+    return cancelled_at
+
+
+@pytest.mark.time_passes
+async def test_every_filter_in_both_orders_finds_what_a_plain_search_finds(scene: Scene) -> None:
+    cancelled_at = await mixed(scene)
+    everything = await scene.log()
+    assert len(everything) == 36 + 2 * 4
+    moments = sorted({moment(entry, cancelled_at) for entry in everything})
+    chance = random.Random(7)
+    lists = [[each] for each in LogStatus] + [["completed", "failed"], [*LogStatus]]
+    for statuses in ([], *lists, ["scheduled", "retrying", "cancelled"]):
+        for url in (None, URLS[1], "https://example.com/none"):
+            for _ in range(3):
+                from_ms, to_ms = (
+                    chance.choice([None, chance.choice(moments) + chance.choice([0, 1])])
+                    for _ in range(2)
+                )
+                expected = [
+                    entry
+                    for entry in everything
+                    if (not statuses or entry.status in statuses)
+                    and url in (None, entry.url)
+                    and (from_ms is None or moment(entry, cancelled_at) >= from_ms)
+                    and (to_ms is None or moment(entry, cancelled_at) < to_ms)
+                ]
+                query = {"statuses": statuses, "url": url, "from_ms": from_ms, "to_ms": to_ms}
+                for limit in (4, 100):
+                    assert await scene.log(**query, limit=limit) == expected
+                    ascending = await scene.log(**query, limit=limit, descending=False)
+                    assert ascending == expected[::-1]
+    ordered = [moment(entry, cancelled_at) for entry in everything]
+    assert ordered == sorted(ordered, reverse=True)
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
+async def test_a_full_page_at_the_very_end_has_no_cursor(scene: Scene, descending: bool) -> None:
+    for statuses in ((), *((each,) for each in LogStatus), ("completed", "failed")):
+        assert await page_of(scene, statuses=statuses) == LogPage([], None)
+    for _ in range(10):
+        await scene.run()
+    for limit, is_last in ((10, True), (9, False)):
+        page = await page_of(scene, limit=limit, descending=descending)
+        assert (len(page.entries), page.next_cursor is None) == (limit, is_last)
+
+
+@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
+@pytest.mark.parametrize("statuses", [(), (LogStatus.SCHEDULED,)], ids=["all", "scheduled"])
+async def test_what_stays_is_listed_once_whatever_comes_and_goes(
+    scene: Scene, descending: bool, statuses: Sequence[LogStatus]
+) -> None:
+    """Between two pages entries come, end and are cancelled: the one the cursor stands on too."""
+    await scene.store.accounts.grant(scene.account_id, 1000)
+    chance = random.Random(11)
+    base_ms = await scene.clock.now_ms() + 60_000
+    for _ in range(10):
+        await scene.run()
+    alive = [await scene.create_at(base_ms + n // 4) for n in range(80)]
+    stays = set(alive)
+    listed: list[str] = []
+    cursor = None
+    while True:
+        page = await scene.store.logs.page(
+            scene.account_id, LogQuery(statuses, limit=7, descending=descending, cursor=cursor)
+        )
+        listed += [entry.schedule_id for entry in page.entries]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        last = page.entries[-1] if page.entries else None
+        leaving = [last.schedule_id] if last and last.schedule_id in stays else []
+        leaving += chance.sample(sorted(stays), 1)
+        for schedule_id in {*leaving}:
+            await scene.cancel(schedule_id)
+            stays.discard(schedule_id)
+        await scene.create_at(base_ms + chance.randrange(20))
+        await scene.run()
+    order = [each for each in listed if each in stays]
+    due = {each: n for n, each in enumerate(alive)}
+    expected = sorted(stays, key=lambda each: (due[each] // 4, each), reverse=descending)
+    assert order == expected
+    assert len(stays) < len(alive)
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("query", [{}, {"statuses": [Status.FAILED]}, {"url": URLS[0]}], ids=str)
+async def test_an_entry_that_was_trimmed_under_the_cursor_is_no_harm(
+    scene: Scene, query: dict[str, Any]
+) -> None:
+    at_ms = await scene.clock.now_ms() - 1000
+    made = await write(scene, [(at_ms + n, 0, Status.FAILED, URLS[0]) for n in range(10)])
+    first = await page_of(scene, **query, limit=4, descending=False)
+    await scene.redis.xdel(scene.base + "log", f"{at_ms + 3}-0", f"{at_ms + 5}-0")
+    cursor = first.next_cursor
+    second = await page_of(scene, **query, limit=100, descending=False, cursor=cursor)
+    assert names(second.entries) == [made[n] for n in (4, 6, 7, 8, 9)]
+    assert len(await scene.log(**query, descending=False)) == 8
+
+
+@pytest.mark.parametrize(
+    "query", [{}, {"statuses": [Status.FAILED, Status.CANCELLED]}, {"url": URLS[0]}], ids=str
+)
+async def test_no_stream_is_read_backwards_from_before_its_first_entry(
+    scene: Scene, query: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers would walk all of it."""
+    at_ms, reads = await scene.clock.now_ms() - 1000, scene.store.server.reads
+    statuses = (Status.CANCELLED, Status.CANCELLED, Status.FAILED, Status.FAILED)
+    await write(scene, [(at_ms + n, 0, each, URLS[0]) for n, each in enumerate(statuses)])
+    starts: list[tuple[str, str]] = []
+
+    async def noting(commands: Any, **options: Any) -> list[Any]:
+        starts.extend(words[1:3] for words in commands if words[0] == "XREVRANGE")
+        return await reads(commands, **options)
+
+    monkeypatch.setattr(scene.store.server, "reads", noting)
+    for limit in range(1, 5):
+        assert len(await scene.log(limit=limit, **query)) == 4
+    assert await scene.log(to_ms=at_ms, **query) == []
+    assert starts
+    for stream, start in starts:
+        assert await scene.redis.xrange(stream, "-", start, count=1)
+
+
+@pytest.mark.usefixtures("endless_searches")
+async def test_a_rare_kind_comes_in_short_pages_with_a_cursor_to_go_on(scene: Scene) -> None:
+    """A page looks at a bounded number of entries, and says where it stopped."""
+    start_ms = await scene.clock.now_ms() - 100_000
+    bucket, _ = url_place(URLS[0])
+    others = (f"https://example.org/{n}" for n in range(100_000))
+    twin = next(each for each in others if url_place(each)[0] == bucket)
+    [ended] = await write(scene, [(start_ms - 1, 0, Status.COMPLETED, URLS[0])])
+    await write(scene, [(start_ms + n, 0, Status.COMPLETED, twin) for n in range(2500)])
+    due_ms = await scene.clock.now_ms() + 60_000
+    await scene.create_many(2500, due_ms)
+    waiting = await scene.create_at(due_ms - 1, url=URLS[2])
+    for url, rare in ((URLS[0], ended), (URLS[2], waiting)):
+        page = await page_of(scene, url=url)
+        assert page.entries == []
+        found = names(page.entries)
+        while page.next_cursor is not None:
+            page = await page_of(scene, url=url, cursor=page.next_cursor)
+            found += names(page.entries)
+        assert found == [rare]
+
+
+async def test_what_ends_while_a_page_is_read_is_listed_once(scene: Scene) -> None:
+    """Between reading what waits and reading the log, all that waited ends."""
+    for _ in range(20):
+        await scene.create(-1)
+    logs = scene.store.logs
+    read_ended: Callable[..., object] = logs._read_ended
+
+    async def slowly(*arguments: object) -> object:
+        await scene.ack(await scene.claim())
+        return await read_ended(*arguments)
+
+    logs._read_ended = slowly
+    page = await logs.page(scene.account_id, LogQuery(limit=100))
+    assert len(page.entries) == len({entry.schedule_id for entry in page.entries}) == 20
+    assert {entry.status for entry in page.entries} == {Status.COMPLETED}
+
+
+async def test_entries_ahead_of_a_clock_that_was_set_back_are_listed_among_waiting_ones(
+    scene: Scene,
+) -> None:
+    now_ms = await scene.clock.now_ms()
+    waiting = [await scene.create_at(now_ms + 1_800_000 + n) for n in range(5)]
+    [ended] = await write(scene, [(now_ms + 3_600_000, 0, Status.COMPLETED, URLS[0])])
+    page = await page_of(scene, limit=3)
+    assert names(page.entries) == [ended, *waiting[:2:-1]]
+
+
+async def test_a_part_of_the_url_is_found_among_what_ended_and_what_waits(scene: Scene) -> None:
+    """Wherever in a chunk it lies; a request's body is not its URL."""
+    wanted = [await scene.run(url="https://example.com/invoices/7")]
+    await scene.run(FAILED, url="https://example.com/reports")
+    for url in ("https://example.com/a", "https://example.com/Invoices/8"):
+        await scene.create(-100, url=url)
+    await scene.ack(await scene.claim())
+    waiting = await scene.create(60_000, url="https://INVOICES.example.com/")
+    await scene.create(60_000, body=b'{"url": "invoices"}')
+    found = await scene.log(url_part="invoices", limit=1)
+    assert [each.url.lower().count("invoices") for each in found] == [1, 1, 1]
+    assert found[0].schedule_id == waiting
+    assert found[-1].schedule_id == wanted[0]
+    assert await scene.log(url_part="invoices", statuses=[LogStatus.FAILED]) == []
+    [failed] = await scene.log(url_part="EXAMPLE.com/rep", statuses=[LogStatus.FAILED])
+    assert failed.status is LogStatus.FAILED
+
+
+async def test_a_reference_is_found_among_what_ended_and_what_waits(scene: Scene) -> None:
+    """Whole, or by its beginning; in letters as they are. Another's is not looked at."""
+    ended = await scene.run(reference="order-1")
+    other = await scene.run(FAILED, reference="order-17", url="https://example.com/order-1")
+    await scene.run(reference="Order-1")
+    waits = await scene.create(60_000, reference="order-1")
+    await scene.create(60_000, url="https://example.com/order-1")
+    cancelled = await scene.create(60_000, reference="order-1")
+    await scene.cancel(cancelled)
+    found = await scene.log(reference="order-1", limit=1)
+    assert names(found) == [waits, cancelled, ended]
+    assert names(await scene.log(reference="order-1*")) == [waits, cancelled, other, ended]
+    assert names(await scene.log(reference="order-1", url=found[0].url)) == names(found)
+    assert names(await scene.log(reference="*", statuses=[LogStatus.FAILED])) == [other]
+    assert await scene.log(reference="order") == []
+
+
+async def test_a_reference_is_found_at_once_behind_thousands_that_wait(scene: Scene) -> None:
+    """Those of it are looked at, and no others; in the order of the page, from its place on."""
+    now_ms = await scene.clock.now_ms()
+    await scene.create_many(3_000, now_ms + 1_000)
+    last, first, middle = [
+        await scene.create(due_in_ms, reference=f"order-{due_in_ms}")
+        for due_in_ms in (90_000, 70_000, 80_000)
+    ]
+    for descending, expected in ((False, [first, middle, last]), (True, [last, middle, first])):
+        page = await page_of(scene, reference="order-*", limit=2, descending=descending)
+        assert names(page.entries) == expected[:2]
+        cursor = page.next_cursor
+        page = await page_of(scene, reference="order-*", cursor=cursor, descending=descending)
+        assert (names(page.entries), page.next_cursor) == (expected[2:], None)
+    page = await page_of(scene, reference="order-*", from_ms=now_ms + 75_000, to_ms=now_ms + 85_000)
+    assert names(page.entries) == [middle]
+
+
+async def test_more_of_a_reference_than_are_read_at_once_are_found_step_by_step(
+    scene: Scene,
+) -> None:
+    due_ms = await scene.clock.now_ms() + 60_000
+    requests = [
+        Request(due_ms + n, "POST", URLS[0], reference=f"order-{n % 7}") for n in range(CHUNK + 1)
+    ]
+    made = await scene.store.schedules.create_all(scene.account_id, requests)
+    found = await scene.log(reference="order-*", descending=False)
+    assert names(found) == made.schedule_ids
+
+
+async def test_the_log_is_filtered_by_how_it_ended(scene: Scene) -> None:
+    await scene.run(COMPLETED)
+    failed = await scene.run(FAILED)
+    await scene.create(60_000)
+    for answer in (FAILED.error_message, str(FAILED.status_code)):
+        assert names(await scene.log(answer=answer)) == [failed]
+    assert await scene.log(answer="no such thing") == []
+
+
+async def test_an_entry_is_found_among_thousands_of_its_millisecond_and_they_count(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.store.log.ended._BUDGET", 20)
+    at_ms, find = await scene.clock.now_ms() - 1000, scene.store.logs.find
+    made = await write(scene, [(at_ms, n, Status.FAILED, URLS[0]) for n in range(500)])
+    found = [(await find(scene.account_id, made[n], at_ms)).schedule_id for n in (-1, 470, 270)]
+    assert found == [made[n] for n in (-1, 470, 270)]
+    await scene.store.server.call("SET", scene.base + keys.SCANS, 2**52)
+    assert (await find(scene.account_id, made[-1], at_ms)).schedule_id == made[-1]
+    with pytest.raises(TooManyScans):
+        await find(scene.account_id, made[270], at_ms)
+
+
+LONG = "https://example.com/hook"
+
+
+async def test_of_a_long_url_the_log_has_the_start_and_finds_it_by_the_whole(scene: Scene) -> None:
+    alike = [LONG.ljust(600, "a") + tail for tail in ("1", "2")]
+    urls = [*alike, LONG.ljust(512, "b"), LONG.ljust(513, "c")]
+    for url in urls:
+        await scene.run(url=url)
+    cancelled = await scene.create(60_000, url=alike[0])
+    await scene.cancel(cancelled)
+    shown = [url if len(url) <= 512 else url[:511] + "…" for url in urls]
+    assert [entry.url for entry in await scene.log(descending=False)] == [*shown, shown[0]]
+    for url, is_shown, times in zip(urls, shown, (2, 1, 1, 1), strict=True):
+        assert [entry.url for entry in await scene.log(url=url)] == [is_shown] * times
+    assert await scene.log(url=LONG.ljust(600, "a") + "3") == []

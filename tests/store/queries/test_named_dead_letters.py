@@ -1,0 +1,215 @@
+"""Dead letters by reference: listed by it, then by id, and gone from there when they leave the
+others. `Scene.assert_sound` compares the two indexes and the weights after each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.errors import InvalidRequest
+from scheduler.models import Request, Schedule
+from scheduler.rollups import HOUR_MS
+from scheduler.runtime.settings import Settings
+from scheduler.store import keys
+from scheduler.store.queries.listing import Selection
+from tests.store.clocks import FakeClock
+from tests.store.conftest import open_fake
+from tests.store.lifecycle.end.dead_letters import due_at, fail, letter_ids, new_ids, replay
+from tests.store.scene import COMPLETED, FAILED, URL, Scene
+
+pytestmark = pytest.mark.sound
+
+NAMES = ["a", "a!", "aa", "b", "order-1", "order-10", "order-2", "~" * 128]
+MOST = 6
+
+
+@pytest.fixture
+async def small(fake_clock: FakeClock, settings: Settings) -> AsyncIterator[Scene]:
+    """An account that may have few dead letters."""
+    store = await open_fake(msgspec.structs.replace(settings, failed_max=MOST))
+    scene = await Scene.of(store, fake_clock, credits=1000)
+    yield scene
+    await scene.assert_sound()
+    await store.aclose()
+
+
+async def members(scene: Scene) -> list[str]:
+    found = await scene.redis.zrange(scene.base + keys.FAILED_REFERENCES, 0, -1)
+    return [each.decode().partition("\0")[0] for each in found]
+
+
+async def fail_each(scene: Scene, *references: str | None, **fields: Any) -> list[str]:
+    return [(await fail(scene, reference=each, **fields))[0] for each in references]
+
+
+async def test_they_come_by_reference_and_id_page_by_page(scene: Scene) -> None:
+    made = await fail_each(scene, *NAMES, *NAMES[::-1])
+    await fail(scene)
+    await scene.create(60_000, reference="a")
+    await scene.create(reference="a")
+    await scene.ack(await scene.claim(), COMPLETED)
+    pairs = sorted(zip(NAMES + NAMES[::-1], made, strict=True))
+    for wanted in (*NAMES, "*", "a*", "a!*", "order-*", "order-1*", "none*", "none"):
+        begins = wanted.removesuffix("*") if wanted.endswith("*") else "none of them"
+        expected = [each for name, each in pairs if name == wanted or name.startswith(begins)]
+        for limit in (1, 3, 50):
+            assert await letter_ids(scene, reference=wanted, limit=limit) == expected, wanted
+            down = await letter_ids(scene, reference=wanted, limit=limit, descending=True)
+            assert down == expected[::-1]
+    assert len(await letter_ids(scene)) == len(made) + 1
+
+
+async def test_url_and_the_period_of_their_end_only_filter(fake_scene: Scene) -> None:
+    scene, ended = fake_scene, []
+    for n in range(6):
+        await fail(scene, reference=f"r-{n}", url=f"{URL}/{n % 2}")
+        [letter] = (
+            await scene.store.failed.page(scene.account_id, Selection(reference=f"r-{n}"))
+        ).schedules
+        ended.append((letter.schedule_id, letter.ended_at_ms or 0))
+        await scene.clock.pass_ms(10)
+    period = {"from_ms": ended[1][1], "to_ms": ended[5][1]}
+    assert await letter_ids(scene, reference="r-*", **period) == [e for e, _ in ended[1:5]]
+    found = await letter_ids(scene, reference="r-*", url=f"{URL}/1", limit=1, **period)
+    assert found == [ended[1][0], ended[3][0]]
+
+
+async def test_without_a_reference_nothing_more_is_stored(scene: Scene) -> None:
+    [failed] = await fail(scene)
+    assert await scene.redis.zrange(scene.base + keys.FAILED, 0, -1) == [failed[4:].encode()]
+    assert not await scene.redis.exists(scene.base + keys.FAILED_REFERENCES)
+
+
+@pytest.mark.parametrize("after", ["order-1", "order-2", None])
+async def test_a_replay_takes_it_out_whatever_reference_it_gets(
+    scene: Scene, after: str | None
+) -> None:
+    replayed, other = await fail_each(scene, "order-1", "order-1")
+
+    def remake(original: Schedule) -> Request:
+        made: Request = due_at(2**40)(original)
+        return msgspec.structs.replace(made, reference=after)
+
+    for _ in range(2):
+        await scene.store.schedules.replay(scene.account_id, replayed, remake)
+        assert await letter_ids(scene, reference="*") == [other]
+        assert await letter_ids(scene) == [other]
+
+
+async def test_all_of_a_reference_are_replayed_each_once(fake_scene: Scene) -> None:
+    """Also where the replays fail again during the walk."""
+    scene = fake_scene
+    made = await fail_each(scene, "b", "a-2", "a-1", None, "a-1")
+    cursor, found = None, list[str]()
+    while cursor is not None or not found:
+        asked = Selection(limit=1, cursor=cursor, reference="a-*")
+        done = await scene.store.schedules.replay_failed(scene.account_id, asked, due_at(1))
+        found += [each.original for each in done.each]
+        cursor = done.next_cursor
+        await scene.clock.pass_ms(2)
+        await scene.ack(await scene.claim(), FAILED)
+    assert found == [*sorted((made[2], made[4])), made[1]]
+    assert await members(scene) == ["a-1", "a-1", "a-2", "b"]
+
+
+async def test_one_that_is_stopped_between_two_attempts_is_listed(scene: Scene) -> None:
+    schedule_id = await scene.create(reference="order-1")
+    await scene.retry([await scene.claim_one()], 60_000)
+    await scene.cancel(schedule_id)
+    assert await letter_ids(scene, reference="order-1") == [schedule_id]
+
+
+async def test_the_oldest_go_by_number_and_only_their_references(small: Scene) -> None:
+    made = list[str]()
+    for n in range(3 * MOST):
+        made += await fail_each(small, None if n % 3 == 0 else f"r-{n:02}")
+        await small.clock.pass_ms(5)
+        await small.assert_sound()
+    assert await letter_ids(small) == made[-MOST:]
+    assert await members(small) == ["r-13", "r-14", "r-16", "r-17"]
+
+
+async def test_the_old_ones_go_by_age(fake_scene: Scene) -> None:
+    """They are not listed when they are too old, and are deleted when others come."""
+    scene = fake_scene
+    await fail_each(scene, "r-1", None, "r-2")
+    await scene.clock.pass_ms(100 * HOUR_MS)
+    kept = await fail_each(scene, "r-3")
+    await scene.clock.pass_ms(69 * HOUR_MS)
+    assert await letter_ids(scene, reference="*") == kept
+    await fail(scene, 2)
+    assert await members(scene) == ["r-3"]
+    await scene.clock.pass_ms(100 * HOUR_MS)
+    assert await members(scene) == []
+
+
+async def test_they_are_listed_no_longer_than_dead_letters_are_kept(
+    fake_clock: FakeClock, settings: Settings
+) -> None:
+    """Also where other ended schedules are kept for longer, and they are there as well."""
+    changed = {"failed_retention_hours": 1, "schedule_retention_hours": 48}
+    store = await open_fake(msgspec.structs.replace(settings, **changed))
+    scene = await Scene.of(store, fake_clock, credits=1000)
+    [old] = await fail_each(scene, "order-1")
+    await scene.clock.pass_ms(HOUR_MS - 1000)
+    [new] = await fail_each(scene, "order-2")
+    assert await letter_ids(scene, reference="*") == [old, new]
+    await scene.clock.pass_ms(2000)
+    assert await letter_ids(scene, reference="*") == [new]
+    await scene.assert_sound()
+    await store.aclose()
+
+
+async def test_many_of_one_moment_are_each_on_one_page_of_the_list_by_end(scene: Scene) -> None:
+    made = await fail(scene, 60, reference="order-1")
+    assert await letter_ids(scene, limit=7) == made
+    assert await letter_ids(scene, limit=7, descending=True) == made[::-1]
+
+
+async def test_the_reference_counts_until_the_schedule_is_forgotten(fake_scene: Scene) -> None:
+    scene, bytes_ = fake_scene, []
+
+    async def stored() -> int:
+        return (await scene.store.accounts.stored_bytes(scene.account_id)) or 0
+
+    await fail(scene, reference="order-1", url=URL)
+    bytes_.append(await stored())
+    await scene.clock.pass_ms(167 * HOUR_MS)
+    bytes_.append(await stored())
+    await scene.clock.pass_ms(3 * HOUR_MS)
+    bytes_.append(await stored())
+    weight = keys_weight("order-1")
+    plain = await fail(scene, url=URL)
+    assert plain
+    bytes_.append(await stored())
+    assert bytes_[0] == bytes_[1] == bytes_[3] + weight
+    assert bytes_[2] == 0
+
+
+def keys_weight(reference: str) -> int:
+    """The reference before the request, 2 bytes; and 64, and the member of the index."""
+    return 2 + len(reference) + 64 + len(reference) + 27
+
+
+async def test_a_replayed_one_counts_as_long_as_others_that_ended(fake_scene: Scene) -> None:
+    made = await fail_each(fake_scene, "order-1", "order-2")
+    done = await replay(fake_scene, made)
+    assert len(new_ids(done)) == 2
+    await fake_scene.ack(await fake_scene.claim(most=10), COMPLETED)
+    await fake_scene.assert_sound()
+    await fake_scene.clock.pass_ms(26 * HOUR_MS)
+    assert not await fake_scene.store.accounts.stored_bytes(fake_scene.account_id)
+
+
+async def test_a_cursor_of_another_reference_is_refused(scene: Scene) -> None:
+    await fail_each(scene, "a", "a")
+    page = await scene.store.failed.page(scene.account_id, Selection(limit=1, reference="a"))
+    assert page.next_cursor is not None
+    for cursor in (page.next_cursor, "x", ""):
+        with pytest.raises(InvalidRequest):
+            await scene.store.failed.page(
+                scene.account_id, Selection(cursor=cursor, reference="b*")
+            )

@@ -1,0 +1,119 @@
+"""The store's clock was ahead for a while: a recurring schedule that went on by it, for a slot far
+away, is sent at its next time all the same."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler import ids
+from scheduler.recurrence.recurring import Rule, RuleState
+from scheduler.store import keys
+from tests.store.clocks import START_MS, FakeClock
+from tests.store.recurring.rules import DAY_MS, HOUR_MS, HOURLY, Rules
+from tests.store.scene import Scene
+
+YEAR_MS = 365 * DAY_MS
+NEXT_MS = START_MS + HOUR_MS
+
+
+@pytest.fixture
+def rules(fake_scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Rules:
+    monkeypatch.setattr("scheduler.store.recurring.renewal._PAUSE_S", 0)
+    return Rules(fake_scene)
+
+
+async def jump(rules: Rules, clock: FakeClock, ms: int) -> None:
+    clock.ms += ms
+    await rules.scene.store.tick()
+
+
+async def fired_ahead(rules: Rules, clock: FakeClock, ahead_ms: int) -> Rule:
+    """A rule of which an occurrence was sent while the clock was ahead by so much."""
+    rule = await rules.create(HOURLY)
+    await jump(rules, clock, ahead_ms)
+    assert len(await rules.fire()) == 1
+    return rule
+
+
+async def back(rules: Rules) -> int:
+    return await rules.scene.store.renewal.bring_back(rules.scene.shard)
+
+
+async def test_its_next_time_is_the_one_after_now(rules: Rules, fake_clock: FakeClock) -> None:
+    rule = await fired_ahead(rules, fake_clock, YEAR_MS)
+    assert await back(rules) == 0, "the clock is ahead still"
+    await jump(rules, fake_clock, -YEAR_MS)
+    assert (await rules.read(rule)).slot_ms == NEXT_MS + YEAR_MS
+    assert await back(rules) == 1
+    assert await rules.waiting() == [(NEXT_MS, NEXT_MS)]
+    assert await back(rules) == 0, "a repeat changes nothing"
+    await rules.to(NEXT_MS)
+    await rules.fire()
+    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
+    assert await rules.scene.store.check() == []
+
+
+async def test_one_that_was_cancelled_in_the_future_comes_at_its_next_time(
+    rules: Rules, fake_clock: FakeClock
+) -> None:
+    rule = await fired_ahead(rules, fake_clock, YEAR_MS)
+    await rules.scene.cancel(str((await rules.read(rule)).schedule_id))
+    await rules.recurring.tend(rules.scene.account_id, [rule.recurring_id])
+    await jump(rules, fake_clock, -YEAR_MS)
+    assert await back(rules) == 1
+    assert await rules.waiting() == [(NEXT_MS, NEXT_MS)]
+
+
+async def test_a_blocked_one_is_left_as_its_owner_may_have_had_a_later_slot_sent(
+    rules: Rules, fake_clock: FakeClock
+) -> None:
+    rule = await rules.create(replace(HOURLY, cron="0 0 1 * *"))
+    slot_ms = (await rules.waiting())[0][0]
+    await rules.scene.change(str(rule.schedule_id), trigger_at_ms=fake_clock.ms)
+    await rules.take_credits(0)
+    assert len(await rules.fire()) == 1
+    assert (await rules.read(rule)).state == RuleState.BLOCKED
+    await rules.scene.store.accounts.grant(rules.scene.account_id, 5)
+    assert await back(rules) == 0
+    await rules.recurring.tend(rules.scene.account_id, [rule.recurring_id])
+    assert slot_ms not in {slot for slot, _ in await rules.waiting()}
+
+
+async def test_of_a_clock_that_was_ahead_by_an_hour_nothing_is_sent_twice(
+    rules: Rules, fake_clock: FakeClock
+) -> None:
+    await fired_ahead(rules, fake_clock, HOUR_MS)
+    waiting = await rules.waiting()
+    await jump(rules, fake_clock, -HOUR_MS)
+    assert await back(rules) == 0
+    assert await rules.waiting() == waiting == [(NEXT_MS + HOUR_MS,) * 2]
+
+
+async def test_a_later_slot_that_its_owner_had_sent_now_stays_sent(
+    rules: Rules, fake_clock: FakeClock
+) -> None:
+    rule = await rules.create(HOURLY)
+    slots = (NEXT_MS, NEXT_MS + HOUR_MS, NEXT_MS + 2 * HOUR_MS)
+    for _ in slots:
+        schedule_id = (await rules.read(rule)).schedule_id or ""
+        await rules.scene.change(schedule_id, trigger_at_ms=fake_clock.ms)
+        assert len(await rules.fire()) == 1
+    assert await back(rules) == 0
+    assert await rules.waiting() == [(NEXT_MS + 3 * HOUR_MS,) * 2]
+
+
+async def test_one_that_is_held_is_left_and_a_damaged_one_is_in_no_other_s_way(
+    rules: Rules, fake_clock: FakeClock
+) -> None:
+    damaged = await fired_ahead(rules, fake_clock, YEAR_MS)
+    await jump(rules, fake_clock, -YEAR_MS)
+    sound = await fired_ahead(rules, fake_clock, YEAR_MS)
+    held = (await rules.read(sound)).schedule_id or ""
+    await jump(rules, fake_clock, -YEAR_MS)
+    await rules.scene.redis.hset(rules.key(damaged), "d", b"?")
+    await rules.scene.redis.zadd(rules.scene.base + keys.HELD, {ids.local(held): 1})
+    assert await back(rules) == 0
+    await rules.scene.redis.zrem(rules.scene.base + keys.HELD, ids.local(held))
+    assert await back(rules) == 1
+    assert (await rules.read(sound)).slot_ms == NEXT_MS

@@ -1,0 +1,638 @@
+"""Every operation of the store that runs a script, as a table: which scripts, and how it is carried
+out for some accounts."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from scheduler import ids
+from scheduler.callers import Rate
+from scheduler.errors import StoreRefused, Unreadable
+from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
+from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule, Upsert
+from scheduler.store import Store, keys
+from scheduler.store.accounts.sign_in.sessions import Purpose
+from scheduler.store.bulk.records import Asked, Group, Kind
+from scheduler.store.events.events import _RECORD
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck
+from scheduler.store.lifecycle.claim.claim import _REALIGN_LANES, _REALIGN_RULES
+from scheduler.store.lifecycle.claim.clock_back import _CALLBACKS_BACK, _CLOCK_BACK
+from scheduler.store.lifecycle.create.replays import CreatePlan, asked_for
+from scheduler.store.lifecycle.create.results import CreateResult
+from scheduler.store.lifecycle.end.end_rows import Ack
+from scheduler.store.operators.restore import _UNLEASE
+from scheduler.store.scans import _SCAN
+from scheduler.store.server.server import _READ, _TOUCH
+from scheduler.store.verdict import Verdict
+from tests.store.recurring import ruled
+from tests.store.scene import COMPLETED, URL
+from tests.store.whole.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
+from tests.support.plain import redis_of
+
+PAUSED, RESUMED = [
+    lambda before, pause=pause: replace(before, pause=pause) for pause in (Pause("a key"), None)
+]
+_CALLED = [
+    lambda before, callback=callback: replace(before, callback=callback)
+    for callback in (AccountCallback(URL), None)
+]
+# The callbacks that each party holds, where an operation is about some.
+CALLS: dict[str, list[Invocation]] = {}
+# What came of an operation for an account of which something is damaged.
+DAMAGED = "damaged"
+NEW_ACCOUNT = "acc_00_22222222"
+_REQUEST, _OTHER = Request(FAR_MS, "POST", URL), Request(FAR_MS + 1, "PUT", URL)
+_REFERRED = Request(FAR_MS, "POST", URL, reference="ours")
+_ONTO = [
+    Upsert(Request(FAR_MS + 1, "PUT", URL, reference=name), keep=False)
+    for name in ("waiting", "waiting", "new")
+]
+_LANED = [replace(_OTHER, lane=name) for name in ("a", "b", "b")]
+_ONTO_LANED = [each._replace(request=replace(each.request, lane="b")) for each in _ONTO]
+_BULK = Asked(Kind.CANCEL, "dashboard", 1, bytes(16), {}, 1, {})
+_NEW = Idempotency("a third", "of a third")
+_ACT = (10, "an operation", 0, "grant", "", "ann", "5", "", "")
+
+
+class Hall(NamedTuple):
+    """A store with two accounts; the same one, opened with a key; and what scripts last replied."""
+
+    store: Store
+    keyed: Store
+    a: Party
+    b: Party
+    replies: dict[str, Any]
+
+
+Act = Callable[[Hall, Sequence[Party]], Awaitable[list[Any]]]
+
+
+class Operation(NamedTuple):
+    """`act` returns the result for each party, or DAMAGED; the same store gives the same result.
+    `together`: one call of each script serves all parties. `walk`: each party has a call of its
+    own, in turn. Otherwise `act` serves the first party only. `prepare` runs before an account is
+    damaged: `whose`, or the first party."""
+
+    name: str
+    scripts: Sequence[str]
+    act: Act
+    together: bool = False
+    walk: bool = False
+    prepare: Act | None = None
+    whose: str = ""
+
+
+async def told(call: Awaitable[object]) -> object:
+    try:
+        return await call
+    except StoreRefused:
+        return DAMAGED
+    except Exception as error:
+        return type(error).__name__
+
+
+def each(*calls: Callable[[Hall, Party], Awaitable[object]]) -> Act:
+    """Calls for each party, one after the other; of all parties at once, so that calls collected
+    goes out together."""
+
+    async def all_of(hall: Hall, party: Party) -> object:
+        found = [await told(call(hall, party)) for call in calls]
+        return DAMAGED if DAMAGED in found else found
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[object]:
+        return list(await asyncio.gather(*(all_of(hall, party) for party in parties)))
+
+    return act
+
+
+def op(
+    name: str, scripts: str, *calls: Callable[[Hall, Party], Awaitable[object]], **more: Any
+) -> Operation:
+    return Operation(name, scripts.split(), each(*calls), **more)
+
+
+def shard_wide(call: Callable[[Hall], Awaitable[object]]) -> Act:
+    """Calls about a whole shard must answer, whatever one account has."""
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[object]:
+        return [await told(call(hall))] * len(parties)
+
+    return act
+
+
+def settle(script: str, call: Callable[[Store, list[Invocation]], Awaitable[object]]) -> Act:
+    """Settles in one call what all parties hold, two each. Where the call tells no codes, they are
+    those of the script."""
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[object]:
+        hall.replies.clear()
+        codes = await told(call(hall.store, [held for party in parties for held in party.held]))
+        if not codes or not isinstance(codes[0], int):
+            codes = hall.replies.get(script, (0, []))[1]
+        found = [codes[2 * n : 2 * n + 2] for n in range(len(parties))]
+        return [DAMAGED if each in ([-2] * 2, [Verdict.DAMAGED] * 2) else each for each in found]
+
+    return act
+
+
+def ack(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    """Every other one has failed, and its target said something."""
+    outcomes = [(COMPLETED, SAID)[n % 2] for n in range(len(held))]
+    return store.ends.ack(0, [Ack(*pair, 3) for pair in zip(held, outcomes, strict=True)])
+
+
+def retry(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    return store.ends.ack(0, [Ack(each, SAID, 3, FAR_MS) for each in held])
+
+
+def extend(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    return store.claims.extend(0, LEASE_MS, held)
+
+
+def release(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    return store.claims.release(0, held)
+
+
+def create_account(hall: Hall, _: Party) -> Awaitable[object]:
+    return hall.store.accounts.create(
+        "new", credits=CREDITS, plan=Plan.FREE, email="new@example.com"
+    )
+
+
+def suspend(hall: Hall, party: Party) -> Awaitable[object]:
+    return hall.store.changes.suspend(party.account_id)
+
+
+def set_lane(hall: Hall, party: Party) -> Awaitable[object]:
+    limits = LaneSettings(rate=1, per_ms=1000)
+    return hall.store.lanes.put(party.account_id, "a", limits)
+
+
+def realign_lanes(hall: Hall, party: Party) -> Awaitable[object]:
+    lanes = (party.account_id[7:], "", 100)
+    return hall.store.server.run(_REALIGN_LANES, keys.shard(0), lanes)
+
+
+def realign_rules(hall: Hall, party: Party) -> Awaitable[object]:
+    rules = (party.account_id[7:], "", 100)
+    return hall.store.server.run(_REALIGN_RULES, keys.shard(0), rules)
+
+
+def unlease(hall: Hall, party: Party) -> Awaitable[object]:
+    return hall.store.server.run(_UNLEASE, keys.shard(0), (party.account_id[7:], 2**20))
+
+
+async def claim(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    batch: Any = await told(hall.store.claims.claim(0, lease_ms=LEASE_MS, most=128))
+    if batch == DAMAGED:
+        return [DAMAGED] * len(parties)
+    found = [
+        [each.schedule_id for each in batch.invocations if each.account_id == party.account_id]
+        for party in parties
+    ]
+    broken = [party.account_id in batch.broken for party in parties]
+    return [DAMAGED if is_broken else ids for is_broken, ids in zip(broken, found, strict=True)]
+
+
+async def set_callback(hall: Hall, party: Party) -> None:
+    """The account's default."""
+    default = {"url": URL, "on": "executed"}
+    await redis_of(hall.store).hset(party.base + keys.CALLBACK, mapping=default)
+
+
+async def call_back(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    """All that each party holds has ended, and its callbacks are held instead."""
+    for party in parties:
+        await set_callback(hall, party)
+        await ack(hall.store, party.held)
+    claimed = (await hall.store.claims.claim(0, lease_ms=LEASE_MS, most=128)).invocations
+    for party in parties:
+        CALLS[party.account_id] = [
+            each for each in claimed if each.account_id == party.account_id and each.is_callback
+        ]
+        assert len(CALLS[party.account_id]) == 2
+    return []
+
+
+async def await_callbacks(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    await call_back(hall, parties)
+    await hall.store.claims.release(0, held_calls(parties))
+    return []
+
+
+def calls(script: str, call: Callable[[Store, list[Invocation]], Awaitable[object]]) -> Act:
+    """As `settle`, of the callbacks that all parties hold."""
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+        settled = settle(script, lambda store, _: call(store, held_calls(parties)))
+        return await settled(hall, parties)
+
+    return act
+
+
+def held_calls(parties: Sequence[Party]) -> list[Invocation]:
+    """As they were claimed."""
+    return [copy.copy(each) for party in parties for each in CALLS[party.account_id]]
+
+
+def answer(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    """Every other one is tried again."""
+    dues = [None if n % 2 else FAR_MS for n in range(len(held))]
+    acks = [CallbackAck(each, SAID, due_ms) for each, due_ms in zip(held, dues, strict=True)]
+    return store.callbacks.ack(0, acks)
+
+
+async def census(hall: Hall) -> bool:
+    figures = await hall.store.census.look()
+    return bool(figures.due and figures.counted)
+
+
+async def roster(hall: Hall) -> bool:
+    return bool((await hall.store.roster.look(100)).rows)
+
+
+async def reseal(hall: Hall) -> bool:
+    return bool(await hall.keyed.resealer.reseal())
+
+
+async def set_the_clock_back(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    heads = {party.account_id[7:]: FAR_MS for party in parties}
+    await redis_of(hall.store).zadd(keys.shard(0) + keys.HEADS, heads)
+    return []
+
+
+async def let_lapse(hall: Hall, party: Party) -> None:
+    """Ends the leases of what it holds."""
+    held = {each.schedule_id[4:]: 1.5 for each in party.held}
+    await redis_of(hall.store).zadd(party.base + keys.WAITING, held)
+
+
+async def take_and_note(hall: Hall, party: Party) -> bool:
+    """A step with a group of replays that is new, and one with what became of it."""
+    bulk, group = await hall.store.bulks.take(party.account_id), Group(bytes(16), b"\0")
+    for _ in range(2):
+        assert bulk is not None
+        of_one = (party.account_id, bulk, bulk.progress, bulk.state, 100, {0: group})
+        bulk = await hall.store.bulks.note(*of_one)
+    return bulk is not None
+
+
+def made(original: Schedule) -> Request:
+    return Request(FAR_MS, "POST", URL, replay_of=original.schedule_id)
+
+
+async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    """All are read before, so that one script replays for all parties."""
+    schedules, once = hall.store.schedules, Idempotency("a fourth", "of a fourth")
+
+    async def read(party: Party) -> CreatePlan:
+        names = [party.dead, party.older, party.due]
+        return await asked_for(names, await schedules._read(party.account_id, names), made)
+
+    async def replayed(party: Party, what: object) -> object:
+        if not isinstance(what, CreatePlan):
+            return what
+        return await schedules._replay(party.account_id, what, once, None)
+
+    asked = [await told(read(party)) for party in parties]
+    pairs = zip(parties, asked, strict=True)
+    return list(await asyncio.gather(*(told(replayed(*pair)) for pair in pairs)))
+
+
+async def create_by_key(hall: Hall, party: Party) -> tuple[CreateResult | None, list[Rate]]:
+    key, standings = hall.store.api_keys.known(party.api_key), list[Rate]()
+    assert key is not None
+    created = await hall.store.schedules.create_by_key(key, _REQUEST, None, 1, standings.append)
+    if created is None and not standings:
+        raise Unreadable("The key, or its account, was refused")
+    return created, standings
+
+
+async def advance(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    if await ruled.has_advanced(hall.store, parties[-1]):
+        ids.new_schedule_ids(1, 0)  # as then, so that the other one gets the same again
+    call = hall.store.recurring.advance(ruled.fired(parties[::-1]))
+    return await ruled.verdicts(hall.store, parties, told(call))
+
+
+async def tend(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    return await ruled.verdicts(hall.store, parties, told(hall.store.recurring.tend_due(0)))
+
+
+def long_leases(party: Party) -> list[Any]:
+    """What it holds, as if no lease could last until now."""
+    rows = [value for held in party.held for value in (ids.local(held.schedule_id), "", "", 0)]
+    return [party.account_id[7:], -(2**40), *rows]
+
+
+def long_calls(party: Party) -> list[Any]:
+    """The same of the callbacks that it holds."""
+    rows = [value for one in CALLS[party.account_id] for value in (one.schedule_id[4:], "", "", 0)]
+    return [party.account_id[7:], -(2**40), *rows]
+
+
+TOGETHER = [
+    op(
+        "create",
+        "lifecycle/create/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST] * 3),
+    ),
+    op(
+        "create with a key that was used",
+        "lifecycle/create/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], ONCE),
+    ),
+    op(
+        "create with a key that is new",
+        "lifecycle/create/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], _NEW),
+    ),
+    op(
+        "create with a reference",
+        "lifecycle/create/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REFERRED] * 2),
+    ),
+    op(
+        "create onto what waits",
+        "lifecycle/create/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, _ONTO),
+    ),
+    op(
+        "create in lanes",
+        "lifecycle/create/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST, *_LANED]),
+    ),
+    op(
+        "create onto what waits, in lanes",
+        "lifecycle/create/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, _ONTO_LANED),
+    ),
+    op("create by an API key", "lifecycle/create/create", create_by_key),
+    Operation("replay", ["lifecycle/create/create"], replay),
+    op("admit", "accounts/admit", lambda h, p: h.store.api_keys.admit(p.api_key)),
+    Operation("claim", ["lifecycle/claim/claim"], claim),
+    Operation("ack", ["lifecycle/end/end"], settle("lifecycle/end/end", ack)),
+    Operation("retry", ["lifecycle/end/end"], settle("lifecycle/end/end", retry)),
+    Operation("extend", ["lifecycle/claim/lease"], settle("lifecycle/claim/lease", extend)),
+    Operation("release", ["lifecycle/claim/lease"], settle("lifecycle/claim/lease", release)),
+    Operation(
+        "ack with callbacks",
+        ["lifecycle/end/end"],
+        settle("lifecycle/end/end", ack),
+        prepare=each(set_callback),
+    ),
+    Operation("claim callbacks", ["lifecycle/claim/claim"], claim, prepare=await_callbacks),
+    Operation(
+        "answers to callbacks",
+        ["lifecycle/callback/callback"],
+        calls("lifecycle/callback/callback", answer),
+        prepare=call_back,
+    ),
+    Operation(
+        "extend callbacks",
+        ["lifecycle/claim/lease"],
+        calls("lifecycle/claim/lease", extend),
+        prepare=call_back,
+    ),
+    Operation(
+        "release callbacks",
+        ["lifecycle/claim/lease"],
+        calls("lifecycle/claim/lease", release),
+        prepare=call_back,
+    ),
+    Operation(
+        "realign",
+        ["lifecycle/claim/realign"],
+        shard_wide(lambda h: h.store.claims.realign(0)),
+        prepare=set_the_clock_back,
+    ),
+    Operation("census", ["operators/due", "operators/walk"], shard_wide(census)),
+    Operation("roster", ["operators/roster"], shard_wide(roster)),
+]
+OF_SCHEDULES = [
+    op(
+        "change",
+        "lifecycle/create/change",
+        lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _REQUEST),
+    ),
+    op(
+        "change between attempts",
+        "lifecycle/create/change",
+        lambda h, p: h.store.schedules.change(p.account_id, p.retried, lambda _: _OTHER),
+    ),
+    op(
+        "change to another lane",
+        "lifecycle/create/change",
+        lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _LANED[1]),
+    ),
+    op(
+        "cancel",
+        "lifecycle/end/end",
+        lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting),
+    ),
+    op("stop", "lifecycle/end/end", lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
+    op(
+        "cancel many",
+        "lifecycle/end/end",
+        lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead]),
+    ),
+    op(
+        "send a callback again",
+        "lifecycle/callback/resend",
+        lambda h, p: h.store.callbacks.resend(p.account_id, p.dead, URL, "an operation"),
+    ),
+    op("quota", "accounts/stored", lambda h, p: h.store.accounts.stored_bytes(p.account_id)),
+]
+OF_ACCOUNTS = [
+    op("create account", "accounts/create", create_account, whose=NEW_ACCOUNT),
+    op(
+        "delete account",
+        "accounts/leave accounts/left accounts/free",
+        lambda h, p: h.store.changes.delete(p.account_id),
+    ),
+    op("grant", "accounts/grant", lambda h, p: h.store.accounts.grant(p.account_id, 7)),
+    op(
+        "rename",
+        "accounts/set accounts/rename accounts/unset accounts/free",
+        lambda h, p: h.store.changes.rename(p.account_id, "another name"),
+    ),
+    op("suspend", "accounts/suspend", suspend),
+    op(
+        "resume",
+        "accounts/suspend",
+        lambda h, p: h.store.changes.resume(p.account_id),
+        prepare=each(suspend),
+    ),
+    op(
+        "API keys",
+        "accounts/key_create accounts/key_deactivate",
+        lambda h, p: h.store.api_keys.create(p.account_id, "another key"),
+        lambda h, p: h.store.api_keys.deactivate(p.key_id),
+    ),
+    op(
+        "search",
+        "scan",
+        lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000, 0)),
+    ),
+    op("set a lane", "lanes/read lanes/set", set_lane),
+    op("realign lanes", "lifecycle/claim/realign_lanes", realign_lanes, prepare=each(set_lane)),
+    op(
+        "clear a lane",
+        "lanes/clear",
+        lambda h, p: h.store.lanes.clear(p.account_id, "a"),
+        prepare=each(set_lane),
+    ),
+    op(
+        "pause and resume",
+        "accounts/pause",
+        lambda h, p: h.store.pauses.change(p.account_id, PAUSED),
+        lambda h, p: h.store.pauses.change(p.account_id, RESUMED),
+    ),
+    op(
+        "set and remove the account's callback",
+        "accounts/pause",
+        lambda h, p: h.store.pauses.change(p.account_id, _CALLED[0]),
+        lambda h, p: h.store.pauses.change(p.account_id, _CALLED[1]),
+    ),
+    op(
+        "a bulk action",
+        "bulk/add bulk/take bulk/step bulk/stop",
+        lambda h, p: h.store.bulks.add(p.account_id, "an action", _BULK),
+        lambda h, p: take_and_note(h, p),
+        lambda h, p: h.store.bulks.stop(p.account_id, "an action"),
+    ),
+    op(
+        "rotate",
+        "accounts/signing/signing_rotate",
+        lambda h, p: h.store.signing.rotate(p.account_id, 1),
+    ),
+]
+OF_HOLDERS = [
+    op(
+        "sign in",
+        "accounts/sign_in/attempt accounts/sign_in/session_open",
+        lambda h, p: h.store.users.attempt(p.email, "127.0.0.1"),
+        lambda h, p: h.store.sessions.open(p.account_id),
+    ),
+    op(
+        "sessions",
+        "accounts/set accounts/unset accounts/sign_in/session_close",
+        lambda h, p: h.store.sessions.say(p.session.session, "words"),
+        lambda h, p: h.store.sessions.hear(p.session.session._replace(said="words")),
+        lambda h, p: h.store.sessions.close(p.session.session),
+        lambda h, p: h.store.sessions.close_all(p.account_id),
+    ),
+    op(
+        "links",
+        "accounts/sign_in/link_make accounts/sign_in/link_redeem",
+        lambda h, p: h.store.sessions.make_link(p.account_id, Purpose.SIGN_IN),
+        lambda h, p: h.store.sessions.redeem(p.link, Purpose.SIGN_IN, "a password's hash"),
+    ),
+    op(
+        "password",
+        "accounts/sign_in/session_open",
+        lambda h, p: h.store.sessions.open(p.account_id, password="a password's hash"),
+    ),
+]
+OF_OPERATORS = [
+    op("unlease", "operators/unlease", unlease, prepare=each(let_lapse)),
+    op(
+        "mend what a clock that was set back left",
+        "lifecycle/claim/clock_back",
+        lambda h, p: h.store.server.run(_CLOCK_BACK, keys.shard(0), long_leases(p)),
+    ),
+    op(
+        "mend callbacks that a clock that was set back left",
+        "lifecycle/callback/callbacks_back",
+        lambda h, p: h.store.server.run(_CALLBACKS_BACK, keys.shard(0), long_calls(p)),
+        prepare=call_back,
+    ),
+    Operation(
+        "reseal", ["operators/reseal", "operators/reseal_secrets"], shard_wide(reseal), walk=True
+    ),
+    op("check", "check/weigh", lambda h, _: h.store.check()),
+    op(
+        "store-wide",
+        "operators/heartbeat operators/hold raise_shards read touch events/record",
+        lambda h, _: h.store.workers.beat("a worker", {}),
+        lambda h, _: h.store.hold.begin(),
+        lambda h, _: h.store.server.run(_RECORD, keys.ACTS, _ACT),
+        lambda h, _: h.store.start(),
+        lambda h, _: h.store.server.run(_TOUCH, keys.waited(keys.shard(0)), ()),
+        lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),
+    ),
+]
+OF_RULES = [
+    op(
+        "create a rule",
+        "recurring/step_with_room",
+        lambda h, p: ruled.create_rule(h.store, p),
+    ),
+    op(
+        "create a rule with a key",
+        "recurring/step_with_room",
+        lambda h, p: ruled.create_rule(h.store, p, ruled.ONCE_A_RULE),
+    ),
+    op(
+        "change a rule",
+        "recurring/step_with_room",
+        lambda h, p: ruled.change_rule(h.store, p),
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+    ),
+    op(
+        "pause a rule",
+        "recurring/step lifecycle/end/end",
+        lambda h, p: h.store.recurring.pause(p.account_id, ruled.id_of(p)),
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+    ),
+    op(
+        "delete a rule",
+        "recurring/step lifecycle/end/end",
+        lambda h, p: h.store.recurring.delete(p.account_id, ruled.id_of(p)),
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+    ),
+    Operation(
+        "advance rules",
+        ["recurring/advance"],
+        advance,
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+        together=True,
+    ),
+    op(
+        "realign rules",
+        "lifecycle/claim/realign_rules",
+        realign_rules,
+        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+    ),
+    Operation(
+        "tend rules",
+        ["recurring/step"],
+        tend,
+        prepare=lambda h, parties: ruled.have_untended_rules(h.store, parties),
+        together=True,
+    ),
+]
+OPERATIONS = [
+    *(operation._replace(together=True) for operation in TOGETHER),
+    *OF_SCHEDULES,
+    *OF_ACCOUNTS,
+    *OF_HOLDERS,
+    *OF_OPERATORS,
+    *OF_RULES,
+]
+# Those that do something else where schedules have a lane.
+OF_LANES = [
+    each
+    for each in OPERATIONS
+    if each.name
+    in {
+        *("claim", "ack", "retry", "extend", "release", "change between attempts", "stop"),
+        *("create onto what waits, in lanes", "change to another lane", "cancel many"),
+        *("delete account", "pause and resume"),
+    }
+]

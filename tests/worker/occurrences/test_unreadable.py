@@ -1,0 +1,112 @@
+"""Claimed schedules that a worker cannot read: given back, logged, counted; others go on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.models import Invocation
+from scheduler.store.lifecycle.claim.claim import UnreadClaim
+from tests.worker.desk import AWAY
+from tests.worker.scene import Scene
+from tests.worker.scripted import answer, answering, playing, until
+from worker.occurrences.unreadable import ACCOUNT, DAMAGED, KEY
+
+LACKING, NO_SUCH_KEY = "aabbccdd", "It is encrypted with key aabbccdd, which is not here"
+
+
+def unreadable(scene: Scene, *, key_id: str = "", **fields: Any) -> Invocation:
+    """What the next claim brings and cannot read."""
+    invocation = scene.claims.make.one(**fields)
+    scene.claims.unread.append(
+        UnreadClaim(invocation, NO_SUCH_KEY if key_id else "garbled", key_id)
+    )
+    return invocation
+
+
+async def test_it_is_given_back_for_later_and_the_others_go_out(scene: Scene) -> None:
+    unread = unreadable(scene)
+    async with playing(answering(answer())) as target:
+        good = scene.hand_out(url=target.url())
+        with capture_logs() as told:
+            await scene.start()
+            await until(lambda: scene.claims.released == [unread] and scene.held == 0)
+            await until(lambda: scene.recorded == [good])
+    wait_ms = unread.due_at_ms - scene.store.clock.now_ms()
+    assert 0 < wait_ms <= 1000
+    [line] = [each for each in told if "cannot be read" in each["event"]]
+    assert (line["schedule"], line["error"]) == (unread.schedule_id, "garbled")
+    assert scene.worker.unreadables.counted == {KEY: 0, DAMAGED: 1, ACCOUNT: 0}
+
+
+async def test_until_the_store_has_it_back_it_is_held_and_given_back_again(scene: Scene) -> None:
+    unread = unreadable(scene)
+    scene.claims.raised["release"] += [AWAY] * 3
+    await scene.start()
+    await until(lambda: scene.claims.calls.count(("release", 0)) == 1)
+    assert scene.held == 1
+    await until(lambda: scene.claims.released == [unread] and scene.held == 0)
+
+
+async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_line_a_minute(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments_s = [1000.0, 1001.0, 1010.0, 1059.0, 1060.0, 1300.0, 1310.0]
+    now_s = 0.0
+    for module in ("worker.occurrences.unreadable", "scheduler.runtime.reminder"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
+    unreadables, waits_s = scene.worker.unreadables, []
+    with capture_logs() as told:
+        for moment_s in moments_s:
+            now_s = moment_s
+            for _ in range(1000):
+                one = scene.claims.make.one()
+                unreadables.put([UnreadClaim(one, "garbled", "")])
+            waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
+    assert waits_s == pytest.approx([1, 1, 5, 29.5, 30, 60, 60], abs=0.2)
+    assert [each["count"] for each in told] == [1, 4000, 1000]
+    unreadables.clear()
+
+
+async def test_what_is_over_is_forgotten_and_begins_anew(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that is missing again days later is looked for again at once."""
+    now_s = 1000.0
+    for module in ("worker.occurrences.unreadable", "scheduler.runtime.reminder"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
+    unreadables, waits_s = scene.worker.unreadables, []
+    for moment_s in (1000.0, 1100.0, 1200.0, 200_000.0, 200_010.0):
+        now_s = moment_s
+        one = scene.claims.make.one()
+        unreadables.put([UnreadClaim(one, NO_SUCH_KEY, LACKING)])
+        waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
+    assert waits_s == pytest.approx([1, 50, 60, 1, 5], abs=0.2)
+    unreadables.clear()
+
+
+async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
+    scene: Scene,
+) -> None:
+    sealing_keys = scene.store.sealing_keys
+
+    async def read() -> None:
+        sealing_keys.missing = frozenset({LACKING})
+
+    sealing_keys.read = sealing_keys.watch = read
+    unread = unreadable(scene, key_id=LACKING)
+    await scene.start()
+    await until(lambda: scene.claims.released == [unread])
+    assert sealing_keys.missing == {LACKING}
+    assert scene.worker.unreadables.counted[KEY] == 1
+
+
+async def test_accounts_that_are_damaged_are_told_and_counted(scene: Scene) -> None:
+    scene.claims.broken.append("acc_00_broken")
+    with capture_logs() as told:
+        await scene.start()
+        await until(lambda: scene.worker.unreadables.counted[ACCOUNT] == 1)
+    assert "acc_00_broken" in [each.get("account") for each in told]

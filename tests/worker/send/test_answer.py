@@ -1,0 +1,121 @@
+"""The kept part of a failed answer: little, whatever the target sends; of others, nothing."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+
+from scheduler.models import Answer, Status
+from tests.worker.scripted import answer, answering
+from tests.worker.send.firing import fired, firing_at, invocation_of
+from worker.send.answer import NOTHING, answer_of
+
+KEPT = 1024
+CUT = b"x" + "é".encode() * KEPT  # a character is at the bound
+
+
+def raw_deflate(data: bytes) -> bytes:
+    return zlib.compress(data, wbits=-zlib.MAX_WBITS)
+
+
+RAW = raw_deflate(b"why")
+MEMBERS = gzip.compress(b"some\n") + gzip.compress(b"more\n")
+HOSTILE = b"\x00\x1b[31m\x9b<script>\xff\r\n"
+
+
+def chunked(*pieces: bytes) -> bytes:
+    framed = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces)
+    return b"Transfer-Encoding: chunked\r\n\r\n" + framed + b"0\r\nContent-Type: late\r\n\r\n"
+
+
+def sized(body: bytes, *lines: bytes) -> bytes:
+    return b"\r\n".join((*lines, b"Content-Length: %d" % len(body), b"", body))
+
+
+@pytest.mark.parametrize(
+    ("rest", "kept"),
+    [
+        (sized(b"no", b"content-TYPE: text/plain"), Answer("text/plain", b"no")),
+        (sized(HOSTILE, b"Content-Type: a\x9bb"), Answer("ab", HOSTILE)),
+        (sized(b"x" * 50_000), Answer("", b"x" * KEPT)),
+        (sized(CUT), Answer("", CUT[: KEPT - 1])),
+        (sized(zlib.compress(CUT), b"Content-Encoding: deflate"), Answer("", CUT[: KEPT - 1])),
+        (chunked(b"some", b"thing"), Answer("", b"something")),
+        (sized(gzip.compress(b"y" * 10**7), b"Content-Encoding: gzip"), Answer("", b"y" * KEPT)),
+        (sized(zlib.compress(b"why"), b"Content-Encoding: deflate"), Answer("", b"why")),
+        (sized(b"not zipped", b"Content-Encoding: gzip"), Answer("", b"not zipped")),
+        (sized(b"bad request", b"Content-Encoding: deflate"), Answer("", b"bad request")),
+        (sized(RAW, b"Content-Encoding: deflate"), Answer("", b"why")),
+        (sized(RAW + b"more", b"Content-Encoding: deflate"), Answer("", RAW + b"more")),
+        (sized(raw_deflate(CUT), b"Content-Encoding: deflate"), Answer("", CUT[: KEPT - 1])),
+        (sized(RAW, b"Content-Encoding: gzip"), Answer("", RAW)),
+        (sized(MEMBERS, b"Content-Encoding: gzip"), Answer("", b"some\nmore\n")),
+        (sized(MEMBERS + b"\0\0", b"Content-Encoding: x-gzip"), Answer("", b"some\nmore\n")),
+        (sized(MEMBERS[:-8], b"Content-Encoding: gzip"), Answer("", b"some\nmore\n")),
+        (sized(gzip.compress(b"z") * 3000, b"Content-Encoding: gzip"), Answer("", b"z" * 64)),
+        (sized(b"") + b"HTTP/1.1 200 OK\r\n" + sized(b"smuggled"), None),
+        (b"\r\nuntil it closes", Answer("", b"until it closes")),
+    ],
+    ids=[
+        "small",
+        "hostile",
+        "huge",
+        "cut",
+        "cut zip",
+        "chunks",
+        "bomb",
+        "deflate",
+        "no gzip",
+        "no deflate",
+        "raw deflate",
+        "more than raw deflate",
+        "raw deflate, cut",
+        "raw deflate is no gzip",
+        "members",
+        "members and more",
+        "a cut member",
+        "many members",
+        "two",
+        "open",
+    ],
+)
+def test_what_is_kept(rest: bytes, kept: Answer | None) -> None:
+    assert answer_of(b"HTTP/1.1 500 Oh\r\n" + rest, 0, KEPT) == kept
+
+
+NO = answer(b"no", "400 Bad")
+LONG_NO = b"HTTP/1.1 500 Oh\r\n" + chunked(*[b"z" * 1000] * 20)
+
+
+async def test_each_failure_has_its_own_however_often_it_is_the_same() -> None:
+    said = [NO, NO, answer(b"ok"), answer(b"ok"), LONG_NO, NO, answer(b"", "400 Bad")]
+    bodies = [b"no", b"no", None, None, b"z" * KEPT, b"no", None]
+    async with firing_at(answering(*said)) as (target, firer):
+        for body in bodies:
+            kept = (await fired(firer, invocation_of(target.url()))).outcome.answer
+            assert (kept and kept.body) == body
+        assert target.accepted == 1
+
+
+@pytest.mark.parametrize(("keep_bytes", "kept"), [(0, None), (1, Answer("", b"n"))])
+async def test_so_much_is_kept_as_is_set(keep_bytes: int, kept: Answer | None) -> None:
+    async with firing_at(answering(NO), keep_answer_bytes=keep_bytes) as (target, firer):
+        assert (await fired(firer, invocation_of(target.url()))).outcome.answer == kept
+
+
+async def test_of_an_answer_to_head_nothing_is_kept_whatever_comes_behind_it() -> None:
+    alone = b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\n"
+    async with firing_at(answering(alone, NO), answering(NO)) as (target, firer):
+        for accepted in (1, 1, 2):  # with a body behind it, the start of the next answer is unknown
+            asked = invocation_of(target.url(), "HEAD", None)
+            outcome = (await fired(firer, asked)).outcome
+            assert (outcome.status is Status.FAILED, outcome.answer) == (True, None)
+            assert target.accepted == accepted
+
+
+def test_the_answer_that_connections_share_before_one_comes_cannot_change() -> None:
+    for name in NOTHING.__struct_fields__:
+        with pytest.raises(AttributeError):
+            setattr(NOTHING, name, None)

@@ -1,0 +1,468 @@
+"""Answers in loose HTTP: a status that was understood is the outcome, and the connection ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scheduler.models import Answer
+from tests.worker.scene import Scene
+from tests.worker.scripted import (
+    Line,
+    Script,
+    answer,
+    answering,
+    answering_then_closing,
+    playing,
+    until,
+)
+from tests.worker.send.firing import OK, fired, firing_at, invocation_of
+from tests.worker.send.test_wire_bytes import DeafTransport, Ends, wired
+from worker.send.answer import MAX_HEAD_BYTES, MAX_INTERIMS
+from worker.send.fire import Fire
+from worker.send.outcome import MAX_MESSAGE_CHARACTERS, Failure
+from worker.send.wire import Wire
+
+CHUNKS = b"2\r\nok\r\n0\r\n\r\n"
+CHUNKED = b"HTTP/1.1 STATUS\r\nTransfer-Encoding: chunked\r\n\r\n"
+NO_NUMBER = "a Content-Length that is no number, or too large a one"
+BOTH = "both Content-Length and Transfer-Encoding"
+TWICE = "Content-Length more than once"
+NO_CR = "lines that end without CR"
+FOLDED = "folded header lines"
+
+
+def with_headers(*lines: bytes, body: bytes = b"ok", begin: bytes = b"HTTP/1.1 STATUS") -> bytes:
+    return b"\r\n".join((begin, *lines, b"", body))
+
+
+SIZED = b"Content-Length: 2"
+IN_CHUNKS = b"Transfer-Encoding: chunked"
+# By its name: the answer, and what the message says of it. Each is whole.
+LOOSE = {
+    "both": (with_headers(SIZED, IN_CHUNKS, body=CHUNKS), BOTH),
+    "both, the other way round": (with_headers(IN_CHUNKS, SIZED, body=CHUNKS), BOTH),
+    "both, and no chunks": (with_headers(SIZED, IN_CHUNKS), BOTH),
+    "both, not chunked": (with_headers(SIZED, b"Transfer-Encoding: gzip"), BOTH),
+    "both, identity": (with_headers(b"Transfer-Encoding: identity", SIZED), BOTH),
+    "an empty coding": (with_headers(b"Transfer-Encoding:", SIZED), BOTH),
+    "a length twice": (with_headers(SIZED, SIZED), TWICE),
+    "a length three times": (with_headers(SIZED, b"content-length:02", SIZED), TWICE),
+    "a list of lengths": (with_headers(b"Content-Length: 2, 2"), TWICE),
+    "a signed length": (with_headers(b"Content-Length: +2"), NO_NUMBER),
+    "a negative length": (with_headers(b"Content-Length: -2"), NO_NUMBER),
+    "no length": (with_headers(b"Content-Length:"), NO_NUMBER),
+    "a length in words": (with_headers(b"Content-Length: 2 bytes"), NO_NUMBER),
+    "a huge length": (with_headers(b"Content-Length: " + b"9" * 30), NO_NUMBER),
+    "bare LF": (with_headers(SIZED).replace(b"\r", b""), NO_CR),
+    "bare LF, chunked": ((CHUNKED + CHUNKS).replace(b"\r", b""), NO_CR),
+    "bare LF once": (with_headers(b"A: b\nC: d", SIZED), NO_CR),
+    "bare LF behind the status": (with_headers(SIZED, begin=b"HTTP/1.1 STATUS\nA: b"), NO_CR),
+    "bare LF at the head's end": (b"HTTP/1.1 STATUS\r\nContent-Length: 2\r\n\nok", NO_CR),
+    "CR CR LF": (with_headers(SIZED).replace(b"\r", b"\r\r"), "expected LF after CR"),
+    "a folded line": (with_headers(b"A: b", b" c", SIZED), FOLDED),
+    "a folded length": (with_headers(b"Content-Length:", b"\t2"), FOLDED),
+    "a fold behind the status": (with_headers(b" A: b", SIZED), FOLDED),
+    "a blank before a colon": (with_headers(b"A : b", b"Content-Length : 2"), "invalid header"),
+    "no colon": (with_headers(b"A", SIZED), "invalid header"),
+    "no name": (with_headers(b": b", SIZED), "invalid header"),
+    "odd bytes in a name": (with_headers(b"A@\xc3\xa4[]: b", SIZED), "invalid header"),
+    "NUL": (with_headers(b"A: \0", SIZED), "invalid header"),
+    "CR within a value": (with_headers(b"A: b\rContent-Length: 9", SIZED), "missing expected LF"),
+    "CR within the reason": (with_headers(SIZED, begin=b"HTTP/1.1 STATUS\r"), "expected LF"),
+    "lower case": (with_headers(SIZED, begin=b"http/1.1 STATUS"), "the status line"),
+    "a long reason": (
+        with_headers(SIZED, begin=b"http/1.1 STATUS" + b"\xff" * 300),
+        "the status line",
+    ),
+    "no minor version": (with_headers(SIZED, begin=b"HTTP/2 STATUS"), "the status line"),
+    "two blanks": (with_headers(SIZED, begin=b"HTTP/1.1  STATUS"), "the status line"),
+    "a tab": (with_headers(SIZED, begin=b"HTTP/1.1\tSTATUS"), "the status line"),
+    "a loose 1xx": (b"HTTP/1.1 100 Continue\n\n" + with_headers(SIZED), "missing expected CR"),
+    "a 1xx that closes": (
+        with_headers(b"Connection: close", begin=b"HTTP/1.1 103 Early", body=with_headers(SIZED)),
+        "data after",
+    ),
+    "blanks behind a chunk's size": (CHUNKED + b"2  \r\nok\r\n0\r\n\r\n", "invalid character in"),
+    "blanks before a chunk's size": (CHUNKED + b" 2\r\nok\r\n0\r\n\r\n", "invalid character in"),
+    "no size of a chunk": (CHUNKED + b"\r\nok\r\n0\r\n\r\n", "invalid character in chunk size"),
+    "a huge chunk": (CHUNKED + b"f" * 17 + b"\r\nok", "chunk size overflow"),
+    "bare LF in chunks": (CHUNKED + CHUNKS.replace(b"\r", b""), "missing expected CR"),
+    "no end of a chunk": (CHUNKED + b"2\r\nok0\r\n\r\n", "expected LF"),
+    "a length behind chunks": (CHUNKED + CHUNKS[:-2] + SIZED + b"\r\n\r\n", "Content-Length"),
+    "a loose trailer": (CHUNKED + CHUNKS[:-2] + b"A b\r\n\r\n", "invalid header token"),
+}
+STATUSES = {200: "OK", 404: "Not Found", 503: "Service Unavailable"}
+
+
+def of(said: bytes, status: int) -> bytes:
+    return said.replace(b"STATUS", f"{status} {STATUSES[status]}".encode())
+
+
+def hear(*pieces: bytes, to_head: bool) -> tuple[Wire, Ends, DeafTransport]:
+    wire, transport = wired()
+    ends = Ends()
+    wire.send(ends, b"request", to_head)  # type: ignore[arg-type]
+    for piece in pieces:
+        if not transport.closing:
+            wire.data_received(piece)
+    return wire, ends, transport
+
+
+def cuts(said: bytes) -> list[list[bytes]]:
+    """Whole, in two pieces cut anywhere, and byte by byte."""
+    pairs = [[said[:at], said[at:]] for at in range(1, len(said))]
+    return [[said], *pairs, [said[at : at + 1] for at in range(len(said))]]
+
+
+@pytest.mark.parametrize("to_head", [False, True])
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("how", LOOSE)
+def test_a_status_that_was_understood_is_the_outcome_wherever_the_answer_is_cut(
+    how: str, status: int, to_head: bool
+) -> None:
+    said, odd = LOOSE[how]
+    for pieces in cuts(of(said, status)):
+        wire, ends, transport = hear(*pieces, to_head=to_head)
+        [(code, _, reusable)] = ends.noted
+        assert code == status
+        # What comes behind an answer to HEAD may come later, and ends the connection then.
+        assert transport.closing or not reusable
+        assert not wire.closes_first
+        if not to_head:
+            assert wire.received.odd.startswith(f"Loose HTTP: {odd}")
+
+
+@pytest.mark.parametrize("how", LOOSE)
+async def test_the_request_is_not_sent_again_and_the_connection_is_not_used_again(
+    how: str,
+) -> None:
+    """Neither by its own account nor by another; what came is no answer to the next request."""
+    said, odd = LOOSE[how]
+    loose = [of(said, status) + answer(b"stolen", "418 Stolen") for status in STATUSES]
+    scripts = [answering(answer(), each, answer()) for each in loose]
+    async with firing_at(*scripts, answering(answer(), answer())) as (target, firer):
+        for number, (status, text) in enumerate(STATUSES.items(), 1):
+            assert (await fired(firer, invocation_of(target.url()))).brief == OK
+            result = await fired(firer, invocation_of(target.url()))
+            note = f"Loose HTTP: {odd}" if status == 200 else f"{text} (loose HTTP: {odd}"
+            ended, code, message = result.brief
+            assert (ended, code) == ("completed" if status == 200 else "failed", status)
+            assert message.startswith(note) or "long" in how
+            assert note.partition(" (")[2] in message
+            assert len(message) <= MAX_MESSAGE_CHARACTERS
+            await until(lambda number=number: target.ended == number)  # type: ignore[misc]
+            assert firer.pool.idle_count == 0
+        for account_id in ("acc_00_a", "acc_00_b"):
+            assert (
+                await fired(firer, invocation_of(target.url(), account_id=account_id))
+            ).brief == OK
+        assert len(target.requests) == 2 * len(STATUSES) + 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_what_else_a_loose_failure_says_is_kept(size: int) -> None:
+    said = (
+        b"HTTP/1.1 100 Continue\r\nRetry-After: 1\r\n\r\n"
+        b"http/1.1 503 Caf\xc3\xa9\nRETRY-AFTER : 7\nContent-Type: text/plain\0\n"
+        b"X: \0\nTransfer-Encoding: chunked\n\n2 \nno\n0\n\n"
+    )
+    wire, _ = wired()
+    wire._keep_bytes = 100
+    wire.send(ends := Ends(), b"request", False)  # type: ignore[arg-type]
+    for at in range(0, len(said), size):
+        if not ends.noted:
+            wire.data_received(said[at : at + size])
+    assert ends.noted == [(503, "Café", False)]
+    assert wire.received.retry_after == "7"
+    assert wire.received.kept == Answer("text/plain", b"no")
+
+
+BODILESS = {
+    "a length with 204": (204, with_headers(SIZED), True),
+    "chunks with 204": (204, with_headers(IN_CHUNKS, body=CHUNKS), True),
+    "a body behind 204": (204, with_headers(), True),
+    "a length and no body with 204": (204, with_headers(SIZED, body=b""), True),
+    "a body behind 304": (304, with_headers(SIZED), True),
+    "a length with 304": (304, with_headers(SIZED, body=b""), False),
+    "304": (304, with_headers(b"Content-Length: 0", body=b""), False),
+}
+
+
+@pytest.mark.parametrize("how", BODILESS)
+def test_a_body_where_there_is_none_ends_the_connection(how: str) -> None:
+    status, said, is_odd = BODILESS[how]
+    said = said.replace(b"STATUS", b"%d X" % status)
+    has_body = how != "304"
+    for pieces in cuts(said):
+        wire, ends, transport = hear(*pieces, to_head=False)
+        [(code, _, reusable)] = ends.noted
+        assert (code, reusable and not transport.closing) == (status, not has_body)
+        if is_odd and (len(pieces) == 1 or (status == 204 and b":" in said)):
+            assert wire.received.odd == f"Loose HTTP: a body in an answer of {status}"
+        elif not is_odd:
+            assert wire.received.odd == ""
+
+
+DOUBTFUL = {
+    "no status line": (b"SSH-2.0-OpenSSH_9\r\n", 'it begins with "SSH-2.0-OpenSSH_9", not with'),
+    "control characters": (
+        b"\x15\x03\x01\0\x02\r\n",
+        r'it begins with "\x15\x03\x01\x00\x02", not',
+    ),
+    "a long line": (b"x" * 50_000, f'it begins with "{"x" * 40}", not with a status line'),
+    "another protocol": (with_headers(begin=b"ICY 200 OK"), 'it begins with "ICY 200 OK", not'),
+    "garbage before it": (b"ok" + with_headers(SIZED), 'it begins with "okHTTP/1.1 200 OK", not'),
+    "a blank before it": (b" " + with_headers(SIZED), 'it begins with " HTTP/1.1 200 OK", not'),
+    "no status": (with_headers(begin=b"HTTP/1.1 OK"), 'it begins with "HTTP/1.1 OK", not'),
+    "a short status": (with_headers(begin=b"HTTP/1.1 20 X"), 'it begins with "HTTP/1.1 20 X", not'),
+    "a long status": (with_headers(begin=b"HTTP/1.1 2000 X"), 'it begins with "HTTP/1.1 2000 X"'),
+    "a status below 100": (with_headers(SIZED, begin=b"HTTP/1.1 099 X"), "it begins with"),
+    "two statuses": (with_headers(b"HTTP/1.1 500 Oh", SIZED), "it has two status lines"),
+    "two statuses, one as a header": (with_headers(b"HTTP/1.1 500 Oh: 1"), "it has two status"),
+    "two lengths": (
+        with_headers(SIZED, b"Content-Length: 11"),
+        "its lengths 2 and 11 contradict each other",
+    ),
+    "two listed lengths": (with_headers(b"Content-Length: 2, 3"), "its lengths 2 and 3 contradict"),
+    "two lengths and chunks": (
+        with_headers(SIZED, IN_CHUNKS, b"Content-Length: 3", body=CHUNKS),
+        "its lengths 2 and 3 contradict",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", DOUBTFUL)
+async def test_an_answer_whose_status_is_in_doubt_is_none_and_the_message_says_why(
+    how: str,
+) -> None:
+    said, why = DOUBTFUL[how]
+    said = of(said, 200)
+    async with firing_at(answering(said)) as (target, firer):
+        result = await fired(firer, invocation_of(target.url()))
+        assert result.brief[:2] == ("failed", 0)
+        assert result.outcome.error_message.startswith(f"Answer is not valid HTTP: {why}")
+        assert len(result.outcome.error_message) <= MAX_MESSAGE_CHARACTERS
+        assert len(target.requests) == 1
+    for pieces in cuts(said[:200]):
+        _, ends, transport = hear(*pieces, to_head=False)
+        assert (ends.noted, transport.closing) == ([(Failure.NOT_HTTP, False)], True)
+
+
+def test_the_head_of_a_loose_answer_has_the_same_caps() -> None:
+    begun = b"HTTP/1.1 200 OK\nA: "
+    fits = begun + b"b" * (MAX_HEAD_BYTES - len(begun) - 2) + b"\n\n"
+    interim = b"HTTP/1.1 100 Continue\n\n"
+    whole = b"HTTP/1.1 200 OK\nContent-Length: 0\n\n"
+    too_large = [(Failure.HEADERS_TOO_LARGE, False)]
+    for size in (1500, 100_000):
+
+        def heard(said: bytes, size: int = size) -> list[tuple[object, ...]]:
+            pieces = [said[at : at + size] for at in range(0, len(said), size)]
+            wire, ends, _ = hear(*pieces, to_head=False)
+            if not ends.noted:
+                wire.eof_received()
+            return ends.noted
+
+        assert heard(fits) == [(200, "OK", False)]
+        assert heard(begun + b"b" + fits[len(begun) :]) == too_large
+        assert heard(begun + b"b" * MAX_HEAD_BYTES) == too_large
+        assert heard(interim * MAX_INTERIMS + whole) == [(200, "OK", False)]
+        assert heard(interim * (MAX_INTERIMS + 1) + whole) == too_large
+
+
+CLOSED = "onnection closed before the answer was complete"
+RESET = "onnection reset before the answer was complete"
+BEGUN = {
+    "a length": b"Content-Length: 9\r\n\r\nno",
+    "chunks": b"Transfer-Encoding: chunked\r\n\r\n9\r",
+}
+
+
+@pytest.mark.parametrize("by_reset", [False, True])
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("framing", BEGUN)
+async def test_a_connection_that_ends_in_mid_body_leaves_the_status(
+    framing: str, status: int, by_reset: bool
+) -> None:
+    async def script(line: Line) -> None:
+        await line.request()
+        await line.say(of(b"HTTP/1.1 STATUS\r\n", status) + BEGUN[framing])
+        if by_reset:
+            await heard.wait()
+            line.reset()
+
+    heard = asyncio.Event()
+    async with firing_at(script) as (target, firer):
+        firing = asyncio.ensure_future(fired(firer, invocation_of(target.url())))
+        await until(
+            lambda: (
+                any(each.wire and each.wire.received.headers_done for each in flying(firer))
+                or firing.done()
+            )
+        )
+        heard.set()
+        result = await firing
+        why = RESET if by_reset else CLOSED
+        said = f"C{why}" if status == 200 else f"{STATUSES[status]} (c{why})"
+        assert result.brief == ("completed" if status == 200 else "failed", status, said)
+        assert (result.outcome.answer is not None) == (status != 200 and framing == "a length")
+        assert len(target.requests) == 1
+
+
+def is_heard(fire: Fire) -> bool:
+    return fire.wire is not None and fire.wire.received.headers_done
+
+
+def flying(firer: Any) -> list[Any]:
+    return [fire for queue in firer._deadlines._queues.values() for fire in queue]
+
+
+def staying(said: bytes) -> Script:
+    """Says this, and keeps the connection open."""
+
+    async def script(line: Line) -> None:
+        await line.request()
+        await line.say(said)
+        await line.until_closed()
+
+    return script
+
+
+@pytest.mark.parametrize("end", [b"0", b"0\r", b"0\r\n", b"0\r\n\r", b"000\r\n", b"0\n"])
+async def test_a_last_chunk_without_its_end_is_not_waited_for(
+    end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0.01)
+    async with firing_at(staying(of(CHUNKED, 200) + b"2\r\nok\r\n" + end)) as (target, firer):
+        result = await fired(firer, invocation_of(target.url()))
+        assert result.brief[:2] == ("completed", 200)
+        assert result.outcome.error_message.startswith("Loose HTTP: ")
+        await until(lambda: target.ended == 1)
+
+
+async def test_chunks_that_go_on_after_one_that_looked_like_the_last_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0.01)
+
+    async def script(line: Line) -> None:
+        await line.request()
+        await line.say(CHUNKED.replace(b"STATUS", b"200 OK") + b"0")
+        await line.say(b"3\r\nabc")
+        await asyncio.sleep(0.05)
+        await line.say(b"\r\n0\r\n\r\n")
+        await line.until_closed()
+
+    async with firing_at(script) as (target, firer):
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+        assert firer.pool.idle_count == 1
+
+
+async def test_a_chunk_of_zeros_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0.01)
+    said = of(CHUNKED, 200) + b"1\r\n0\r\n"
+    async with firing_at(staying(said), limit_ms=100) as (target, firer):
+        result = await fired(firer, invocation_of(target.url()))
+        assert result.brief == ("failed", 0, "Timeout after 0.1 seconds")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        with_headers(SIZED, IN_CHUNKS, body=b"abcde"),  # read as a chunk's size
+        with_headers(b"Transfer-Encoding: chunked, gzip"),
+        with_headers(b"A: b").replace(b"\r", b""),
+    ],
+)
+async def test_an_end_that_does_not_come_for_what_is_loose_leaves_the_status(said: bytes) -> None:
+    async with firing_at(staying(of(said, 404)), limit_ms=100) as (target, firer):
+        result = await fired(firer, invocation_of(target.url()))
+        assert result.brief[:2] == ("failed", 404)
+        assert result.outcome.error_message.startswith("Not Found (loose HTTP: ")
+        assert result.outcome.response_time_ms == 100
+        await until(lambda: target.ended == 1)
+
+
+async def test_an_answer_in_strict_http_whose_end_does_not_come_is_a_timeout() -> None:
+    said = of(b"HTTP/1.1 STATUS\r\nContent-Length: 3\r\n\r\nok", 200)
+    async with firing_at(staying(said), limit_ms=100) as (target, firer):
+        result = await fired(firer, invocation_of(target.url()))
+        assert result.brief == ("failed", 0, "Timeout after 0.1 seconds")
+
+
+@pytest.mark.parametrize("is_callback", [False, True])
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("how", ["both", "a length twice", "bare LF", "a huge chunk"])
+async def test_schedules_and_callbacks_are_tried_again_as_their_status_says(
+    scene: Scene, how: str, status: int, is_callback: bool
+) -> None:
+    async with playing(answering_then_closing(of(LOOSE[how][0], status))) as target:
+        given = scene.hand_out(url=target.url(), method="POST", body=b"{}", retries=3)
+        given.is_callback = is_callback
+        acks = scene.claims.called_back if is_callback else scene.claims.acked
+        await scene.start()
+        await until(lambda: acks != [])
+        await scene.stop()
+    [ack] = acks
+    assert ack.outcome.status_code == status
+    assert (ack.next_attempt_at_ms is not None) == (status == 503)
+    assert len(target.requests) == 1
+
+
+TOKENS = st.sampled_from(
+    [
+        *(
+            b"HTTP/1.1 200 OK\r\n",
+            b"http/1.0 503 No\n",
+            b"HTTP/1.1 100 C\r\n\r\n",
+            b"HTTP/1.1 204 N\n",
+        ),
+        *(
+            b"Content-Length: 2\r\n",
+            b"Content-Length: 3\n",
+            b"Content-Length: 2, 2\r\n",
+            b"A: b\r\n",
+        ),
+        *(
+            b"Transfer-Encoding: chunked\r\n",
+            b"Connection: close\r\n",
+            b" folded\r\n",
+            b"no colon\r\n",
+        ),
+        *(
+            b"\r\n",
+            b"\n",
+            b"\r",
+            b"\0",
+            b"ok",
+            b"2\r\nok\r\n",
+            b"0\r\n\r\n",
+            b"HTTP/1.1 ",
+            b" ",
+            b":",
+        ),
+    ]
+)
+
+
+def ended(*pieces: bytes) -> object:
+    wire, ends, transport = hear(*pieces, to_head=False)
+    if not transport.closing:
+        wire.eof_received()
+    [(how, *_)] = ends.noted
+    return how
+
+
+@given(st.lists(TOKENS, min_size=1, max_size=14))
+@example([b"HTTP/1.1 100 C\r\n\r\n", b"http/1.0 503 No\n", b"\n"])
+def test_pieces_make_no_difference_to_an_answer_of_any_kind(tokens: list[bytes]) -> None:
+    said = b"".join(tokens)
+    how = ended(said)
+    assert how is not Failure.INTERNAL
+    assert ended(*(said[at : at + 1] for at in range(len(said)))) == how
+    assert ended(*tokens) == how

@@ -1,0 +1,1 @@
+"""A recurring schedule's next occurrence."""

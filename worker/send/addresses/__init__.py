@@ -1,0 +1,1 @@
+"""The addresses of a target: looked up, judged, and tried in turn."""
