@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,8 @@ DOCUMENTS = [
     _ROOT / "benchmarks/README.md",
 ]
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+_ROOM = re.compile(r"^\| `([\w/]+)/` \|", re.MULTILINE)
+_MOST_FILES = 20
 _SETTING = re.compile(r"^\| (`POSTDATE_\w+`(?:, `POSTDATE_\w+`)*) \| ([^|]*) \|", re.MULTILINE)
 
 
@@ -121,3 +125,23 @@ def test_every_container_that_docs_isolation_names_exists() -> None:
         found = getattr(importlib.import_module(module), name)
         if attribute:
             assert f"self.{attribute}" in inspect.getsource(found), f"{name}.{attribute}"
+
+
+def test_the_map_of_the_rooms_is_complete_and_no_room_is_crowded() -> None:
+    """A room of tests that has the name of a room of the code needs no line of its own."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    files = [Path(name) for name in listed if name.endswith((".py", ".lua", ".html"))]
+    rooms = Counter(path.parent.as_posix() for path in files if path.name != "__init__.py")
+    rooms.pop(".", None)
+    named = _ROOM.findall((_ROOT / "CONTRIBUTING.md").read_text())
+    plain = {room for room in rooms if not room.startswith("tests/")}
+    mirrored = {re.sub("^scheduler/(store)|^api/(dashboard)", r"\1\2", room) for room in plain}
+    assert sorted(named) == sorted(rooms.keys() - {f"tests/{room}" for room in mirrored})
+    crowded = {room for room, count in rooms.items() if count > _MOST_FILES}
+    assert crowded <= {"benchmarks"}, "benchmarks has a file for each question"
