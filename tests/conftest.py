@@ -82,6 +82,13 @@ def pytest_runtest_makereport() -> Iterator[object]:
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """A test that leaves signals blocked would have later ones start servers that do not end."""
+    yield
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()), "the test left signals blocked"
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _children_hear_ctrl_c() -> Iterator[None]:
     """A shell starts its background jobs deaf to SIGINT, and what they start would inherit that.

@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import signal
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -38,6 +39,16 @@ async def test_it_tells_whether_one_ended_as_asked_and_kills_one_that_does_not_e
     assert child.ended == how
 
 
+@pytest.fixture
+def signals_heard_again() -> Iterator[None]:
+    """A process of ours hears no signal in its last moments. This one goes on: whatever it started
+    would be deaf to SIGTERM, too."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@pytest.mark.usefixtures("signals_heard_again")
 async def test_what_did_not_end_as_it_should_is_an_error() -> None:
     children = Children()
 
