@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from scheduler.runtime.collector import spare_the_collector
 from scheduler.store.scans import Scans
+from scheduler.store.server import server
 from tests.support.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
 from tests.support.store_servers import REDIS, redis_embedded
 
@@ -129,6 +130,12 @@ def valkey(valkey_server: ValkeyProcess) -> ValkeyProcess:
 def endless_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an account's searches look through does not count."""
     monkeypatch.setattr(Scans, "_count", AsyncMock(return_value=0))
+
+
+@pytest.fixture
+def hasty_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of the store whose reply is lost is repeated at once: as often, without the pauses."""
+    monkeypatch.setattr(server, "_PAUSES_S", (0.0,) * len(server._PAUSES_S))
 
 
 @pytest.fixture

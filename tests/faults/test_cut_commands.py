@@ -12,6 +12,7 @@ from redis import Redis
 from scheduler.store import keys
 from tests.support.servers import DroppingProxy, ValkeyProcess, postdate, postdate_json
 
+pytestmark = pytest.mark.usefixtures("hasty_repeats")
 _UNKNOWN = "it may be done, or a part of it"
 _EVER = 10**9
 

@@ -27,6 +27,7 @@ from tests.support.apps import app_of, built
 from tests.support.plain import redis_of
 from tests.support.servers import DroppingProxy, ValkeyProcess
 
+pytestmark = pytest.mark.usefixtures("hasty_repeats")
 # Each account has a shard of its own.
 SHARDS = 64
 BROKEN = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
