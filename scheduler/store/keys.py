@@ -89,6 +89,7 @@ RULE = "rule:"  # <rule>, HASH, a recurring schedule: `v` its version, `d` its d
 RULES = "rules"  # ZSET: recurring schedule -> 0
 RULE_STATES = "rule_states"  # ZSET: one that is not active -> 1 it is paused, 2 blocked, 3 ended
 RULE_NAMES = "rule_names"  # HASH: a name -> the recurring schedule that has it
+RULES_DELETED = "rules_deleted"  # LIST: recurring schedules that were deleted, the newest first
 CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not say: `url`, sealed,
 # and `on`, which ends; without `on` that ended, and `url` is where those go that are pending; and
 # `failing`, until when (ms) attempts that failed keep places

@@ -994,6 +994,13 @@ STORE = r"""
 # a new rule is answered for, and not stored
 - elseif was_done(one.base, one.rule) then
 + elseif true then
+@ scheduler/store/recurring/step.inc.lua tests/store/recurring/test_recurring.py -k 'thousand or hour or minute'
+# as many deletions are remembered as there were
+- redis.call('LTRIM', deleted, 0, MOST_DELETED - 1)
+# a deletion is remembered for ever
+- redis.call('PEXPIRE', deleted, 3600000)
+# a thousand deletions make the last one unknown
+- note_done(base, rule)
 @ scheduler/store/recurring/rules.py tests/store/recurring/test_recurring_owner.py -k fired_early
 # a slot that was fired early is fired again
 - return max(self.fired_ms, self.cancelled_ms)

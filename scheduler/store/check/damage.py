@@ -87,7 +87,7 @@ _OF_AN_ACCOUNT = _by_name(
     ),
     stream=(keys.LOG, keys.INDEX, keys.EVENTS),
     string=(keys.ONCE, keys.RATE, keys.RESENDS, keys.SCANS, keys.NOTED, keys.OPERATION),
-    list=(keys.SIGNING, keys.ROTATIONS, keys.BULK_MADE),
+    list=(keys.SIGNING, keys.ROTATIONS, keys.BULK_MADE, keys.RULES_DELETED),
 )
 _GONE = "none"
 

@@ -39,11 +39,14 @@ class Rules:
         raise NotFound(NO_RULE)
 
     async def was_deleted(self, account_id: str, recurring_id: str) -> bool:
-        """Whether it was there within the last minute, of one that is not."""
+        """Of one that is not there: whether a deletion of it is remembered. Raises Unreadable."""
         if not ids.is_recurring_id(recurring_id):
             return False
-        key = keys.account(account_id) + keys.OPERATION + ids.local(recurring_id)
-        return bool(await self._server.read("EXISTS", key))
+        base, local = keys.account(account_id), ids.local(recurring_id)
+        lately, place = await self._server.reads(
+            [("EXISTS", base + keys.OPERATION + local), ("LPOS", base + keys.RULES_DELETED, local)]
+        )
+        return bool(lately) or place is not None
 
     async def id_of(self, account_id: str, name: str) -> str | None:
         """Of the rule that has the name."""

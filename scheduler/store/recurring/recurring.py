@@ -193,8 +193,8 @@ class Recurring(Tending):
 
     async def delete(self, account_id: str, recurring_id: str) -> str | None:
         """Cancels the occurrence that waits; one that is held finishes. Returns the name that it
-        had. Also one whose request cannot be read. Of one that was deleted within a minute it does
-        nothing."""
+        had. Also one whose request cannot be read. Of one that was deleted within an hour it does
+        nothing: then 1,000 newer deletions of the account, or a minute."""
         try:
             rule = await self._rules.one(account_id, recurring_id)
         except NotFound:

@@ -27,6 +27,7 @@ local reference_of, reference_weight
 --@include lifecycle/row/reference
 local prefix, ttl_ms, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local once_ttl_ms, most_rules = ARGV[3], tonumber(ARGV[4])
+local MOST_DELETED = 1000
 
 -- The list whose length stands at `i` of the arguments, and where what follows it begins.
 local function list(i)
@@ -135,6 +136,7 @@ local function judge(one)
   if #one.names > 0 then
     local holder = redis.call('HGET', one.base .. K.RULE_NAMES, one.names[2])
     redis.call('ZCARD', one.base .. K.RULES)
+    redis.call('LLEN', one.base .. K.RULES_DELETED)
     if one.names[2] ~= '' and holder and holder ~= one.rule then
       return V.NAME_TAKEN
     end
@@ -181,6 +183,16 @@ local function record_occurrence(one)
   end
 end
 
+-- So that a repeat of the deletion is answered alike: for an hour, or until MOST_DELETED others were
+-- deleted, but for a minute at least, which the rate of requests bounds.
+local function note_deleted(base, rule)
+  local deleted = base .. K.RULES_DELETED
+  note_done(base, rule)
+  redis.call('LPUSH', deleted, rule)
+  redis.call('LTRIM', deleted, 0, MOST_DELETED - 1)
+  redis.call('PEXPIRE', deleted, 3600000)
+end
+
 local function record_names(one)
   local before, after, listed = one.names[1], one.names[2], one.names[3]
   if before ~= '' and before ~= after then
@@ -193,7 +205,7 @@ local function record_names(one)
     redis.call('ZADD', one.base .. K.RULES, 0, one.rule)
   elseif listed == '-' then
     redis.call('ZREM', one.base .. K.RULES, one.rule)
-    note_done(one.base, one.rule) -- so that a repeat of the deletion is answered alike
+    note_deleted(one.base, one.rule)
   end
 end
 

@@ -54,6 +54,11 @@ class Rules:
     def key(self, rule: Rule) -> str:
         return self.scene.base + keys.RULE + ids.local(rule.recurring_id)
 
+    async def stored(self) -> list[bytes]:
+        """The keys of rules that are there."""
+        found = await self.scene.redis.keys(self.scene.base + "rule*")
+        return [each for each in found if not each.endswith(keys.RULES_DELETED.encode())]
+
     async def take_credits(self, left: int) -> None:
         spend, account = await self.scene.credits() - left, self.scene.base + keys.ACCOUNT
         await self.scene.redis.hincrby(account, "credits", -spend)

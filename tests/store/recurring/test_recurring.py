@@ -11,6 +11,7 @@ from scheduler.errors import NotFound, StoreUnavailable
 from scheduler.models import Occurrence
 from scheduler.recurrence.recurrence import Timing, next_slot
 from scheduler.recurrence.recurring import RuleState
+from scheduler.store import keys
 from scheduler.store.recurring.rules import StoredRule
 from scheduler.store.recurring.steps import Answer, Step
 from tests.store.clocks import START_MS
@@ -338,21 +339,60 @@ async def test_a_deleted_rule_is_gone_with_what_waits(rules: Rules) -> None:
         await rules.recurring.delete(scene.account_id, "op")
     assert (await rules.waiting(), await scene.credits()) == ([], CREDITS)
     assert await rules.due() == {}
-    left = await scene.redis.keys(scene.base + "rule*")
-    assert left == []
+    assert await rules.stored() == []
     await rules.create(name="ours")
 
 
-async def test_a_deletion_is_answered_alike_for_a_minute(fake_rules: Rules) -> None:
+async def test_a_deletion_is_answered_alike_for_an_hour(fake_rules: Rules) -> None:
     rules, scene = fake_rules, fake_rules.scene
     rule = await rules.create(name="ours")
     delete = rules.recurring.delete
     assert await delete(scene.account_id, rule.recurring_id) == "ours"
     again = await rules.create(name="ours")
-    await rules.to(START_MS + 59_999)
+    await rules.to(START_MS + HOUR_MS - 1)
     assert await delete(scene.account_id, rule.recurring_id) is None
     assert await rules.read(again) is not None
+    assert await delete(scene.account_id, again.recurring_id) == "ours"
+    assert await delete(scene.account_id, again.recurring_id) is None
+    await rules.to(START_MS + 2 * HOUR_MS)
+    for each in (rule, again):
+        with pytest.raises(NotFound):
+            await delete(scene.account_id, each.recurring_id)
+
+
+async def test_the_newest_thousand_deletions_of_an_account_are_remembered(
+    fake_rules: Rules,
+) -> None:
+    rules, scene = fake_rules, fake_rules.scene
+    deleted, delete = scene.base + keys.RULES_DELETED, rules.recurring.delete
+    first, second, third = [await rules.create() for _ in range(3)]
+    await delete(scene.account_id, first.recurring_id)
+    await scene.redis.lpush(deleted, *map(str, range(998)))
+    await delete(scene.account_id, second.recurring_id)
     await rules.to(START_MS + 60_001)
+    assert await delete(scene.account_id, first.recurring_id) is None
+    await delete(scene.account_id, third.recurring_id)
+    assert await scene.redis.llen(deleted) == 1000
+    with pytest.raises(NotFound):
+        await delete(scene.account_id, first.recurring_id)
+    for each in (second, third):
+        assert await delete(scene.account_id, each.recurring_id) is None
+    await scene.store.changes.delete(scene.account_id)
+    assert await scene.redis.keys(scene.base + "*") == []
+
+
+async def test_however_many_were_deleted_since_the_last_minute_is_remembered(
+    fake_rules: Rules,
+) -> None:
+    rules, scene = fake_rules, fake_rules.scene
+    rule, delete = await rules.create(), rules.recurring.delete
+    await rules.to(START_MS + 60_001)
+    await delete(scene.account_id, rule.recurring_id)
+    await scene.redis.lpush(scene.base + keys.RULES_DELETED, *map(str, range(1000)))
+    await scene.redis.ltrim(scene.base + keys.RULES_DELETED, 0, 999)
+    await rules.to(START_MS + 120_000)
+    assert await delete(scene.account_id, rule.recurring_id) is None
+    await rules.to(START_MS + 120_002)
     with pytest.raises(NotFound):
         await delete(scene.account_id, rule.recurring_id)
 
@@ -398,4 +438,4 @@ async def test_a_pause_that_died_in_the_middle_is_completed(
         with pytest.raises(StoreUnavailable):
             await rules.recurring.delete(scene.account_id, rule.recurring_id)
     assert await rules.tend() == 1
-    assert await scene.redis.keys(scene.base + "rule*") == []
+    assert await rules.stored() == []

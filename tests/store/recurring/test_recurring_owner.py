@@ -306,7 +306,7 @@ async def test_a_rule_that_never_fires_is_refused(
     with pytest.raises(InvalidRequest) as refused:
         await fake_rules.create(timing)
     assert [each.field for each in refused.value.details] == [field]
-    assert await fake_rules.scene.redis.keys(fake_rules.scene.base + "rule*") == []
+    assert await fake_rules.stored() == []
 
 
 async def test_what_cannot_be_stored_leaves_nothing(

@@ -162,3 +162,6 @@ async def _fill_schedules(scene: Scene) -> None:
         rule = await store.recurring.create(account_id, draft, Idempotency(f"{n}", "asked"))
         if n % 2:
             await store.recurring.pause(account_id, rule.rule.recurring_id)
+        if n % 10 == 9:
+            await store.recurring.delete(account_id, rule.rule.recurring_id)
+    await scene.redis.rpush(scene.base + keys.RULES_DELETED, *(f"{n:026}" for n in range(997)))
