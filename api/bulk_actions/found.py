@@ -31,15 +31,26 @@ async def meant_of(
         for each in entries
         if each.schedule_id and each.at_ms != asked.to_ms and _was_there(each, asked)
     }
-    names = [name for name, each in found.items() if each.recurring_id is not None]
-    if asked.kind is Kind.AGAIN or asked.query.get("recurring_id") is not None:
-        names = []
     left = set[str]()
-    async for some in read_by_id(server, account_id, names):
-        stored = [each.schedule for each in some if isinstance(each, Stored)]
-        left |= {each.schedule_id for each in stored if each.waits_for_slot}
+    if asked.kind is not Kind.AGAIN and asked.query.get("recurring_id") is None:
+        left = await next_occurrences(server, account_id, list(found.values()))
     meant = {name: each.scheduled_at_ms for name, each in found.items() if name not in left}
     return meant, len(left)
+
+
+async def next_occurrences(
+    server: Server, account_id: str, entries: Sequence[LogEntry]
+) -> set[str]:
+    """The schedules of these entries that are next occurrences of recurring schedules. Raises
+    StoreError."""
+    names = dict.fromkeys(
+        each.schedule_id for each in entries if each.schedule_id and each.recurring_id is not None
+    )
+    found = set[str]()
+    async for some in read_by_id(server, account_id, list(names)):
+        stored = [each.schedule for each in some if isinstance(each, Stored)]
+        found |= {each.schedule_id for each in stored if each.waits_for_slot}
+    return found
 
 
 def _was_there(entry: LogEntry, asked: Asked) -> bool:

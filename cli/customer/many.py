@@ -66,10 +66,18 @@ def cancel_command(
         text = f"{cancelled.schedule_id}  {cancelled.message}"
         remote.show(cancelled, f"{text}  {cancelled.credits_remaining:,} credits")
         return
-    question = "Cancel {} that wait?"
     done: Sequence[Any] = ()
-    if schedule_ids or yes or _is_confirmed(remote, "scheduled", question, limit, chosen):
+    found, left, told = "", 0, 0
+    if not schedule_ids and not yes:
+        found, left = _counted(remote, "scheduled", limit, chosen)
+    if found:
+        click.confirm(f"Cancel {found} that wait?{_left(left)}", abort=True, err=True)
+        told = left
+    if found or schedule_ids or yes:
         done = remote.client.cancel_many(schedule_ids or None, limit=limit, **chosen)
+        left = done.occurrences_left
+    if left not in (0, told):
+        click.echo(_left(left).strip(), err=True)
     remote.show_many(
         done, _cancelled, id_name="scheduleId", was="cancelled", none="Nothing that waits matches."
     )
@@ -110,9 +118,13 @@ def replay_command(
         )
     from_ = None if since is None else datetime.now(UTC) - since
     chosen: dict[str, Any] = {"url": target, "reference": reference, "lane": lane, "from_": from_}
-    question = "Replay {} that failed, for a credit each?"
     done: Sequence[Any] = ()
-    if schedule_ids or yes or _is_confirmed(remote, "failed", question, limit, chosen):
+    found = ""
+    if not schedule_ids and not yes:
+        found, _ = _counted(remote, "failed", limit, chosen)
+    if found:
+        click.confirm(f"Replay {found} that failed, for a credit each?", abort=True, err=True)
+    if found or schedule_ids or yes:
         done = remote.client.replay_many(
             schedule_ids or None, limit=limit, idempotency_key=idempotency_key, **chosen
         )
@@ -125,19 +137,31 @@ def replay_command(
     )
 
 
-def _is_confirmed(
+def _counted(
     remote: Remote,
     status: Literal["scheduled", "failed"],
-    question: str,
     limit: int | None,
     chosen: dict[str, Any],
-) -> bool:
-    """Asks, with the number of those that match. False if there are none; a no ends the command."""
+) -> tuple[str, int]:
+    """The number of those that match, in words ("": none), and how many are left out: the next
+    occurrences of recurring schedules, of which none was attempted."""
     most = _COUNTED if limit is None else min(limit, _COUNTED)
-    found = sum(1 for _ in remote.client.list(status=status, limit=most + 1, **chosen))
+    found = left = 0
+    for each in remote.client.list(status=status, **chosen):
+        is_left = status == "scheduled" and each.slot is not None and each.attempts == 0
+        found, left = found + (not is_left), left + is_left
+        if found > most:
+            break
     more = "more than " if found > most and most != limit else ""
-    asked = question.format(f"{more}{min(found, most):,}")
-    return bool(found) and click.confirm(asked, abort=True, err=True)
+    return f"{more}{min(found, most):,}" if found else "", left
+
+
+def _left(count: int) -> str:
+    if count == 0:
+        return ""
+    if count == 1:
+        return " 1 belongs to a recurring schedule and stays: pause that instead."
+    return f" {count:,} belong to recurring schedules and stay: pause those instead."
 
 
 def _cancelled(each: Cancelled) -> str:

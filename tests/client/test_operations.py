@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -254,6 +256,21 @@ def test_what_waits_and_matches_is_cancelled(client: Client, server: Server) -> 
     server.plays(answer(200, {"schedules": [], "creditsRemaining": 9, "nextCursor": None}))
     assert client.cancel_many(url=URL) == ()
     assert server.bodies == [{"targetUrl": URL, "status": "scheduled", "limit": 1000}]
+
+
+def test_how_many_occurrences_were_left_is_added_up(client: Client, server: Server) -> None:
+    item = {"scheduleId": "sch_1", "status": "cancelled"}
+    rest = {"creditsRemaining": 9}
+    server.plays(
+        answer(200, {"schedules": [item], "nextCursor": "c", "occurrencesLeft": 2, **rest}),
+        answer(200, {"schedules": [], "nextCursor": None, "occurrencesLeft": 1, **rest}),
+        answer(200, {"schedules": [item], "nextCursor": None, "occurrencesLeft": 0, **rest}),
+    )
+    done = client.cancel_many(url=URL)
+    assert (done, done.occurrences_left) == ((Cancelled("sch_1", 9),), 3)
+    for copied in (copy.copy(done), pickle.loads(pickle.dumps(done))):
+        assert (copied, copied.occurrences_left) == (done, 3)
+    assert client.cancel_many(["sch_1"]).occurrences_left == 0
 
 
 def test_an_answer_for_other_ids_is_no_answer(client: Client, server: Server) -> None:

@@ -9,7 +9,10 @@ import httpx
 import pytest
 
 from api.dashboard.requests import bulk
-from tests.dashboard.conftest import ORIGIN, Browser, listed, once_of, rows
+from scheduler.models import Request
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
+from tests.dashboard.conftest import ORIGIN, URL, Browser, listed, once_of, rows
 from tests.dashboard.forms import form_with
 
 
@@ -75,6 +78,29 @@ async def test_all_that_match_a_bad_filter_are_not_all(browser: Browser) -> None
         refused = await match(browser, "cancel", **{name: bad})
         assert (refused.status_code, ids_of(refused)) == (400, [])
         assert name in refused.text
+
+
+@pytest.mark.parametrize("action", ["cancel", "move"])
+@pytest.mark.parametrize("most", [2, 1000])
+async def test_all_that_match_are_not_the_next_occurrences(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, action: str, most: int
+) -> None:
+    """Also where they are so few that the form names them."""
+    rules, draft = (
+        browser.store.recurring,
+        Draft(Request(0, "POST", URL), Timing(every_ms=86_400_000)),
+    )
+    made = [(await rules.create(browser.account_id, draft)).rule for _ in range(3)]
+    asked = await match(browser, action, status="scheduled")
+    assert "None is selected, or none matches." in asked.text
+    assert "3 belong to recurring schedules: pause those instead." in asked.text
+    waiting = [await browser.schedule() for _ in range(3)]
+    monkeypatch.setattr(bulk, "MOST", most)
+    asked = await match(browser, action, status="scheduled")
+    assert set(ids_of(asked)) == (set(waiting) if most > 2 else set())
+    named = await match(browser, action, recurring=made[0].recurring_id)
+    assert ids_of(named) == [made[0].schedule_id]
+    assert "belong to" not in named.text
 
 
 async def test_all_that_failed_run_again_once_however_many_there_are(

@@ -6,15 +6,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from litestar import post
 from litestar.params import FromPath
 
+from api.bulk_actions.found import next_occurrences
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.render import page
-from api.dashboard.requests.bulk_strip import ASKS
+from api.dashboard.requests.bulk_strip import ASKS, left_to_rules
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
 from api.dashboard.viewer.csrf import ONCE, Form, written
@@ -44,11 +44,12 @@ _LONGEST_DIGITS = 15
 
 class Portion(NamedTuple):
     """Some of the schedules to act on, and whether there are more. `oldest_ms`: when the first of
-    them ended or is due, where that is known."""
+    them ended or is due, where that is known. So many were `left` to their recurring schedules."""
 
     ids: list[str]
     is_part: bool = False
     oldest_ms: int | None = None
+    left: int = 0
 
 
 @post("/requests/bulk")
@@ -174,28 +175,38 @@ def _named(form: Form) -> list[str]:
 
 
 async def _selected(store: Store, viewer: Viewer, form: Form, wanted: Filter) -> Portion:
-    """The ids that were chosen, or the first of all that match."""
+    """The ids that were chosen, or the first of all that match, without the next occurrences of
+    recurring schedules, unless the filter names one."""
     if form.get("scope") != "matching":
         return Portion(_named(form))
+    found, is_part = await _matches(store, viewer, Kind(form["action"]), wanted)
+    left = set[str]()
+    if form["action"] != Kind.AGAIN and not wanted.recurring:
+        left = await next_occurrences(store.server, viewer.account_id, found)
+    # No schedule was made for a time that a recurring one missed.
+    found = [each for each in found if each.schedule_id and each.schedule_id not in left]
+    ids = list(dict.fromkeys(each.schedule_id for each in found))
+    oldest_ms = min((each.at_ms for each in found), default=None)
+    return Portion(ids, is_part, oldest_ms, len(left))
+
+
+async def _matches(
+    store: Store, viewer: Viewer, kind: Kind, wanted: Filter
+) -> tuple[list[LogEntry], bool]:
+    """The first of all that match, and whether there are more."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _PATIENCE_S
-    query = _matching(wanted, Kind(form["action"]), store.clock.now_ms())
+    query = _matching(wanted, kind, store.clock.now_ms())
     found: list[LogEntry] = []
     while len(found) < MOST and loop.time() < until_s:
         rows = await searched(store, viewer.account_id, query._replace(limit=MOST - len(found)))
         found += rows.entries
         if rows.next is None:
-            return _portion(found, is_part=False)
+            return found, False
         query = query._replace(cursor=rows.next)
         if rows.wait_ms:
             await asyncio.sleep(min(rows.wait_ms / 1000, until_s - loop.time()))
-    return _portion(found, is_part=True)
-
-
-def _portion(found: Sequence[LogEntry], *, is_part: bool) -> Portion:
-    # No schedule was made for a time that a recurring one missed.
-    ids = list(dict.fromkeys(each.schedule_id for each in found if each.schedule_id))
-    return Portion(ids, is_part, min((each.at_ms for each in found), default=None))
+    return found, True
 
 
 def _matching(wanted: Filter, kind: Kind, now_ms: int) -> LogQuery:
@@ -236,6 +247,7 @@ async def _ask(
         some=[each for each in some if each is not None],
         is_part=portion.is_part,
         oldest_ms=portion.oldest_ms,
+        left=left_to_rules(portion.left) if portion.left else "",
         now_ms=store.clock.now_ms(),
         fault=fault,
     )

@@ -100,7 +100,7 @@ def strip_of(bulk: Bulk) -> Strip:
     return Strip(bulk, ASKS[asked.kind], _filter_words(asked.pairs), _words(bulk, acted), share)
 
 
-def _left_to_rules(count: int) -> str:
+def left_to_rules(count: int) -> str:
     if count == 1:
         return "1 belongs to a recurring schedule: pause that instead."
     return f"{number(count)} belong to recurring schedules: pause those instead."
@@ -117,7 +117,7 @@ def _words(bulk: Bulk, acted: int) -> str:
     words += "."
     for reason, count in sorted(progress.refused.items(), key=lambda each: -each[1]):
         if reason == OF_A_RULE:
-            words += f" {_left_to_rules(count)}"
+            words += f" {left_to_rules(count)}"
             continue
         words += f" {number(count)} not: {reason.rstrip('.').lower()}."
     match state:

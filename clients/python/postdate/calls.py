@@ -185,9 +185,9 @@ class Calls(ABC):
         matching: Mapping[str, str | None],
         limit: int | None,
         key: str | None = None,
-    ) -> tuple[T | PostdateError, ...]:
-        """One result for each id, in order, or for each that matches. Raises ValueError for ids
-        with a filter and for no ids, and TypeError if one is no string."""
+    ) -> tuple[Sequence[T | PostdateError], int]:
+        """One result for each id, in order, or for each that matches; and how many were left out.
+        Raises ValueError for ids with a filter and for no ids, TypeError if one is no string."""
         filters = {name: value for name, value in matching.items() if value is not None}
         limit = None if limit is None else whole("limit", limit)
         if schedule_ids is None:
@@ -199,44 +199,46 @@ class Calls(ABC):
             raise ValueError("Give at least one id; without any argument all that match are meant.")
         for number, each in enumerate(ids):
             text(f"schedule_ids[{number}]", each)
-        return await self._each_named(many, ids, key)
+        return await self._each_named(many, ids, key), 0
 
     async def _each_named(
         self, many: Many[T], ids: Sequence[str], key: str | None
-    ) -> tuple[T | PostdateError, ...]:
+    ) -> Sequence[T | PostdateError]:
         """A repeated id is sent once, and has its result as often as it was given."""
         asked = list(dict.fromkeys(ids))
         found: dict[str, T | PostdateError] = {}
         for number, start in enumerate(range(0, len(asked), _AT_ONCE), 1):
             some = asked[start : start + _AT_ONCE]
-            results, _ = await self._some(many, {"ids": some}, key, number)
+            results, _, _ = await self._some(many, {"ids": some}, key, number)
             if len(results) != len(some):
                 raise strange_answer(len(results))
             for name, result in zip(some, results, strict=True):
                 if isinstance(result, PostdateError):  # it has but the beginning of a malformed one
                     result.schedule_id = name
                 found[name] = result
-        return tuple(found[each] for each in ids)
+        return [found[each] for each in ids]
 
     async def _each_matching(
         self, many: Many[T], filters: Mapping[str, str], limit: int | None, key: str | None
-    ) -> tuple[T | PostdateError, ...]:
+    ) -> tuple[Sequence[T | PostdateError], int]:
         body: dict[str, Any] = {**filters, "status": many.status}
         found: list[T | PostdateError] = []
-        number = 0
+        number = left = 0
         while limit is None or len(found) < limit:
             number += 1
             body["limit"] = _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)
-            results, body["cursor"] = await self._some(many, body, key, number)
+            results, body["cursor"], more = await self._some(many, body, key, number)
             found += results
+            left += more
             if body["cursor"] is None:
                 break
-        return tuple(found)
+        return found, left
 
     async def _some(
         self, many: Many[T], body: Mapping[str, Any], key: str | None, number: int
-    ) -> tuple[list[T | PostdateError], str | None]:
-        """The results of one call, and the next cursor. Later calls number the first one's key."""
+    ) -> tuple[list[T | PostdateError], str | None, int]:
+        """The results of one call, the next cursor, and how many were left out. Later calls number
+        the first one's key."""
         own = key if key is None or number == 1 else checked_key(f"{key}-{number}")
         try:
             answer = await self._call("POST", many.path, body=as_json(body), idempotency_key=own)
@@ -244,10 +246,11 @@ class Calls(ABC):
             error.idempotency_key = key  # with which the whole can be repeated
             raise
 
-        def reader(body: Any) -> tuple[list[T | PostdateError], str | None]:
+        def reader(body: Any) -> tuple[list[T | PostdateError], str | None, int]:
             shared = {name: body[name] for name in many.of_all} | answer.of_all
             items = [{**item, **shared} for item in body["schedules"]]
-            return [read_one(many.kind, each, many.id_name) for each in items], body["nextCursor"]
+            results = [read_one(many.kind, each, many.id_name) for each in items]
+            return results, body["nextCursor"], int(body.get("occurrencesLeft", 0))
 
         return answer.read_as(reader)
 

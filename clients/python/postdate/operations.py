@@ -23,6 +23,7 @@ from postdate.recurring import RecurringOperations
 from postdate.results import (
     Callback,
     Cancelled,
+    CancelledMany,
     Created,
     LogEntry,
     LogFilter,
@@ -156,11 +157,12 @@ class Operations(LaneOperations, RecurringOperations):
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
-    ) -> tuple[Cancelled | PostdateError, ...]:
+    ) -> CancelledMany:
         """Cancels these, however many, or all that wait and match, by trigger time. Safe to repeat.
 
         Returns for each id given, in order, what `cancel` would have returned, or the error that it
-        would have raised, with its `schedule_id`.
+        would have raised, with its `schedule_id`. Without `recurring_id` a filter leaves out the
+        next occurrences of recurring schedules, and `occurrences_left` counts them.
         """
         filters = _filters(
             url=url,
@@ -170,7 +172,7 @@ class Operations(LaneOperations, RecurringOperations):
             from_=from_,
             to=to,
         )
-        return await self._each(_CANCEL, schedule_ids, filters, limit)
+        return CancelledMany(*await self._each(_CANCEL, schedule_ids, filters, limit))
 
     @operation
     async def replay(
@@ -238,7 +240,8 @@ class Operations(LaneOperations, RecurringOperations):
             from_=from_,
             to=to,
         )
-        return await self._each(_REPLAY, schedule_ids, filters, limit, key)
+        done = await self._each(_REPLAY, schedule_ids, filters, limit, key)
+        return tuple(done[0])
 
     @listing
     def logs(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
+
+from postdate.errors import PostdateError
 
 T = TypeVar("T")
 
@@ -59,6 +61,20 @@ class Cancelled:
     response_time_ms: int | None = None
     error_message: str | None = None
     attempts: int = 0
+
+
+class CancelledMany(tuple[Cancelled | PostdateError, ...]):
+    """A result for each, in order. `occurrences_left`: so many that matched were left out, because
+    they are the next occurrences of recurring schedules: pause those instead."""
+
+    occurrences_left: int
+
+    def __new__(
+        cls, results: Iterable[Cancelled | PostdateError] = (), occurrences_left: int = 0
+    ) -> Self:
+        made = super().__new__(cls, results)
+        made.occurrences_left = occurrences_left
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,35 @@ def test_all_that_match_are_cancelled_once_it_is_confirmed(settings: dict[str, s
     ]
 
 
+def test_a_filter_leaves_recurring_schedules_their_next_occurrences(
+    settings: dict[str, str],
+) -> None:
+    target = f"http://127.0.0.1:{refusing_port()}/rules"
+    rules = [
+        postdate_json("recurring", "create", target, "--every", "1d", **settings) for _ in range(2)
+    ]
+    chosen = ("cancel", "--target", target)
+    none = postdate(*chosen, **settings)
+    assert (none.returncode, none.stdout) == (0, "Nothing that waits matches.\n")
+    left = "2 belong to recurring schedules and stay: pause those instead."
+    assert none.stderr == left + "\n"
+    waiting = scheduled(settings, target, "--in", "1d")
+    [rule_id, _] = [each["recurringId"] for each in rules]
+    now = postdate_json("recurring", "trigger", rule_id, **settings)["scheduleId"]
+    until(lambda: postdate_json("logs", now, "--status", "failed", **settings))
+    asked = postdate(*chosen, **settings)
+    assert (asked.returncode, f"Cancel 1 that wait? {left}" in asked.stderr) == (1, True)
+    done = postdate(*chosen, "--yes", **settings)
+    assert (done.stdout.split()[0], done.stdout.count("\n")) == (waiting, 1)
+    assert done.stderr == left + "\n"
+    assert {each["scheduleId"] for each in listed(settings, target)} == {
+        each["scheduleId"] for each in rules
+    }
+    postdate_json("recurring", "delete", rule_id, **settings)
+    [one] = postdate(*chosen, "--yes", **settings).stderr.splitlines()
+    assert one == "1 belongs to a recurring schedule and stays: pause that instead."
+
+
 def test_schedules_are_found_by_their_reference(settings: dict[str, str]) -> None:
     target, name = f"http://127.0.0.1:{refusing_port()}/orders", f"order-{token_hex(4)}"
     first, second, other = (
