@@ -205,9 +205,9 @@ def delete(context: Context, account: str, yes: bool) -> None:
         click.confirm(_warning(context, account), abort=True, err=True)
 
     async def remove(store: Store) -> Deleted:
-        account_id = await store.accounts.id_of(account)
+        account_id = await store.accounts.leaving_id_of(account)
         async with noted(store, Kind.DELETE, account_id, account):
-            return await store.changes.delete(account)
+            return await store.changes.delete(account_id)
 
     gone = with_store(context.settings, remove)
     context.show(

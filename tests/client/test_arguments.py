@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from postdate import AsyncPostdate, Buffer, NewSchedule, Postdate, lanes, new, recurring
+from postdate import AsyncPostdate, Buffer, NewSchedule, Postdate, lanes, new, operations, recurring
 from postdate.operations import Operations
 from tests.client.both import BASE_URL, KEY, Client, Server, answer
 from tests.client.test_operations import CREATED, SCHEDULE, URL
@@ -67,7 +67,7 @@ def parameters(name: str) -> list[str]:
             assert options
             [kind] = {
                 vars(module)[options[1]]
-                for module in (new, lanes, recurring)
+                for module in (new, lanes, recurring, operations)
                 if options[1] in vars(module)
             }
             found += kind.__annotations__
@@ -110,6 +110,27 @@ def test_what_is_no_id_is_sent_nowhere(
     for each in wrong:
         with pytest.raises(TypeError, match=f"^{parameter} must be a str, not"):
             getattr(client, name)(**CALLS[name] | {parameter: each})
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("name", ["list", "cancel_many", "replay_many", "logs"])
+@pytest.mark.parametrize("wrong", ["urls", "statuses", "scheduleId", "if_match"])
+def test_a_filter_that_there_is_not_is_no_filter(
+    client: Client, server: Server, name: str, wrong: str
+) -> None:
+    """Without it all would be meant."""
+    with pytest.raises(TypeError, match=f"^There is no argument {wrong}"):
+        getattr(client, name)(**{wrong: "x"})
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("name", ["cancel_many", "replay_many"])
+@pytest.mark.parametrize("wrong", ["status", "order", "schedule_id"])
+def test_a_filter_of_lists_is_none_of_calls_for_many(
+    client: Client, server: Server, name: str, wrong: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^There is no argument {wrong}"):
+        getattr(client, name)(**{wrong: "failed"})
     assert server.requests == []
 
 

@@ -40,6 +40,7 @@ from postdate import (
 )
 from postdate.lanes import AccountOptions, LaneLimits, LaneOptions
 from postdate.new import FIELDS, ChangeOptions, CreateOptions
+from postdate.operations import Filters
 from postdate.results import camel
 from scheduler.runtime.settings import Settings
 
@@ -160,7 +161,9 @@ def test_the_log_is_filtered_by_every_word(document: dict[str, Any]) -> None:
 
 def arguments(method: str) -> set[str]:
     """By the names of the API."""
-    given = inspect.signature(getattr(Postdate, method).__wrapped__).parameters
+    given = [*inspect.signature(getattr(Postdate, method).__wrapped__).parameters]
+    if "filters" in given:
+        given[-1:] = Filters.__annotations__
     return {
         _NAMES.get(name, camel(name)) for name in given if name not in {"self"} | _OF_THE_CLIENT
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from postdate.arguments import duration, moment, octets, path_part, text, words, written
 from postdate.calls import Many, as_json, read_one
@@ -41,6 +41,18 @@ from postdate.results import (
 
 _CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", "scheduled", ("creditsRemaining",))
 _REPLAY = Many(Replayed, "/schedule/replay", "replayOf", "failed")
+
+
+class Filters(TypedDict, total=False):
+    """Which schedules, or entries of the log, are meant: all that match all of these. `reference`
+    may end in `*`; `from_` is inclusive, `to` exclusive."""
+
+    url: str | None
+    lane: str | None
+    reference: str | None
+    recurring_id: str | None
+    from_: datetime | str | None
+    to: datetime | str | None
 
 
 class Operations(LaneOperations, RecurringOperations):
@@ -99,30 +111,16 @@ class Operations(LaneOperations, RecurringOperations):
         self,
         *,
         status: StatusFilter | Sequence[StatusFilter] | None = None,
-        url: str | None = None,
-        lane: str | None = None,
-        reference: str | None = None,
-        recurring_id: str | None = None,
-        from_: datetime | str | None = None,
-        to: datetime | str | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
+        **filters: Unpack[Filters],
     ) -> AsyncGenerator[Schedule, None]:
         """Waiting ones by trigger time; with the status "failed", failed ones not replayed, by
         their end; with any other, or several, all of those that are kept, by when they ended or are
         due. "executed" means completed and failed. But for those that wait, newest first unless
         `order` is "asc". Of a `reference`, or of all that begin as "order-*" says, the waiting ones
         come by reference. At most `limit`, page by page."""
-        query = _filters(
-            status=status,
-            order=order,
-            url=url,
-            lane=lane,
-            reference=reference,
-            recurring_id=recurring_id,
-            from_=from_,
-            to=to,
-        )
+        query = _filters(filters, status=status, order=order)
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation
@@ -150,13 +148,8 @@ class Operations(LaneOperations, RecurringOperations):
         self,
         schedule_ids: Iterable[str] | None = None,
         *,
-        url: str | None = None,
-        lane: str | None = None,
-        reference: str | None = None,
-        recurring_id: str | None = None,
-        from_: datetime | str | None = None,
-        to: datetime | str | None = None,
         limit: int | None = None,
+        **filters: Unpack[Filters],
     ) -> CancelledMany:
         """Cancels these, however many, or all that wait and match, by trigger time. Safe to repeat.
 
@@ -164,15 +157,8 @@ class Operations(LaneOperations, RecurringOperations):
         would have raised, with its `schedule_id`. Without `recurring_id` a filter leaves out the
         next occurrences of recurring schedules, and `occurrences_left` counts them.
         """
-        filters = _filters(
-            url=url,
-            lane=lane,
-            reference=reference,
-            recurring_id=recurring_id,
-            from_=from_,
-            to=to,
-        )
-        return CancelledMany(*await self._each(_CANCEL, schedule_ids, filters, limit))
+        matching = _filters(filters)
+        return CancelledMany(*await self._each(_CANCEL, schedule_ids, matching, limit))
 
     @operation
     async def replay(
@@ -216,14 +202,9 @@ class Operations(LaneOperations, RecurringOperations):
         self,
         schedule_ids: Iterable[str] | None = None,
         *,
-        url: str | None = None,
-        lane: str | None = None,
-        reference: str | None = None,
-        recurring_id: str | None = None,
-        from_: datetime | str | None = None,
-        to: datetime | str | None = None,
         limit: int | None = None,
         idempotency_key: str | None = None,
+        **filters: Unpack[Filters],
     ) -> tuple[Replayed | PostdateError, ...]:
         """Replays these, however many, each at most once; or all that failed up to now and match,
         the oldest first.
@@ -232,15 +213,7 @@ class Operations(LaneOperations, RecurringOperations):
         same `idempotency_key` within 24 hours returns the same.
         """
         key = key_of(idempotency_key)
-        filters = _filters(
-            url=url,
-            lane=lane,
-            reference=reference,
-            recurring_id=recurring_id,
-            from_=from_,
-            to=to,
-        )
-        done = await self._each(_REPLAY, schedule_ids, filters, limit, key)
+        done = await self._each(_REPLAY, schedule_ids, _filters(filters), limit, key)
         return tuple(done[0])
 
     @listing
@@ -249,29 +222,14 @@ class Operations(LaneOperations, RecurringOperations):
         *,
         schedule_id: str | None = None,
         status: LogFilter | Sequence[LogFilter] | None = None,
-        url: str | None = None,
-        lane: str | None = None,
-        reference: str | None = None,
-        recurring_id: str | None = None,
-        from_: datetime | str | None = None,
-        to: datetime | str | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
+        **filters: Unpack[Filters],
     ) -> AsyncGenerator[LogEntry, None]:
         """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
         schedule, the oldest first; of one status or several, "executed" being completed and failed;
         of a `lane`. At most `limit` entries, page by page."""
-        query = _filters(
-            schedule_id=schedule_id,
-            status=status,
-            order=order,
-            url=url,
-            lane=lane,
-            reference=reference,
-            recurring_id=recurring_id,
-            from_=from_,
-            to=to,
-        )
+        query = _filters(filters, schedule_id=schedule_id, status=status, order=order)
         return self._pages("/stats/logs", query, "logs", read_entry, limit)
 
     @operation
@@ -279,7 +237,7 @@ class Operations(LaneOperations, RecurringOperations):
         self, *, from_: datetime | str | None = None, to: datetime | str | None = None
     ) -> Stats:
         """Executions counted; of the last 30 days by default."""
-        answer = await self._call("GET", "/stats", query=_filters(from_=from_, to=to))
+        answer = await self._call("GET", "/stats", query=_filters({"from_": from_, "to": to}))
         return answer.read_as(read_stats)
 
     @operation
@@ -325,9 +283,6 @@ def _path(schedule_id: str) -> str:
 
 
 _FILTERS = {
-    "status": ("status", words),
-    "order": ("order", text),
-    "schedule_id": ("scheduleId", path_part),
     "url": ("targetUrl", text),
     "lane": ("lane", path_part),
     "reference": ("reference", text),
@@ -335,7 +290,12 @@ _FILTERS = {
     "from_": ("from", moment),
     "to": ("to", moment),
 }
+_OF_LISTS = {
+    "status": ("status", words),
+    "order": ("order", text),
+    "schedule_id": ("scheduleId", path_part),
+}
 
 
-def _filters(**options: Any) -> dict[str, str | None]:
-    return written(options, _FILTERS)
+def _filters(filters: Filters, **of_lists: Any) -> dict[str, str | None]:
+    return written(filters, _FILTERS) | written(of_lists, _OF_LISTS)

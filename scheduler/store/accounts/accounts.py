@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -114,6 +114,16 @@ class Accounts:
             raise NotFound(f"There is no account called {name_or_id!r}.")
         return str(account_id.decode())
 
+    async def leaving_id_of(self, name_or_id: str) -> str:
+        """`id_of`, also of a name that was freed by a deletion that was cut off after that: then it
+        looks at all accounts. Raises NotFound."""
+        try:
+            return await self.id_of(name_or_id)
+        except NotFound:
+            async for account_id in self._left_by(name_or_id):
+                return account_id
+            raise
+
     async def get(self, account_id: str) -> Account:
         """Raises NotFound."""
         account = await self._read(account_id)
@@ -174,6 +184,19 @@ class Accounts:
             granted, refunded, *spent = (int(value or 0) for value in reply)
             found.append(Movements(day * DAY_MS, granted, sum(spent), refunded))
         return [each for each in found if each.granted or each.spent or each.refunded]
+
+    async def _left_by(self, name: str) -> AsyncIterator[str]:
+        """Accounts of that name whose deletion has begun."""
+        for shard in range(self._shards.count):
+            prefix = keys.shard(shard)
+            async for some in self._server.members("ZSCAN", prefix + keys.ACCOUNTS, _SCAN_COUNT):
+                locals_ = [each.decode(errors="backslashreplace") for each in some]
+                left = [f"{prefix}{each}:{keys.LEAVING}" for each in locals_]
+                commands = [("HGET", each, "name") for each in left]
+                names = await self._server.reads(commands, damaged=True)
+                for local, found in zip(locals_, names, strict=True):
+                    if found == name.encode():
+                        yield ids.account_id(shard, local)
 
     async def _is_free(self, address: str, name: str) -> bool:
         """Whether an account of this name could have the address: a look before any is reserved."""
@@ -256,7 +279,7 @@ class Changes:
         """Removes an account and all that it has, its waiting schedules unfired. Raises NotFound.
         Safe to repeat: after a failure the same call goes on; until then name and e-mail address
         stay reserved. Scans the names of all keys: a second for some hundred thousand."""
-        account_id = await self._accounts.id_of(name_or_id)
+        account_id = await self._accounts.leaving_id_of(name_or_id)
         shard, account = keys.parts(account_id)
         prefix = keys.shard(shard)
         found = await self._server.write_until_answered(_LEAVE, prefix, [account])

@@ -89,16 +89,18 @@ async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("steps", range(7))
-async def test_what_is_cut_off_is_ended_by_the_same_call(scene: Scene, steps: int) -> None:
+@pytest.mark.parametrize("by", ["id", "name"])
+async def test_what_is_cut_off_is_ended_by_the_same_call(scene: Scene, by: str, steps: int) -> None:
     """Its name and address are free again, and nothing that it had is the next one's."""
     await furnished(scene)
     create = partial(scene.store.accounts.create, "ada", plan=Plan.FREE, email="ada@example.com")
     before = await create(credits=5)
     await scene.create(MINUTE_MS, account_id=before.account_id)
     await scene.store.api_keys.create(before.account_id, "key")
+    wanted = before.name if by == "name" else before.account_id
     with cut_off(scene.store, steps), pytest.raises(StoreUnavailable):
-        await scene.store.changes.delete(before.account_id)
-    gone = await scene.store.changes.delete(before.account_id)
+        await scene.store.changes.delete(wanted)
+    gone = await scene.store.changes.delete(wanted)
     assert (gone.name, gone.unended) == ("ada", 1)
     assert await scene.store.check() == []
     poor = await create(credits=0)
