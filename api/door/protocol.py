@@ -91,8 +91,20 @@ class Protocol(Http11):
         if len(data) <= _PIECE_BYTES:
             self._feed(data)
             return
+        self._rest()
         for start in range(0, len(data), _PIECE_BYTES):
             self._feed(data[start : start + _PIECE_BYTES])
+
+    def _rest(self) -> None:
+        """Until the loop's next round: libuv would read up to 32 times in a row, 8 MB, from a client
+        that sends so fast, and everybody else would wait."""
+        if not self.flow.read_paused:
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _feed(self, piece: bytes) -> None:
         """Nearly all requests come whole in one piece: those are judged where their headers are
