@@ -185,6 +185,14 @@ def note_payer(scope: Scope, payer: Payer) -> None:
     cast("dict[str, Any]", scope)[_PAYER] = payer
 
 
+def note_time(scope: Scope, took_s: float) -> None:
+    """Charges a request for work beside the loop."""
+    payer: Payer | None = cast("dict[str, Any]", scope).get(_PAYER)
+    if payer is not None:
+        payer.taken_s += took_s
+        payer.owed_s += took_s
+
+
 async def pay_by(scope: Scope, account_id: str) -> None:
     """From here on the request's time is the account's. Returns when it is its turn."""
     payer: Payer | None = cast("dict[str, Any]", scope).get(_PAYER)

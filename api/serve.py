@@ -8,6 +8,7 @@ import functools
 import math
 import resource
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,8 @@ _SEND_BUFFER_BYTES = 256 * 1024
 _DRAIN_S = 10
 # Beside connections of clients: 128 to the store, files that it serves.
 _SPARE_FILES = 160
+# How long a thread that renders a page keeps the event loop waiting; Python has 5 ms.
+_SWITCH_S = 0.0005
 _FEWEST = 16
 
 
@@ -52,6 +55,7 @@ def serve(
 
     Raises StoreMisconfigured if the store answers but cannot be used.
     """
+    sys.setswitchinterval(_SWITCH_S)
     app = create_app(settings)
     guard = ConnectionLimits(settings)
     service: Service = app.state.service

@@ -29,6 +29,7 @@ from scheduler.errors import (
     StoreUnavailable,
     Unreadable,
 )
+from scheduler.runtime.one_at_a_time import OneAtATime
 from scheduler.runtime.reminder import Reminder
 from scheduler.runtime.settings import Settings
 from scheduler.runtime.version import version
@@ -163,7 +164,7 @@ class Service:
         self.settings = settings
         self.rules = Rules.of(settings)
         self.refusals = Refusals()
-        self.turns = Turns()
+        self.turns, self.pages = Turns(), OneAtATime()
         self.tally = RequestMetrics()
         self.outage = Outage()
         self.draining = False

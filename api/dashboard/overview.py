@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from litestar import get
@@ -85,13 +86,13 @@ async def overview_page(request: HttpRequest) -> Raw:
         pulse=hour.pulse,
         now_ms=hour.pulse.now_ms,
         picture=picture,
-        charts=[picture.lateness(zone, _LOW_HEIGHT), picture.response(zone, _LOW_HEIGHT)],
-        activity=picture.activity(zone, _HEIGHT),
         failures=failures,
         bulks=await bulks_of(request, viewer),
         windows=WINDOWS,
         choices=_CHOICES,
         chosen=chosen,
+        charts=[partial(each, zone, _LOW_HEIGHT) for each in (picture.lateness, picture.response)],
+        activity=partial(picture.activity, zone, _HEIGHT),
         is_new=not (viewer.account.spent or series.executed or latest.entries),
     )
 

@@ -96,8 +96,8 @@ class Protocol(Http11):
             self._feed(data[start : start + _PIECE_BYTES])
 
     def _rest(self) -> None:
-        """Until the loop's next round: libuv would read up to 32 times in a row, 8 MB, from a client
-        that sends so fast, and everybody else would wait."""
+        """Until the next round of the loop: libuv would read up to 32 times in a row, 8 MB, from a
+        client that sends so fast, and everybody else would wait."""
         if not self.flow.read_paused:
             self.transport.pause_reading()
             self.loop.call_soon(self._read_on)

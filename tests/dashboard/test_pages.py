@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
+import threading
 from unittest.mock import AsyncMock
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from api.dashboard.render import Page
+from api.fair_queue import Payer
 from benchmarks.support.history import Past, fill
 from scheduler.errors import Damaged, OutcomeUnknown, StoreFull, StoreUnavailable
 from scheduler.models import Outcome, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, URL, Browser, Dashboard, once_of, tiles_of
 from tests.support.plain import redis_of
-from tests.support.servers import in_days
+from tests.support.servers import in_days, until_async
 
 UNKNOWN = "sch_" + "0" * 26
 KEY = re.compile(r"pd_\d\d_[\w-]{43}")
@@ -262,3 +266,35 @@ async def test_who_has_no_credits_is_told_how_to_get_some(dashboard: Dashboard) 
     refused = await bare.write("/requests/new", **form)
     assert (refused.status_code, command in refused.text) == (402, True)
     assert html.escape(URL) in refused.text, "the written text survives"
+
+
+async def test_the_loop_goes_on_while_a_page_is_rendered_and_one_is_at_a_time(
+    dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, rendering, at_once = threading.Event(), list[str](), list[int]()
+    rendered = Page._rendered
+
+    def slowly(page: Page) -> tuple[bytes, float]:
+        rendering.append(page.account_id)
+        at_once.append(len(rendering))
+        assert may_end.wait(30)
+        found = rendered(page)
+        rendering.remove(page.account_id)
+        return found
+
+    monkeypatch.setattr(Page, "_rendered", slowly)
+    pages = [asyncio.create_task(browser.get("/account")) for _ in range(3)]
+    await until_async(lambda: rendering, "the first page")
+    assert (await browser.client.get("/healthz")).status_code == 200
+    may_end.set()
+    assert [each.status_code for each in await asyncio.gather(*pages)] == [200] * 3
+    assert at_once == [1, 1, 1]
+
+
+async def test_what_a_page_takes_is_charged_to_its_account(
+    dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Page, "_rendered", lambda page: (b"", 5.0))
+    assert (await browser.get("/account")).status_code == 200
+    turns = dashboard.app.state.service.turns
+    assert turns.must_wait(Payer(browser.account_id))

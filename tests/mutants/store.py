@@ -434,7 +434,7 @@ STORE = r"""
 # listed_schedules: a piece is dropped
 - reached = chunk.reached
 + reached = chunk.reached if most == limit else None
-@ scheduler/store/server/long_scripts.py tests/store/server/test_long_scripts.py
+@ scheduler/runtime/one_at_a_time.py tests/store/server/test_long_scripts.py
 # the account that has most to send goes on with the next
 - del accounts[account]
 + accounts.pop(account) if not turns else None

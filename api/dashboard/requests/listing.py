@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from heapq import nlargest
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -173,7 +174,7 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         "found": drawn_of,
         "bulks": await bulks_of(request, viewer),
         "pulse": picture.pulse,
-        "activity": shown.activity(zone, _HEIGHT),
+        "activity": partial(shown.activity, zone, _HEIGHT),
         "counts": counts,
         "statuses": list(LogStatus),
         "periods": _PERIODS,

@@ -21,12 +21,12 @@ from scheduler.errors import (
     Unreadable,
     anew,
 )
+from scheduler.runtime.one_at_a_time import OneAtATime
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE, Secrecy
 from scheduler.store.server.connection import Single
 from scheduler.store.server.failures import meant, never_sent, translated
 from scheduler.store.server.line import Argument, Line, packed
-from scheduler.store.server.long_scripts import LongScripts
 from scheduler.store.server.routing import Routes
 from scheduler.store.server.scripts import Call, Script
 from scheduler.store.server.writes import note_write
@@ -124,7 +124,7 @@ class Server:
         self.reads_made = 0
         self.reads_failed = 0
         self._enough_until_s: dict[object, float] = {}
-        self._long_scripts = LongScripts()
+        self._long_scripts = OneAtATime()
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """A script's reply. `key`: a prefix from `keys.py` (its shard's or account's), or a key.

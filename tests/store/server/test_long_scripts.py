@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from scheduler.models import Packed, Request, Upsert
+from scheduler.runtime.one_at_a_time import OneAtATime
 from scheduler.store.server import Script
-from scheduler.store.server.long_scripts import LongScripts
 from tests.store.scene import URL, Scene
 
 
@@ -18,7 +18,7 @@ class Sent:
     """Scripts that are sent and not answered until they may be."""
 
     def __init__(self) -> None:
-        self.scripts = LongScripts()
+        self.scripts = OneAtATime()
         self.order: list[str] = []
         self.under_way = 0
 

@@ -1,4 +1,4 @@
-"""One long script at a time, accounts in turn: the store does nothing else meanwhile."""
+"""Long work, one piece at a time and accounts in turn."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class LongScripts:
-    """Lets this process send a long script when the one before is answered. So a short one waits
-    for one of them, and an account that sends many does not keep another one's waiting."""
+class OneAtATime:
+    """Lets one begin when the one before has ended: a long script, as its server does nothing
+    else meanwhile, or a page of the dashboard. So short work waits for one of them, and an account
+    that has many does not keep another one's waiting."""
 
     def __init__(self) -> None:
         # By place; then by account, in the order of their turns.
@@ -18,7 +19,7 @@ class LongScripts:
 
     @asynccontextmanager
     async def turn(self, place: str, account: str) -> AsyncIterator[None]:
-        """Around a script. Those of several places do not wait for one another."""
+        """Around a piece. Those of several places do not wait for one another."""
         accounts = self._waiting.get(place)
         if accounts is None:
             self._waiting[place] = {}
