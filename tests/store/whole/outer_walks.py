@@ -107,7 +107,7 @@ async def named_by_a_client(_: Scene, count: int) -> Found:
 
         async def _some(self, _: Any, body: Any, *__: Any) -> Any:
             asked.extend(body["ids"])
-            return [f"done {each}" for each in body["ids"]], None
+            return [f"done {each}" for each in body["ids"]], None, 0
 
         async def _send(self, *_: Any) -> Any: ...
 
