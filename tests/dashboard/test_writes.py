@@ -23,6 +23,7 @@ from scheduler.recurrence.recurring import Draft
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.bulk.records import Asked, Kind, packed_ids
+from scheduler.store.server import server
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 from tests.store.whole.harm import Backup, look
 from tests.support.plain import redis_of
@@ -83,6 +84,15 @@ FIELDS = {
     "/zone": {"zone": "Europe/Berlin"},
 }
 
+# Every key and its value, in one command instead of one for each key.
+_DUMPS = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  found[#found + 1] = {key, redis.call('DUMP', key)}
+end
+return found
+"""
+
 
 class Holder:
     """An operator with one of each thing that a page writes to."""
@@ -104,12 +114,12 @@ class Holder:
         fields = {name: value.format_map(used) for name, value in FIELDS[path].items()}
         return await browser.post(path.format_map(used), headers, **fields, **token)
 
-    async def stored(self, but: str = "") -> dict[bytes, bytes | None]:
+    async def stored(self, but: str = "") -> dict[bytes, bytes]:
         """All that the store has, except below a prefix."""
-        client: Any = redis_of(self.dashboard.store)
+        found = await redis_of(self.dashboard.store).eval(_DUMPS, 0)
         return {
-            name: await client.dump(name)
-            async for name in client.scan_iter()
+            name: value
+            for name, value in found
             if name != keys.META.encode() and not (but and name.startswith(but.encode()))
         }
 
@@ -271,7 +281,8 @@ def going_away(store: Store, nth: int) -> Iterator[list[object]]:
             raise exceptions.ConnectionError("Connection closed by server.")
         return found
 
-    with patch.object(way, "replies", cut):
+    at_once = (0.0,) * len(server._PAUSES_S)  # it does not come back, however long one waits
+    with patch.object(way, "replies", cut), patch.object(server, "_PAUSES_S", at_once):
         yield called
 
 

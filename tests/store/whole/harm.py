@@ -46,14 +46,25 @@ local key, kind, many = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local last = kind == 'zset' and redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2] or 1
 local copy = kind == 'list' and redis.call('LINDEX', key, 0)
 local entry = kind == 'stream' and (redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1] or {})[2]
-local add = ({
-  hash = function(i) redis.call('HSET', key, i, 1) end,
-  zset = function(i) redis.call('ZADD', key, last, 'member' .. i) end,
-  list = copy and function() redis.call('RPUSH', key, copy) end,
-  stream = function() redis.call('XADD', key, '*', unpack(entry or {'e', ''})) end,
+local words_of = ({
+  hash = function(i) return i, 1 end,
+  zset = function(i) return last, 'member' .. i end,
+  list = copy and function() return copy end,
 })[kind]
-for i = 1, add and many or 0 do add(i) end
-return add and 1 or 0
+local command = ({hash = 'HSET', zset = 'ZADD', list = 'RPUSH'})[kind]
+for first = 1, words_of and many or 0, 1000 do
+  local words = {}
+  for i = first, first + 999 do
+    local one, two = words_of(i)
+    words[#words + 1] = one
+    words[#words + 1] = two
+  end
+  redis.call(command, key, unpack(words))
+end
+for _ = 1, kind == 'stream' and many or 0 do
+  redis.call('XADD', key, '*', unpack(entry or {'e', ''}))
+end
+return (words_of or kind == 'stream') and 1 or 0
 """
 
 
@@ -84,9 +95,14 @@ class Backup(NamedTuple):
 
     @classmethod
     async def of(cls, store: Store) -> Backup:
-        client, looks = redis_of(store), await look(store)
-        dumps = {name: (await client.dump(name), await client.pexpiretime(name)) for name in looks}
-        return cls(store, looks, dumps)
+        looks = await look(store)
+        async with redis_of(store).pipeline(transaction=False) as pipe:
+            for name in looks:
+                pipe.dump(name).pexpiretime(name)
+            found = await pipe.execute()
+        return cls(
+            store, looks, dict(zip(looks, zip(found[::2], found[1::2], strict=True), strict=True))
+        )
 
     async def restore(self, now: dict[str, Look]) -> None:
         """`now` is how the store looks."""
