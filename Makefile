@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chaos attack fuzz mutants clients check fmt bench peers clean
+.PHONY: help up test flaky chaos attack fuzz mutants clients check fmt bench peers clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -20,6 +20,7 @@ ARGS ?=
 SECONDS ?= 60
 SEED ?= 1
 STORE ?= single
+ROUNDS ?= 10
 
 help: ## This list
 	@echo 'Postdate: an HTTP request with a future date on it.'
@@ -36,6 +37,9 @@ up: $(VENV)/installed ## Run everything on this machine until Ctrl-C
 # environment says: each process that a test starts would compile all of our code for itself.
 test: $(VENV)/installed-dev ## Run all tests
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
+
+flaky: $(VENV)/installed-dev ## Run all tests ROUNDS=10 times, on a busy machine and shuffled by SEED=1
+	@$(BIN)/python -m tests.flaky --rounds $(ROUNDS) --seed $(SEED) -- $(ARGS)
 
 chaos: $(VENV)/installed-dev ## Break a running Postdate for SECONDS=60 by SEED=1, STORE=single
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
