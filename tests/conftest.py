@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import settings
 from scheduler.runtime.collector import spare_the_collector
 from scheduler.store.scans import Scans
 from scheduler.store.server import server
+from tests.programs import closing_line, lack_of
 from tests.support.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
 from tests.support.store_servers import REDIS, redis_embedded
 
@@ -57,15 +59,17 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of the store run on Valkey, and on Redis where that is installed. CI must have both,
-    and runs the tests that break a whole Postdate on both, too."""
+    """Tests of the store run on Valkey, and on Redis where that is installed; elsewhere the second
+    run is skipped. CI must have both, and runs the tests that break a whole Postdate on both, too.
+    """
     if "store_server" not in metafunc.fixturenames:
         return
     test, ci = metafunc.definition, bool(os.environ.get("CI"))
     rooms = {"store", "faults", "chaos"} if ci else {"store"}
-    servers = ["valkey"]
-    if (REDIS or ci) and test.path.relative_to(_TESTS).parts[0] in rooms:
-        servers.append("redis")
+    servers: list[Any] = ["valkey"]
+    if test.path.relative_to(_TESTS).parts[0] in rooms:
+        lacks = () if REDIS or ci else (pytest.mark.skip(reason=lack_of("redis-server")),)
+        servers.append(pytest.param("redis", marks=lacks))
     if test.get_closest_marker("time_passes"):
         servers.append("fakeredis")
     if test.get_closest_marker("valkey_only"):
@@ -82,6 +86,17 @@ def pytest_runtest_makereport() -> Iterator[object]:
         report.outcome = "failed"
         report.longrepr = f"CI skips no test. {report.longrepr[2]}"
     return report
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line of all says what was skipped for want of what. A process of xdist has no
+    terminal: its reports are in the one that has."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        skips = terminal.stats.get("skipped", [])
+        line = closing_line(each.longrepr[2].removeprefix("Skipped: ") for each in skips)
+        if line:
+            terminal.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

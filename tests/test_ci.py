@@ -1,8 +1,14 @@
-"""Where `CI` is set, a skipped test fails: one that lacks its program would prove nothing."""
+"""Where `CI` is set, a skipped test fails: one that lacks its program would prove nothing.
+Elsewhere the last line of all counts what was skipped for want of what."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
+
+from tests.programs import PACKAGES, closing_line, lack_of
+from tests.support.processes import ROOT
 
 pytest_plugins = ["pytester"]
 
@@ -17,3 +23,43 @@ def test_a_skipped_test_fails_there(
     pytester.makepyfile(skips + marked)
     done = pytester.runpytest_inprocess("-p", "tests.conftest", "-p", "no:cacheprovider")
     done.assert_outcomes(failed=1, errors=1)
+
+
+def test_the_closing_line_counts_what_was_skipped_for_want_of_what() -> None:
+    lacks = [lack_of("redis-server")] * 1200 + [lack_of("chromium")] * 2 + [lack_of("promtool")]
+    others = [
+        "needs Linux: its clocks",
+        "needs CI=1: make clients runs it",
+        "the answers were recorded",
+    ]
+    assert closing_line(lacks + others + lacks[-2:]) == (
+        "Skipped tests: 1,200 for want of redis-server, 3 for want of chromium,"
+        " 2 for want of promtool, 1 for want of Linux, 1 for want of CI=1,"
+        " 1 as the answers were recorded."
+        " Debian has the programs: apt-get install redis-server chromium prometheus"
+    )
+    assert closing_line([]) == ""
+
+
+def test_every_program_is_installed_there() -> None:
+    script = (ROOT / ".ci/run").read_text()
+    for package in " ".join(PACKAGES.values()).split():
+        assert re.search(rf"[ (]{package}\b", script), package
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_the_last_line_says_what_is_missing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    reason = lack_of("curl")
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.parametrize('n', range(3))\n"
+        f"@pytest.mark.skipif(True, reason={reason!r})\ndef test_a(n):\n    pass\n"
+    )
+    arguments = ("-p", "tests.conftest", "-p", "no:cacheprovider", "-n", processes)
+    done = pytester.runpytest_inprocess(*arguments)
+    assert done.outlines[-1] == (
+        "Skipped tests: 3 for want of curl. Debian has the programs: apt-get install curl"
+    )

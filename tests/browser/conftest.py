@@ -10,6 +10,7 @@ import pytest
 from playwright import sync_api as playwright
 
 from tests.browser import chromium
+from tests.programs import lack_of
 from tests.support.servers import Customer, PostdateProcess, postdate_json
 
 PAGES = (
@@ -90,7 +91,7 @@ class Watched:
 def browser() -> Iterator[playwright.Browser]:
     """For this room only: while it runs, no other event loop can run in this thread."""
     if chromium.executable() is None:
-        pytest.skip("there is no Chromium on this machine: apt-get install chromium")
+        pytest.skip(lack_of("chromium"))
     with chromium.chromium() as running:
         yield running
 

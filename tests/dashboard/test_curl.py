@@ -12,6 +12,7 @@ import pytest
 from api.dashboard.requests.text import curl_of
 from scheduler.models import BodyKind, Request
 from scheduler.target.targets import parse_target
+from tests.programs import lack_of
 from tests.support.receiver import Received, Receiver
 from worker.send.request import render
 
@@ -39,7 +40,7 @@ _CASES = {
 # What the hint below the line says of each: Postdate's own, and who sends it.
 _OWN = ("postdate-", "user-agent")
 
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason=lack_of("curl"))
 
 
 def _seen(received: Received) -> tuple[str, str, dict[str, str], bytes]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.programs import lack_of
 from tests.support.customer import Customer
 from tests.support.processes import ROOT
 from tests.support.servers import Deployment
@@ -37,7 +38,7 @@ curl() { command curl --disable --silent --show-error --noproxy '*' "$@"; }
 postdate() { "$PYTHON" -m cli.main "$@"; }
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason=lack_of("curl"))
 
 
 class Shown(NamedTuple):

@@ -3,6 +3,7 @@ running Postdate: `make clients`. It needs Node.js 20, and npm its registry."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +16,9 @@ from tests.support.receiver import Receiver
 
 
 def main() -> int:
+    if shutil.which("npm") is None:
+        click.echo("make clients needs npm, which comes with Node.js: https://nodejs.org", err=True)
+        return 1
     failed = 0
     with Deployment() as running, Receiver() as target:
         running.api()

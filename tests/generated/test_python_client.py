@@ -12,7 +12,7 @@ from tests.support.deployment import Deployment
 from tests.support.receiver import Receiver
 
 
-@pytest.mark.skipif(not os.environ.get("CI"), reason="judged with CI=1")
+@pytest.mark.skipif(not os.environ.get("CI"), reason="needs CI=1: make clients runs it, too")
 def test_a_python_client_of_the_document_works(tmp_path: Path) -> None:
     with Deployment() as running, Receiver() as target:
         running.api()

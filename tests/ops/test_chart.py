@@ -16,6 +16,7 @@ import yaml
 from scheduler.runtime.settings import Settings, unknown_variables
 from tests.metrics.catalogue import ROOT, series
 from tests.ops.test_rules import RUNBOOKS
+from tests.programs import lack_of
 
 CHART = ROOT / "ops/chart"
 SPRIG = Path("/usr/share/gocode/src/github.com/Masterminds/sprig")
@@ -61,7 +62,7 @@ ALL_ON: dict[str, Any] = {
 
 pytestmark = pytest.mark.skipif(
     shutil.which("helm") is None and not HAS_GO,
-    reason="neither helm nor Debian's Go with sprig is here to render the chart",
+    reason=lack_of("helm or Go"),
 )
 
 

@@ -20,6 +20,7 @@ import trustme
 
 from tests.api.errors import error_of
 from tests.metrics.catalogue import ROOT
+from tests.programs import lack_of
 from tests.support import children
 from tests.support.servers import Deployment, ValkeyProcess, free_port, until
 
@@ -37,7 +38,7 @@ http {{
 }}
 """
 
-pytestmark = pytest.mark.skipif(NGINX is None, reason="there is no nginx on this machine")
+pytestmark = pytest.mark.skipif(NGINX is None, reason=lack_of("nginx"))
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.metrics.catalogue import ROOT, series
+from tests.programs import lack_of
 
 RULES = ROOT / "ops/prometheus/postdate.rules.yml"
 TESTS = [
@@ -108,7 +109,7 @@ def test_every_alert_on_a_counter_is_shown_to_fire_for_one_that_begins_above_zer
     assert shown == {name for name, rule in alerts().items() if is_of_counter(rule["expr"])}
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
+@pytest.mark.skipif(PROMTOOL is None, reason=lack_of("promtool"))
 @pytest.mark.parametrize("words", [("check", "rules", RULES), ("test", "rules", *TESTS)])
 def test_promtool_is_content(words: tuple[object, ...]) -> None:
     done = subprocess.run(
@@ -118,7 +119,7 @@ def test_promtool_is_content(words: tuple[object, ...]) -> None:
     assert "SUCCESS" in done.stdout
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
+@pytest.mark.skipif(PROMTOOL is None, reason=lack_of("promtool"))
 def test_promtool_can_read_what_the_dashboard_asks_for(tmp_path: Path) -> None:
     asked = [each.replace("$__rate_interval", "5m") for each in dashboard_expressions()]
     named = [{"record": f"panel:{n}", "expr": each} for n, each in enumerate(asked)]

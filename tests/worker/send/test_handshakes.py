@@ -63,7 +63,7 @@ async def test_handshakes_that_come_together_take_a_few_steps_in_a_round(
     assert max(steps.values()) <= FIRES // 2  # a few for each of the last rounds' turns
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has come")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: it says what has come")
 async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
     authority: trustme.CA,
 ) -> None:
@@ -80,7 +80,7 @@ async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
     assert sum(steps.values()) <= 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has arrived")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: it says what has arrived")
 async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for_room(
     authority: trustme.CA, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +120,7 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
         assert handshakes._crowded_out._queues == {}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has arrived")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: it says what has arrived")
 async def test_a_large_certificate_that_is_not_trusted_leaves_no_weight_behind(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.fixture(autouse=True)
 def _on_linux() -> None:
     if not hasattr(time, "CLOCK_BOOTTIME"):
-        pytest.skip("the system has no clock that goes on while it sleeps")
+        pytest.skip("needs Linux: it has a clock that goes on while it sleeps")
 
 
 async def test_a_lease_that_ended_while_it_slept_is_not_sent(machine: Machine) -> None:
