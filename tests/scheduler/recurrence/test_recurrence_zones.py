@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zoneinfo
+from bisect import bisect_left, bisect_right
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from itertools import product
@@ -137,9 +138,9 @@ def after_each_change(timing: Timing, name: str, expected: list[int]) -> None:
     for change in changes(name):
         for minutes in range(-200, 200, 7):
             after = ms(change + minutes * MINUTE)
-            later = [slot_ms for slot_ms in expected if slot_ms > after]
-            if later:
-                assert next_slot(timing, after) == later[0]
+            later = bisect_right(expected, after)
+            if later < len(expected):
+                assert next_slot(timing, after) == expected[later]
 
 
 @pytest.mark.parametrize("name", ZONES)
@@ -155,7 +156,7 @@ async def test_those_between_two_moments_are_counted_as_they_are_listed(
         for hours in (-49, -25, -1, 0, 1, 26):
             after = ms(change + timedelta(hours=hours, minutes=7))
             for until in (after + 1, after + 5 * 3_600_000, after + 20 * 86_400_000):
-                between = [slot_ms for slot_ms in listed if after < slot_ms < until]
+                between = listed[bisect_right(listed, after) : bisect_left(listed, until)]
                 expected = Missed(between[0] if between else None, len(between))
                 assert await missed_between(timing, after, until) == expected
 
