@@ -124,19 +124,41 @@ def _all_changes() -> tuple[list[Change], list[Change]]:
 def judges_of(change: Change) -> list[str]:
     """Tests that may notice, those first that are most likely to."""
     path = Path(change.file)
-    name = change.file.removesuffix(".py").replace("/", ".")
-    if path.suffix == ".lua":
-        name = path.as_posix().removeprefix("scheduler/store/").removesuffix(".lua")
-        name = f'"{name.removesuffix(".inc")}"'
+    imported = re.compile("|".join(map(_import_of, _callers_of(path.as_posix()))) or "(?!)")
     room = Path("tests", path.parent.as_posix().replace("scheduler/store", "store", 1))
     rooms = [each for each in (room, *room.parents) if each.parts[1:] and (ROOT / each).is_dir()]
     if path.parts[1] == "store":
         rooms += [Path("tests/api"), Path("tests/worker")]
-    found = []
+    naming, found = list[Path](), list[Path]()
     for each in rooms:
-        tests = [test.relative_to(ROOT) for test in sorted((ROOT / each).rglob("test_*.py"))]
-        found += [test for test in tests if name in (ROOT / test).read_text()] + [each]
-    return list(dict.fromkeys(each.as_posix() for each in found))
+        found.append(each)
+        for test in sorted((ROOT / each).rglob("test_*.py")):
+            if imported.search(test.read_text()):
+                naming.append(test.relative_to(ROOT))
+    return list(dict.fromkeys(each.as_posix() for each in (*naming, *found)))
+
+
+def _import_of(file: str) -> str:
+    """What a file that imports a module has, as a regular expression."""
+    module = file.removesuffix(".py").replace("/", ".")
+    room, _, name = module.rpartition(".")
+    return rf"{module}\b|from {room} import [^)\n]*\b{name}\b"
+
+
+@cache
+def _callers_of(file: str) -> list[str]:
+    """The modules that run a script, or one that includes it; a module itself."""
+    if file.endswith(".py"):
+        return [file]
+    name = file.removeprefix("scheduler/store/").removesuffix(".lua").removesuffix(".inc")
+    found = []
+    for each in files():
+        text = (ROOT / each).read_text()
+        if each.endswith(".py") and f'Script("{name}")' in text:
+            found.append(each)
+        elif each != file and re.search(rf"^--@include {name}$", text, re.MULTILINE):
+            found += _callers_of(each)
+    return found
 
 
 _Found = Iterator[tuple[int, int, str]]
