@@ -227,7 +227,7 @@ class Worker:
             self._in_background(self.unreadables.settle())
 
     def _keep(self, invocations: list[Invocation], reading: int) -> None:
-        """Until they are due. Those that wait for a secret keep no others waiting."""
+        """Until they are due. Invocations without a signing secret get theirs in the background."""
         unread = self._signatures.missing(invocations)
         ready = [each for each in invocations if each.account_id not in unread]
         if ready:

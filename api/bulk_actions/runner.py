@@ -96,8 +96,8 @@ class BulkRunner:
         self._woken.set()
 
     async def begin(self, account_id: str) -> None:
-        """The first step of an action that was added just now: few schedules are done with it. An
-        error is none of the call that added it, for the action goes on."""
+        """The first step of an action that was added just now; few schedules need no other. Logs
+        errors: the action is tried again later, so the caller must not fail."""
         await self._try(account_id)
         self.wake()
 

@@ -124,13 +124,13 @@ PHASES = Shape(
         "firstByteMs": (int | None, "first_byte_ms"),
         "lastByteMs": (int | None, "last_byte_ms"),
     },
-    "How long each part of the last attempt took, in milliseconds; null where there was no such "
-    "part, or it was not come to. In this order they follow on one another, and the last that is "
-    "not null is the one in which the attempt ended. resolveMs is null where the host is an "
-    "address, or was known from a moment ago; it and the next two are null where connectionReused "
-    "is true. firstByteMs is from the request on, lastByteMs from the first byte of the answer. Of "
-    "a request that completed within a second over a kept connection, firstByteMs is the whole "
-    "response time, and lastByteMs is null.",
+    "How long each phase of the last attempt took, in milliseconds. A phase is null if it did not "
+    "occur or was not reached. The phases follow on one another in this order; the attempt ended "
+    "in the last that is not null. resolveMs is null if the host is an address, or was looked up a "
+    "moment before. resolveMs, connectMs and tlsMs are null if connectionReused is true. "
+    "firstByteMs counts from the request, lastByteMs from the first byte of the answer. If a "
+    "request completed within a second over a kept connection, firstByteMs is the whole response "
+    "time, and lastByteMs is null.",
 )
 
 

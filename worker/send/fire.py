@@ -31,7 +31,7 @@ Done = Callable[[Invocation, Outcome, float], None]
 clock, in seconds, `NOT_SENT` if none was."""
 
 NOT_SENT = -1.0
-# What completed on a kept connection in less has nothing to tell that its response time does not.
+# Below this, phases add nothing to the response time of a kept connection.
 SLOW_MS = 1000
 
 

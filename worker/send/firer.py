@@ -188,7 +188,7 @@ class Firer:
         _report(done, fire.invocation, outcome, fire.sent_at_s)
 
     def _failed(self, failure: Failure, response_time_ms: int = 0, detail: str = "") -> Outcome:
-        """Customers may be not to learn which names there are inside."""
+        """Hides internal host names, if the settings say so."""
         if self._conceals and failure in (Failure.UNRESOLVED, Failure.NOT_ALLOWED):
             failure = Failure.NO_DESTINATION
         return failed(failure, response_time_ms, detail)

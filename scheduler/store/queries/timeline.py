@@ -106,7 +106,7 @@ def lowered(text: str) -> bytes:
 
 
 def chunk_of(place: Place) -> str:
-    """The id in the stream of the chunk that a log entry's place lies in."""
+    """The stream id of the chunk that holds this log entry."""
     return f"{place.ms}-{int(place.tie[:_SEQUENCE_DIGITS])}"
 
 

@@ -22,7 +22,7 @@ from scheduler.errors import anew
 from scheduler.store.server.failures import never_sent
 
 REPLY_TIMEOUT_S = 5.0
-# Who comes when so many lines are taken waits for one.
+# Most lines of their own at a time; further callers wait.
 _MOST_OWN_LINES = 128
 # How often one call may find that its line broke between being made and being used.
 _OPENINGS = 3

@@ -4,8 +4,8 @@ local MOST_LANES = 64 -- of an account, for one claim
 local opened = {} -- account -> its lanes that are looked at, in order, and what becomes of them all
 local by_us = due_by * 1000
 
--- The lanes to look at: those whose turn has come. Returns also when it was theirs (ms), by place,
--- with that of the lane that comes after them.
+-- Lanes whose turn is due, and the time (ms) of each turn, in order. The times end with that of the
+-- next lane.
 local function due_lanes(base)
   local names, turns = {}, {}
   local due = redis.call('ZRANGE', base .. K.LANE_HEADS, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,

@@ -14,19 +14,20 @@
 -- ARGV[…]  for each group: account, or '=' and the SHA-256 of an API key whose holder pays, if
 --          the key is active and its account's rate allows one more request; once-key ('': none),
 --          its note (a digest of the request, 16 bytes, then the caller's own), how many
---          schedules, for each of these: schedule, triggerAt (ms), packed request. Where some have
---          a reference or lane, how many is negative, and then '+' comes. Of replays too, but with
---          '1' to replay also those that were replayed before, else '0'; and each row ends with the
---          ended schedule as a member of `failed`. With '' there, rows end as `on_existing.inc.lua` says
+--          schedules, for each of these: schedule, triggerAt (ms), packed request. A negative
+--          count: rows may carry a reference or lane, and '+' follows the count. Replays have a
+--          negative count too, and '1' follows to replay also those that were replayed before,
+--          else '0'; each row ends with the ended schedule as a member of `failed`. If '' follows,
+--          rows end as `on_existing.inc.lua` says
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
 --          NO_ROOM, TOO_MANY_LANES, UNKNOWN, REPLAYED, DAMAGED, or what `on_existing.inc.lua`
 --          answers; REPEATED, and the kept verdicts, a 0 and the note; UNKNOWN: no such account;
---          KEY_REUSED; NO_ROOM: together over the quota, TOO_MANY_LANES, none is stored; CHANGED:
---          of `on_existing.inc.lua`, nothing was done, as by its LIMITED; DAMAGED: a key of the account
---          is, nothing of it was changed; by an API key UNKNOWN also if it is not active,
---          SUSPENDED, LIMITED: beyond the rate. Where the plan has a rate, an array: that, limit, remaining, until full (s), until
---          allowed (s)
+--          KEY_REUSED; NO_ROOM: together over the quota, TOO_MANY_LANES, none is stored; CHANGED
+--          and LIMITED of `on_existing.inc.lua`: nothing was done; DAMAGED: a key of the account
+--          is damaged, nothing of it was changed. By an API key: UNKNOWN also if it is not active,
+--          SUSPENDED, LIMITED (beyond the rate). If the plan has a rate, an array: the verdict,
+--          limit, remaining, until full (s), until allowed (s)
 --@include shared/now
 --@include shared/rate
 --@include lifecycle/row/place

@@ -205,7 +205,7 @@ lanes.settle = function(lane, turn, looks)
   return at
 end
 
--- Looks anew when a lane can start something next, by its settings and what it has.
+-- Recomputes the next start time of a lane, by its settings and what it has.
 lanes.relook = function(queue)
   local looks = {}
   local at = lanes.settle(lanes.read(queue), now_ms, looks)
