@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import UTC, datetime, tzinfo
 
 import httpx
 import pytest
@@ -29,6 +28,14 @@ LOST = [
     httpx.RemoteProtocolError("Server disconnected without sending a response."),
 ]
 NEVER_SENT = [httpx.ConnectError("[Errno 111] Connection refused"), httpx.ConnectTimeout("")]
+
+
+class Standing(datetime):
+    """A clock that stands."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Standing:
+        return cls(2026, 11, 20, 8, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +67,25 @@ def test_pauses_double_up_to_a_bound_with_jitter(
 
 @pytest.mark.parametrize(
     ("asked", "least_s", "most_s"),
-    [("2", 2.05, 2.1), ("a date in 10 s", 8, 10.1), ("soon", 0, 0.1), ("-1", 0, 0.1)],
+    [
+        ("2", 2.05, 2.1),
+        ("Fri, 20 Nov 2026 08:00:10 GMT", 10.05, 10.1),
+        ("Fri, 20 Nov 2026 07:59:59 GMT", 0, 0.1),
+        ("soon", 0, 0.1),
+        ("-1", 0, 0.1),
+    ],
 )
 def test_no_repeat_is_sooner_than_retry_after(
-    client: Client, server: Server, clock: Clock, asked: str, least_s: float, most_s: float
+    client: Client,
+    server: Server,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+    least_s: float,
+    most_s: float,
 ) -> None:
-    in_10_s = format_datetime(datetime.now(UTC) + timedelta(seconds=10), usegmt=True)
-    retry_after = in_10_s if asked.startswith("a date") else asked
-    server.plays(answer(429, {"error": "No"}, retry_after=retry_after), CREDITS)
+    monkeypatch.setattr("postdate.calls.datetime", Standing)
+    server.plays(answer(429, {"error": "No"}, retry_after=asked), CREDITS)
     client.credits()
     [pause] = clock.pauses
     assert least_s <= pause <= most_s

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 import structlog
@@ -15,6 +16,7 @@ from metrics.common import LoopLag
 from metrics.families import Metric, gauge
 from metrics.port import MetricsPort
 from tests.support.servers import free_port, until_async
+from tests.support.waiting import DEADLINE_S
 
 HOST = "127.0.0.1"
 
@@ -154,7 +156,7 @@ async def test_idle_connections_are_cut_off_and_many_keep_no_other_out(
     monkeypatch.setattr(port, "_MOST_AT_ONCE", 3)
     monkeypatch.setattr(port, "LIMIT_S", 300.0)
     held = [await asyncio.open_connection(HOST, ported.number) for _ in range(4)]
-    assert await asyncio.wait_for(held[0][0].read(), 10) == b"", "the oldest"
+    assert await asyncio.wait_for(held[0][0].read(), DEADLINE_S) == b"", "the oldest"
     assert len(ported.port._serving) == 3
     assert await ported.status("/healthz") == 200
     for _, writer in held:
@@ -164,13 +166,20 @@ async def test_idle_connections_are_cut_off_and_many_keep_no_other_out(
 async def test_a_port_that_is_taken_is_told_once_and_had_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    tried, create_server = list[object](), socket.create_server
+
+    def create(*given: Any, **options: Any) -> socket.socket:
+        tried.append(given)
+        return create_server(*given, **options)
+
     monkeypatch.setattr(port, "_TRY_AGAIN_S", 0.01)
+    monkeypatch.setattr(socket, "create_server", create)
     with socket.socket() as other:
         other.bind((HOST, 0))
         other.listen()
         with structlog.testing.capture_logs() as logs:
             ported = Ported(other.getsockname()[1])
-            await asyncio.sleep(0.05)
+            await until_async(lambda: len(tried) >= 3)
     [told] = logs
     assert f"port {ported.number} on 127.0.0.1 cannot be listened on" in told["event"]
 

@@ -23,6 +23,7 @@ from tests.metrics.catalogue import ROOT
 from tests.programs import lack_of
 from tests.support import children
 from tests.support.servers import Deployment, ValkeyProcess, free_port, until
+from tests.support.waiting import DEADLINE_S
 
 HOST = "postdate.example"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin")
@@ -105,7 +106,7 @@ def named(request: httpx.Request) -> None:
 
 def listens(port: int) -> bool:
     with suppress(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+        socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S).close()
         return True
     return False
 
@@ -147,7 +148,7 @@ def test_what_the_proxy_refuses_is_answered_as_by_the_api(
 ) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    line = socket.create_connection(("127.0.0.1", outside.base_url.port or 0), timeout=10)
+    line = socket.create_connection(("127.0.0.1", outside.base_url.port or 0), timeout=DEADLINE_S)
     with context.wrap_socket(line, server_hostname=HOST) as secured:
         secured.sendall(head.replace("|", "\r\n").encode() + b"\r\n\r\n")
         answer = HTTPResponse(secured)

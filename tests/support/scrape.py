@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.waiting import free_port
+from tests.support.waiting import DEADLINE_S, free_port
 
 
 def scrape(port: int) -> dict[str, float]:
@@ -25,7 +25,7 @@ def scrape(port: int) -> dict[str, float]:
 def told(port: int, path: str) -> tuple[int, str]:
     """Status and body."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=DEADLINE_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

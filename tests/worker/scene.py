@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduler.models import Invocation
 from scheduler.runtime.settings import Settings
+from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import LEASE_MS, ScriptedStore
 from tests.worker.send.firing import LOOPBACK
 from worker.leases import Touch
@@ -48,10 +49,10 @@ class Scene:
     async def start(self) -> None:
         ready = asyncio.Event()
         self.running = asyncio.create_task(self.worker.run(self.stopping, ready.set))
-        await asyncio.wait_for(ready.wait(), 5)
+        await asyncio.wait_for(ready.wait(), DEADLINE_S)
 
     async def stop(self) -> None:
         """Returns once it has drained."""
         self.stopping.set()
         assert self.running is not None
-        await asyncio.wait_for(self.running, 10)
+        await asyncio.wait_for(self.running, DEADLINE_S)

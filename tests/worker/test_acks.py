@@ -11,6 +11,7 @@ from scheduler.errors import OutcomeUnknown, StoreRefused
 from scheduler.models import Invocation
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.verdict import Verdict
+from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scripted import until
 from worker.acks import Acks
@@ -51,7 +52,7 @@ class Scene:
             self.acks.add(Ack(each, COMPLETED, 0))
 
     async def settled(self) -> None:
-        await asyncio.wait_for(self.holdings.emptied(), 5)
+        await asyncio.wait_for(self.holdings.emptied(), DEADLINE_S)
         await until(lambda: self.acks._senders == {})
 
     @property

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.runtime.elapsed import elapsed_s
+from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import AWAY, Desk, Invocations
 
 
@@ -74,7 +75,7 @@ async def test_a_shard_on_hold_is_asked_rarely(monkeypatch: pytest.MonkeyPatch) 
     assert len(desk.claims.asked) == 1, "though every look says that something is due"
     monkeypatch.setattr("worker.claimer._own_ms", lambda: elapsed_s() * 1000 + 3_600_000)
     desk.claims.on_hold.clear()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while desk.claims.due[0]:
             await desk.turn()
 
@@ -86,7 +87,7 @@ async def test_shards_on_hold_beside_others_are_told_once_and_so_is_their_end(
     desk = Desk({0: 9, 1: 9, 2: 9}, slots=1000)
     desk.claims.on_hold |= {0, 2}
     with capture_logs() as told:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             while len([each for each in desk.claims.asked if each["shard"] != 1]) < 6:
                 await desk.turn()
             for shard in (0, 2):
@@ -132,7 +133,7 @@ async def test_where_a_backlog_grows_others_help_until_it_is_gone() -> None:
     desk.finish()
     del desk.claims.backlog_since_ms[1]
     desk.claims.due[1] = 1
-    async with asyncio.timeout(5):  # it rests a moment between two claims
+    async with asyncio.timeout(DEADLINE_S):  # it rests a moment between two claims
         while desk.claims.due[1]:
             await desk.turn()
     assert ahead(desk)[2:] == [(1, -200)]
@@ -165,18 +166,18 @@ async def test_a_lost_workers_lane_with_a_rate_is_looked_after_until_its_shard_h
     desk.claims.given = [given := desk.claims.make.one(1)]
     given.slack_us = slack_us
     desk.claims.late_since_ms[1] = desk.clock.now_ms() - 1000
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while desk.fired != [given]:
             await desk.turn()
     desk.claims.due[1] = 1
-    async with asyncio.timeout(5):  # it rests a moment between two claims
+    async with asyncio.timeout(DEADLINE_S):  # it rests a moment between two claims
         while desk.claims.due[1]:
             await desk.turn()
     assert ahead(desk) == [(1, each) for each in ahead_ms]
 
     monkeypatch.setattr("worker.claimer._own_ms", lambda: elapsed_s() * 1000 + 10_001)
     desk.claims.due[1] = 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while desk.claims.due[1]:
             await desk.turn()
     assert ahead(desk)[2:] == [(1, -200)]
@@ -249,7 +250,7 @@ async def test_claims_share_what_is_left_in_bytes_and_none_goes_out_when_nothing
     assert len(desk.claims.asked) == 2
     desk.holdings.remove([heavy])
     desk.claimer.note_free()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while any(desk.claims.due.values()):
             await desk.turn()
 
@@ -258,7 +259,7 @@ async def test_claims_share_what_is_left_in_bytes_and_none_goes_out_when_nothing
 async def test_a_claim_that_fails_gives_its_room_back(error: Exception) -> None:
     desk = Desk({0: 1, 1: 1}, slots=64, room_bytes=1000)
     desk.claims.raised["claim"] = [error] * 4
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         while len(desk.fired) < 2:
             desk.touch.lost.clear()
             await desk.turn()
@@ -282,7 +283,7 @@ async def test_after_a_pause_of_the_process_all_is_regained_before_it_claims(
 
     for shard in lost:
         desk.touch.regain(shard)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while desk.claims.due[0]:
             await desk.turn()
     assert [asked["take_over_by_ms"] == 0 for asked in desk.claims.asked] == [bool(lost)]
@@ -294,7 +295,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_it_from_looking_and_claimi
     await desk.turn()
     desk.claims.looking = lambda: desk.clock.observe(1_795_158_000_000_000)
     desk.claims.due[0], desk.claims.late_since_ms[0] = 2, 0.0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while desk.claims.due[0]:
             await desk.turn()
     assert desk.clock.steps_back == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from tests.support.waiting import DEADLINE_S
 from worker.upkeep import ended, keep_up
 
 
@@ -23,7 +24,7 @@ async def test_a_loop_whose_step_loses_a_cancellation_ends_nevertheless() -> Non
 
     loop = asyncio.create_task(keep_up("loop", 0.0, step))
     await waiting.wait()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await ended([loop])
     assert loop.cancelled()
     assert lost == 3

@@ -13,6 +13,7 @@ import pytest
 from cli.customer.listen import arrival_of, line_of
 from tests.cli.running import Running
 from tests.support.servers import PostdateProcess, postdate_json, until
+from tests.support.waiting import DEADLINE_S
 
 DUE = "2026-11-20T08:00:00.000Z"
 DUE_NS = 1_795_161_600_000 * 1_000_000
@@ -31,7 +32,9 @@ class Listener(Running):
         return str(url)
 
     def request(self, method: str, path: str, body: bytes | None = None) -> int:
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(
+            self.url.removeprefix("http://"), timeout=DEADLINE_S
+        )
         try:
             connection.request(method, path, body)
             return connection.getresponse().status

@@ -21,6 +21,7 @@ from tests.support.servers import (
     processes_of,
     until,
 )
+from tests.support.waiting import DEADLINE_S
 
 
 @pytest.fixture
@@ -66,13 +67,13 @@ def until_at_work(deployment: Deployment, workers: PostdateProcess) -> None:
 
 
 def serves(process: PostdateProcess) -> bool:
-    with urlopen(process.base_url + "/readyz", timeout=10) as answer:
+    with urlopen(process.base_url + "/readyz", timeout=DEADLINE_S) as answer:
         return bool(answer.status == 200)
 
 
 def connect(api: PostdateProcess) -> socket.socket:
     port = int(api.base_url.rpartition(":")[2])
-    return socket.create_connection(("127.0.0.1", port), timeout=10)
+    return socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
 
 
 def accepts(api: PostdateProcess, child: int) -> bool:

@@ -19,6 +19,7 @@ from scheduler.store.server.line import Line, Lines
 from tests.store.clocks import ServerClock
 from tests.store.scene import CREDITS, Scene, settled
 from tests.support.servers import DroppingProxy, ValkeyProcess, script, until_async
+from tests.support.waiting import DEADLINE_S
 
 AT_ONCE = 200
 RESETS = 30
@@ -144,16 +145,17 @@ async def test_a_lost_reply_is_unknown_to_all_who_wait_and_to_none_after(
 async def test_a_reply_that_does_not_come_ends_the_line(
     far: Scene, proxy: DroppingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "REPLY_TIMEOUT_S", 0.3)
     line_of(far).close()
     assert await far.claim() == []
     before = line_of(far)
+    monkeypatch.setattr(line, "REPLY_TIMEOUT_S", 0.3)
     proxy.hold_reply(script("lifecycle/claim/claim"))
     began_s = time.monotonic()
     results = await asyncio.gather(*(settled(far.claim) for _ in range(3)))
     assert [type(each) for each in results] == [OutcomeUnknown] * 3
-    assert 0.25 < time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s > 0.25
     assert not before.is_open
+    monkeypatch.setattr(line, "REPLY_TIMEOUT_S", DEADLINE_S)
     proxy.let_go()
     assert await far.claim() == []
     assert line_of(far) is not before

@@ -32,6 +32,7 @@ from tests.store.scene import COMPLETED, Scene, ids_of
 from tests.store.whole import operator_walks as operators
 from tests.store.whole import outer_walks as outer
 from tests.store.whole.operator_walks import DUE_MS, FAR_MS, Found, Place
+from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import LEASE_MS, Invocations, ScriptedStore
 from worker.acks import Acks
 from worker.holdings import Holdings
@@ -78,7 +79,7 @@ async def taken_up(scene: Scene, count: int) -> Found:
     for account_id in accounts:
         assert await bulks.add(account_id, "an action", asked)
     taken = list[str]()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         # By this process's clock an action may be due a moment later than it was stored.
         while (due := await bulks.due()) or len(taken) < count:
             taken += [each for each in due if await bulks.take(each) is not None]

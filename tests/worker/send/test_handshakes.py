@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
+from tests.support.waiting import DEADLINE_S
 from tests.worker.scripted import Line, answer, answering, playing, until
 from tests.worker.send.firing import (
     OK,
@@ -184,6 +185,6 @@ async def test_who_is_given_up_with_room_at_last_leaves_it_to_the_next(
     await until(lambda: len(handshakes._crowded_out._queues.get(ACCOUNT, ())) == 2)
     handshakes.give_back(ACCOUNT, 100)
     given_up.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await following
     assert given_up.cancelled()

@@ -9,8 +9,9 @@ import pytest
 import trustme
 
 from scheduler.models import Phases
-from tests.worker.scripted import Line, answer, answering, silent
+from tests.worker.scripted import Line, answer, answering, silent, until
 from tests.worker.send.firing import fired, firing_at, invocation_of, server_context
+from tests.worker.send.test_loose_http import flying, is_heard
 from worker.send.fire import Marks, phases_of
 
 PAUSE_S = 0.05
@@ -68,18 +69,18 @@ async def test_a_quick_answer_on_a_kept_connection_is_not_told_of() -> None:
         assert target.accepted == 1
 
 
-async def slow_to_begin_and_to_end(line: Line) -> None:
-    await line.request()
-    await asyncio.sleep(PAUSE_S)
-    await line.say(b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nn")
-    await asyncio.sleep(2 * PAUSE_S)
-    await line.say(b"o")
-    await line.until_closed()
-
-
 async def test_a_name_a_handshake_and_an_answer_in_pieces_are_told_apart(
     authority: trustme.CA, options: dict[str, Any]
 ) -> None:
+    async def slow_to_begin_and_to_end(line: Line) -> None:
+        await line.request()
+        await asyncio.sleep(PAUSE_S)
+        await line.say(b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nn")
+        await until(lambda: all(map(is_heard, flying(firer))))
+        await asyncio.sleep(2 * PAUSE_S)
+        await line.say(b"o")
+        await line.until_closed()
+
     tls = server_context(authority.issue_cert("hooks.example"))
     async with firing_at(slow_to_begin_and_to_end, tls=tls, **options) as (target, firer):
         url = target.url(host="hooks.example", scheme="https")

@@ -15,6 +15,7 @@ from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, dying, playing, until
 from worker.lane_starts import crowding
 from worker.send.outcome import LONGEST_CALM_MS, Failure
+from worker.timer_wheel import TimerWheel
 
 HOUR_US = 3_600_000_000
 
@@ -77,16 +78,23 @@ async def test_what_missed_its_slot_while_the_store_is_away_goes_back_after_it(
     await scene.stop()
 
 
-async def test_one_without_a_place_is_never_sent_whatever_this_clock_says(scene: Scene) -> None:
+async def test_one_without_a_place_is_never_sent_whatever_this_clock_says(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It expires before it may start; the store's clock was set back since."""
+    add = TimerWheel.add
+
+    def set_back(*claimed: Any) -> None:
+        add(*claimed)
+        scene.store.clock.observe(scene.store.clock.now_us() - HOUR_US)
+
     async with playing(answering(answer())) as target:
         invocation = hand_out(scene, url=target.url(), slack_us=0)
         now_ms = scene.store.clock.now_ms()
         invocation.request = replace(invocation.request, expires_at_ms=now_ms + 40)
         invocation.slot_us = (now_ms + 41) * 1000
+        monkeypatch.setattr(TimerWheel, "add", set_back)
         await scene.start()
-        await until(lambda: invocation.stage is Stage.TIMED)
-        scene.store.clock.observe(scene.store.clock.now_us() - 3_600_000_000)
         ack = await acked(scene)
         await scene.stop()
     assert (ack.outcome.error_message, ack.invocation.attempt) == (Failure.EXPIRED, 0)

@@ -15,6 +15,7 @@ from scheduler.models import Plan, Request
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
 from tests.support.valkey import ValkeyProcess
+from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import LEASE_MS
 from tests.worker.scripted import Line, Target, answer, playing, until
 from tests.worker.send.firing import LOOPBACK
@@ -72,7 +73,7 @@ class Street:
 
     async def ended(self) -> None:
         """All have come once, and the store is sound."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_S):
             while (await self.lane()).waiting or (await self.lane()).running:
                 await asyncio.sleep(0.01)
         assert set(self.times.values()) == {1}
@@ -110,17 +111,17 @@ async def test_workers_keep_a_parallelism_together(street: Street, parallelism: 
 async def test_what_waits_for_its_slot_goes_back_in_a_drain_and_another_worker_sends_it(
     street: Street,
 ) -> None:
-    await street.limit(LaneSettings(rate=50, per_ms=1000))
-    await street.schedule(30)
+    await street.limit(LaneSettings(rate=20, per_ms=1000))
+    await street.schedule(15)
     async with street.working():
-        await until(lambda: len(street.came_s) >= 5)
+        await until(lambda: len(street.came_s) >= 2)
     assert (await street.held(), (await street.lane()).running) == (0, 0)
     sent = len(street.came_s)
-    assert (await street.lane()).waiting == 30 - sent > 0
+    assert (await street.lane()).waiting == 15 - sent > 0
     async with street.working():
         await street.ended()
-    assert len(street.times) == 30
-    assert street.came_s[-1] - street.came_s[0] > 0.3, "29 slots, 20 ms each"
+    assert len(street.times) == 15
+    assert street.came_s[-1] - street.came_s[0] > 0.35, "14 slots, 50 ms each"
 
 
 async def test_a_target_that_asks_to_wait_calms_its_lane(street: Street) -> None:
@@ -130,4 +131,4 @@ async def test_a_target_that_asks_to_wait_calms_its_lane(street: Street) -> None
     async with street.working(2):
         await street.ended()
     first_s, second_s, _ = street.came_s
-    assert second_s - first_s >= 1.0
+    assert second_s - first_s > 0.9, "by two clocks"

@@ -16,6 +16,7 @@ from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim.claim import UnreadClaim
 from scheduler.store.lifecycle.end.end_rows import Ack
+from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scene import Scene
 from tests.worker.scripted import Line, answer, answering, dying, playing, until
@@ -167,7 +168,7 @@ async def test_after_the_stores_start_no_ended_lease_is_taken_over_for_a_while(
     )
     await until(lambda: store.claims.asked != [])
     stopping.set()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, DEADLINE_S)
     assert {asked["take_over_by_ms"] == 0 for asked in store.claims.asked} == {grace}
     assert store.closed
 

@@ -20,10 +20,10 @@ async def test_what_is_read_is_what_was_created(scene: Scene) -> None:
     more = ({"X-One": "1"}, body, Delivery.AT_MOST_ONCE, due_ms + 30_000)
     request = Request(due_ms, "PUT", URL, *more)
     schedule_id = await scene.store.schedules.create(scene.account_id, request)
-    now_ms = await scene.clock.now_ms()
+    after_ms = await scene.clock.now_ms()
     stored = await scene.get(schedule_id)
     assert stored == Schedule(schedule_id, stored.created_at_ms, request, Status.SCHEDULED)
-    assert abs(now_ms - stored.created_at_ms) < 1000
+    assert due_ms - 61_000 < stored.created_at_ms < after_ms + 1000
     assert await scene.visible_at_ms(schedule_id) == request.trigger_at_ms
 
 
