@@ -4,8 +4,9 @@
 
 Wheels are built of the sdists, as packagers do. Then: nothing tracked is missing in
 a wheel and nothing else is in it, `twine` takes the metadata, the CHANGELOG speaks of the version,
-and in a fresh environment that has the two wheels `postdate` runs, without the checkout. Pip
-fetches dependencies and hatchling, and nothing else needs a network.
+and in a fresh environment that has the two wheels `postdate` runs, without the checkout and beside
+an application that has modules of the same names. Pip fetches dependencies and hatchling, and
+nothing else needs a network.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import tempfile
 import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +51,16 @@ def build(of: Path) -> Path:
 
 def check_contents(wheel: Path, of: Path) -> None:
     """The packages as git has them, and what describes the distribution."""
-    packages = project(of)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    tracked = set(run("git", "ls-files", "--", *packages, cwd=of).split())
+    how = project(of)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    packages, below = how["packages"], how.get("sources", {})
+    tracked = {
+        each.replace(room := each.partition("/")[0], below.get(room, room), 1)
+        for each in run("git", "ls-files", "--", *packages, cwd=of).split()
+    }
     packed = {each for each in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in each}
     if packed != tracked:
         raise SystemExit(f"{wheel.name}: not as git has it: {sorted(packed ^ tracked)}")
-    untyped = [each for each in packages if f"{each}/py.typed" not in packed]
+    untyped = [each for each in packages if f"{below.get(each, each)}/py.typed" not in packed]
     if untyped:
         raise SystemExit(f"{wheel.name}: no py.typed in {', '.join(untyped)}")
 
@@ -77,6 +84,47 @@ def try_out(wheels: list[Path]) -> None:
         print(run(Path(home) / "bin/postdate", "--version", cwd=Path(home)), end="")
         run(Path(home) / "bin/postdate", "bench", "--seconds", "1", cwd=Path(home))
         run(python, "-c", "import postdate; postdate.AsyncPostdate", cwd=Path(home))
+        try_beside_an_application(Path(home))
+
+
+def try_beside_an_application(home: Path) -> None:
+    """An application has modules of our names, and both find their own: `up`, and a worker's
+    children."""
+    application = home / "application"
+    for name in ("api.py", "worker/__init__.py", "scheduler/__init__.py", "cli/__init__.py"):
+        (application / name).parent.mkdir(parents=True, exist_ok=True)
+        (application / name).write_text("OWN = True\n")
+    os.environ["PYTHONPATH"] = str(application)
+    ours = "import api, cli, scheduler, worker; assert api.OWN and cli.OWN and worker.OWN"
+    run(home / "bin/python", "-c", f"{ours} and scheduler.OWN", cwd=application)
+    data_dir = home / "data"
+    os.environ["POSTDATE_METRICS_PORT"] = "0"
+    os.environ["POSTDATE_REDIS_URL"] = f"unix://{data_dir}/valkey.sock"
+    up = ("up", "--port", "0", "--data-dir", str(data_dir))
+    with (
+        serving(home, *up, without="POSTDATE_REDIS_URL"),
+        serving(home, "worker", "--processes", "2"),
+    ):
+        pass
+
+
+@contextmanager
+def serving(home: Path, *arguments: str, without: str = "") -> Iterator[None]:
+    """A command that says that it is ready, and ends with status 0."""
+    environment = {name: text for name, text in os.environ.items() if name != without}
+    command = [str(home / "bin/postdate"), *arguments]
+    with subprocess.Popen(
+        command, cwd=home / "application", env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "ready" in line:
+                break
+        yield
+        process.terminate()
+        process.stdout.read()
+    if process.returncode:
+        raise SystemExit(f"postdate {arguments[0]} ended with status {process.returncode}.")
 
 
 def main() -> None:

@@ -187,8 +187,9 @@ class TiedChild(Child):
         self._ours.setblocking(False)
         self._port = port
         fd = self._theirs.fileno()
-        # -P: a directory that happens to be called `cli` must not take our place.
-        argv = [sys.executable, "-P", "-m", "cli.main", role, "--parent-fd", str(fd), *arguments]
+        # -P: a directory that happens to be called as ours must not take its place.
+        command = [sys.executable, "-P", "-m", "postdate_server"]
+        argv = [*command, role, "--parent-fd", str(fd), *arguments]
         environ = {**os.environ, **_environment(settings)}
         super().__init__(name, argv, environ=environ, pass_fds=(fd,))
         self.role = role

@@ -25,6 +25,7 @@ from tests.mutants.worker import WORKER
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOMS = [
+    "postdate_server",
     "scheduler",
     "metrics",
     "api",

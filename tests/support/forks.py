@@ -25,7 +25,7 @@ from typing import Any
 
 MOST_FDS = 64
 MOST_BYTES = 128 * 1024
-_OURS = ("cli.", "tests.api.", "tests.isolation.")
+_OURS = ("cli.", "postdate_server", "tests.api.", "tests.isolation.")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
