@@ -58,6 +58,7 @@ AGO_9 = (-9.0,) * 9
         (Lane(AGO_9, ends_s=(5, 5), settings={"parallelism": 3}), 1, 9, [8, 0]),
         (Lane(AGO_9, ends_s=(5, 5), settings={"parallelism": 2}), 0, 0, [9, 0]),
         (Lane(AGO_9, head_s=40), 0, 0, [0, 9]),
+        (Lane(AGO_9, head_s=0), 9, 9, [0, 0]),
         (Lane(AGO_9, head_s=-math.inf), 0, 0, [0, 0]),
     ],
 )

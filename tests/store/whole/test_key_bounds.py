@@ -247,3 +247,19 @@ async def test_answers_that_cost_no_credit_come_to_a_part_of_the_quota(
     await _upserts(scene, None)
     assert await store.check() == []
     await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("references", "takes_a_part"), [(["a", "b"], False), (["a"], True), (["b"], False)]
+)
+async def test_an_answer_that_cost_a_credit_takes_nothing_of_that_part(
+    bounded: Scene, references: list[str], takes_a_part: bool
+) -> None:
+    """`a` waits already, and is kept."""
+    await bounded.store.accounts.grant(bounded.account_id, 5)
+    await bounded.create(60_000, reference="a")
+    due_ms = await bounded.clock.now_ms() + 60_000
+    wanted = [Upsert(Request(due_ms, "POST", URL, reference=each), True) for each in references]
+    once = Idempotency("key", "asked")
+    await bounded.store.schedules.create_all(bounded.account_id, wanted, once)
+    assert bool(await bounded.redis.exists(bounded.base + keys.NOTED)) is takes_a_part
