@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ from scheduler.runtime.collector import spare_the_collector
 from scheduler.store.scans import Scans
 from scheduler.store.server import server
 from tests.programs import closing_line, lack_of
+from tests.support import store_servers
 from tests.support.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
 from tests.support.store_servers import REDIS, redis_embedded
 
@@ -126,6 +128,17 @@ def store_server(request: pytest.FixtureRequest) -> Iterator[str]:
     name = getattr(request, "param", "valkey")
     with redis_embedded() if name == "redis" else nullcontext():
         yield name
+
+
+@pytest.fixture(autouse=True)
+def _no_stand_in(request: pytest.FixtureRequest) -> None:
+    """Redis stands in for the embedded Valkey until a test asks for another server. Those that ask
+    for none, and come in between, are to find Valkey."""
+    if store_servers.stand_ins and "store_server" not in request.fixturenames:
+        monkeypatch = request.getfixturevalue("monkeypatch")
+        path = [each for each in sys.path if each not in store_servers.stand_ins]
+        monkeypatch.setattr(sys, "path", path)
+        monkeypatch.setattr(store_servers, "stand_ins", [])
 
 
 @pytest.fixture(scope="session")

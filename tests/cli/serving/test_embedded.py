@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -24,16 +23,9 @@ from cli.serving.embedded import (
 )
 from scheduler.errors import PostdateError
 from tests.support.servers import processes_of, until_async
-from tests.support.store_servers import stand_ins
 
 # It stands for an allocator: it is wherever glibc is, and the server does not use it by itself.
 ANYWHERE = "libresolv.so.2"
-
-
-@pytest.fixture(autouse=True)
-def no_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis may still stand in for the wheel's Valkey, for tests of the store in this process."""
-    monkeypatch.setattr(sys, "path", [each for each in sys.path if each not in stand_ins])
 
 
 @pytest.fixture
