@@ -84,10 +84,17 @@ class Page(Raw):
     account_id: str = STRANGERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        service = scope["litestar_app"].state.service
+        service, took_s = scope["litestar_app"].state.service, 0.0
         async with service.pages.turn("", self.account_id):
-            self.body, took_s = await asyncio.to_thread(self._rendered)
-        note_time(scope, took_s)
+            rendering = asyncio.create_task(asyncio.to_thread(self._rendered))
+            try:
+                self.body, took_s = await asyncio.shield(rendering)
+            except asyncio.CancelledError:
+                # The thread goes on: only when it ends another page may be rendered.
+                _, took_s = await rendering
+                raise
+            finally:
+                note_time(scope, took_s)
         await Raw.__call__(self, scope, receive, send)
 
     def _rendered(self) -> tuple[bytes, float]:

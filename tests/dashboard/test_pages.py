@@ -298,3 +298,28 @@ async def test_what_a_page_takes_is_charged_to_its_account(
     assert (await browser.get("/account")).status_code == 200
     turns = dashboard.app.state.service.turns
     assert turns.must_wait(Payer(browser.account_id))
+
+
+async def test_a_page_that_is_given_up_keeps_its_turn_until_its_thread_ends_and_is_charged(
+    dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, begun = threading.Event(), list[str]()
+
+    def slowly(page: Page) -> tuple[bytes, float]:
+        begun.append(page.account_id)
+        assert may_end.wait(30)
+        return b"", 5.0
+
+    monkeypatch.setattr(Page, "_rendered", slowly)
+    given_up = asyncio.create_task(browser.get("/account"))
+    await until_async(lambda: begun, "the first page")
+    given_up.cancel()
+    other = dashboard.browser(await dashboard.account("bob"))
+    second = asyncio.create_task(other.get("/sign-in"))
+    assert (await browser.client.get("/healthz")).status_code == 200
+    assert len(begun) == 1
+    may_end.set()
+    assert (await second).status_code == 200
+    assert given_up.cancelled()
+    assert len(begun) == 2
+    assert dashboard.app.state.service.turns.must_wait(Payer(browser.account_id))

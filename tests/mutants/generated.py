@@ -1,5 +1,5 @@
 """Mutants that are generated: a condition turned, a bound moved by one, a call dropped, an `except`
-widened. They find edges for which nobody thought of a rule.
+widened. They find cases that no mutant of the list covers.
 
 They are sampled with a seed from `scheduler/`, `worker/` and `api/` without its dashboard, a third
 of them from Lua. Each is judged by the tests that name its module, then by those of its room, and of
@@ -254,7 +254,7 @@ _CHANGES: dict[Any, Callable[[_Source, Any], _Found]] = {
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """All of them, but for types and what is there for the type checker alone."""
+    """All nodes except type annotations and code for the type checker."""
     for field, value in ast.iter_fields(tree):
         if field in ("annotation", "returns", "decorator_list"):
             continue
