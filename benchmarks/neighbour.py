@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -190,6 +191,7 @@ class Load:
 
 async def make_calls(options: argparse.Namespace) -> None:
     """On all connections, until a line comes."""
+    os.nice(19)  # its processor time is not the service's
     requests = msgspec.msgpack.decode(Path(options.requests).read_bytes(), type=list[bytes])
     answers = Counter[str]()
     print("ready", flush=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 from litestar import post
@@ -21,7 +22,15 @@ from api.schema.json_text import List, Object, Part
 from api.schema.payload import trigger_at_of
 from api.schema.rules import Rules
 from api.service import HttpRequest, RequestMetrics
-from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, Reason
+from scheduler.errors import (
+    FieldError,
+    InsufficientCredits,
+    InvalidRequest,
+    PostdateError,
+    QuotaExceeded,
+    Reason,
+    TooManyLanes,
+)
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import Idempotency, Packed, Request, Upsert
 from scheduler.runtime.pause import Pause, collected
@@ -36,7 +45,24 @@ _BY_OLD_RULES = "It was refused when it came first, by rules that have changed s
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS, "schedules")
 _LARGE = ListInPieces("schedules", List(MAX_ITEMS), _BATCH)
 _TOO_FEW_OR_MANY = f"It must be a list of 1 to {MAX_ITEMS:,} schedules."
-_UNPAID = RefusedBody(402, str(InsufficientCredits()), InsufficientCredits.reason, [])
+_CUT_OFF = (
+    "It was not stored: the call that stored the items before it was cut off, and by rules that "
+    "have changed since it would be refused."
+)
+
+
+def _refused(error: PostdateError) -> RefusedBody:
+    return RefusedBody(status_of(error), str(error), error.reason, [])
+
+
+# By the verdict on the last items: the credits end; the room or the lanes, where other calls have
+# taken them meanwhile; or a call was cut off.
+_REST: dict[int, RefusedBody] = {
+    Verdict.UNPAID: _refused(InsufficientCredits()),
+    Verdict.NO_ROOM: _refused(QuotaExceeded()),
+    Verdict.TOO_MANY_LANES: _refused(TooManyLanes()),
+    Verdict.LATER: RefusedBody(400, _CUT_OFF, Reason.INVALID_FIELD, []),
+}
 
 
 @post(
@@ -46,10 +72,12 @@ _UNPAID = RefusedBody(402, str(InsufficientCredits()), InsufficientCredits.reaso
     status_code=200,
 )
 async def create_schedules(request: HttpRequest) -> JsonResponse:
-    """Stores up to 1,000 requests in one step, one credit each. Each item is answered on its own,
-    in order: those that break a rule with 400, those that the credits do not reach with 402, and
-    neither keeps the others from being stored. Counts as one request against the rate limit. With
-    an `Idempotency-Key`, each item gets its first result again, whatever the time is then."""
+    """Stores up to 1,000 requests, one credit each. Each item is answered on its own, in order:
+    those that break a rule with 400, those that the credits do not reach with 402, and neither
+    keeps the others from being stored. Counts as one request against the rate limit. Many are
+    stored in parts; if the call fails in between, the first ones are stored. With an
+    `Idempotency-Key`, a repeat then stores the rest, and each item gets its first result again,
+    whatever the time is then."""
     call, scope = await call_of(request), request.scope
     service, schedules = call.service, call.store.schedules
     limit_bytes = service.settings.max_batch_bytes
@@ -72,6 +100,9 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
         if once is None:
             items.clear()  # never looked at again, and all that came
         created = await _created(schedules, call.account_id, requests, once, now_ms)
+    if created.unfinished and once is not None:
+        judge = partial(_judged, rules=service.rules, trace=trace_of(service.settings, scope))
+        created = await _finished(schedules, call.account_id, items, judge, created, once)
     if created.repeated:
         # By another call, perhaps while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
@@ -79,7 +110,7 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
             due_ms = await _due_before(items, refusals, created.schedule_ids)
     else:
         _count(service.tally, refusals, created)
-    answers = _answers(refusals, created.schedule_ids, due_ms)
+    answers = _answers(refusals, created.schedule_ids, due_ms, _REST[created.rest])
     if created.placed:
         answers = _placed(refusals, created.placed)
     body = BatchBody(await collected(answers))
@@ -93,8 +124,8 @@ def _count(
     if created.placed:
         refused.update(refusal_of(each).reason for each in created.placed if not each.is_stored)
     else:
-        unpaid_items = len(refusals) - refused.total() - len(created.schedule_ids)
-        refused[InsufficientCredits.reason] = unpaid_items
+        rest = len(refusals) - refused.total() - len(created.schedule_ids)
+        refused[_REST[created.rest].reason] += rest
     for reason, count in refused.items():
         if count:
             tally.refuse(reason, count)
@@ -209,11 +240,36 @@ async def _created(
         return CreateResult([])
 
 
+async def _finished(
+    schedules: Schedules,
+    account_id: str,
+    items: Sequence[Part],
+    judge: Callable[..., Awaitable[list[Request | Packed | Upsert | RefusedBody]]],
+    created: CreateResult,
+    once: Idempotency,
+) -> CreateResult:
+    """Stores the rest of a batch that another call has begun, and perhaps goes on with: by its ids,
+    and by the rules as of its moment. If these would refuse an item now, the rest is not stored."""
+    begun = created.unfinished
+    assert begun is not None
+    accepted, judged_at_ms = unpack_verdicts(created.note, len(items))
+    places = [place for place, each in enumerate(accepted) if each]
+    now_ms = judged_at_ms or created_at_ms(begun.schedule_ids[0])
+    judged = await judge(((place, items[place]) for place in places), now_ms=now_ms)
+    requests = [each for each in judged if not isinstance(each, RefusedBody)]
+    if len(requests) < len(begun.verdicts):
+        return created
+    return await schedules.finish(account_id, requests, once, begun)
+
+
 def _answers(
-    refusals: Sequence[RefusedBody | None], schedule_ids: Sequence[str], due_ms: Sequence[int]
+    refusals: Sequence[RefusedBody | None],
+    schedule_ids: Sequence[str],
+    due_ms: Sequence[int],
+    rest: RefusedBody,
 ) -> Iterator[AcceptedBody | RefusedBody]:
     """The ids, and when each is due, go to the accepted items in order; those that they do not
-    reach are unpaid."""
+    reach are refused."""
     stored = zip(schedule_ids, due_ms, strict=False)
     for refusal in refusals:
         if refusal is not None:
@@ -223,7 +279,7 @@ def _answers(
             trigger_at = format_iso8601(trigger_at_ms)
             yield AcceptedBody(schedule_id, invocation_id(schedule_id), trigger_at)
         else:
-            yield _UNPAID
+            yield rest
 
 
 def _placed(
@@ -241,8 +297,9 @@ def _placed_body(placed: Placed) -> AcceptedBody | RefusedBody:
     if placed.verdict == Verdict.DONE:
         trigger_at = format_iso8601(placed.due_ms)
         return AcceptedBody(placed.schedule_id, invocation_id(placed.schedule_id), trigger_at)
-    error = refusal_of(placed)
-    return RefusedBody(status_of(error), str(error), error.reason, [])
+    if placed.verdict == Verdict.LATER:
+        return _REST[Verdict.LATER]
+    return _refused(refusal_of(placed))
 
 
 def pack_verdicts(accepted: Sequence[bool], judged_at_ms: int) -> bytes:

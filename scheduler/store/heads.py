@@ -23,6 +23,8 @@ REFERENCE_BYTES = 64
 # Weight of the further member that a schedule with a lane needs until it ends.
 LANE_BYTES = 96
 _NOT_ASCII = b"\x80"
+# What such a member has beside the reference: a NUL and the schedule.
+_MEMBER_BYTES = 27
 # Of a lane's head, beside its characters.
 _LANE_HEAD_BYTES = 9
 _MOMENT_BYTES = 6
@@ -56,6 +58,15 @@ def lane_head(lane: str, delivery: Delivery, expires_at_ms: int | None) -> bytes
 def reference_head(reference: str) -> bytes:
     """The head of a request with this reference, behind the lane's."""
     return bytes((REFERRED, len(reference))) + reference.encode("ascii")
+
+
+def heads_weight(lane: str | None, reference: str | None) -> int:
+    """What the heads of a request make it weigh, beside their own bytes; 0 without either. The same
+    as `reference_weight` of `reference.inc.lua`."""
+    weight = LANE_BYTES if lane is not None else 0
+    if reference is not None:
+        weight += REFERENCE_BYTES + len(reference) + _MEMBER_BYTES
+    return weight
 
 
 def recurring_head(occurrence: Occurrence) -> bytes:

@@ -1,7 +1,8 @@
 """The note kept with an Idempotency-Key. Pure.
 
 The scripts spell it so: a digest of the request (16 bytes), a verdict on each (1, none of
-them 0), a 0, the first one's id (16), and a note. The first id leads to the others.
+them 0), a 0, the first one's id (16), and a note. The first id leads to the others. Rows of a
+large call are stored in parts: the verdict on those to come is LATER.
 """
 
 from __future__ import annotations
@@ -47,6 +48,26 @@ class Made(NamedTuple):
     note: bytes = b""
     repeated: bool = False
     placed: Sequence[Placed] = ()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether rows come in parts that have not come yet."""
+        return Verdict.LATER in self.verdicts
+
+    @property
+    def so_far(self) -> Made:
+        """The same without those rows, which are the last ones. All ids are there."""
+        done = len(self.verdicts) - self.verdicts.count(Verdict.LATER)
+        return self._replace(verdicts=self.verdicts[:done], placed=self.placed[:done])
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether it is kept with its key: a credit was taken, or a schedule was met that waits."""
+        return Verdict.DONE in self.verdicts or Verdict.EXISTING in self.verdicts
+
+    def followed_by(self, part: Made) -> Made:
+        verdicts = self.verdicts + part.verdicts
+        return self._replace(verdicts=verdicts, placed=[*self.placed, *part.placed])
 
 
 def kept_with(once: Idempotency | None, first: str, note: bytes) -> tuple[str, bytes]:

@@ -57,7 +57,14 @@ NEED_MORE_THAN_A_REQUEST = {
 }
 NO_REFUSAL = {
     *(Verdict.DONE, Verdict.AGAIN, Verdict.REPEATED, Verdict.KEY_REUSED),
-    *(Verdict.EXISTING, Verdict.EACH, Verdict.SEVERAL, Verdict.NAME_TAKEN, Verdict.TOO_MANY),
+    *(
+        Verdict.EXISTING,
+        Verdict.EACH,
+        Verdict.SEVERAL,
+        Verdict.NAME_TAKEN,
+        Verdict.TOO_MANY,
+        Verdict.LATER,
+    ),
 }
 OF_A_KEY = {Verdict.SUSPENDED, Verdict.LIMITED}
 

@@ -54,7 +54,7 @@ _DEFECTS = r"""
 + elseif false then
 @ scheduler/store/lifecycle/create/create.lua "a repeated create is one schedule"
 # an Idempotency-Key is forgotten
-- elseif group.once and (paid or met) then
+- elseif group.once and (paid or met or not opens_note(group)) then
 + elseif false then
 @ scheduler/store/lifecycle/create/on_existing.inc.lua "onExisting: one waits, the last stands"
 # a replacement is stored as another schedule

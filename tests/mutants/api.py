@@ -142,7 +142,7 @@ API = r"""
 + parsed
 @ api/calls/batch.py tests/api/test_tally.py
 # unpaid items of a batch are not counted
-- refused[InsufficientCredits.reason] = unpaid_items
+- refused[_REST[created.rest].reason] += rest
 + pass
 @ api/door/fast_path.py tests/api/door/test_fast_path.py
 # an answer of the fast path has no request id

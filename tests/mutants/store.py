@@ -72,18 +72,38 @@ STORE = r"""
 # what has ended is never taken off the count
 - settle(base, account.over)
 + redis.call('PING')
-@ scheduler/store/lifecycle/create/create.lua tests/store/lifecycle/create/test_once_keys.py
+@ scheduler/store/lifecycle/create/once.inc.lua tests/store/lifecycle/create/test_once_keys.py
 # a once-key never expires
 - redis.call('SET', key, note[1], 'PXAT', whole(note[2]))
 + redis.call('SET', key, note[1])
 @ scheduler/store/lifecycle/create/create.lua tests/store/whole/test_key_bounds.py -k one_credit
 # the note of a call weighs nothing
-- local note_bytes = group.once and note_weight(note_size(group)) or 0
+- local note_bytes = adds_note(group) and note_weight(note_size(group)) or 0
 + local note_bytes = 0
 @ scheduler/store/lifecycle/create/on_existing.inc.lua tests/store/whole/test_key_bounds.py -k part_of
 # answers that cost no credit have no bound
-- if wait_s > 0 then
+- if wait_s > 0 and not is_later(group) then
 + if false then
+@ scheduler/store/lifecycle/create/part.inc.lua tests/store/lifecycle/create/test_parts.py
+# the first part of a batch is judged by itself
+- return group.part and not group.is_stored and group.part[name] or {}
++ return {}
+# the credits end for a part only
+- return group.part and group.part.of - group.part.before or group.count
++ return group.count
+@ scheduler/store/lifecycle/create/once.inc.lua tests/store/lifecycle/create/test_parts.py
+# a part fills in another call's note
+- if call ~= string.sub(group.keep, 1, 32) then
++ if false then
+# a repeat that came meanwhile is not noticed
+- return bytes > 0 and string.char(V.DONE)
++ return false and string.char(V.DONE)
+# a note that began without a credit is forgotten after a minute
+- if fill.ends then
++ if false then
+# the verdicts before the first credit are lost
+- .. (group.onto and string.char(V.EACH) or '') .. (group.part and group.part.earlier or '')
++ .. (group.onto and string.char(V.EACH) or '')
 @ scheduler/store/recurring/step.inc.lua tests/store/whole/test_key_bounds.py -k one_credit
 # the note of a call that made a recurring schedule weighs nothing
 - one.more, one.expiring = one.more + weight, read_expiring(one.base, hours)
@@ -128,7 +148,7 @@ STORE = r"""
 + 'PX', 900)
 @ scheduler/store/lifecycle/create/create.lua tests/store/lifecycle/create/test_create_by_key.py
 # a create by an API key whose reply was lost is judged again
-- if there[keys[group.keys + 1]] then
+- if group.is_stored then
 + if false then
 # an inactive API key stores
 - elseif not (holder.active and account.plan) then

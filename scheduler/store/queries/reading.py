@@ -20,7 +20,7 @@ from scheduler.store.server import Server
 from scheduler.store.stored import FIELDS, Fields
 
 # How many schedules one round trip brings, and how many bytes of requests.
-CHUNK = 200
+CHUNK = 50
 CHUNK_BYTES = 1024 * 1024
 
 _log = structlog.get_logger(__name__)

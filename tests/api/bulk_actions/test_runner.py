@@ -30,7 +30,7 @@ from scheduler.runtime.settings import Settings
 from scheduler.store import keys, scans
 from scheduler.store.bulk import bulks, records
 from scheduler.store.bulk.records import OF_A_RULE, Asked, Bulk, Kind, Progress, State, packed_ids
-from scheduler.store.lifecycle.create import create
+from scheduler.store.lifecycle.create import creator
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries import reading
@@ -449,10 +449,10 @@ async def test_large_requests_go_in_several_scripts_and_each_of_them_goes(
     by: Bulks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_MOST_REPLAYED_BYTES", 1)
-    scripts = create._CREATE.calls
+    scripts = creator._CREATE.calls
     done = await by.acted(await by.ask(Kind.AGAIN, await by.failed(2)))
     assert (done.progress.done, done.progress.refused) == (2, {})
-    assert create._CREATE.calls == scripts + 1 + 2
+    assert creator._CREATE.calls == scripts + 1 + 2
 
 
 async def test_one_that_cannot_be_made_again_keeps_no_other(

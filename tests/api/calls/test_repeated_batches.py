@@ -14,9 +14,13 @@ import msgspec
 import pytest
 
 from api.schema.rules import MAX_PAST_MS
+from scheduler.errors import StoreUnavailable
 from scheduler.models import Idempotency
 from scheduler.runtime.settings import DAY_MS, Settings
 from scheduler.store import Store
+from scheduler.store.lifecycle.create import creator
+from scheduler.store.lifecycle.create.create_rows import Part
+from scheduler.store.lifecycle.create.creator import Creator
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
@@ -25,6 +29,7 @@ from tests.support.servers import DroppingProxy, script
 
 FUTURE_MS = Settings().max_horizon_days * DAY_MS
 HOUR_MS = 3_600_000
+PIECE = 4
 # How many ms to each side of a time bound there is an item for.
 AROUND_MS = 8
 
@@ -46,6 +51,26 @@ def clock(api: Api, monkeypatch: pytest.MonkeyPatch) -> SlowClock:
     clock = SlowClock(api.store.clock.now_ms())
     monkeypatch.setattr(api.store.clock, "now_ms", clock.now_ms)
     return clock
+
+
+@pytest.fixture(autouse=True, params=["whole", "in parts"])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in parts":
+        monkeypatch.setattr(creator, "_MOST_AT_ONCE", PIECE)
+
+
+def cut_at_part(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """The store goes away before the part of that number, of the next batch that has so many."""
+    send, sent = Creator._send, 0
+
+    async def sending(self: Creator, call: Any, part: Part) -> bytes:
+        nonlocal sent
+        sent += 1
+        if sent == number:
+            raise StoreUnavailable("away")
+        return await send(self, call, part)
+
+    monkeypatch.setattr(Creator, "_send", sending)
 
 
 def at_the_bounds(clock: SlowClock) -> list[dict[str, Any]]:
@@ -205,3 +230,50 @@ async def test_a_first_answer_that_never_came_is_given_by_the_repeat(
     assert is_replay(again)
     assert {None, 400} == set(codes_of(again))
     await assert_sound(api, again)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+async def test_a_repeat_stores_the_rest_of_a_batch_that_was_cut_off(
+    api: Api, clock: SlowClock, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """By the judgement of the first call, an hour later."""
+    monkeypatch.setattr(creator, "_MOST_AT_ONCE", PIECE)
+    items = at_the_bounds(clock)
+    with monkeypatch.context() as patch:
+        cut_at_part(patch, number)
+        cut = await batch(api.client, items)
+    stored = PIECE * (number - 1)
+    reason = "outcome_unknown" if stored else "store_unavailable"
+    assert (cut.status_code, cut.json()["reason"]) == (503, reason)
+    assert await api.credits() == CREDITS - stored
+    clock.ms += HOUR_MS if stored else 0
+    first = await batch(api.client, items)
+    assert is_replay(first) == bool(stored)
+    assert {None, 400} == set(codes_of(first))
+    assert len(ids_of(first)) > stored
+    await assert_sound(api, first)
+    clock.ms += HOUR_MS
+    again = await batch(api.client, items)
+    assert (is_replay(again), again.json()) == (True, first.json())
+    assert await api.store.check() == []
+
+
+async def test_the_rest_is_refused_where_the_rules_have_changed(
+    api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creator, "_MOST_AT_ONCE", PIECE)
+    two_days = format_iso8601(api.store.clock.now_ms() + 2 * DAY_MS)
+    items = [payload(targetUrl=f"{URL}/{n}") for n in range(PIECE + 1)]
+    items.append(payload(triggerAt=two_days))
+    with monkeypatch.context() as patch:
+        cut_at_part(patch, 2)
+        assert (await batch(api.client, items)).status_code == 503
+    narrow = app_of(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
+    async with client_of(narrow, api.key) as client:
+        answers = [await batch(client, items) for _ in range(2)]
+    assert [codes_of(each) for each in answers] == [[None] * PIECE + [400, 400]] * 2
+    assert "was cut off" in answers[0].json()["schedules"][-1]["error"]
+    # With the old rules the rest is stored.
+    done = await batch(api.client, items)
+    assert codes_of(done) == [None] * len(items)
+    assert ids_of(answers[0]) < ids_of(done)

@@ -70,7 +70,7 @@ async def test_of_creates_and_cancellations_one_long_script_is_on_its_way(
     fake_scene: Scene, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Of all shards."""
-    store, count = fake_scene.store, 60
+    store, count = fake_scene.store, 100
     names = ("other", "third", "fourth")
     accounts = [await fake_scene.account(name, credits=1000) for name in names]
     due_ms = await fake_scene.clock.now_ms() + 60_000

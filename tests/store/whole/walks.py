@@ -360,7 +360,7 @@ WALKS = (
     Walk(taken_up, ("scheduler.store.bulk.bulks._DUE_AT_ONCE",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
-    Walk(created_at_once, ("scheduler.store.lifecycle.create.create._MOST_AT_ONCE",)),
+    Walk(created_at_once, ("scheduler.store.lifecycle.create.creator._MOST_AT_ONCE",)),
     Walk(listed_schedules, ("scheduler.store.queries.listing.CHUNK",)),
     Walk(cancelled, ("scheduler.store.queries.reading.CHUNK",)),
     Walk(cancelled, (), counts=(999, 1000, 1001, 2001)),

@@ -3,7 +3,7 @@
 -- for are stored. Replays are judged one by one; the ended schedule that a replay is made of notes
 -- it, leaves the dead letters, and is forgotten when others are. Safe to repeat: stored ones are
 -- not paid for again. A group with a once-key is stored once in the key's life; a later one gets
--- the result of the first.
+-- the result of the first. A large group may come in parts, one call after the other.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long a day's rollup is kept (ms)
 -- ARGV[2]  how long a once-key is kept (ms), if its call has taken a credit; its note is weighed
@@ -13,8 +13,9 @@
 --          second ('': any)
 -- ARGV[…]  for each group: account, or '=' and the SHA-256 of an API key whose holder pays, if
 --          the key is active and its account's rate allows one more request; once-key ('': none),
---          its note (a digest of the request, 16 bytes, then the caller's own), how many
---          schedules, for each of these: schedule, triggerAt (ms), packed request. A negative
+--          its note (a digest of the request, 16 bytes, the first id, 16 bytes, then the caller's
+--          own); '' or, of a part, what `part.inc.lua` says; how many schedules, for each of
+--          these: schedule, triggerAt (ms), packed request. A negative
 --          count: rows may carry a reference or lane, and '+' follows the count. Replays have a
 --          negative count too, and '1' follows to replay also those that were replayed before,
 --          else '0'; each row ends with the ended schedule as a member of `failed`. If '' follows,
@@ -33,8 +34,10 @@
 --@include lifecycle/row/place
 --@include shared/ledger
 --@include lifecycle/row/weight
+--@include lifecycle/create/part
 --@include lifecycle/create/once
-local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], now_ms + ARGV[3]
+local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local kept_until_ms = now_ms + ARGV[3]
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
 local keys, there = {}, {} -- keys of all schedules, and which of these are stored
@@ -58,7 +61,8 @@ local function account_of(name)
   local account = accounts[name]
   if not account then
     account = {name = name, queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {},
-      waiting = {}, notes = {}, weight = 0, earliest = math.huge, hours = {}}
+      waiting = {}, notes = {}, fills = {}, filled = {}, weight = 0, earliest = math.huge,
+      hours = {}}
     account.sound = pcall(read, account)
     accounts[name] = account
   end
@@ -87,12 +91,12 @@ local i, refers, meets = first, false, false -- whether rows may have references
 while i <= #ARGV do
   local holder = string.byte(ARGV[i]) == 61 and holder_of(string.sub(ARGV[i], 2))
   local account = holder and holder.account or account_of(ARGV[i])
-  local count, width, row = tonumber(ARGV[i + 3]), 3, i + 4
+  local count, width, row = tonumber(ARGV[i + 4]), 3, i + 5
   local group = {account = account, holder = holder, count = count, keys = #keys,
-    keep = ARGV[i + 2]}
+    keep = ARGV[i + 2], part = part_of(ARGV[i + 3])}
   if count < 0 then
-    local kind = ARGV[i + 4]
-    count, width, row, refers = -count, kind == '+' and 3 or 4, i + 5, true
+    local kind = ARGV[i + 5]
+    count, width, row, refers = -count, kind == '+' and 3 or 4, i + 6, true
     group.count, group.again, group.onto = count, kind == '1', kind == ''
     group.replays, group.refers = kind == '1' or kind == '0', true
     if group.onto and not account.met then
@@ -103,7 +107,7 @@ while i <= #ARGV do
   group.first = row
   if ARGV[i + 1] ~= '' then
     group.once = account.base .. K.ONCE .. ARGV[i + 1]
-    local sound, known = pcall(read_note, group.once)
+    local sound, known = pcall(read_note, group)
     account.sound, group.known = account.sound and sound, known
   end
   local base, last = account.base .. K.SCHEDULE, #keys
@@ -131,6 +135,7 @@ if any_stored() then
       group.account.sound = group.account.sound and type(found) == 'number'
       there[keys[n]] = found == 1
     end
+    group.is_stored = there[keys[group.keys + 1]]
   end
 end
 
@@ -155,6 +160,11 @@ local function is_too_much(account, group)
       if group.refers then
         bytes = bytes + reference_weight(request)
       end
+    end
+  end
+  for _, weight in ipairs(later_of(group, 'weights')) do
+    if left > 0 then
+      bytes, left = bytes + weight, left - 1
     end
   end
   return bytes > math.max(account.quota, stored)
@@ -188,7 +198,7 @@ local function add_first(group)
     stored = n
   end
   local verdicts = string.rep(DONE, stored)
-  return stored == group.count and verdicts or verdicts .. string.rep(UNPAID, group.count - stored)
+  return stored == group.count and verdicts or verdicts .. string.rep(UNPAID, left_of(group) - stored)
 end
 
 local add_replays
@@ -200,7 +210,7 @@ end
 -- because its reply was lost, is not judged or counted again.
 local function refused(group, account)
   local holder, rate = group.holder, account.rate
-  if there[keys[group.keys + 1]] then
+  if group.is_stored then
     group.standing = rate and standing(account.paid_until, rate, 0)
     return nil
   elseif not (holder.active and account.plan) then
@@ -230,10 +240,13 @@ local function place(group)
   elseif group.replays then
     local verdicts = add_replays(group)
     return verdicts, string.find(verdicts, DONE, 1, true)
-  elseif is_too_much(group.account, group) then
-    return nil, string.char(V.NO_ROOM)
-  elseif group.refers and has_too_many_lanes(group) then
-    return nil, string.char(V.TOO_MANY_LANES)
+  end
+  local refusal = is_too_much(group.account, group) and V.NO_ROOM
+    or group.refers and has_too_many_lanes(group) and V.TOO_MANY_LANES
+  if refusal and is_later(group) then
+    return string.rep(string.char(refusal), left_of(group)), false
+  elseif refusal then
+    return nil, string.char(refusal)
   end
   local verdicts = add_first(group)
   return verdicts, string.find(verdicts, DONE, 1, true)
@@ -254,17 +267,17 @@ local function take_up(group)
     return before
   end
   -- The note takes its room before the schedules do, and gives it back if it costs no credit.
-  local note_bytes = group.once and note_weight(note_size(group)) or 0
+  local note_bytes = adds_note(group) and note_weight(note_size(group)) or 0
   account.weight = account.weight + note_bytes
   local verdicts, paid, met = place(group)
-  if verdicts and paid and group.once then
+  if verdicts and paid and note_bytes > 0 then
     note_expiring(account.hours, note_bytes, now_ms + once_ttl_ms)
   else
     account.weight = account.weight - note_bytes
   end
   if not verdicts then
     return paid
-  elseif group.once and (paid or met) then
+  elseif group.once and (paid or met or not opens_note(group)) then
     note_answer(group, verdicts, paid and once_ttl_ms or UNPAID_KEPT_MS)
   end
   return DONE .. verdicts
@@ -350,9 +363,7 @@ for _, account in pairs(accounts) do
     account.sound = pcall(store, account)
   end
   if account.sound then
-    for key, note in pairs(account.notes) do
-      redis.call('SET', key, note[1], 'PXAT', whole(note[2]))
-    end
+    write_notes(account)
     if account.noted_until then
       redis.call('SET', account.base .. K.NOTED, whole(account.noted_until), 'PX', UNPAID_KEPT_MS)
     end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
 from typing import Any, NamedTuple
 
 from scheduler import ids
@@ -13,7 +12,6 @@ from scheduler.errors import (
     Damaged,
     FieldError,
     InvalidRequest,
-    TooManyUpserts,
 )
 from scheduler.models import (
     Idempotency,
@@ -25,19 +23,14 @@ from scheduler.models import (
     Upsert,
     as_occurrence,
 )
-from scheduler.runtime.pause import collected
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import (
-    EACH,
-    ONCE_KEPT_MS,
     Made,
     kept,
-    noted,
     once_name,
-    verdicts_of,
 )
-from scheduler.store.lifecycle.create.create_rows import CreateGroup, group_of, rows_of
-from scheduler.store.lifecycle.create.on_existing import bases_of
+from scheduler.store.lifecycle.create.create_rows import group_of, rows_of
+from scheduler.store.lifecycle.create.creator import Creator
 from scheduler.store.lifecycle.create.replays import (
     CreatePlan,
     Remake,
@@ -47,7 +40,7 @@ from scheduler.store.lifecycle.create.replays import (
     replays_of,
     until,
 )
-from scheduler.store.lifecycle.create.results import CreateResult, refusal_of_all
+from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.queries.listing import Failed, Selection
 from scheduler.store.queries.reading import (
     Stored,
@@ -57,20 +50,13 @@ from scheduler.store.queries.reading import (
     whole,
 )
 from scheduler.store.retention import Retention
-from scheduler.store.server import Argument, Script, Server, flat
+from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.server.coalescing import Coalescer
-from scheduler.store.server.writes import note_write
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
-
-# Most that one script stores, by weight: about 3 ms of the server. Of an account, only one heavier
-# than this is on its way, for what is created beside it waits for that.
-_MOST_AT_ONCE, _LONG = 500, 50
 
 # Of a key: `ApiKeys.admit` tells why.
 _KEY_REFUSED = frozenset({Verdict.UNKNOWN, Verdict.SUSPENDED, Verdict.LIMITED, Verdict.DAMAGED})
 
-_CREATE = Script("lifecycle/create/create")
 _CHANGE = Script("lifecycle/create/change")
 
 
@@ -103,11 +89,13 @@ class Schedules:
         self._secrecy = server.secrecy
         self._clock = clock
         self._retention = retention
-        self._plans = _plans(retention, rates)
         self._failed = failed
-        self._creator = cache(self._new_creator)
-        # By this process, since it began.
-        self.created = 0
+        self._creator = Creator(server, clock, retention, rates)
+
+    @property
+    def created(self) -> int:
+        """By this process, since it began."""
+        return self._creator.created
 
     async def create(self, account_id: str, request: Request) -> str:
         """Stores one, and returns its new id. Raises InsufficientCredits, QuotaExceeded. Each call
@@ -122,14 +110,33 @@ class Schedules:
         once: Idempotency | None = None,
         now_ms: int | None = None,
     ) -> CreateResult:
-        """Stores schedules in one step, with one debit; as many as the credits reach for. With an
-        Upsert among them each has a result of its own, and no error is raised for one.
+        """Stores schedules in order, as many as the credits reach for. With an Upsert among them
+        each has a result of its own, and no error is raised for one.
 
-        Raises InsufficientCredits only if not even one could be stored; QuotaExceeded if those that
-        the credits reach for would be too much together; TooManyUpserts.
+        Many are stored in parts, each with its debit in one step. A process that dies in between
+        leaves the first ones; with `once`, a repeat finds them `unfinished`, for `finish`.
+
+        Raises InsufficientCredits only if not even one could be stored; QuotaExceeded and
+        TooManyLanes if those that the credits reach for would be too much together, or in too many
+        lanes; TooManyUpserts.
         """
         what = CreatePlan(requests, b"" if once is None else once.note)
-        return CreateResult.of(await self._make(account_id, what, once, now_ms))
+        made = await self._creator.make(account_id, what, once, self._moment(now_ms))
+        return CreateResult.of(made)
+
+    async def finish(
+        self,
+        account_id: str,
+        requests: Sequence[Request | Packed | Upsert],
+        once: Idempotency,
+        begun: Made,
+    ) -> CreateResult:
+        """Stores the rest of an `unfinished` call, whose requests are these. Safe to repeat, and
+        while that call is under way."""
+        what = CreatePlan(requests, begun.note)
+        created_ms = ids.created_at_ms(begun.schedule_ids[0])
+        made = await self._creator.make(account_id, what, once, created_ms, begun)
+        return CreateResult.of(made._replace(repeated=True))
 
     async def create_by_key(
         self,
@@ -153,7 +160,7 @@ class Schedules:
         new = ids.new_schedule_ids(1, now_ms)
         rows = list(rows_of(new, what, now_ms, self._secrecy))
         group = group_of("=" + key.sha256, what, once, new[0], rows)
-        return Begun(new, what.note, self._creator(key.shard).submit(group))
+        return Begun(new, what.note, self._creator.submit(key.shard, group))
 
     def end_by_key(
         self, begun: Begun, reply: Any, on_rate: Callable[[Rate], None]
@@ -164,7 +171,7 @@ class Schedules:
             on_rate(Rate(*standing))
         if reply[0] in _KEY_REFUSED:
             return None
-        return CreateResult.of(self._made(reply, begun.new, begun.note))
+        return CreateResult.of(self._creator.made(reply, begun.new, begun.note))
 
     async def created_before(self, account_id: str, once: Idempotency) -> CreateResult | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
@@ -303,66 +310,8 @@ class Schedules:
     ) -> Replays:
         if not what.requests:
             return await replays_of(Made([], note=what.note))
-        return await replays_of(await self._make(account_id, what, once, now_ms))
+        made = await self._creator.make(account_id, what, once, self._moment(now_ms))
+        return await replays_of(made)
 
-    async def _make(
-        self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
-    ) -> Made:
-        shard, account = keys.parts(account_id)
-        created_ms = self._clock.now_ms() if now_ms is None else now_ms
-        bases: list[str] = []
-        for _ in range(MOST_CHANGES_MET):
-            new = ids.new_schedule_ids(len(what.requests), created_ms)
-            rows = await collected(rows_of(new, what, created_ms, self._secrecy, bases))
-            group = group_of(account, what, once, new[0], rows)
-            if group[1] > _LONG:
-                async with self._server.long_script(keys.shard(shard), account_id):
-                    reply = await self._creator(shard).submit(group)
-            else:
-                reply = await self._creator(shard).submit(group)
-            if reply[0] == Verdict.LIMITED:
-                raise TooManyUpserts(int(reply[1:]))
-            note_write()
-            if reply[0] != Verdict.CHANGED:
-                return self._made(reply, new, what.note, account_id)
-            bases = bases_of(reply[1:])
-        raise refusal("", Verdict.CHANGED)
-
-    def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
-        """The script's reply to a group."""
-        made = Made(new, reply[1:], note)
-        if reply[0] == Verdict.REPEATED:
-            made = noted(reply[1:])
-            # With our own ids, this call's first attempt did it, and its reply was lost.
-            made = made._replace(repeated=made.schedule_ids[0] != new[0])
-        elif reply[0] != Verdict.DONE:
-            raise refusal_of_all(account_id, reply[0])
-        elif reply[1:2] == EACH:
-            verdicts, placed = verdicts_of(reply[1:])
-            made = Made(new, verdicts, note, placed=placed)
-        if not made.repeated:
-            self.created += made.verdicts.count(Verdict.DONE)
-        return made
-
-    def _new_creator(self, shard: int) -> Coalescer[CreateGroup, Any]:
-        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group[1])
-
-    async def _create(self, shard: int, groups: list[CreateGroup]) -> list[Any]:
-        lasting = self._retention
-        arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
-        arguments += self._plans
-        for asked, _ in groups:
-            arguments += asked
-        now_us, replies = await self._server.repeated(
-            lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
-        )
-        self._clock.observe(now_us)
-        return list(replies)
-
-
-def _plans(retention: Retention, rates: Mapping[Plan, int]) -> list[Argument]:
-    """For the script: how many plans have limits; of each its name, bytes and rate."""
-    quotas = dict(zip(retention.quotas[::2], retention.quotas[1::2], strict=True))
-    limited = [plan for plan in Plan if plan in quotas or plan in rates]
-    limits = flat((str(plan), quotas.get(plan, ""), rates.get(plan, "")) for plan in limited)
-    return [len(limited), *limits]
+    def _moment(self, now_ms: int | None) -> int:
+        return self._clock.now_ms() if now_ms is None else now_ms

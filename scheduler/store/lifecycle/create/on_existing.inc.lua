@@ -140,7 +140,8 @@ end
 
 -- Until when (us) the account has used up its part for such answers, if it leaves this one; and how
 -- long it is to wait first (s; 0: not). One that has none may always leave one.
-local function noted_until(account, bytes)
+-- `more`: what later parts of its group leave (bytes).
+local function noted_until(account, bytes, more)
   if account.quota == math.huge then
     return nil, 0
   end
@@ -148,8 +149,9 @@ local function noted_until(account, bytes)
     or number(redis.call('GET', account.base .. K.NOTED))
   local minute_us = UNPAID_KEPT_MS * 1000
   before = math.min(math.max(before, now_us), now_us + minute_us)
-  local after = math.ceil(before + bytes / (account.quota / PART_OF_QUOTA) * minute_us)
-  local wait_us = before > now_us and after - now_us - minute_us or 0
+  local us_a_byte = minute_us / (account.quota / PART_OF_QUOTA)
+  local after = math.ceil(before + bytes * us_a_byte)
+  local wait_us = before > now_us and after + more * us_a_byte - now_us - minute_us or 0
   return math.min(after, now_us + minute_us), math.max(0, math.ceil(wait_us / 1000000))
 end
 
@@ -187,10 +189,12 @@ local function place_all(group)
     return nil, string.char(V.CHANGED) .. table.concat(ones)
   end
   local noted, wait_s = nil, 0
-  if replaces or group.once then
-    noted, wait_s = noted_until(account, note_weight(note_size(group)))
+  local notes = not group.once or opens_note(group)
+  if notes and (replaces or group.once) then
+    local more = group.once and 0 or (left_of(group) - group.count) * PLACED_BYTES
+    noted, wait_s = noted_until(account, note_weight(note_size(group)), more)
   end
-  if wait_s > 0 then
+  if wait_s > 0 and not is_later(group) then
     return nil, string.char(V.LIMITED) .. wait_s
   end
   local met, paid = false, false
@@ -204,7 +208,7 @@ local function place_all(group)
   if account.replaces and not group.once then
     account.placed[name] = answer
   end
-  if group.once and met and not paid or account.replaces and not group.once then
+  if noted and (group.once and met and not paid or account.replaces and not group.once) then
     account.noted_until = noted
   end
   return answer, paid, met

@@ -24,23 +24,29 @@ from scheduler.store.verdict import Verdict, refusal
 class CreateResult(NamedTuple):
     """The ids of the stored schedules, in order: the first ones, if there were too few credits.
     `repeated`: an earlier call with the same key stored them. `note` came with that call. `placed`:
-    what came of each, if one of them was an Upsert; the ids are those of all that were stored."""
+    what came of each, if one of them was an Upsert; the ids are those of all that were stored.
+    `rest`: the verdict on those that were not stored, if they are the last ones. `unfinished`: what
+    an earlier call with the same key has begun, for `Schedules.finish`."""
 
     schedule_ids: list[str]
     repeated: bool = False
     note: bytes = b""
     placed: Sequence[Placed] = ()
+    rest: int = Verdict.UNPAID
+    unfinished: Made | None = None
 
     @classmethod
     def of(cls, made: Made) -> CreateResult:
         """Raises InsufficientCredits if not even one was stored, unless each has its result."""
+        begun = made if made.is_unfinished else None
         if made.placed:
             stored = [each.schedule_id for each in made.placed if each.is_stored]
-            return cls(stored, made.repeated, made.note, made.placed)
+            return cls(stored, made.repeated, made.note, made.placed, unfinished=begun)
         count = made.verdicts.count(Verdict.DONE)
         if not count:
             raise InsufficientCredits
-        return cls(made.schedule_ids[:count], made.repeated, made.note)
+        rest = made.verdicts[count] if count < len(made.verdicts) else Verdict.UNPAID
+        return cls(made.schedule_ids[:count], made.repeated, made.note, (), rest, begun)
 
 
 def refusal_of(placed: Placed) -> PostdateError:

@@ -16,10 +16,10 @@ refer = function(account, key, row)
   end
 end
 
--- Whether the lane of a request, if it has one, is one more than its account may have.
 lane_in = lane_of
-is_lane_beyond = function(account, request)
-  local lane, name = lane_of(request), account.base .. K.LANES
+-- Whether a lane is one more than its account may have.
+local function is_beyond(account, lane)
+  local name = account.base .. K.LANES
   if not lane or account.lanes and account.lanes[lane] then
     return false
   elseif not account.lanes then
@@ -35,19 +35,26 @@ is_lane_beyond = function(account, request)
   return false
 end
 
+-- Whether that is so of the lane of a request, if it has one.
+is_lane_beyond = function(account, request)
+  return is_beyond(account, lane_of(request))
+end
+
 -- Whether that is so of any of a group, of which nothing is stored then. Where that cannot be read,
 -- the account is damaged.
 has_too_many_lanes = function(group)
-  local account = group.account
+  local account, lanes = group.account, {unpack(later_of(group, 'lanes'))}
   for n = 1, group.count do
     if not there[keys[group.keys + n]] then
-      local request = ARGV[group.first + 3 * n - 1]
-      local sound, is_beyond = pcall(is_lane_beyond, account, request)
-      account.sound = account.sound and sound
-      if not sound or is_beyond then
-        account.lanes = nil -- the next group begins anew
-        return sound
-      end
+      lanes[#lanes + 1] = lane_of(ARGV[group.first + 3 * n - 1])
+    end
+  end
+  for _, lane in ipairs(lanes) do
+    local sound, beyond = pcall(is_beyond, account, lane)
+    account.sound = account.sound and sound
+    if not sound or beyond then
+      account.lanes = nil -- the next group begins anew
+      return sound
     end
   end
   return false

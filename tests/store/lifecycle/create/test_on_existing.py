@@ -14,7 +14,7 @@ from scheduler import ids
 from scheduler.errors import OutcomeUnknown
 from scheduler.models import Idempotency, Invocation, Request, Upsert
 from scheduler.store import keys
-from scheduler.store.lifecycle.create.create import _CREATE
+from scheduler.store.lifecycle.create.creator import _CREATE
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.verdict import Verdict
 from tests.store.scene import CREDITS, URL, Scene

@@ -17,7 +17,7 @@ from scheduler.errors import Conflict, OutcomeUnknown
 from scheduler.models import Idempotency, Request, Upsert
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.create.create import _CREATE
+from scheduler.store.lifecycle.create.creator import _CREATE
 from scheduler.store.verdict import Verdict
 from tests.store.scene import URL, Scene
 from tests.support.servers import ValkeyProcess

@@ -1,0 +1,162 @@
+"""Sends creates to the store: small ones together, large ones in parts."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from scheduler import ids
+from scheduler.errors import TooManyUpserts
+from scheduler.models import Idempotency, Plan
+from scheduler.runtime.pause import collected
+from scheduler.store import keys
+from scheduler.store.idempotency import ONCE_KEPT_MS, Made, noted, verdicts_of
+from scheduler.store.lifecycle.create.create_rows import (
+    CreateGroup,
+    CreateRow,
+    Part,
+    group_of,
+    part_from,
+    rows_of,
+)
+from scheduler.store.lifecycle.create.on_existing import bases_of
+from scheduler.store.lifecycle.create.replays import CreatePlan
+from scheduler.store.lifecycle.create.results import refusal_of_all
+from scheduler.store.retention import Retention
+from scheduler.store.server import Argument, Script, Server, flat
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.coalescing import Coalescer
+from scheduler.store.server.writes import note_write
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
+
+# Most that one script stores, by weight: about a millisecond of the server, for which what others
+# create waits. Of an account, only one heavier than `_LONG` is on its way.
+_MOST_AT_ONCE, _LONG = 200, 50
+
+_CREATE = Script("lifecycle/create/create")
+
+
+class _Call(NamedTuple):
+    """What a call sends in parts; `new`: the ids of all."""
+
+    account_id: str
+    what: CreatePlan
+    once: Idempotency | None
+    created_ms: int
+    new: list[str]
+    rows: list[CreateRow]
+
+
+class Creator:
+    """Creates and replays for `Schedules`, whose errors it raises."""
+
+    def __init__(
+        self,
+        server: Server,
+        clock: StoreClock,
+        retention: Retention,
+        rates: Mapping[Plan, int],
+    ) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention = retention
+        self._plans = _plans(retention, rates)
+        self._of_shard = cache(self._new_creator)
+        # By this process, since it began.
+        self.created = 0
+
+    def submit(self, shard: int, group: CreateGroup) -> Future[Any]:
+        """The reply to come, for `made`."""
+        return self._of_shard(shard).submit(group)
+
+    def made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
+        """The script's reply to a group."""
+        if reply[0] == Verdict.REPEATED:
+            made = noted(reply[1:])
+            # With our own ids, this call's first attempt did it, and its reply was lost.
+            made = made._replace(repeated=made.schedule_ids[0] != new[0])
+        elif reply[0] == Verdict.DONE:
+            verdicts, placed = verdicts_of(reply[1:])
+            made = Made(new, verdicts, note, placed=placed)
+        else:
+            raise refusal_of_all(account_id, reply[0])
+        if not made.repeated:
+            self.created += made.verdicts.count(Verdict.DONE)
+        return made
+
+    async def make(
+        self,
+        account_id: str,
+        what: CreatePlan,
+        once: Idempotency | None,
+        created_ms: int,
+        begun: Made | None = None,
+    ) -> Made:
+        """Sends one part after the other. `begun`: another call has sent the first ones."""
+        new = begun.schedule_ids if begun else ids.new_schedule_ids(len(what.requests), created_ms)
+        rows = await collected(rows_of(new, what, created_ms, self._server.secrecy))
+        call = _Call(account_id, what, once, created_ms, new, rows)
+        total = begun.so_far if begun else Made(new, note=what.note)
+        earlier, is_noted = b"", once is None or begun is not None
+        while len(total.verdicts) < len(new):
+            part = part_from(len(total.verdicts), what, rows, _MOST_AT_ONCE)
+            reply = await self._send(call, part._replace(earlier=earlier))
+            made = self.made(reply, new, what.note, account_id)
+            if made.repeated:
+                return made
+            if reply[0] == Verdict.REPEATED:
+                total, is_noted = made.so_far, True
+            else:
+                total = total.followed_by(made)
+                is_noted = is_noted or total.is_noted
+                earlier += reply[2:]
+            earlier = b"" if is_noted else earlier
+        return total
+
+    async def _send(self, call: _Call, part: Part) -> bytes:
+        """The reply to a part. Its requests are made anew if others have changed what they mean."""
+        account_id, what, once, created_ms, new, rows = call
+        shard, account = keys.parts(account_id)
+        sent = slice(part.before, part.until)
+        for _ in range(MOST_CHANGES_MET):
+            group = group_of(account, what, once, new[0], rows, part)
+            if group[1] > _LONG:
+                async with self._server.long_script(keys.shard(shard), account_id):
+                    reply: bytes = await self.submit(shard, group)
+            else:
+                reply = await self.submit(shard, group)
+            if reply[0] == Verdict.LIMITED:
+                raise TooManyUpserts(int(reply[1:]))
+            note_write()
+            if reply[0] != Verdict.CHANGED:
+                return reply
+            again = what._replace(requests=what.requests[sent])
+            bases = bases_of(reply[1:])
+            anew = rows_of(new[sent], again, created_ms, self._server.secrecy, bases)
+            rows[sent] = await collected(anew)
+        raise refusal("", Verdict.CHANGED)
+
+    def _new_creator(self, shard: int) -> Coalescer[CreateGroup, Any]:
+        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group[1])
+
+    async def _create(self, shard: int, groups: list[CreateGroup]) -> list[Any]:
+        lasting = self._retention
+        arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
+        arguments += self._plans
+        for asked, _ in groups:
+            arguments += asked
+        now_us, replies = await self._server.repeated(
+            lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
+        )
+        self._clock.observe(now_us)
+        return list(replies)
+
+
+def _plans(retention: Retention, rates: Mapping[Plan, int]) -> list[Argument]:
+    """For the script: how many plans have limits; of each its name, bytes and rate."""
+    quotas = dict(zip(retention.quotas[::2], retention.quotas[1::2], strict=True))
+    limited = [plan for plan in Plan if plan in quotas or plan in rates]
+    limits = flat((str(plan), quotas.get(plan, ""), rates.get(plan, "")) for plan in limited)
+    return [len(limited), *limits]
