@@ -35,7 +35,7 @@ _DRAIN_S = 10
 # Beside connections of clients: 128 to the store, files that it serves.
 _SPARE_FILES = 160
 # How long a thread that renders a page keeps the event loop waiting; Python has 5 ms.
-_SWITCH_S = 0.0005
+_SWITCH_S = 0.0002
 _FEWEST = 16
 
 

@@ -30,7 +30,8 @@ from api.limits import (
 )
 from api.reading import BUDGET, CONNECTION
 
-# How long a rejected client may take to read why, and how much it may go on sending.
+# If a request is not read to its end: how long its client may take to read the answer, and how much
+# it may go on sending.
 _LINGER_S = 2.0
 _LINGER_BYTES = 1024 * 1024
 # So much is parsed before the limits are looked at.
@@ -66,6 +67,7 @@ class Protocol(Http11):
         self._framing_bytes = 0
         self._forgotten: object = None
         self._is_lost = False
+        self._lingers = False
         self._lingering_bytes = 0
         self._unsent_bytes, self._unsent_s = 0, 0.0
 
@@ -109,7 +111,7 @@ class Protocol(Http11):
     def _feed(self, piece: bytes) -> None:
         """Nearly all requests come whole in one piece: those are judged where their headers are
         complete, and nothing more is counted."""
-        if self.rejection is not None:
+        if self.rejection is not None or self._lingers:
             # Drops it, for a while: closing with unread bytes could cost the client its answer.
             self._lingering_bytes += len(piece)
             if self._lingering_bytes > _LINGER_BYTES:
@@ -194,6 +196,8 @@ class Protocol(Http11):
         if not self.pipeline:
             self._give_back()
         super().on_response_complete()
+        if self._is_much_left() and not self._lingers:
+            self.linger()
 
     def _is_head_too_large(self) -> bool:
         most_bytes = self._settings.max_head_bytes
@@ -213,7 +217,27 @@ class Protocol(Http11):
             self._forgotten = self.cycle
             self.cycle.body = bytearray()
             self._give_back()
-            self.flow.resume_reading()
+            if self._is_much_left():
+                # To read it to its end would keep the loop busy for anybody without a key.
+                self.flow.pause_reading()
+                self.cycle.keep_alive = False
+                self.cycle.transport = _Unread(self)  # type: ignore[assignment]
+            else:
+                self.flow.resume_reading()
+
+    def _is_much_left(self) -> bool:
+        """Of the body of the request that is being answered, perhaps: of chunks nobody knows."""
+        if self.part is not ReadState.BODY:
+            return False
+        length = next((value for name, value in self.headers if name == b"content-length"), None)
+        return length is None or int(length) - self._body_bytes > _LINGER_BYTES
+
+    def linger(self) -> None:
+        """The client may read its answer, for a while, though it goes on sending."""
+        self._lingers = True
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._abort_soon()
 
     def _give_back(self) -> None:
         if self._held_bytes:
@@ -293,3 +317,17 @@ class Protocol(Http11):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.loop.call_later(_LINGER_S, self.transport.abort)
+
+
+class _Unread:
+    """The transport of an answer whose request is not read to its end. Closing leaves the client
+    time to read it."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._protocol.transport, name)
+
+    def close(self) -> None:
+        self._protocol.linger()

@@ -12,6 +12,9 @@ from typing import Any
 from scheduler.errors import PostdateError
 
 _POLL_S = 0.05
+# What the kernel keeps of a connection before we read it, which is inherited from the listener. By
+# itself it goes up to `tcp_rmem`, 6 to 32 MB, and fills that at the expense of all others.
+_RECEIVED_BYTES = 256 * 1024
 _BACKLOG = 2048
 _Address = tuple[Any, ...]
 
@@ -35,12 +38,15 @@ class Port:
 
     def listen(self) -> list[socket.socket]:
         """Listening sockets for one process; the caller passes them on and closes them."""
-        return [
+        listeners = [
             socket.create_server(
                 each.getsockname(), family=each.family, backlog=_BACKLOG, reuse_port=True
             )
             for each in self._reservations
         ]
+        for each in listeners:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
+        return listeners
 
     def free(self) -> None:
         """Safe to repeat."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 # As long as about ten small creates take.
-PIECE_S = 0.001
+PIECE_S = 0.0005
 _FEW = 8
 
 

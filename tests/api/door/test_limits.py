@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -193,6 +193,33 @@ def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None
         assert_healthy(server)
         assert server.memory_bytes() - before < 24 * MB
         assert server.ask(create(key, 200_000)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "framing", "status"),
+    [
+        (b"/schedule/batch", b"Content-Length: 1000000000", 401),
+        (b"/schedule/batch", b"Transfer-Encoding: chunked", 401),
+        (b"/no/such/path", b"Content-Length: 1000000000", 404),
+    ],
+)
+def test_a_body_that_nobody_wants_is_not_read_to_its_end(
+    server: ApiProcess, path: bytes, framing: bytes, status: int
+) -> None:
+    """The client gets its answer, though it goes on sending."""
+    piece = b"%x\r\n%b\r\n" % (60_000, bytes(60_000))
+    sent = 0
+    with closing(server.connect()) as connection:
+        connection.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: a\r\n" + framing + b"\r\n\r\n")
+        connection.sendall(piece)
+        reply = Reply(connection, "POST")
+        assert reply.status == status
+        with suppress(ConnectionError):
+            while sent < 200 * MB:
+                connection.sendall(piece)
+                sent += len(piece)
+    assert sent < 100 * MB
+    assert_healthy(server)
 
 
 # Connections

@@ -58,3 +58,14 @@ async def test_a_port_that_is_about_to_be_free_is_waited_for() -> None:
 async def test_a_host_that_is_not_ours_is_one_sentence(host: str) -> None:
     with pytest.raises(PostdateError, match=rf"^The API cannot listen on {host}:0: .*\.$"):
         await reserve(host, 0, patience_s=0)
+
+
+async def test_the_kernel_keeps_no_more_of_a_connection_than_the_listener_says() -> None:
+    """By itself it would go up to 6 MB or more, for as long as nobody reads."""
+    port = await reserve("127.0.0.1", 0, patience_s=0)
+    with port.listen()[0] as listener, socket.create_connection((port.host, port.number)) as client:
+        client.setblocking(False)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 512 * 1024
+    port.free()
