@@ -50,7 +50,8 @@ def of_an_account(key: str, count: int, name: str) -> Iterator[Request]:
         yield "POST", "/schedule/replay", own, f'{{"ids":["{name}{n}"]}}'
         times = f"{n % 60}+{n // 60 % 24}+*+*+*&timeZone=Etc/GMT%2B{n % 12}"
         yield "GET", f"/recurring/preview?cron={times}&startsAt={far}", own, ""
-        rule = f'"targetUrl":"{url}","cron":"{n % 60} {n // 60 % 24} * * *"'
+        # From `far` on: else some would fire in the first hours of a day.
+        rule = f'"targetUrl":"{url}","cron":"{n % 60} {n // 60 % 24} * * *","startsAt":"{far}"'
         yield "POST", "/recurring", own, f'{{{rule},"timeZone":"{name}/{n}"}}'
         yield "PUT", f"/recurring/by-name/{name}-{n}", own, f"{{{rule}}}"
 

@@ -191,7 +191,8 @@ def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None
     # 60 MB, most of which wait to be refused.
     with floods.held(server.port, 300, floods.HELD["large bodies"]):
         assert_healthy(server)
-        assert server.memory_bytes() - before < 24 * MB
+        # For a moment, those that have just come are there.
+        until(lambda: server.memory_bytes() - before < 24 * MB, "bodies to be dropped")
         assert server.ask(create(key, 200_000)).status == 201
 
 
