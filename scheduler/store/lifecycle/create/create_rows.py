@@ -97,7 +97,8 @@ def group_of(
     if originals or onto:
         arguments += (-len(sent), int(again) if originals else "")
     else:
-        is_headed = any(row.heads_bytes for row in sent)
+        # The first part is judged for all, by the lanes of all.
+        is_headed = any(row.heads_bytes for row in rows)
         arguments += (-len(sent), "+") if is_headed else (len(sent),)
     width = 4 if originals or onto else 3
     weight = (_UPSERT_ROWS if onto else 1) * len(sent) + (len(sent) if originals else 0)

@@ -238,8 +238,9 @@ async def test_lanes_are_counted_for_all(scene: Scene, monkeypatch: pytest.Monke
         scene.base + keys.LANES, {f"other-{n}": 0 for n in range(MOST_LANES - PIECE)}
     )
     wanted = await headed(scene, PIECE + 1)
-    assert type(await settled(lambda: create(scene, wanted))) is TooManyLanes
-    assert (await scene.holdings()).waiting == 0
+    for asked in (wanted, [*await plain(scene, PIECE), *wanted]):
+        assert type(await settled(lambda: create(scene, asked))) is TooManyLanes  # noqa: B023
+        assert (await scene.holdings()).waiting == 0
     assert len((await create(scene, wanted[:PIECE])).schedule_ids) == PIECE
 
 
