@@ -218,7 +218,7 @@ class Protocol(Http11):
             self.cycle.body = bytearray()
             self._give_back()
             if self._is_much_left():
-                # To read it to its end would keep the loop busy for anybody without a key.
+                # Anybody could keep the loop busy with it, without a key.
                 self.flow.pause_reading()
                 self.cycle.keep_alive = False
                 self.cycle.transport = _Unread(self)  # type: ignore[assignment]
@@ -226,7 +226,8 @@ class Protocol(Http11):
                 self.flow.resume_reading()
 
     def _is_much_left(self) -> bool:
-        """Of the body of the request that is being answered, perhaps: of chunks nobody knows."""
+        """Whether the client has more to send than we read after an answer. A body in chunks counts
+        as one: its length is unknown."""
         if self.part is not ReadState.BODY:
             return False
         length = next((value for name, value in self.headers if name == b"content-length"), None)

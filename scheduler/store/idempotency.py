@@ -51,7 +51,7 @@ class Made(NamedTuple):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether rows come in parts that have not come yet."""
+        """Whether later parts have not been stored yet."""
         return Verdict.LATER in self.verdicts
 
     @property

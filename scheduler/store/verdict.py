@@ -46,7 +46,7 @@ class Verdict(IntEnum):
     NO_CALLBACK_URL = 21  # neither it nor its account names where its end is to be reported
     NAME_TAKEN = 22  # another recurring schedule of the account has the name
     TOO_MANY = 23  # the account has as many recurring schedules as it may have
-    LATER = 24  # a further part of its batch stores it; that has not come yet
+    LATER = 24  # a later part of its batch will store it
 
 
 # Indexed by what a script answers: a call of an enum takes half a microsecond, its member a tenth.

@@ -202,6 +202,7 @@ def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None
         (b"/schedule/batch", b"Content-Length: 1000000000", 401),
         (b"/schedule/batch", b"Transfer-Encoding: chunked", 401),
         (b"/no/such/path", b"Content-Length: 1000000000", 404),
+        (b"/no/such/path", b"Connection: close\r\nContent-Length: 1000000000", 404),
     ],
 )
 def test_a_body_that_nobody_wants_is_not_read_to_its_end(
@@ -221,6 +222,7 @@ def test_a_body_that_nobody_wants_is_not_read_to_its_end(
                 sent += len(piece)
     assert sent < 100 * MB
     assert_healthy(server)
+    assert "Traceback" not in server.said()
 
 
 # Connections

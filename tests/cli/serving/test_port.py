@@ -61,7 +61,7 @@ async def test_a_host_that_is_not_ours_is_one_sentence(host: str) -> None:
 
 
 async def test_the_kernel_keeps_no_more_of_a_connection_than_the_listener_says() -> None:
-    """By itself it would go up to 6 MB or more, for as long as nobody reads."""
+    """Without that bound, Linux buffers 6 MB or more while nobody reads."""
     port = await reserve("127.0.0.1", 0, patience_s=0)
     with port.listen()[0] as listener, socket.create_connection((port.host, port.number)) as client:
         client.setblocking(False)

@@ -19,8 +19,7 @@ from scheduler.store.server import Argument
 
 # The arguments for all of a call, and their weight.
 CreateGroup = tuple[list[Argument], int]
-# What the script takes longer for counts as several rows: one that may mean a schedule which waits,
-# and a long one.
+# Rows that cost the script more count as several: an upsert, and a long request.
 _UPSERT_ROWS, _BYTES_LIKE_ONE_MORE = 4, 1024
 # Of a schedule without heads, beside its packed request; `weight.inc.lua` has it too.
 _SCHEDULE_BYTES = 256

@@ -116,7 +116,7 @@ class Creator:
         return total
 
     async def _send(self, call: _Call, part: Part) -> bytes:
-        """The reply to a part. Its requests are made anew if others have changed what they mean."""
+        """The reply to a part. Rebuilds its requests if the schedules they replace changed."""
         account_id, what, once, created_ms, new, rows = call
         shard, account = keys.parts(account_id)
         sent = slice(part.before, part.until)

@@ -18,7 +18,7 @@ local function left_of(group)
   return group.part and group.part.of - group.part.before or group.count
 end
 
--- What the first part is judged for beside its own rows; a repeat of one that is stored is not.
+-- What the first part has to be judged for beside its own rows; nothing if it is stored already.
 local function later_of(group, name)
   return group.part and not group.is_stored and group.part[name] or {}
 end

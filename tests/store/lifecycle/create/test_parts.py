@@ -1,5 +1,5 @@
 """A large create goes to the store in parts. Whatever happens between two of them, each schedule is
-stored and paid for once, and a repeat under the same key ends what was begun."""
+stored and paid for once, and a repeat with the same key stores the rest."""
 
 from __future__ import annotations
 
