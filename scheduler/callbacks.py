@@ -16,7 +16,7 @@ class CallbackOn(StrEnum):
     FAILED = "failed"
 
 
-class Callback(msgspec.Struct, array_like=True, frozen=True):
+class Callback(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Where the end of a schedule is reported, and which ends. `url`: None, the account's, if it
     has one; NO_URL, nowhere."""
 
@@ -34,7 +34,7 @@ class CallbackStatus(StrEnum):
     FAILED = "failed"
 
 
-class CallbackAttempt(msgspec.Struct, array_like=True, frozen=True):
+class CallbackAttempt(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One that ended, and when that was recorded."""
 
     number: int
@@ -44,7 +44,7 @@ class CallbackAttempt(msgspec.Struct, array_like=True, frozen=True):
     error_message: str
 
 
-class CallbackState(msgspec.Struct, frozen=True):
+class CallbackState(msgspec.Struct, frozen=True, gc=False):
     """How far the callback of an ended schedule has come: the attempts recorded, the last one's
     answer (`status_code` 0: none) and its record time; and when the next one is due, while it is
     pending. `retry`: that one's number as a retry. `earlier`: the attempts before the last, each

@@ -66,7 +66,7 @@ class PostdateError(Exception):
         super().__init__(self.SENTENCE if sentence is None else sentence)
 
 
-class FieldError(msgspec.Struct, frozen=True):
+class FieldError(msgspec.Struct, frozen=True, gc=False):
     """One bad field of a payload or query, and its fault."""
 
     field: str

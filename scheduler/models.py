@@ -71,7 +71,7 @@ class Occurrence(NamedTuple):
     slot_ms: int | None = None
 
 
-class Request(msgspec.Struct, array_like=True, frozen=True):
+class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The accepted request and its time. Stored as one msgpack array in the order of the fields:
     new ones go to the end, with a default. `body` is sent as it is, JSON as the text that came in.
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
@@ -136,7 +136,7 @@ class Upsert(NamedTuple):
         return self.request.trigger_at_ms
 
 
-class Schedule(msgspec.Struct, frozen=True):
+class Schedule(msgspec.Struct, frozen=True, gc=False):
     """A schedule as it stands in the store. `executing`: a worker holds it. `outcome` and
     `ended_at_ms` are None until it has ended; a cancelled one has no outcome. `retry` is the
     attempt that it waits for or is at. `attempts` counts those of lost workers too. `lateness_ms`
@@ -185,7 +185,7 @@ class Schedule(msgspec.Struct, frozen=True):
         return self.ended_at_ms if self.outcome else None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """The first bytes of what a target answered, and the content type that it gave ("": none)."""
 
     content_type: str
@@ -196,7 +196,7 @@ class Answer(msgspec.Struct, frozen=True):
         return self.body.decode(errors="replace")
 
 
-class Phases(msgspec.Struct, array_like=True, frozen=True):
+class Phases(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How long each part of an exchange took (ms), one after the other; None: it was not needed, or
     not reached. The last one that is set is where it ended. Stored as one msgpack array.
     `first_byte_ms` counts from the request's first byte, `last_byte_ms` from the answer's."""
@@ -213,7 +213,7 @@ class Phases(msgspec.Struct, array_like=True, frozen=True):
         return self.connect_ms is None and self.first_byte_ms is not None
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How an execution ended. Without an answer `status_code` is 0 and `error_message` says why.
     `retry_after` is the target's header, not stored. `answer` is the body of a failure; between two
     attempts only a beginning of it is stored, and claims do not read it. `phases` are kept of
@@ -235,7 +235,7 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.phases
 
 
-class Retry(msgspec.Struct, frozen=True):
+class Retry(msgspec.Struct, frozen=True, gc=False):
     """The attempt after one that failed: its number as a retry, from 1 (0: the request has replaced
     the one that failed), and when it is due; the number of attempts before; the last one's outcome,
     lateness and record time; of a callback, the attempts before that."""
@@ -301,7 +301,7 @@ class Invocation(msgspec.Struct, eq=False):
         return due_us if self.slot_us is None else max(due_us, self.slot_us)
 
 
-class LogEntry(msgspec.Struct, frozen=True):
+class LogEntry(msgspec.Struct, frozen=True, gc=False):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
     `at_ms` is its moment on the log's timeline: when it was recorded, or is due while it waits.
     `lateness_ms` is from due to the first byte sent; None if none was. `attempt` counts from 1; 0:

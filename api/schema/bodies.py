@@ -48,7 +48,7 @@ Details = Annotated[
 NotReplayable = Literal["not_ended", "body_not_kept"]
 
 
-class Body(msgspec.Struct, rename="camel", frozen=True):
+class Body(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """Base of all that goes out."""
 
 

@@ -21,7 +21,8 @@ class Shape:
         self, name: str, members: dict[str, tuple[Any, str | Callable[[Any], Any]]], doc: str = ""
     ) -> None:
         typed = [(member, type_) for member, (type_, _) in members.items()]
-        self.type = msgspec.defstruct(name, typed, namespace={"__doc__": doc}, frozen=True)
+        more = {"__doc__": doc}
+        self.type = msgspec.defstruct(name, typed, namespace=more, frozen=True, gc=False)
         self._reads = [_reader(*member) for member in members.values()]
 
     def of(self, value: Any) -> Any:

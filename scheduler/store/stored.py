@@ -120,7 +120,7 @@ class Fields(NamedTuple):
 FIELDS = ("r", "o", "a", "n", "s", "c")
 
 
-class _StoredOutcome(msgspec.Struct, array_like=True):
+class _StoredOutcome(msgspec.Struct, array_like=True, gc=False):
     status: int
     status_code: int = 0
     response_time_ms: int = 0

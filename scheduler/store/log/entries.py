@@ -32,7 +32,7 @@ _ZLIB = 0x78
 _WITHOUT_ATTEMPT = (LogStatus.CANCELLED, LogStatus.SKIPPED)
 
 
-class StoredEntry(msgspec.Struct, array_like=True):
+class StoredEntry(msgspec.Struct, array_like=True, gc=False):
     schedule: str
     scheduled_at_ms: int
     url: str
