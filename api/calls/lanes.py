@@ -28,6 +28,7 @@ from api.service import HttpRequest
 from scheduler.callbacks import CallbackOn
 from scheduler.errors import FieldError
 from scheduler.lane_settings import AccountCallback, AccountSettings, Lane, LaneSettings, Pause
+from scheduler.runtime.pause import collected
 
 _ATTRIBUTES = {
     "rate": "rate",
@@ -48,7 +49,7 @@ async def list_lanes(request: HttpRequest) -> JsonResponse:
     limit = call.query["limit"] or DEFAULT_LIMIT
     page = await call.store.lanes.page(call.account_id, limit, cursor)
     return JsonResponse(
-        200, LanesBody(list(map(LANE.of, page.lanes)), walk.given_out(page.next_cursor))
+        200, LanesBody(await collected(map(LANE.of, page.lanes)), walk.given_out(page.next_cursor))
     )
 
 

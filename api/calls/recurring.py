@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from litestar import delete, get, patch, post, put
 from litestar.params import FromPath
 from msgspec.structs import replace
@@ -40,12 +38,11 @@ from scheduler.models import as_occurrence
 from scheduler.recurrence.cron import may_take_long
 from scheduler.recurrence.recurrence import checked, describe
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
+from scheduler.runtime.pause import collected
 from scheduler.times import format_iso8601
 
 _OF_ONE, _OF_A_PREVIEW = 5, 10
 _NOTHING = Object([])
-# As many are put into words at once: 0.2 ms.
-_PUT_INTO_WORDS = 10
 
 
 @post("/recurring", operation_id="createRecurring", summary="Schedule a request again and again")
@@ -270,13 +267,7 @@ async def _named(call: Call, name: str) -> list[Rule]:
 
 
 async def _list_of(rules: list[Rule]) -> list[RECURRING.type]:  # type: ignore[name-defined]
-    """Others have a turn between some: to put a new expression into words takes a while."""
-    listed = []
-    for rule in rules:
-        listed.append(RECURRING.of(Shown(rule)))
-        if len(listed) % _PUT_INTO_WORDS == 0:
-            await asyncio.sleep(0)
-    return listed
+    return await collected(RECURRING.of(Shown(rule)) for rule in rules)
 
 
 def _answer(rule: Rule, times_ms: list[int] | None = None) -> JsonResponse:

@@ -35,6 +35,7 @@ from scheduler.callers import KnownKey, Rate
 from scheduler.errors import InvalidRequest
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import Status
+from scheduler.runtime.pause import collected
 from scheduler.store.lifecycle.create.replays import Replays
 from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
 from scheduler.store.queries.listing import Selection
@@ -165,7 +166,8 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     else:
         page = await store.kept.page(account_id, statuses, selected, descending=down)
     next_cursor = walk.given_out(page.next_cursor)
-    return JsonResponse(200, SchedulesBody(list(map(SCHEDULE.of, page.schedules)), next_cursor))
+    found = await collected(map(SCHEDULE.of, page.schedules))
+    return JsonResponse(200, SchedulesBody(found, next_cursor))
 
 
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")

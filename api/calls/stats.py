@@ -15,6 +15,7 @@ from api.schema.findings import invalid
 from api.schema.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, Walk
 from api.service import HttpRequest
 from scheduler.errors import FieldError
+from scheduler.runtime.pause import collected
 from scheduler.runtime.settings import DAY_MS
 from scheduler.store.log.logs import LogQuery
 
@@ -43,7 +44,7 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     walk = Walk("/stats/logs", order, ",".join(asked.statuses), *map(query.get, names))
     asked = asked._replace(cursor=walk.taken_back(query["cursor"]))
     page = await call.store.logs.page(call.account_id, asked)
-    entries = [LOG_ENTRY.of(entry) for entry in page.entries]
+    entries = await collected(map(LOG_ENTRY.of, page.entries))
     return JsonResponse(200, LogsBody(entries, walk.given_out(page.next_cursor)))
 
 

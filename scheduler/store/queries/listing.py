@@ -10,6 +10,7 @@ from typing import NamedTuple
 from scheduler import ids
 from scheduler.models import Schedule, Status
 from scheduler.references import matches
+from scheduler.runtime.pause import Pause
 from scheduler.store import keys
 from scheduler.store.heads import is_in_lane, is_occurrence_of
 from scheduler.store.queries.members import read_members
@@ -216,8 +217,10 @@ class ListOf:
         names = [ids.local(schedule_id) for _, (schedule_id, _) in places]
         rows = await read_rows(self._server, base, names, light=light, fields=fields_)
         found: list[tuple[Place, Schedule]] = []
-        unpacked = 0
+        unpacked, pause = 0, Pause()
         for (place, (schedule_id, held)), fields in zip(places, rows, strict=False):
+            if pause.is_due:
+                await pause.take()
             if fields.packed and sieve.lets_through(fields.packed):
                 unpacked += 1
                 fields = fields._replace(held=held)
