@@ -33,6 +33,7 @@ from benchmarks.dashboard import past
 from benchmarks.support import stage
 from benchmarks.support.good_client import Connection, GoodClient, Stretch, good_key
 from benchmarks.support.history import fill
+from benchmarks.support.payload import fail_all
 from scheduler.ids import new_api_key
 from scheduler.models import Plan
 from scheduler.runtime.settings import Settings
@@ -43,6 +44,7 @@ from scheduler.times import format_iso8601
 TARGET_RATIO = 3.0
 _ITEMS, _LOGGED, _LARGE_BYTES = 1000, 20_000, 16 * 1024 * 1024 - 4096
 _DAY_MS = 86_400_000
+_REPLAY, _DEAD_LETTERS = "replay by filter", 100_000  # more than a stretch replays
 _ENDS_S = 0.5  # for calls under way to end
 _URL = "https://api.example.com/hooks/0007"  # `past` has it
 _ITEM = {
@@ -56,6 +58,7 @@ class Caller(NamedTuple):
     """The account of the heavy calls: its key, its session at this host's dashboard, schedules that
     wait, and schedules that were cancelled."""
 
+    account_id: str
     key: str
     host: str
     cookie: str
@@ -117,7 +120,8 @@ def calls_of(caller: Caller, now_ms: int) -> Iterator[tuple[str, list[bytes]]]:
     )
     yield "cancel by ids, again", [post("/schedule/cancel", {"ids": caller.cancelled})]
     yield "replay by ids, none ended", [post("/schedule/replay", {"ids": caller.waiting})]
-    yield "replay by filter", [post("/schedule/replay", {"status": "failed"})]
+    yield "replay by filter, none failed", [post("/schedule/replay", {"status": "failed"})]
+    yield _REPLAY, [post("/schedule/replay", {"status": "failed"})]
     yield "search", [get("/schedule?targetUrl=https://nothing.example/")]
     yield "page of schedules", [get("/schedule?limit=100")]
     yield "log page", [get("/stats/logs?limit=100")]
@@ -160,7 +164,13 @@ async def prepare(redis_url: str, api_url: str, plan: Plan) -> Caller:
         answer = await client.post(f"/dashboard/link/{link}", headers={"origin": api_url})
     assert answer.status_code == 303, answer.text
     cookie = answer.headers["set-cookie"].partition(";")[0]
-    return Caller(key, urlsplit(api_url).netloc, cookie, names[1], names[0])
+    return Caller(account_id, key, urlsplit(api_url).netloc, cookie, names[1], names[0])
+
+
+async def fail_for(caller: Caller, redis_url: str) -> None:
+    store = await Store.open(Settings(redis_url=redis_url))
+    await fail_all(store, caller.account_id, _URL, _DEAD_LETTERS)
+    await store.aclose()
 
 
 class Load:
@@ -235,6 +245,8 @@ async def measure(options: argparse.Namespace, redis_url: str, api: stage.Runnin
     for _ in range(options.rounds):
         for name, requests in calls_of(caller, now_ms):
             if any(name.startswith(each) for each in options.only or [""]):
+                if name == _REPLAY:
+                    await fail_for(caller, redis_url)
                 quiet = await good.stretch(api, asyncio.sleep(options.seconds))
                 load = await Load.start(requests, options.connections, api.url)
                 await asyncio.sleep(0.5)

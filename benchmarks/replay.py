@@ -18,14 +18,10 @@ import httpx
 import uvloop
 
 from benchmarks.support import stage
-from benchmarks.support.payload import new_account, request, schedule_all
-from scheduler.models import Outcome, Status
+from benchmarks.support.payload import fail_all, new_account
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.end.end_rows import Ack
 
-_FAILED = Outcome(Status.FAILED, 503, 42, "Service Unavailable")
-_AT_ONCE = 128
 _URL = "https://example.com/hooks/replayed"
 
 
@@ -72,14 +68,7 @@ async def _fail(items: int, redis_url: str) -> str:
     store = await Store.open(Settings(redis_url=redis_url))
     account = await new_account(store, "replay")
     _, key = await store.api_keys.create(account.account_id, "benchmark")
-    shard = int(account.account_id.split("_")[1])
-    due_ms = store.clock.now_ms() - 1
-    await schedule_all(store, account.account_id, [request(_URL, due_ms)] * items)
-    while True:
-        batch = await store.claims.claim(shard, lease_ms=15_000, most=_AT_ONCE)
-        if not batch.invocations:
-            break
-        await store.ends.ack(shard, [Ack(each, _FAILED, 3) for each in batch.invocations])
+    await fail_all(store, account.account_id, _URL, items)
     await store.aclose()
     return key
 

@@ -223,35 +223,32 @@ def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
 
 @post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
 async def replay_schedules(request: HttpRequest) -> JsonResponse:
-    """Makes new schedules, due now, of up to 1,000 that have ended, in one step and with one debit:
-    of those that are named, or of the dead letters that a filter finds, the oldest first or by
-    `reference`; `from` and `to` mean their end. Each has its own result, and is replayed at most
-    once: one replayed before is a 409, so that a repeat does nothing twice. Where they are large, a
-    filter stops short of its `limit`; it goes on where `nextCursor` says, to the end, where that is
-    null."""
+    """Makes new schedules, due now, of up to 1,000 that have ended: of those that are named, or of
+    the dead letters that a filter finds, the oldest first or by `reference`; `from` and `to` mean
+    their end. Each has its own result, and is replayed at most once: one replayed before is a 409,
+    so that a repeat does nothing twice. Many are replayed in parts; if the call fails in between,
+    the first ones are. With an `Idempotency-Key`, a repeat then replays the rest, and each has its
+    first result again. Where they are large, a filter stops short of its `limit`; it goes on where
+    `nextCursor` says, to the end, where that is null."""
     call, scope = await call_of(request), request.scope
     settings, schedules = call.service.settings, call.store.schedules
     data = await read_body(scope, request.receive, settings.max_body_bytes)
     once = idempotency(scope, data)
     asked = parse_selection(data, _REPLAY, Status.FAILED)
-    done = await schedules.replayed_before(call.account_id, once) if once else None
-    if done is None:
-        now_ms = call.store.clock.now_ms()
-        remade = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
-        schedule_ids = asked.schedule_ids
-        if schedule_ids is None:
-            done = await schedules.replay_failed(
-                call.account_id, asked.selection, remade, once, now_ms
-            )
-        else:
-            done = await schedules.replay_all(
-                call.account_id,
-                schedule_ids,
-                remade,
-                once,
-                now_ms,
-                most_bytes=settings.max_batch_bytes,
-            )
+    now_ms = call.store.clock.now_ms()
+    remade = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
+    schedule_ids = asked.schedule_ids
+    if schedule_ids is None:
+        done = await schedules.replay_failed(call.account_id, asked.selection, remade, once, now_ms)
+    else:
+        done = await schedules.replay_all(
+            call.account_id,
+            schedule_ids,
+            remade,
+            once,
+            now_ms,
+            most_bytes=settings.max_batch_bytes,
+        )
     each = asked.answers(
         done.each, attrgetter("original"), lambda each: Replay(each, Verdict.UNKNOWN)
     )

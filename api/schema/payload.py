@@ -197,6 +197,8 @@ class Change(msgspec.Struct, frozen=True):
         Only changed fields are judged, with those they depend on: a triggerAt may have passed
         since, while the schedule waits for a worker.
         """
+        if not self.values:
+            return before
         values = msgspec.structs.asdict(before)
         if not values.pop("method_given"):
             del values["method"]

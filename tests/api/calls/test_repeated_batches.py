@@ -19,11 +19,10 @@ from scheduler.models import Idempotency
 from scheduler.runtime.settings import DAY_MS, Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.create import creator
-from scheduler.store.lifecycle.create.create_rows import Part
-from scheduler.store.lifecycle.create.creator import Creator
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
+from tests.store.lifecycle.create.parts import at_part
 from tests.support.apps import app_of
 from tests.support.servers import DroppingProxy, script
 
@@ -59,18 +58,8 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(creator, "_MOST_AT_ONCE", PIECE)
 
 
-def cut_at_part(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """The store goes away before the part of that number, of the next batch that has so many."""
-    send, sent = Creator._send, 0
-
-    async def sending(self: Creator, call: Any, part: Part) -> bytes:
-        nonlocal sent
-        sent += 1
-        if sent == number:
-            raise StoreUnavailable("away")
-        return await send(self, call, part)
-
-    monkeypatch.setattr(Creator, "_send", sending)
+async def away() -> None:
+    raise StoreUnavailable("away")
 
 
 def at_the_bounds(clock: SlowClock) -> list[dict[str, Any]]:
@@ -240,7 +229,7 @@ async def test_a_repeat_stores_the_rest_of_a_batch_that_was_cut_off(
     monkeypatch.setattr(creator, "_MOST_AT_ONCE", PIECE)
     items = at_the_bounds(clock)
     with monkeypatch.context() as patch:
-        cut_at_part(patch, number)
+        at_part(patch, number, away)
         cut = await batch(api.client, items)
     stored = PIECE * (number - 1)
     reason = "outcome_unknown" if stored else "store_unavailable"
@@ -266,7 +255,7 @@ async def test_the_rest_is_refused_where_the_rules_have_changed(
     items = [payload(targetUrl=f"{URL}/{n}") for n in range(PIECE + 1)]
     items.append(payload(triggerAt=two_days))
     with monkeypatch.context() as patch:
-        cut_at_part(patch, 2)
+        at_part(patch, 2, away)
         assert (await batch(api.client, items)).status_code == 503
     narrow = app_of(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
     async with client_of(narrow, api.key) as client:

@@ -14,9 +14,11 @@ import pytest
 from api.schema.payload import Change
 from scheduler import ids
 from scheduler.models import Request, Schedule, Status
+from scheduler.store.lifecycle.create import creator
 from tests.api.conftest import CREDITS, URL, Api, bad_fields
 from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN, fail, failed
+from tests.store.lifecycle.create.parts import at_part, cut
 
 FAR = "2030-01-01T00:00:00Z"
 FAR_SHOWN = "2030-01-01T00:00:00.000Z"
@@ -230,3 +232,19 @@ async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
     assert await failed(api) == []
     assert await api.credits() == CREDITS - 7
     assert await api.store.check() == []
+
+
+async def test_a_repeat_ends_what_was_cut_off(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"ids": await fail(api, 3)}
+    monkeypatch.setattr(creator, "_MOST_AT_ONCE", 1)
+    with monkeypatch.context() as patch:
+        at_part(patch, 2, cut)
+        answer = await replay_many(api, asked, "k")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "outcome_unknown")
+    assert sorted(await failed(api)) == asked["ids"][1:]
+    done = await replay_many(api, asked, "k")
+    items = done.json()["schedules"]
+    assert done.headers["idempotency-replayed"] == "true"
+    assert [each["replayOf"] for each in items] == asked["ids"]
+    await api.holds(credits=CREDITS - 6, waiting={each["scheduleId"] for each in items})
+    assert (await replay_many(api, asked, "k")).json() == done.json()

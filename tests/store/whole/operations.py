@@ -297,7 +297,7 @@ async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     async def replayed(party: Party, what: object) -> object:
         if not isinstance(what, CreatePlan):
             return what
-        return await schedules._replay(party.account_id, what, once, None)
+        return await schedules._replay(party.account_id, what, made, once, None)
 
     asked = [await told(read(party)) for party in parties]
     pairs = zip(parties, asked, strict=True)

@@ -36,7 +36,9 @@ from scheduler.store.lifecycle.create.replays import (
     Remake,
     Replays,
     asked_for,
+    begun_with,
     cursor_until,
+    goes_on,
     replays_of,
     until,
 )
@@ -193,7 +195,7 @@ class Schedules:
             raise refusal(schedule_id, Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
         what = (await asked_for([schedule_id], found, remake))._replace(again=True)
-        done = await self._replay(account_id, what, once, now_ms)
+        done = await self._replay(account_id, what, remake, once, now_ms)
         [replay] = done.each
         if replay.verdict is not Verdict.DONE:
             raise refusal(schedule_id, replay.verdict)
@@ -209,12 +211,15 @@ class Schedules:
         *,
         most_bytes: int,
     ) -> Replays:
-        """Replays those of them that can be, each at most once, in one step and with one debit;
-        as many as the credits reach for. Safe to repeat: REPLAYED is the verdict on those that were
-        replayed before. Raises InvalidRequest if they are larger than `most_bytes`."""
+        """Replays those of them that can be, each at most once; as many as the credits reach for.
+        Many are replayed in parts. Safe to repeat: REPLAYED is the verdict on those that were
+        replayed before; with `once`, a repeat ends what a process that died has begun. Raises
+        InvalidRequest if they are larger than `most_bytes`."""
+        if (made := await self._made_before(account_id, once)) is not None:
+            return await self._ended(account_id, made, remake, once)
         found = await self._read(account_id, schedule_ids, most_bytes)
         what = await asked_for(schedule_ids, found, remake)
-        return await self._replay(account_id, what, once, now_ms)
+        return await self._replay(account_id, what, remake, once, now_ms)
 
     async def replay_failed(
         self,
@@ -228,6 +233,8 @@ class Schedules:
         repeat goes on with others. What `next_cursor` leads on to ends with what had failed by
         now, as the server's clock says: a replay that fails again meanwhile would have no end.
         Raises InvalidRequest for a bad cursor."""
+        if (made := await self._made_before(account_id, once)) is not None:
+            return await self._ended(account_id, made, remake, once)
         selected, until_ms = until(selected)
         if until_ms is None:
             [time] = await self._server.reads([("TIME",)], at_once=keys.account(account_id))
@@ -237,10 +244,10 @@ class Schedules:
         originals = [each.schedule_id for each in page.schedules]
         next_cursor = cursor_until(page.next_cursor, until_ms)
         what = await asked_for(originals, page.schedules, remake, next_cursor)
-        return await self._replay(account_id, what, once, now_ms)
+        return await self._replay(account_id, what, remake, once, now_ms)
 
     async def replayed_before(self, account_id: str, once: Idempotency) -> Replays | None:
-        """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
+        """What an earlier `replay` with this key did, or None. Raises KeyReused. Read-only."""
         made = await self._made_before(account_id, once)
         return made and await replays_of(made)
 
@@ -287,7 +294,9 @@ class Schedules:
             now = found._replace(packed=packed, outcome=None, attempt=said or None, held=False)
             return stored.schedule(schedule_id, now, secrecy)
 
-    async def _made_before(self, account_id: str, once: Idempotency) -> Made | None:
+    async def _made_before(self, account_id: str, once: Idempotency | None) -> Made | None:
+        if once is None:
+            return None
         key = keys.account(account_id) + keys.ONCE + once_name(once)
         value = await self._server.read("GET", key)
         return value and kept(value, once)
@@ -306,11 +315,28 @@ class Schedules:
         return found
 
     async def _replay(
-        self, account_id: str, what: CreatePlan, once: Idempotency | None, now_ms: int | None
+        self,
+        account_id: str,
+        what: CreatePlan,
+        remake: Remake,
+        once: Idempotency | None,
+        now_ms: int | None,
     ) -> Replays:
         if not what.requests:
             return await replays_of(Made([], note=what.note))
         made = await self._creator.make(account_id, what, once, self._moment(now_ms))
+        return await self._ended(account_id, made, remake, once)
+
+    async def _ended(
+        self, account_id: str, made: Made, remake: Remake, once: Idempotency | None
+    ) -> Replays:
+        """The result of a call; first makes the replays that an earlier one has not come to."""
+        if made.is_unfinished:
+            found = await self._read(account_id, begun_with(made))
+            what = await goes_on(made, found, remake)
+            created_ms = ids.created_at_ms(made.schedule_ids[0])
+            made = await self._creator.make(account_id, what, once, created_ms, made)
+            made = made._replace(repeated=True)
         return await replays_of(made)
 
     def _moment(self, now_ms: int | None) -> int:

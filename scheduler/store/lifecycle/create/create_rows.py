@@ -19,23 +19,28 @@ from scheduler.store.server import Argument
 
 # The arguments for all of a call, and their weight.
 CreateGroup = tuple[list[Argument], int]
-# Rows that cost the script more count as several: an upsert, and a long request.
-_UPSERT_ROWS, _BYTES_LIKE_ONE_MORE = 4, 1024
+# Rows that cost the script more count as several: those that are judged one by one, as upserts and
+# replays are, and long requests.
+_ROWS_LIKE_ONE_JUDGED, _BYTES_LIKE_ONE_MORE = 4, 1024
 # Of a schedule without heads, beside its packed request; `weight.inc.lua` has it too.
 _SCHEDULE_BYTES = 256
 
 _encode = msgspec.json.Encoder().encode
 
 
-class CreateRow(NamedTuple):
-    """Of a schedule, of which a new one has only the first three; and what its heads weigh."""
+class CreateRow(msgspec.Struct, frozen=True, gc=False):
+    """Of a schedule; `last` ends the row of a replay or of what may mean one that waits.
+    `heads_bytes`: what its heads weigh."""
 
-    arguments: tuple[str, int, bytes, str]
+    schedule: str
+    trigger_at_ms: int
+    packed: bytes
+    last: str
     heads_bytes: int
 
     @property
     def weight_bytes(self) -> int:
-        return _SCHEDULE_BYTES + self.heads_bytes + len(self.arguments[2])
+        return _SCHEDULE_BYTES + self.heads_bytes + len(self.packed)
 
 
 class Part(NamedTuple):
@@ -61,18 +66,17 @@ def rows_of(
         else:
             each, last = wanted, what.originals[place] if what.originals else ""
         packed = stored.seal_request(each, secrecy)
-        arguments = ids.local(schedule_id), each.trigger_at_ms, packed, last
-        yield CreateRow(arguments, heads_weight(each.lane, each.reference))
+        heads_bytes = heads_weight(each.lane, each.reference)
+        yield CreateRow(ids.local(schedule_id), each.trigger_at_ms, packed, last, heads_bytes)
 
 
 def part_from(before: int, what: CreatePlan, rows: Sequence[CreateRow], most: int) -> Part:
-    """The part that begins there and weighs at most `most`, or is one row. Replays come whole."""
-    if what.originals:
-        return Part(0, len(rows))
-    each = _UPSERT_ROWS if means_existing(what.requests) else 1
+    """The part that begins there and weighs at most `most`, or is one row."""
+    of_each = bool(what.originals) or means_existing(what.requests)
+    each = _ROWS_LIKE_ONE_JUDGED if of_each else 1
     until, left = before, most
     while until < len(rows):
-        left -= each + len(rows[until].arguments[2]) // _BYTES_LIKE_ONE_MORE
+        left -= each + len(rows[until].packed) // _BYTES_LIKE_ONE_MORE
         if left < 0 and until > before:
             break
         until += 1
@@ -91,19 +95,21 @@ def group_of(
     requests, note, originals, again = what
     onto = type(requests[0]) is Upsert or (len(requests) > 1 and means_existing(requests))
     arguments: list[Argument] = [payer, *kept_with(once, first, note)]
-    arguments.append(_packed(part, requests, rows, onto=onto) if part else "")
+    of_each = bool(originals) or onto
+    arguments.append(_packed(part, requests, rows, of_each=of_each) if part else "")
     sent = rows[part.before : part.until] if part else rows
-    if originals or onto:
+    if of_each:
         arguments += (-len(sent), int(again) if originals else "")
     else:
         # The first part is judged for all, by the lanes of all.
         is_headed = any(row.heads_bytes for row in rows)
         arguments += (-len(sent), "+") if is_headed else (len(sent),)
-    width = 4 if originals or onto else 3
-    weight = (_UPSERT_ROWS if onto else 1) * len(sent) + (len(sent) if originals else 0)
+    weight = (_ROWS_LIKE_ONE_JUDGED if of_each else 1) * len(sent)
     for row in sent:
-        arguments += row.arguments[:width]
-        weight += len(row.arguments[2]) // _BYTES_LIKE_ONE_MORE
+        arguments += (row.schedule, row.trigger_at_ms, row.packed)
+        if of_each:
+            arguments.append(row.last)
+        weight += len(row.packed) // _BYTES_LIKE_ONE_MORE
     return arguments, weight
 
 
@@ -112,15 +118,16 @@ def _packed(
     requests: Sequence[Request | Packed | Upsert],
     rows: Sequence[CreateRow],
     *,
-    onto: bool,
+    of_each: bool,
 ) -> bytes:
-    """As `part.inc.lua` has it; nothing for a call that is one part."""
+    """As `part.inc.lua` has it; nothing for a call that is one part. `of_each`: there is a verdict
+    on each, so that the first part is not judged for all."""
     if part.before == 0 and part.until == len(rows):
         return b""
     said: dict[str, object] = {"before": part.before, "of": len(rows)}
     if part.earlier:
         said["earlier"] = part.earlier.decode("ascii")
-    if part.before == 0 and not onto:
+    if part.before == 0 and not of_each:
         later = requests[part.until :]
         said["weights"] = [row.weight_bytes for row in rows[part.until :]]
         said["lanes"] = list({each.lane for each in later if each.lane is not None})  # type: ignore[union-attr]

@@ -111,7 +111,7 @@ class Creator:
             else:
                 total = total.followed_by(made)
                 is_noted = is_noted or total.is_noted
-                earlier += reply[2:]
+                earlier += reply[2 if made.placed else 1 :]
             earlier = b"" if is_noted else earlier
         return total
 

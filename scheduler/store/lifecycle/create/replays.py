@@ -33,7 +33,7 @@ _REASONS = {Verdict.NOT_ENDED: Reason.NOT_ENDED, Verdict.CANCELLED: Reason.BODY_
 Remake = Callable[[Schedule], Request]
 
 
-class Replay(NamedTuple):
+class Replay(msgspec.Struct, frozen=True, gc=False):
     """The verdict on one of them; `schedule_id` is the new one, if there is one."""
 
     original: str
@@ -81,14 +81,47 @@ async def asked_for(
     remake: Remake,
     next_cursor: str | None = None,
 ) -> CreatePlan:
-    verdicts = bytes(map(_verdict, found))
-    fine = [each for each in found if isinstance(each, Schedule) and _verdict(each) == Verdict.DONE]
-    requests = await collected(as_occurrence(remake(each), _beside(each.request)) for each in fine)
+    rows = await collected(_row(each, remake) for each in found)
+    verdicts = bytes(verdict for verdict, _, _ in rows)
+    requests = [request for _, request, _ in rows if request is not None]
     due_ms = requests[0].trigger_at_ms if requests else 0
     packed = b"".join(await collected(map(ids.to_bytes, originals)))
     note = _encode(_Note(packed, verdicts, due_ms, next_cursor))
-    letters = [letter_member(each.request.reference, ids.local(each.schedule_id)) for each in fine]
-    return CreatePlan(requests, note, letters)
+    return CreatePlan(requests, note, [letter for _, _, letter in rows if letter])
+
+
+def begun_with(made: Made) -> list[str]:
+    """Of the schedules that a call was to replay, those that could be."""
+    note = _decode(made.note)
+    return [
+        ids.from_bytes(note.originals[_ID_BYTES * place :][:_ID_BYTES])
+        for place, verdict in enumerate(note.verdicts)
+        if verdict == Verdict.DONE
+    ]
+
+
+async def goes_on(
+    made: Made, found: Sequence[Schedule | Damaged | None], remake: Remake
+) -> CreatePlan:
+    """The plan of a call that has begun, of all that were `begun_with`. The script finds no
+    original of one that is forgotten by now or damaged."""
+    due_ms = _decode(made.note).trigger_at_ms
+    rows = await collected(_row(each, remake) for each in found)
+    lost = Request(due_ms, "GET", "")
+    requests = await collected(
+        msgspec.structs.replace(request or lost, trigger_at_ms=due_ms) for _, request, _ in rows
+    )
+    pairs = zip(rows, made.schedule_ids, strict=True)
+    return CreatePlan(requests, made.note, [row[2] or ids.local(new) for row, new in pairs])
+
+
+def _row(found: Schedule | Damaged | None, remake: Remake) -> tuple[Verdict, Request | None, str]:
+    """The verdict on one, and if it can be replayed, its request and its member of `failed`."""
+    verdict = _verdict(found)
+    if verdict != Verdict.DONE or not isinstance(found, Schedule):
+        return verdict, None, ""
+    request = as_occurrence(remake(found), _beside(found.request))
+    return verdict, request, letter_member(found.request.reference, ids.local(found.schedule_id))
 
 
 def _beside(request: Request) -> Occurrence | None:

@@ -3,7 +3,7 @@ stored and paid for once, and a repeat with the same key stores the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,25 +12,17 @@ import pytest
 from scheduler.errors import OutcomeUnknown, QuotaExceeded, TooManyLanes, TooManyUpserts
 from scheduler.models import Idempotency, Request, Upsert
 from scheduler.store import keys
-from scheduler.store.lifecycle.create import creator
-from scheduler.store.lifecycle.create.create_rows import Part
-from scheduler.store.lifecycle.create.creator import _CREATE, Creator
+from scheduler.store.lifecycle.create.creator import _CREATE
 from scheduler.store.lifecycle.create.results import CreateResult
-from scheduler.store.server import Script
 from scheduler.store.stored import MOST_LANES
 from scheduler.store.verdict import Verdict
+from tests.store.lifecycle.create.parts import PIECE, at_part, cut, lose_reply
 from tests.store.scene import CREDITS, URL, Scene, settled
 
-PIECE = 4
+pytestmark = pytest.mark.usefixtures("small_parts")
 ONCE = Idempotency("key", "what was asked", b"note")
 SECOND_MS, DAY_MS = 1000, 86_400_000
 Asked = Request | Upsert
-
-
-@pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creator, "_MOST_AT_ONCE", PIECE)
-    monkeypatch.setattr("scheduler.store.lifecycle.create.create_rows._UPSERT_ROWS", 1)
 
 
 async def requests(scene: Scene, count: int, **fields: Any) -> list[Request]:
@@ -82,26 +74,6 @@ async def before(scene: Scene, once: Idempotency = ONCE) -> CreateResult | None:
 async def finished(scene: Scene, wanted: Sequence[Asked], begun: CreateResult) -> CreateResult:
     assert begun.unfinished is not None
     return await scene.store.schedules.finish(scene.account_id, wanted, ONCE, begun.unfinished)
-
-
-def at_part(
-    monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], Awaitable[object]]
-) -> None:
-    """Does something before the part of that number is sent, of the next call that has so many."""
-    send, sent = Creator._send, 0
-
-    async def sending(self: Creator, call: Any, part: Part) -> bytes:
-        nonlocal sent
-        sent += 1
-        if sent == number:
-            await act()
-        return await send(self, call, part)
-
-    monkeypatch.setattr(Creator, "_send", sending)
-
-
-async def cut() -> None:
-    raise OutcomeUnknown("The store's answer was lost")
 
 
 @KINDS
@@ -204,19 +176,10 @@ async def test_a_part_whose_reply_was_lost_is_answered_as_it_was_stored(
     scene: Scene, kind: Any, once: Idempotency | None, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = await kind(scene, 2 * PIECE + 1)
-    write, sent = scene.store.server.write, 0
-
-    async def lose(script: Script, key: str, arguments: Any) -> Any:
-        nonlocal sent
-        reply = await write(script, key, arguments)
-        sent += script is _CREATE
-        if sent == number and script is _CREATE:
-            raise OutcomeUnknown("The store's answer was lost")
-        return reply
-
-    monkeypatch.setattr(scene.store.server, "write", lose)
+    scripts = _CREATE.calls
+    lose_reply(monkeypatch, scene, number)
     done = await create(scene, wanted, once)
-    assert (sent, done.repeated) == (4, False)
+    assert (_CREATE.calls, done.repeated) == (scripts + 4, False)
     assert len(set(done.schedule_ids)) == len(wanted)
     assert await scene.credits() == CREDITS - len(wanted)
     await scene.assert_sound()
