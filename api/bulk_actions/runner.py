@@ -59,7 +59,7 @@ _IDLE_S = 1.0
 _RETRY_MS = 5_000
 # A step looks through so many pages of the log.
 _PAGES = 5
-# One script stores so many bytes of replays, or a single one: it keeps other accounts waiting.
+# So many bytes of requests are read for replays that are made together, or a single one.
 _MOST_REPLAYED_BYTES = 1024 * 1024
 _ANY_BYTES = 2**40
 _AT_ONCE = 16
