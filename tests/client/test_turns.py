@@ -68,12 +68,12 @@ async def test_so_it_is_with_asyncio(waited: Waited, monkeypatch: pytest.MonkeyP
 async def test_many_calls_at_once_share_the_connections_and_wait_without_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("postdate.transport._CONNECTIONS", 10)
-    with Line(CREDITS, delay_s=0.4) as line:
-        async with AsyncPostdate(line.url, KEY, timeout=2, retry_for=0) as client:
-            found = await asyncio.gather(*(client.credits() for _ in range(60)))
-    assert found == [7] * 60
-    assert line.connections == 10
+    monkeypatch.setattr("postdate.transport._CONNECTIONS", 2)
+    with Line(CREDITS, delay_s=0.35) as line:
+        async with AsyncPostdate(line.url, KEY, timeout=4, retry_for=0) as client:
+            found = await asyncio.gather(*(client.credits() for _ in range(24)))
+    assert found == [7] * 24
+    assert line.connections == 2
 
 
 async def test_a_cancelled_call_leaves_its_turn_to_the_next() -> None:

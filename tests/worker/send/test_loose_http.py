@@ -22,7 +22,7 @@ from tests.worker.scripted import (
 )
 from tests.worker.send.firing import OK, fired, firing_at, invocation_of
 from tests.worker.send.test_wire_bytes import DeafTransport, Ends, wired
-from worker.send.answer import MAX_HEAD_BYTES, MAX_INTERIMS
+from worker.send.answer import MAX_HEAD_BYTES, MAX_INTERIMS, Received
 from worker.send.fire import Fire
 from worker.send.outcome import MAX_MESSAGE_CHARACTERS, Failure
 from worker.send.wire import Wire
@@ -348,13 +348,17 @@ async def test_a_last_chunk_without_its_end_is_not_waited_for(
 async def test_chunks_that_go_on_after_one_that_looked_like_the_last_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0.01)
+    judge, judged = Wire._end_after_last_chunk, list[tuple[Wire, Received]]()
+    monkeypatch.setattr(Wire, "_end_after_last_chunk", lambda *given: judged.append(given))
+    monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0)
 
     async def script(line: Line) -> None:
         await line.request()
         await line.say(CHUNKED.replace(b"STATUS", b"200 OK") + b"0")
+        await until(lambda: judged != [])
         await line.say(b"3\r\nabc")
-        await asyncio.sleep(0.05)
+        await until(lambda: judged[0][1].body_bytes >= len(b"03\r\nabc"))
+        judge(*judged[0])
         await line.say(b"\r\n0\r\n\r\n")
         await line.until_closed()
 

@@ -52,11 +52,12 @@ async def test_next_look_is_when_something_is_due(scene: Scene) -> None:
 
 async def test_a_backlog_is_called_out_and_forgotten(scene: Scene) -> None:
     oldest_ms = await scene.clock.now_ms() - 5000
-    for _ in range(5):
+    for _ in range(9):
         await scene.create_at(oldest_ms)
-    await scene.claim(most=2)
-    look = await scene.look()
-    assert look.backlog_since_ms is not None
+    for _ in range(4):  # a look is too late after a second
+        await scene.claim(most=2)
+        if (look := await scene.look()).backlog_since_ms is not None:
+            break
     assert look.backlog_since_ms == oldest_ms
     await scene.claim(most=10)
     left_ms = await scene.redis.pttl(keys.shard(scene.shard) + keys.BACKLOG)
