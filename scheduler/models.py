@@ -11,7 +11,7 @@ from scheduler.callbacks import Callback, CallbackAttempt, CallbackState
 
 
 class Status(StrEnum):
-    """Where a schedule stands. Everything but `SCHEDULED` is final."""
+    """Where a schedule stands. All but `scheduled` are final."""
 
     SCHEDULED = "scheduled"
     COMPLETED = "completed"

@@ -97,8 +97,8 @@ class BulkQuery(NamedTuple):
 
 IDS_SCHEMA: Schema = {
     "type": "object",
-    "description": "Those that are meant, by their ids. One that is no schedule id is answered"
-    " with a 404 of its own; one that is given twice has its answer twice.",
+    "description": "The ids of the schedules. A string that is no schedule id has a 404 of its "
+    "own; an id that is given twice has its answer twice.",
     "properties": {
         "ids": {
             "type": "array",
@@ -187,12 +187,12 @@ def _named(text: bytes, findings: Findings) -> list[str]:
 @post(_CANCEL, operation_id="cancelSchedules", summary="Cancel many", status_code=200)
 async def cancel_schedules(request: HttpRequest) -> JsonResponse:
     """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
-    those that a filter finds, by `triggerAt`, which `from` and `to` mean. Each is answered on its
-    own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
-    refunded twice, and one that was cancelled or stopped before has the same answer again. Where
-    they are large, a filter stops short of its `limit`; it goes on where `nextCursor` says, to the
-    end, where that is null. A filter leaves out the next occurrences of recurring schedules, unless
-    it names one by `recurringId`, and says how many: `occurrencesLeft`."""
+    those that a filter finds, in the order of `triggerAt`, which `from` and `to` mean. Each has its
+    own answer; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing
+    is refunded twice, and one that was cancelled or stopped before has the same answer again. If
+    the schedules are large, a filter stops short of its `limit`: go on with its `nextCursor` until
+    that is null. A filter leaves out the next occurrences of recurring schedules, unless it names
+    one by `recurringId`, and says how many: `occurrencesLeft`."""
     call = await call_of(request)
     limit_bytes = call.service.settings.max_body_bytes
     data = await read_body(request.scope, request.receive, limit_bytes)
@@ -225,11 +225,11 @@ def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
 async def replay_schedules(request: HttpRequest) -> JsonResponse:
     """Makes new schedules, due now, of up to 1,000 that have ended: of those that are named, or of
     the dead letters that a filter finds, the oldest first or by `reference`; `from` and `to` mean
-    their end. Each has its own result, and is replayed at most once: one replayed before is a 409,
+    their end. Each has its own answer, and is replayed at most once: one replayed before is a 409,
     so that a repeat does nothing twice. Many are replayed in parts; if the call fails in between,
-    the first ones are. With an `Idempotency-Key`, a repeat then replays the rest, and each has its
-    first result again. Where they are large, a filter stops short of its `limit`; it goes on where
-    `nextCursor` says, to the end, where that is null."""
+    the first ones are replayed. With an `Idempotency-Key`, a repeat then replays the rest, and each
+    has its first answer again. If the schedules are large, a filter stops short of its `limit`: go
+    on with its `nextCursor` until that is null."""
     call, scope = await call_of(request), request.scope
     settings, schedules = call.service.settings, call.store.schedules
     data = await read_body(scope, request.receive, settings.max_body_bytes)

@@ -41,8 +41,8 @@ _ATTRIBUTES = {
 
 @get("/lanes", operation_id="listLanes", summary="List lanes")
 async def list_lanes(request: HttpRequest) -> JsonResponse:
-    """The lanes that are set or calm, or have schedules that have not ended, by name. A page at a
-    time: `cursor` takes the `nextCursor` of the page before."""
+    """The lanes that have settings, are calm, or have schedules that have not ended, by name. A
+    page at a time: `cursor` takes the `nextCursor` of the page before."""
     call = await call_of(request, OF_LANES)
     walk = Walk("/lanes")
     cursor = walk.taken_back(call.query["cursor"])
@@ -55,7 +55,7 @@ async def list_lanes(request: HttpRequest) -> JsonResponse:
 
 @get("/lanes/{lane:str}", operation_id="getLane", summary="Read a lane")
 async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """A lane's settings, and how it stands. Of a lane without settings they are null."""
+    """A lane's settings, and how it stands. A lane without settings has null for each."""
     call = await call_of(request)
     return _lane_answer(await call.store.lanes.read(call.account_id, _named(lane)))
 
@@ -74,9 +74,9 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 
 @patch("/lanes/{lane:str}", operation_id="changeLane", summary="Change, pause or resume a lane")
 async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """Changes the given settings of a lane; null clears one. The result is judged as a whole.
-    With `paused` nothing of it starts until it is resumed, or until `pausedUntil`; running
-    schedules end. Schedules that came due meanwhile go out in their order, at the lane's rate."""
+    """Changes the given settings of a lane; null clears one. The result is judged as a whole. With
+    `paused`, none of its schedules starts until it is resumed, or until `pausedUntil`; running ones
+    end. Schedules that came due meanwhile go out in their order, at the lane's rate."""
     call = await call_of(request)
     name, if_match = _named(lane), if_match_of(request)
     given = parse_patch(await _body(request, call), OF_PATCH, call.service.rules, _now_ms(call))
@@ -98,8 +98,8 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
 
 @delete("/lanes/{lane:str}", operation_id="clearLane", summary="Clear a lane", status_code=200)
 async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """Removes all that was set of a lane, its pause and its calm too. The schedules that wait in it
-    go on without limits; the answer has their number."""
+    """Removes all settings of a lane, its pause and its calm too. The schedules that wait in it go
+    on without limits; the answer has their number."""
     call = await call_of(request)
     name = _named(lane)
     waiting = await call.store.lanes.clear(call.account_id, name)
@@ -108,8 +108,8 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 
 @get("/account", operation_id="getAccount", summary="Read the account's settings")
 async def get_account(request: HttpRequest) -> JsonResponse:
-    """Whether the account is paused, by the name of which API key, its note, and where the ends of
-    schedules are reported that name no `callbackUrl`."""
+    """Whether the account is paused, and by which API key; its note; and the callback of schedules
+    that name none."""
     call = await call_of(request)
     return _account_answer(await call.store.pauses.read(call.account_id))
 
@@ -118,9 +118,9 @@ async def get_account(request: HttpRequest) -> JsonResponse:
 async def change_account(request: HttpRequest) -> JsonResponse:
     """Pauses or resumes all schedules of the account, and sets its note and the callback of
     schedules that name none. While it is paused nothing starts: schedules can be created, changed
-    and cancelled, and due ones wait; callbacks go on. A pause of a lane is another matter: what
-    waits there starts when neither is on. A `callbackUrl` is for what ends from now on, and for
-    callbacks of the account that wait."""
+    and cancelled, and due ones wait; callbacks go on. Each lane has a pause of its own: a schedule
+    in it starts when neither is on. A `callbackUrl` counts for schedules that end from now on, and
+    for the account's callbacks that wait."""
     call = await call_of(request)
     if_match = if_match_of(request)
     given = parse_patch(await _body(request, call), OF_ACCOUNT, call.service.rules, _now_ms(call))

@@ -123,9 +123,9 @@ async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> Js
     summary="Change a recurring schedule",
 )
 async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """Changes the given fields, each as a whole; null clears an optional one, and of `cron` and
-    `every` the one that is given takes the other's place. The occurrence that waits is changed with
-    it, or the one after it, if a worker has that already."""
+    """Changes the given fields, each as a whole; null clears an optional one, and `cron` and
+    `every` replace each other. The waiting occurrence changes as well, or the one after it, if a
+    worker has it already."""
     call = await call_of(request)
     if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
     change = parse_draft_change(await _body(request, call), call.service.rules, now_ms)
@@ -157,7 +157,8 @@ def unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
 )
 async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonResponse:
     """Creates the recurring schedule of this name, or replaces all its fields: an absent field is
-    cleared. One that has them already stays as it is, as does a pause: for deploys."""
+    cleared. If all fields are the same already, nothing changes; a pause stays in any case. Made
+    for deploys."""
     call = await call_of(request)
     _judge_name(name)
     if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
@@ -214,8 +215,9 @@ async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> 
     status_code=200,
 )
 async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """Makes the next occurrence of one that is paused or blocked; times of the pause do not count
-    as missed. Where it cannot be stored, the answer says `blocked`, and why. Safe to repeat."""
+    """Makes the next occurrence of a recurring schedule that is paused or blocked; times during the
+    pause do not count as missed. If it cannot be stored, the answer says `blocked`, and why. Safe
+    to repeat."""
     call = await call_of(request)
     await _no_fields(request, call)
     return _answer(await call.store.recurring.resume(call.account_id, recurring_id))

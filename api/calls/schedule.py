@@ -135,11 +135,11 @@ def created_answer(created: CreateResult, trigger_at_ms: int) -> JsonResponse:
 @get("/schedule", operation_id="listSchedules", summary="List schedules")
 async def list_schedules(request: HttpRequest) -> JsonResponse:
     """Schedules that have not been executed yet, by `triggerAt`; with `status=failed` the dead
-    letters, by when they ended: what has failed and was not replayed, for a week. Any other list of
-    statuses has what stands so and is kept, by when it ended or is due. A page at a time:
+    letters, by their end: those that failed and were not replayed, for a week. Any other list of
+    statuses has all such schedules that are kept, by their end or `triggerAt`. A page at a time:
     `cursor` takes the `nextCursor` of the page before. Where schedules are large, or few match, a
-    page is short of its `limit`: the end is where `nextCursor` is null. What stays as it is
-    meanwhile is neither skipped nor repeated, whatever comes and goes around it."""
+    page is short of its `limit`: the end is where `nextCursor` is null. A schedule that does not
+    change meanwhile is neither skipped nor repeated, whatever others do."""
     call = await call_of(request, OF_SCHEDULES)
     query, account_id = call.query, call.account_id
     statuses = query["status"] or (Status.SCHEDULED,)
@@ -173,14 +173,14 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")
 async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """A schedule as it was asked for, how it stands, and its outcome once it has been executed; for
-    a day after it has ended, and for a week if it failed and was not replayed. What looks like a
-    secret in its headers, or in the query of its URL, is masked."""
+    a day after it has ended, and for a week if it failed and was not replayed. Values that look
+    like secrets, in its headers or in the query of its URL, are masked."""
     call = await call_of(request)
     schedule = await call.store.schedules.get(call.account_id, schedule_id)
     return JsonResponse(200, SCHEDULE.of(schedule))
 
 
-@patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change what waits")
+@patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change a schedule")
 async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """Changes fields of a schedule while it waits, each given one as a whole: headers are replaced,
     not merged, and null clears an optional one. It keeps its id, and no credit moves. A
@@ -196,13 +196,13 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
 @delete(
     "/schedule/{schedule_id:str}",
     operation_id="cancelSchedule",
-    summary="Cancel what waits",
+    summary="Cancel a schedule",
     status_code=200,
 )
 async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """Cancels a schedule that still waits, and refunds its credit, once. One that was attempted and
-    waits for its next attempt is stopped: it has `failed` as the last attempt did, and nothing is
-    refunded. Safe to repeat: while it is kept, the answer is the same, with the credits by then."""
+    """Cancels a schedule that still waits, and refunds its credit, once. One that waits for another
+    attempt is stopped: it ends as `failed`, as the last attempt did, and nothing is refunded. Safe
+    to repeat: while it is kept, the answer is the same, with the credits by then."""
     call = await call_of(request)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
     cancelled = await follow(call.store, call.account_id, cancelled)
@@ -212,14 +212,14 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
 @post(
     "/schedule/{schedule_id:str}/replay",
     operation_id="replaySchedule",
-    summary="Replay what has ended",
+    summary="Replay a schedule",
 )
 async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """Makes a new schedule of one that has ended: the same request, body and secret headers
     included, due now; costs one credit. The body may give any field anew, each as a whole and
     judged as in a change; an `expiresAt` that has passed keeps its distance to `triggerAt`. The new
-    one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. One that was
-    cancelled and had a body cannot be replayed: that is not kept."""
+    one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. A cancelled
+    schedule that had a body cannot be replayed, because its body is not kept."""
     call, scope = await call_of(request), request.scope
     service, schedules = call.service, call.store.schedules
     data = await read_body(scope, request.receive, service.settings.max_body_bytes)
@@ -254,10 +254,10 @@ def _replayed(done: Replays) -> JsonResponse:
     status_code=202,
 )
 async def resend_callback(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """Reports once more how a schedule ended, to its `callbackUrl`, to a new one that the body
-    names, or to the account's; whatever `callbackOn` says, with the same `webhook-id`, and with all
-    retries anew. The answer is a 409 while it has not ended or its callback is pending, and if it
-    was cancelled. A repeat is answered so too, but does nothing twice."""
+    """Reports once more how a schedule ended: to its `callbackUrl`, to a new one that the body
+    names, or to the account's, whatever `callbackOn` says. The report has the same `webhook-id` and
+    all its retries again. The answer is a 409 while the schedule has not ended or its callback is
+    pending, and if it was cancelled; so a repeat is a 409 too, and does nothing twice."""
     call = await call_of(request)
     service = call.service
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)

@@ -22,7 +22,8 @@ _ROTATION = Object(["keepFor"])
 
 @get("/signing", operation_id="getSigningSecrets", summary="Read the signing secrets")
 async def get_secrets(request: HttpRequest) -> JsonResponse:
-    """What requests are signed with, newest first: each carries one signature for each of these."""
+    """The secrets that requests are signed with, newest first. Each request carries a signature by
+    each of them."""
     call = await call_of(request)
     secrets = await call.store.signing.secrets(call.account_id)
     return JsonResponse(200, _body(secrets))
@@ -30,10 +31,10 @@ async def get_secrets(request: HttpRequest) -> JsonResponse:
 
 @post("/signing/rotate", operation_id="rotateSigningSecret", summary="Make a new signing secret")
 async def rotate_secret(request: HttpRequest) -> JsonResponse:
-    """Makes a new secret, and ends those before after `keepFor`, or after a day without a body;
-    until then requests are signed with each of them. It holds everywhere within 5 seconds. At most
-    three are good at a time. With an `Idempotency-Key` a repeat makes no further secret: it answers
-    how they stand by then."""
+    """Makes a new secret. The earlier ones end after `keepFor`, or after a day if there is no body;
+    until then each request is signed with all of them. All processes use the new one within 5
+    seconds. At most three are valid at a time. With an `Idempotency-Key`, a repeat makes no further
+    secret, and answers with the secrets of that time."""
     call, scope = await call_of(request), request.scope
     data = await read_body(scope, request.receive, call.service.settings.max_body_bytes)
     once = idempotency(scope, data)

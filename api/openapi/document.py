@@ -294,7 +294,7 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
         "responses": {str(handler.status_code): _success(handler, tag)},
     }
     if operation.existing is not None:
-        when = "It waited already, and was kept or replaced."
+        when = "A schedule with this reference waited already, and was kept or replaced."
         response = _response(when, operation.existing, _once_headers())
         answer = {**_ANSWERS[str(handler.operation_id)], "existing": True}
         del answer["message"]

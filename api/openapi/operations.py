@@ -24,17 +24,18 @@ IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
     "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
-    "description": "A name of your own for this call. For 24 hours the same key with the same "
-    "body is answered as it was the first time, with `Idempotency-Replayed: true`, and costs "
-    "nothing; with another body it is a 422. Only what was stored is remembered.",
+    "description": "A name of your own for this call. For 24 hours, a call with the same key "
+    "and body gets the first answer again, with `Idempotency-Replayed: true`, and costs "
+    "nothing; with another body it is a 422. A call that stored nothing is not remembered.",
     "example": "order-8412-reminder",
 }
 IF_MATCH: Schema = {
     "name": "If-Match",
     "in": "header",
     "schema": {"type": "string"},
-    "description": "The `ETag` of an earlier answer. If the settings are others by now, the answer "
-    "is a 412, and nothing is changed; unless they are what this call would make them already.",
+    "description": "The `ETag` of an earlier answer. If the settings have changed since, the "
+    "answer is a 412 and nothing is changed, unless they are already as this call would "
+    "make them.",
 }
 LANE: Schema = {
     "name": "lane",
@@ -168,8 +169,8 @@ EXAMPLE: Schema = {
 }
 _ON_EXISTING = {field.name: field.schema for field in ON_EXISTING.values()}
 _RESENT_TO = (
-    "Where it is reported from now on: a URL as `targetUrl` is. If it is left out or null, where "
-    "it was to be, or the account's."
+    "The URL that gets the report from now on; it is judged as `targetUrl` is. If it is left out "
+    "or null, the report goes to the schedule's own URL, or to the account's."
 )
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
 _RECURRING_PROPERTIES = {name: field.schema for name, field in (OWN | OF_REQUEST).items()}
@@ -183,8 +184,8 @@ def _either(*names: str, examples: list[Schema]) -> Schema:
 REQUESTS: dict[str, Schema] = {
     "ScheduleRequest": {
         "type": "object",
-        "description": "A request, and when it is to be performed. Null is as good as absent, but "
-        "for `callbackUrl`.",
+        "description": "A request, and when it is to be performed. Null is the same as absent, "
+        "but for `callbackUrl`.",
         "properties": {**_PROPERTIES, **_ON_EXISTING},
         "required": [names[0] for names in REQUIRED if len(names) == 1],
         "additionalProperties": False,
@@ -193,9 +194,10 @@ REQUESTS: dict[str, Schema] = {
     "ChangeRequest": {
         "type": "object",
         "description": "The fields to change, each replaced as a whole; null clears it. Fields "
-        "that are left out stay as they are. A mask sent back is refused. The given fields are "
-        "judged, that expiresAt is after triggerAt, and that headers which look like secrets are "
-        "given anew where targetUrl moves to another origin.",
+        "that are left out stay as they are. A masked value that is sent back is refused. "
+        "Besides the given fields, it is judged whether expiresAt is after triggerAt, and "
+        "whether headers that look like secrets are given anew where targetUrl moves to another "
+        "origin.",
         "properties": _PROPERTIES,
         "minProperties": 1,
         "additionalProperties": False,
@@ -234,7 +236,7 @@ REQUESTS: dict[str, Schema] = {
     ),
     "LaneRequest": {
         "type": "object",
-        "description": "The limits of a lane, as a whole. Null is as good as absent: no limit.",
+        "description": "The limits of a lane, as a whole. Null is the same as absent: no limit.",
         "properties": {name: field.schema for name, field in OF_PUT.items()},
         "additionalProperties": False,
         "examples": [{"rate": 10, "per": "1s", "burst": 5, "parallelism": 20}],
@@ -289,8 +291,8 @@ REQUESTS: dict[str, Schema] = {
                 "type": [*DURATION.types, "null"],
                 "pattern": f"^{durations.PATTERN}$",
                 "minimum": 0,
-                "description": "How long the secrets before stay good: 0s to 7d; a day, if it is "
-                "left out.",
+                "description": "How long the earlier secrets stay valid: 0s to 7d; a day, if it "
+                "is left out.",
                 "examples": ["1d"],
             }
         },
@@ -305,8 +307,8 @@ REQUESTS: dict[str, Schema] = {
                 "items": {"$ref": "#/components/schemas/ScheduleRequest"},
                 "minItems": 1,
                 "maxItems": MAX_ITEMS,
-                "description": "Each is judged on its own: a bad one is answered with a 400 of its "
-                "own, and keeps no other from being stored.",
+                "description": "Each is judged on its own: a bad one has a 400 of its own, and "
+                "the others are stored.",
             }
         },
         "required": ["schedules"],

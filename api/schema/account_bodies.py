@@ -26,7 +26,7 @@ SECRET = Shape(
         "createdAt": (Moment, "created_at_ms"),
         "expiresAt": (Moment | None, "expires_at_ms"),
     },
-    "A signing secret; `expires_at` is null while nothing has been put in its place.",
+    "A signing secret; `expiresAt` is null until a newer one replaces it.",
 )
 
 
@@ -54,13 +54,13 @@ LANE = Shape(
         "oldestDueAt": (Moment | None, "oldest_due_at_ms"),
         "emptyAt": (Moment | None, "empty_at_ms"),
     },
-    "What was set of a lane, null where there is no limit, and how it stands. state is what keeps "
-    "something due from starting, the first of these: paused; calm, until calmUntil, because a "
+    "The settings of a lane, null where there is no limit, and how it stands. state is the first "
+    "of these that keeps due schedules from starting: paused; calm, until calmUntil, because a "
     "target asked for it with Retry-After; full, as many run as parallelism allows; limited by the "
     "rate; or open. Of the schedules that wait in it, waiting are all and due those that are due, "
     "the oldest since oldestDueAt; running are those that workers have. pausedBy is the name of an "
-    "API key. emptyAt is when all that waits will have started at this rate, an estimate: null "
-    "without a rate, without schedules, and in a pause.",
+    "API key. emptyAt is an estimate of when all waiting schedules will have started at this "
+    "rate: null without a rate, without schedules, and in a pause.",
 )
 
 
@@ -90,7 +90,7 @@ ACCOUNT = Shape(
         ),
         "callbackOn": (CallbackOn | None, "callback.on"),
     },
-    "Whether the account is paused: until when, null for without an end, and by the name of which "
-    "API key. callbackUrl and callbackOn are for schedules that name no callbackUrl; null for "
-    "none. What looks like a secret in the query of the URL is masked.",
+    "Whether the account is paused, until when (null: without an end), and by the API key of "
+    "which name. callbackUrl and callbackOn are for schedules that name no callbackUrl; null: "
+    "none. A value in the query of the URL that looks like a secret is masked.",
 )

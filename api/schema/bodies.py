@@ -66,7 +66,7 @@ class DetailedErrorBody(ErrorBody, frozen=True):
 
 
 class ConflictBody(ErrorBody, frozen=True):
-    """`status` is that of the schedule, where one is meant."""
+    """`status` is that of the schedule, if the conflict is about one."""
 
     status: Status | UnsetType = UNSET
 
@@ -148,9 +148,9 @@ CALLBACK = Shape(
         "errorMessage": (str | None, _of_an_attempt("error_message")),
         "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
     },
-    "How far the report of an end has come: delivered, once its URL has answered with a 2xx; "
-    "failed after the last attempt. statusCode, 0 without an answer, and errorMessage are those of "
-    "the last attempt, null before the first. nextAttemptAt is null unless it is pending.",
+    "Where the report of an end stands: delivered, once its URL has answered with a 2xx; failed "
+    "after the last attempt. statusCode, 0 without an answer, and errorMessage are those of the "
+    "last attempt, and null before the first. nextAttemptAt is null unless it is pending.",
 )
 SCHEDULE = Shape(
     "ScheduleBody",
@@ -207,7 +207,7 @@ class SchedulesBody(Body, frozen=True):
 
 
 class CancelledBody(Body, frozen=True):
-    """`cancelled`; or `failed`, with what the last attempt came to, if there was one."""
+    """The status is `cancelled`; or `failed`, with the outcome of the last attempt, if any."""
 
     schedule_id: ScheduleId
     credits_remaining: int
@@ -273,7 +273,7 @@ class CancelledItemBody(Body, frozen=True):
 
 class UncancelledBody(RefusedBody, frozen=True):
     """One of many that was not cancelled; `code` is what it would have got on its own, `status`
-    what a 409 says."""
+    that of the schedule, with a 409."""
 
     schedule_id: GivenId
     status: Status | None
@@ -332,11 +332,12 @@ LOG_ENTRY = Shape(
         "recurringId": (RecurringId | None, "recurring_id"),
         "missed": (int, "missed"),
     },
-    "latenessMs is from due to the first byte sent, null if none was. phases are kept of the "
-    "attempts of a schedule that was retried. With scheduleId the last attempt also has the phases "
-    "and the responseBody that GET /schedule/{scheduleId} shows, while that is kept. A skipped one "
-    "is of no schedule: its ids are empty, missed is how many times of the recurring schedule had "
-    "no occurrence, the first of them scheduledAt; errorMessage says why.",
+    "latenessMs counts from the due time to the first byte sent, and is null if none was. "
+    "Attempts of a schedule that was retried have phases. With scheduleId, the last attempt "
+    "also has the phases and the responseBody that GET /schedule/{scheduleId} shows, while they "
+    "are kept. A skipped entry belongs to no schedule: its ids are empty, missed counts the "
+    "times of the recurring schedule that had no occurrence, scheduledAt is the first of them, "
+    "and errorMessage says why.",
 )
 
 

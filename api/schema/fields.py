@@ -73,7 +73,8 @@ _TABLE = (
         more={"type": "string", "format": "uri", "maxLength": MAX_URL_CHARACTERS},
         description="Where the request goes: an absolute http or https URL with a host, "
         "without user name or password, spaces, control characters or backslashes. An address "
-        "that may not be reached is refused here, a name when it is connected to.",
+        "that this installation does not allow is refused here, a name when the request goes "
+        "out.",
         examples=["https://example.com/webhooks/orders"],
         show=masked_url,
         shown={"type": "string"},
@@ -84,7 +85,8 @@ _TABLE = (
         rule=rules.trigger_at,
         required=True,
         more={"format": "date-time"},
-        description="When it goes, unless `delay` says so: ISO 8601. An offset is honoured, "
+        description="When the request goes out, unless `delay` says so: ISO 8601. An offset is "
+        "honoured, "
         "no zone means UTC; finer than a millisecond rounds up. At most 24 hours in the past "
         "(then it is due at once), and at most five years ahead unless this installation says "
         "otherwise.",
@@ -99,8 +101,9 @@ _TABLE = (
         rule=rules.delay,
         required=True,
         more={"pattern": f"^{durations.PATTERN}$", "minimum": 0},
-        description="Instead of `triggerAt`: how long from now it goes, by the clock of the "
-        "store. Of `ms`, `s`, `m`, `h` and `d`, as 1h30m, or a whole number of seconds; at most as "
+        description="Instead of `triggerAt`: how long from now the request goes out, by the "
+        "clock of the store. In `ms`, `s`, `m`, `h` and `d`, as 1h30m, or a whole number of "
+        "seconds; at most as "
         "far ahead as `triggerAt`.",
         examples=["1h30m", 10],
         show=None,
@@ -249,8 +252,9 @@ _TABLE = (
         rule=rules.target_url,
         default=NO_URL,
         more={"format": "uri", "maxLength": MAX_URL_CHARACTERS},
-        description="Where a request reports how the schedule ended, once it has: a URL as "
-        "`targetUrl` is. The account's, if it has one and this is left out; null for none at all. "
+        description="The URL that gets a report of how the schedule ended; it is judged as "
+        "`targetUrl` is. If it is left out, the account's `callbackUrl` counts; null: no "
+        "report. "
         "Costs no credit.",
         examples=["https://example.com/webhooks/ended"],
         show=lambda url: masked_url(url) if url else None,
@@ -262,9 +266,9 @@ _TABLE = (
         of="callback_on",
         rule=rules.callback_on,
         more={"anyOf": [_CALLBACK_ON, {"type": "null"}]},
-        description="Which ends are reported: `executed` (the default), those of all that "
-        "completed or failed; or `failed`. A cancellation is not reported. Without `callbackUrl` "
-        "it is for the account's.",
+        description="Which ends are reported: `executed` (the default): completed and failed "
+        "ones; or `failed`. A cancellation is not reported. Without `callbackUrl`, this "
+        "holds for the account's.",
         show=_callback_on,
         holds=lambda request: request.callback,
         shown={"anyOf": [_CALLBACK_ON, {"type": "null"}]},
@@ -274,8 +278,8 @@ _TABLE = (
         of="lane",
         rule=rules.lane,
         more={"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE},
-        description="The lane that it goes out in: with the other schedules of that lane it keeps "
-        "to the lane's rate, parallelism and pause. A letter or digit, and up to 63 more, or "
+        description="The lane that it goes out in. All schedules of a lane together keep to its "
+        "rate, parallelism and pause. A letter or digit, and up to 63 more, or "
         "`.`, `_`, `:`, `-`. It is stored unencrypted.",
         examples=["billing"],
         shown={"type": ["string", "null"]},
@@ -302,9 +306,10 @@ ON_EXISTING = {
             of="",
             rule=rules.on_existing,
             more={"enum": ["keep", "replace", None]},
-            description="With `reference`: if one schedule waits with it, the answer is a 200 with "
-            "`existing: true`, and costs no credit. `keep` leaves that one as it is, `replace` "
-            "gives it all of this request and its time. If none waits, one is stored as usual.",
+            description="With `reference`: if one schedule waits with that reference, the "
+            "answer is a 200 with `existing: true`, and costs no credit. `keep` leaves the "
+            "waiting one as it is, `replace` gives it this request and its time. If none "
+            "waits, a new one is stored as usual.",
             examples=["replace"],
             show=None,
         ),
@@ -314,8 +319,8 @@ ON_EXISTING = {
             kind=DURATION,
             rule=rules.max_wait,
             more={"pattern": f"^{durations.PATTERN}$", "minimum": 0},
-            description="With `replace`: it is due no later than so long after it was created, "
-            "however often it is replaced.",
+            description="With `replace`: how long after its creation the schedule is due at the "
+            "latest, however often it is replaced.",
             examples=["10m", 600],
             show=None,
         ),

@@ -202,8 +202,8 @@ class Walk:
 _MOMENT = {"type": "string", "format": "date-time"}
 _ORDERS = ("asc", "desc")
 PERIOD = (
-    Parameter("from", moment, _MOMENT, "Only what is at this moment or later. Not after `to`."),
-    Parameter("to", moment, _MOMENT, "Only what is before this moment."),
+    Parameter("from", moment, _MOMENT, "From this moment on. It must not be after `to`."),
+    Parameter("to", moment, _MOMENT, "Up to this moment, which is left out."),
 )
 CURSOR = Parameter(
     "cursor",
@@ -211,13 +211,13 @@ CURSOR = Parameter(
     {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
     "`nextCursor` of the answer before; order and filters stay the same.",
 )
-_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "The most that one page may have.")
+_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "How many items a page has at most.")
 OF_SCHEDULES = (
     statuses_of(
         list(Status),
         {"default": [Status.SCHEDULED]},
-        "Only what stands so and is kept, a list with commas; `executed` means `completed,failed`. "
-        "`failed` alone means failed ones that were not replayed.",
+        "Only schedules in these statuses, a list with commas; `executed` means "
+        "`completed,failed`. `failed` alone leaves out those that were replayed.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
     LANE,
@@ -228,8 +228,8 @@ OF_SCHEDULES = (
         "order",
         _ORDERS,
         {},
-        "`asc` for oldest first, as what waits is listed, and dead letters by `reference`; or "
-        "`desc`, as all else.",
+        "`asc`: oldest first, the default for waiting schedules, and for dead letters by "
+        "`reference`; `desc`: newest first, the default for all others.",
     ),
     _LIMIT,
     CURSOR,
@@ -248,7 +248,8 @@ OF_LOGS = (
     statuses_of(
         list(LogStatus),
         {},
-        "Only what stands so, a list with commas; `retrying` are attempts that failed and are made "
+        "Only entries of these statuses, a list with commas; `retrying` are attempts that failed "
+        "and are made "
         "again, `skipped` are times of a recurring schedule without an occurrence; `executed` "
         "means `completed,failed`.",
     ),
@@ -259,15 +260,21 @@ OF_LOGS = (
         "Only the entries of this schedule: its attempts, in order, each with `phases`, and the "
         "last with `responseBody`, while they are kept.",
     ),
-    url_of(_MAX_URL_CHARACTERS, "Only what went to, or waits for, this very URL."),
-    lane_of("Only what goes, or went, out in this lane."),
-    reference_of("Only what has this reference or, with `*` at its end, one that begins so."),
+    url_of(_MAX_URL_CHARACTERS, "Only entries of this very URL."),
+    lane_of("Only entries of this lane."),
+    reference_of(
+        "Only entries with this reference or, with `*` at its end, with one that begins so."
+    ),
     RECURRING._replace(
-        description="Only what is of this recurring schedule, `skipped` times included."
+        description="Only entries of this recurring schedule, `skipped` times included."
     ),
     *PERIOD,
     one_of(
-        "order", _ORDERS, {}, "`asc` for oldest first, as with `scheduleId`, or `desc`, as else."
+        "order",
+        _ORDERS,
+        {},
+        "`asc`: oldest first, the default with `scheduleId`; `desc`: newest first, the default "
+        "without.",
     ),
     _LIMIT,
     CURSOR,

@@ -75,7 +75,8 @@ RECURRING = Shape(
     "while there is none. state is active; paused; blocked, if the next occurrence could not be "
     "stored, for the reason given; or ended, if no time is left. missed counts the times that went "
     "by since it was blocked last. next are the next five times, of one that is read by its id, "
-    "else null. What looks like a secret in the headers, or in the query of a URL, is masked.",
+    "else null. Values that look like secrets, in the headers or in the query of a URL, are "
+    "masked.",
 )
 
 

@@ -96,9 +96,10 @@ _OWN = (
         {"maxLength": cron.LONGEST},
         "When, on the clock of `timeZone`: minute, hour, day of the month, month and day of the "
         "week, as `0 9 * * 1-5`; with names, ranges, steps, lists, `L` (the last day), `LW`, `5L` "
-        "and `MON#2`. If both days are restricted, either is enough, unless one begins with `*`. A "
-        "time that the clock skips comes right after the gap, one that it shows twice comes once; "
-        "but where the minute or the hour begins with `*`, it goes by the clock alone.",
+        "and `MON#2`. If both days are restricted, either is enough, unless one begins with "
+        "`*`. A time that the clock skips comes right after the gap, and a time that it shows "
+        "twice comes once, unless the minute or the hour begins with `*`: then each time that "
+        "the clock shows counts, and no other.",
     ),
     SettingsField(
         "every",
@@ -230,7 +231,9 @@ def _span(text: str) -> int:
 _MOMENT: Schema = {"type": "string", "format": "date-time"}
 PREVIEW = (
     Parameter("cron", str, {"type": "string", "maxLength": cron.LONGEST}, "As in a create."),
-    Parameter("every", _span, {"type": "string"}, "Instead: a duration, or a number of seconds."),
+    Parameter(
+        "every", _span, {"type": "string"}, "Instead of `cron`: a duration, or a number of seconds."
+    ),
     Parameter("timeZone", str, {"type": "string"}, "Of `cron`; UTC if it is left out."),
     Parameter("startsAt", moment, _MOMENT, "Never before this; without it `every` begins now."),
     Parameter("endsAt", moment, _MOMENT, "Never after this."),

@@ -113,8 +113,8 @@ _LIMITS = (
         WHOLE,
         _from_1_to(MOST_RATE),
         _up_to(MOST_RATE),
-        "So many of them may start at once after a while without any; 1 if it is left out, and no "
-        "more than `rate`.",
+        "At most so many may start at once after a while without any; 1 if it is left out, and "
+        "no more than `rate`.",
     ),
     SettingsField(
         "parallelism",
@@ -147,7 +147,7 @@ _CALM = SettingsField(
     TEXT,
     _no_calm,
     {"type": "null"},
-    "Only null, which ends what a target asked for with Retry-After.",
+    "Only null, which ends the calm that a target asked for with Retry-After.",
 )
 _CALLBACK = (
     SettingsField(
@@ -155,7 +155,7 @@ _CALLBACK = (
         TEXT,
         target_url,
         {"format": "uri", "maxLength": MAX_URL_CHARACTERS},
-        "Where the ends of schedules are reported that name no `callbackUrl`; null: nowhere.",
+        "The URL that gets reports of schedules that name no `callbackUrl`; null: none.",
     ),
     SettingsField(
         "callbackOn",
