@@ -23,6 +23,9 @@ from tests.support.servers import Customer, Deployment, ValkeyProcess
 
 CREDITS = 1000
 URL = "https://example.com/hook"
+# Its dates are ahead whenever the tests run, and within the horizon.
+YEAR = datetime.now(UTC).year + 2
+NEW_YEAR = f"{YEAR}-01-01T00:00:00.000Z"
 
 
 class Api(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from scheduler.models import Request
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.end.end_rows import Ack
-from tests.api.conftest import CREDITS, URL, Api, client_of, past
+from tests.api.conftest import CREDITS, URL, YEAR, Api, client_of, past
 from tests.api.errors import error_of
 from tests.api.letters import BROKEN, UNKNOWN, fail, failed
 from tests.support.apps import app_of
@@ -55,7 +55,7 @@ def _refused(
 
 
 async def test_a_filter_is_over_what_waits_and_goes_on_at_its_cursor(api: Api) -> None:
-    days = [f"2027-01-0{day}T00:00:00Z" for day in range(1, 6)]
+    days = [f"{YEAR}-01-0{day}T00:00:00Z" for day in range(1, 6)]
     made = [await api.create_id(triggerAt=day) for day in days]
     other = await api.create_id(triggerAt=days[1], targetUrl=URL + "?other")
     body: dict[str, Any] = {"status": "scheduled", "targetUrl": URL, "from": days[1], "to": days[4]}

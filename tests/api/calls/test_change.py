@@ -12,16 +12,16 @@ import pytest
 
 from scheduler.masks import MASK
 from scheduler.models import Delivery, Outcome, Status
-from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
+from scheduler.times import parse_iso8601
+from tests.api.conftest import CREDITS, NEW_YEAR, URL, YEAR, Api, bad_fields, past
 from tests.api.errors import error_of
 
-NEW_YEAR = "2030-01-01T00:00:00Z"
 BEFORE: dict[str, Any] = {
     "targetMethod": "POST",
     "targetHeaders": {"X-Order": "12", "Authorization": "Bearer x"},
     "targetBody": {"a": 1},
     "delivery": "at-most-once",
-    "expiresAt": "2031-01-01T00:00:00Z",
+    "expiresAt": f"{YEAR + 1}-01-01T00:00:00Z",
 }
 
 
@@ -37,7 +37,7 @@ async def change(api: Api, schedule_id: str, fields: Any) -> httpx.Response:
     ("fields", "name", "value"),
     [
         ({"targetUrl": "https://example.com/b"}, "url", "https://example.com/b"),
-        ({"triggerAt": NEW_YEAR}, "trigger_at_ms", 1_893_456_000_000),
+        ({"triggerAt": NEW_YEAR}, "trigger_at_ms", parse_iso8601(NEW_YEAR)),
         ({"targetMethod": None}, "method", "POST"),
         ({"targetHeaders": {"X-New": "1"}}, "headers", {"X-New": "1"}),
         ({"targetHeaders": None}, "headers", {}),

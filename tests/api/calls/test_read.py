@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.masks import MASK
 from scheduler.models import Outcome, Phases, Request, Status
-from tests.api.conftest import URL, Api, bad_fields, past
+from tests.api.conftest import NEW_YEAR, URL, Api, bad_fields, past
 from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN
 
@@ -148,8 +148,8 @@ async def test_the_list_is_of_what_waits_by_trigger_at(api: Api) -> None:
 
 
 async def test_ended_schedules_are_listed_as_they_are_read(api: Api) -> None:
-    waiting = await api.create_id(triggerAt="2030-01-01T00:00:00Z")
-    cancelled = await api.create_id(triggerAt="2030-01-01T00:00:00Z", targetBody={"n": 1})
+    waiting = await api.create_id(triggerAt=NEW_YEAR)
+    cancelled = await api.create_id(triggerAt=NEW_YEAR, targetBody={"n": 1})
     await api.client.delete(f"/schedule/{cancelled}")
     failed = await api.store.schedules.create(api.account_id, Request(1, "GET", URL))
     await api.execute(Outcome(Status.FAILED, 404, 1, "Not Found"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from scheduler.store import keys
 from scheduler.store.scans import Scan
 from scheduler.store.store import Store
 from scheduler.times import format_iso8601, parse_iso8601
-from tests.api.conftest import CREDITS, URL, Api, bad_fields
+from tests.api.conftest import CREDITS, NEW_YEAR, URL, YEAR, Api, bad_fields
 from tests.api.errors import error_of
 from tests.support.plain import redis_of
 
@@ -84,11 +85,11 @@ async def test_a_repeat_with_the_same_key_creates_nothing(api: Api) -> None:
         ({"cron": "60 * * * *"}, "cron"),
         ({"cron": "0 0 30 2 *"}, "cron"),
         ({"cron": "0 0 */30 * MON#2"}, "cron"),
-        ({"cron": None, "every": "100d", "startsAt": "2032-01-01T00:00:00Z"}, "startsAt"),
+        ({"cron": None, "every": "100d", "startsAt": "2099-01-01T00:00:00Z"}, "startsAt"),
         ({"timeZone": "Mars"}, "timeZone"),
         ({"cron": None, "every": "500ms"}, "every"),
         ({"endsAt": "2020-01-01T00:00:00Z"}, "endsAt"),
-        ({"triggerAt": "2027-01-01T00:00:00Z"}, "triggerAt"),
+        ({"triggerAt": NEW_YEAR}, "triggerAt"),
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "PUT"])
@@ -265,13 +266,18 @@ async def preview(api: Api, **query: Any) -> httpx.Response:
 
 async def test_a_preview_has_ten_times_and_a_sentence(api: Api) -> None:
     query = {"cron": "30 1 * * *", "timeZone": "America/New_York"}
-    answer = await preview(api, **query, startsAt="2027-10-31T00:00:00Z")
+    november = datetime(YEAR, 11, 1, tzinfo=UTC)
+    change = november + timedelta(days=6 - november.weekday())  # of the clocks, on a Sunday
+    answer = await preview(api, **query, startsAt=f"{change - timedelta(days=7):%Y-%m-%dT00:00Z}")
     assert answer.json()["description"] == "At 01:30, New York"
     assert len(answer.json()["next"]) == 10
-    assert answer.json()["next"][7:9] == ["2027-11-07T05:30:00.000Z", "2027-11-08T06:30:00.000Z"]
-    starts, ends = "2027-01-01T00:00:00Z", "2027-01-01T01:00:00Z"
-    answer = await preview(api, every="40m", startsAt=starts, endsAt=ends)
-    times = ["2027-01-01T00:00:00.000Z", "2027-01-01T00:40:00.000Z"]
+    assert answer.json()["next"][7:9] == [
+        f"{change:%Y-%m-%d}T05:30:00.000Z",
+        f"{change + timedelta(days=1):%Y-%m-%d}T06:30:00.000Z",
+    ]
+    ends = f"{YEAR}-01-01T01:00:00Z"
+    answer = await preview(api, every="40m", startsAt=NEW_YEAR, endsAt=ends)
+    times = [NEW_YEAR, f"{YEAR}-01-01T00:40:00.000Z"]
     assert answer.json() == {"next": times, "description": "Every 40m"}
     answer = await preview(api, every="1d", startsAt="1970-01-01T00:00:00Z")
     assert answer.json()["next"][0].endswith("T00:00:00.000Z")

@@ -15,13 +15,10 @@ from api.schema.payload import Change
 from scheduler import ids
 from scheduler.models import Request, Schedule, Status
 from scheduler.store.lifecycle.create import creator
-from tests.api.conftest import CREDITS, URL, Api, bad_fields
+from tests.api.conftest import CREDITS, NEW_YEAR, URL, Api, bad_fields
 from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN, fail, failed
 from tests.store.lifecycle.create.parts import at_part, cut
-
-FAR = "2030-01-01T00:00:00Z"
-FAR_SHOWN = "2030-01-01T00:00:00.000Z"
 
 
 async def replay(
@@ -68,7 +65,7 @@ async def test_a_replay_is_a_new_schedule_due_now(
 @pytest.mark.parametrize(
     ("fields", "shown"),
     [
-        ({"triggerAt": FAR}, {"triggerAt": FAR_SHOWN}),
+        ({"triggerAt": NEW_YEAR}, {"triggerAt": NEW_YEAR}),
         ({"targetUrl": URL + "/fixed"}, {"targetUrl": URL + "/fixed"}),
         ({"targetHeaders": None}, {"targetHeaders": {}}),
         ({"targetBodyText": "b"}, {"targetBodyText": "b", "targetBody": None}),
@@ -105,7 +102,7 @@ async def test_a_delay_counts_from_the_replay_and_a_repeat_tells_the_same(api: A
     ("fields", "bad"),
     [
         ({"triggerAt": "2020-01-01T00:00:00Z", "x": 1}, ["triggerAt", "x"]),
-        ({"triggerAt": FAR, "delay": "1s"}, ["triggerAt", "delay"]),
+        ({"triggerAt": NEW_YEAR, "delay": "1s"}, ["triggerAt", "delay"]),
         ({"expiresAt": "2020-01-01T00:00:00Z"}, ["expiresAt"]),
         ({"targetUrl": "https://other.example/"}, ["targetHeaders.Authorization"]),
     ],

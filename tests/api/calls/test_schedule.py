@@ -11,19 +11,19 @@ import pytest
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.ids import is_schedule_id
 from scheduler.models import Outcome, Status
-from tests.api.conftest import CREDITS, Api, past, payload
+from tests.api.conftest import CREDITS, YEAR, Api, past, payload
 from tests.api.errors import error_of
 
 
 async def test_a_create_answers_201_with_both_ids_and_takes_one_credit(api: Api) -> None:
-    answer = await api.create(triggerAt="2026-11-20T10:00:00+01:00".replace("2026", _next_year()))
+    answer = await api.create(triggerAt=f"{YEAR}-11-20T10:00:00+01:00")
     assert answer.status_code == 201
     assert answer.headers["content-type"] == "application/json"
     body = answer.json()
     assert set(body) == {"scheduleId", "invocationId", "triggerAt", "message"}
     assert is_schedule_id(body["scheduleId"])
     assert body["invocationId"] == "inv_" + body["scheduleId"].removeprefix("sch_")
-    assert body["triggerAt"] == f"{_next_year()}-11-20T09:00:00.000Z"
+    assert body["triggerAt"] == f"{YEAR}-11-20T09:00:00.000Z"
     assert body["message"] == f"Scheduled for {body['triggerAt']}"
     assert await api.credits() == CREDITS - 1
 
@@ -171,7 +171,3 @@ async def test_our_own_fault_is_a_500_that_leaks_nothing(
     assert "RuntimeError: secret detail" in logged
     assert answer.headers["postdate-request-id"] in logged
     assert api.key not in logged
-
-
-def _next_year() -> str:
-    return str(int(payload()["triggerAt"][:4]) + 1)

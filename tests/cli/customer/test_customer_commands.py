@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Any
 
@@ -374,12 +374,13 @@ def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str,
 
 
 def test_a_waiting_one_is_changed_and_the_rest_stays(settings: dict[str, str]) -> None:
+    year = datetime.now(UTC).year + 2
     made = scheduled(settings, TARGET, "--in", "1h", "--body", '{"n": 1}', "--header", "X-A: 1")
     changed = postdate_json(
-        "change", made, "--at", "2027-01-01T00:00Z", "--target", TARGET + "/2",
+        "change", made, "--at", f"{year}-01-01T00:00Z", "--target", TARGET + "/2",
         "--delivery", "at-most-once", **settings,
     )  # fmt: skip
-    assert (changed["scheduleId"], changed["triggerAt"]) == (made, "2027-01-01T00:00:00.000Z")
+    assert (changed["scheduleId"], changed["triggerAt"]) == (made, f"{year}-01-01T00:00:00.000Z")
     assert (changed["targetUrl"], changed["delivery"]) == (TARGET + "/2", "at-most-once")
     assert (changed["targetBody"], changed["targetHeaders"]) == ({"n": 1}, {"X-A": "1"})
     cleared = postdate_json("change", made, "--clear", "body", "--clear", "headers", **settings)
