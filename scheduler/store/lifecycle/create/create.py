@@ -36,10 +36,10 @@ from scheduler.store.lifecycle.create.replays import (
     Remake,
     Replays,
     asked_for,
-    begun_with,
     cursor_until,
-    goes_on,
+    originals_of,
     replays_of,
+    rest_of,
     until,
 )
 from scheduler.store.lifecycle.create.results import CreateResult
@@ -213,10 +213,10 @@ class Schedules:
     ) -> Replays:
         """Replays those of them that can be, each at most once; as many as the credits reach for.
         Many are replayed in parts. Safe to repeat: REPLAYED is the verdict on those that were
-        replayed before; with `once`, a repeat ends what a process that died has begun. Raises
+        replayed before; with `once`, a repeat completes a call that was cut off. Raises
         InvalidRequest if they are larger than `most_bytes`."""
         if (made := await self._made_before(account_id, once)) is not None:
-            return await self._ended(account_id, made, remake, once)
+            return await self._completed(account_id, made, remake, once)
         found = await self._read(account_id, schedule_ids, most_bytes)
         what = await asked_for(schedule_ids, found, remake)
         return await self._replay(account_id, what, remake, once, now_ms)
@@ -234,7 +234,7 @@ class Schedules:
         now, as the server's clock says: a replay that fails again meanwhile would have no end.
         Raises InvalidRequest for a bad cursor."""
         if (made := await self._made_before(account_id, once)) is not None:
-            return await self._ended(account_id, made, remake, once)
+            return await self._completed(account_id, made, remake, once)
         selected, until_ms = until(selected)
         if until_ms is None:
             [time] = await self._server.reads([("TIME",)], at_once=keys.account(account_id))
@@ -325,15 +325,15 @@ class Schedules:
         if not what.requests:
             return await replays_of(Made([], note=what.note))
         made = await self._creator.make(account_id, what, once, self._moment(now_ms))
-        return await self._ended(account_id, made, remake, once)
+        return await self._completed(account_id, made, remake, once)
 
-    async def _ended(
+    async def _completed(
         self, account_id: str, made: Made, remake: Remake, once: Idempotency | None
     ) -> Replays:
-        """The result of a call; first makes the replays that an earlier one has not come to."""
+        """The result of a call. Makes the replays first that an earlier call did not reach."""
         if made.is_unfinished:
-            found = await self._read(account_id, begun_with(made))
-            what = await goes_on(made, found, remake)
+            found = await self._read(account_id, originals_of(made))
+            what = await rest_of(made, found, remake)
             created_ms = ids.created_at_ms(made.schedule_ids[0])
             made = await self._creator.make(account_id, what, once, created_ms, made)
             made = made._replace(repeated=True)

@@ -90,8 +90,8 @@ async def asked_for(
     return CreatePlan(requests, note, [letter for _, _, letter in rows if letter])
 
 
-def begun_with(made: Made) -> list[str]:
-    """Of the schedules that a call was to replay, those that could be."""
+def originals_of(made: Made) -> list[str]:
+    """The schedules that a call can replay, by its note."""
     note = _decode(made.note)
     return [
         ids.from_bytes(note.originals[_ID_BYTES * place :][:_ID_BYTES])
@@ -100,11 +100,11 @@ def begun_with(made: Made) -> list[str]:
     ]
 
 
-async def goes_on(
+async def rest_of(
     made: Made, found: Sequence[Schedule | Damaged | None], remake: Remake
 ) -> CreatePlan:
-    """The plan of a call that has begun, of all that were `begun_with`. The script finds no
-    original of one that is forgotten by now or damaged."""
+    """The plan of a call that was cut off, for all its `originals_of`. Where one is forgotten or
+    damaged by now, the script finds no original."""
     due_ms = _decode(made.note).trigger_at_ms
     rows = await collected(_row(each, remake) for each in found)
     lost = Request(due_ms, "GET", "")
