@@ -1,4 +1,4 @@
-"""What lasts is logged when it begins, and again each minute."""
+"""A condition that lasts is logged when it begins, and again each minute."""
 
 from __future__ import annotations
 
