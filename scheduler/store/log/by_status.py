@@ -13,9 +13,8 @@ from scheduler.store.queries.listing import (
     SchedulePage,
     Selection,
     Unended,
-    kept_since,
 )
-from scheduler.store.queries.timeline import Found, Span, encode_cursor, merge, span
+from scheduler.store.queries.timeline import Found, Span, encode_cursor, kept_since, merge, span
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server

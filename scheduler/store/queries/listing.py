@@ -27,6 +27,7 @@ from scheduler.store.queries.timeline import (
     Place,
     Span,
     encode_cursor,
+    kept_since,
     lowered,
     merge,
     span,
@@ -239,13 +240,6 @@ def _place_of(waiting: Schedule) -> Place:
     return Place(waiting.due_at_ms, WAITING, ids.local(waiting.schedule_id))
 
 
-def kept_since(stretch: Span, oldest_ms: int) -> Span:
-    """The part of a stretch from that moment on."""
-    if stretch.down:
-        return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
-    return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
-
-
 class ByReference(ListOf):
     """A list that has an index by reference. Those of a reference come by reference, then by id,
     and only they are looked at."""
@@ -304,8 +298,10 @@ class ByReference(ListOf):
         held: list[bytes | None] = [None] * len(names)
         if Status.SCHEDULED in self._statuses:
             [held] = await self._server.reads([("ZMSCORE", base + keys.HELD, *names)])
-        found = list[Schedule | None]()
+        found, pause = list[Schedule | None](), Pause()
         for name, since, fields in zip(names, held, rows, strict=False):
+            if pause.is_due:
+                await pause.take()
             fields = fields._replace(held=since is not None)
             each = stored_or_damaged(ids.schedule_id(name), fields, self._server.secrecy)
             sound = isinstance(each, Stored) and each.schedule.status in self._statuses

@@ -73,6 +73,13 @@ class Page(NamedTuple, Generic[T]):
     first: Place | None = None
 
 
+def kept_since(stretch: Span, oldest_ms: int) -> Span:
+    """The part of a stretch from that moment on."""
+    if stretch.down:
+        return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
+    return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
+
+
 def span(from_ms: int | None, to_ms: int | None, cursor: str | None, *, down: bool) -> Span:
     """The stretch that a period and a cursor leave. Raises InvalidRequest for a bad cursor."""
     low = 0 if from_ms is None else from_ms
