@@ -31,6 +31,7 @@ _HALF_BITS = 40
 _HALF = (1 << _HALF_BITS) - 1
 _HALF_SHIFTS = range(30, -1, -10)
 _ROOM = (1 << 16) - 1
+_STEP_BITS = 32
 _SHOWN_CHARACTERS = 6
 
 
@@ -41,12 +42,30 @@ class Sharded(NamedTuple):
     local: str
 
 
+class _Sequence:
+    """Those of one millisecond ascend, as RFC 9562 describes it (6.2, method 2): requests that are
+    due at the same moment are fired in the order of their ids."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def first_of(self, count: int, now_ms: int) -> int:
+        first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL
+        if self._last >> _TAIL_BITS == now_ms:
+            first = self._last + secrets.randbits(_STEP_BITS) + 1
+        if count > 1:
+            first += -first & _ROOM  # so that none of the others overflows
+        self._last = first + count - 1
+        return first
+
+
+_sequence = _Sequence()
+
+
 def new_schedule_ids(count: int, now_ms: int) -> list[str]:
-    """Ids of schedules made together, by the store's clock; the rest follow from the first."""
-    first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL
-    if count > 1:
-        first &= ~_ROOM  # so that none of the others overflows
-    return schedule_ids_from(first, count)
+    """Ids of schedules made together, by the store's clock; the rest follow from the first. They
+    are higher than those of this process's last call, unless that was for a later moment."""
+    return schedule_ids_from(_sequence.first_of(count, now_ms), count)
 
 
 def schedule_ids_from(first: int, count: int) -> list[str]:

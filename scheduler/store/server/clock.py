@@ -13,6 +13,8 @@ from scheduler.runtime.elapsed import slept_s
 _REMEMBERED = 32
 # More than the time limit of a reply.
 _STEP_US = 20_000_000
+# By so much readings differ as a rule: not because a clock was set back.
+_JITTER_US = 20_000
 # More than any scheduler keeps a process from going on between two calls, as a rule.
 _NAP_S = 0.1
 
@@ -25,8 +27,10 @@ def time_us(reply: Sequence[bytes]) -> int:
 class StoreClock:
     """An estimate of the server's time that is never ahead of it.
     Each reading is late by its reply's way, so the largest of the recent ones is the best. Older
-    ones do not count: a server may set its clock back. `steps_back` counts steps of more than 20 s,
-    by a reading or by what others wrote before; `readings` counts all readings.
+    ones do not count: a server may set its clock back. When the best reading is forgotten, `now_us`
+    stands still for a moment rather than go back, so that what this process creates is in order.
+    `steps_back` counts steps of more than 20 s, by a reading or by what others wrote before;
+    `readings` counts all readings.
 
     While this machine sleeps, the server's clock goes on: until the next reply `now_us` adds the
     time slept, by up to a second too much. `offset_since_us`, which decides when to fire, not."""
@@ -36,6 +40,7 @@ class StoreClock:
         self._offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
         self._slept_s = slept_s()
         self._woken_readings = 0
+        self._told_us = 0
         self.steps_back = 0
         self.readings = 0
 
@@ -66,7 +71,10 @@ class StoreClock:
         return time_us(time) // 1000
 
     def now_us(self) -> int:
-        return time.monotonic_ns() // 1000 + self._offset_us + self._asleep_us()
+        now_us = time.monotonic_ns() // 1000 + self._offset_us + self._asleep_us()
+        if not now_us < self._told_us < now_us + _JITTER_US:
+            self._told_us = now_us
+        return self._told_us
 
     def now_ms(self) -> int:
         return self.now_us() // 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -172,6 +173,17 @@ def test_the_clock_is_never_ahead_and_follows_one_that_is_set_back() -> None:
     for _ in range(32):
         clock.observe(server_us - 10_000_000)
     assert clock.now_us() < server_us - 8_000_000
+
+
+def test_the_clock_stands_still_rather_than_go_back_when_its_best_reading_is_forgotten() -> None:
+    clock = StoreClock()
+    clock.observe(time.monotonic_ns() // 1000)
+    told_us = clock.now_us()
+    for _ in range(32):
+        clock.observe(time.monotonic_ns() // 1000 - 10_000)
+    first_us = clock.now_us()
+    assert told_us <= first_us <= clock.now_us()
+    assert clock.at_us(time.monotonic()) <= time.monotonic_ns() // 1000 - 10_000
 
 
 async def test_the_server_is_the_one_that_the_test_names(

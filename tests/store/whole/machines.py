@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import uuid
 from collections.abc import Awaitable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -28,8 +27,12 @@ def ids_in_order() -> Iterator[None]:
     """What stands at the same moment is taken in the order of its name: that of one run is that of
     its repeat."""
     numbers = itertools.count(1)
+
+    def first_of(_: int, now_ms: int) -> int:
+        return now_ms << 80 | next(numbers) << 20
+
     with (
-        patch("scheduler.ids.uuid_utils.uuid7", lambda: uuid.UUID(int=next(numbers) << 20)),
+        patch("scheduler.ids._sequence.first_of", first_of),
         patch("scheduler.ids._random", lambda length: f"{next(numbers):0{length}d}"),
     ):
         yield
