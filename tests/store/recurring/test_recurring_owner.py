@@ -430,6 +430,23 @@ async def test_a_rule_whose_request_cannot_be_read_is_deleted(fake_rules: Rules)
 
 
 @pytest.mark.harmed
+@pytest.mark.parametrize("call", ["pause", "resume"])
+async def test_a_rule_whose_request_cannot_be_read_stays_as_it_is(
+    fake_rules: Rules, call: str
+) -> None:
+    """Also when the last time of a paused one has passed, so that nothing is packed for it."""
+    rule, scene = await fake_rules.create(replace(HOURLY, ends_at_ms=NEXT_MS)), fake_rules.scene
+    if call == "resume":
+        await fake_rules.recurring.pause(scene.account_id, rule.recurring_id)
+        await fake_rules.to(NEXT_MS + 1)
+    await scene.redis.hset(fake_rules.key(rule), "r", b"?")
+    before = await scene.redis.hgetall(fake_rules.key(rule)), await fake_rules.waiting()
+    with pytest.raises(Unreadable):
+        await getattr(fake_rules.recurring, call)(scene.account_id, rule.recurring_id)
+    assert (await scene.redis.hgetall(fake_rules.key(rule)), await fake_rules.waiting()) == before
+
+
+@pytest.mark.harmed
 async def test_a_damaged_rule_is_in_no_other_s_way(fake_rules: Rules) -> None:
     rules, scene = fake_rules, fake_rules.scene
     damaged, sound = await rules.create(), await rules.create()
