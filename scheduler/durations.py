@@ -10,7 +10,8 @@ PATTERN = rf"(?:{PART_PATTERN}){{1,{MOST_PARTS}}}"
 
 _DURATION = re.compile(PATTERN)
 _PART = re.compile(r"([0-9]+)(?:\.([0-9]+))?([a-z]+)")
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DAY_MS = 86_400_000
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS}
 
 
 def parse_duration(text: str) -> int:

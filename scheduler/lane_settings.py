@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from scheduler.callbacks import CallbackOn
-from scheduler.runtime.settings import DAY_MS
+from scheduler.durations import DAY_MS
 from scheduler.times import are_moments
 
 MOST_RATE = 100_000

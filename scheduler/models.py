@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler.callbacks import Callback, CallbackAttempt, CallbackState
+from scheduler.schema import LONGEST_TIMEOUT_S
 
 
 class Status(StrEnum):
@@ -18,8 +19,6 @@ class Status(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
-
-LONGEST_TIMEOUT_S = 30
 
 COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond to look up
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from scheduler.durations import DAY_MS
 from scheduler.models import Request
-from scheduler.runtime.settings import DAY_MS
+from scheduler.schema import USUAL_DELAYS_MS
 
-MOST_RETRIES = 20
-MOST_DELAYS = 20
-SHORTEST_DELAY_MS, LONGEST_DELAY_MS = 1000, 7 * DAY_MS
-# Where a schedule names none: ten seconds, a minute, ten, an hour, six.
-USUAL_DELAYS_MS = (10_000, 60_000, 600_000, 3_600_000, 21_600_000)
 # The longest Retry-After that is followed.
 LONGEST_ASKED_MS = DAY_MS
 # Maximum jitter, as a fraction of the delay: what failed together does not come back together.

@@ -45,11 +45,11 @@ from scheduler.errors import Conflict
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.models import Status
 from scheduler.runtime.pause import collected
+from scheduler.schema import LONGEST_URL
 from scheduler.store.lifecycle.create.replays import Replay
 from scheduler.store.lifecycle.end.cancel import Cancellation, unknown
 from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict, refusal
-from scheduler.target.targets import MAX_URL_CHARACTERS
 from scheduler.times import format_iso8601
 
 A = TypeVar("A")
@@ -59,7 +59,7 @@ _IDS = List(MAX_ITEMS)
 _ID: Decode[str] = msgspec.json.Decoder(str).decode
 _STATUS = Parameter("status", str, {"type": "string"}, "")
 _FILTERS = (
-    url_of(MAX_URL_CHARACTERS, "Only those of this very URL."),
+    url_of(LONGEST_URL, "Only those of this very URL."),
     LANE,
     REFERENCE,
     RECURRING,

@@ -14,7 +14,7 @@ from api.schema.json_text import Object, read
 from api.schema.rules import duration
 from api.service import HttpRequest
 from scheduler.callers import SigningSecret
-from scheduler.runtime.settings import DAY_MS
+from scheduler.durations import DAY_MS
 from scheduler.store.accounts.signing.signing import LONGEST_KEEP_MS
 
 _ROTATION = Object(["keepFor"])

@@ -14,9 +14,9 @@ from api.schema.bodies import LOG_ENTRY, USAGE, LogsBody
 from api.schema.findings import invalid
 from api.schema.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, Walk
 from api.service import HttpRequest
+from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
 from scheduler.runtime.pause import collected
-from scheduler.runtime.settings import DAY_MS
 from scheduler.store.log.logs import LogQuery
 
 _MINUTE_MS = 60_000

@@ -1,38 +1,28 @@
-"""The fields of a schedule: the one table behind payloads, answers and the OpenAPI document. Pure.
-
-A new field is an entry here, an attribute in `scheduler.models.Request`, and whatever uses it.
-"""
+"""The fields of a schedule in payloads, answers and the OpenAPI document, made of the table in
+`scheduler.schema`. Pure."""
 
 from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from api.schema import rules
-from api.schema.field import DURATION, DURATIONS, OBJECT, WHOLE, Field, Schema
+from api.schema.field import DURATION, DURATIONS, OBJECT, TEXT, WHOLE, Field, Schema
 from api.schema.headers import MAX_HEADERS, read_headers
-from scheduler import durations
+from scheduler import durations, schema
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
+from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
-from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.masks import masked, masked_url
-from scheduler.models import LONGEST_TIMEOUT_S, BodyKind, Delivery, Request
-from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
-from scheduler.retries import (
-    MOST_DELAYS,
-    MOST_RETRIES,
-    SHORTEST_DELAY_MS,
-    USUAL_DELAYS_MS,
-    delays_ms,
-)
-from scheduler.runtime.settings import DAY_MS
-from scheduler.target.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
-from scheduler.target.targets import MAX_URL_CHARACTERS
+from scheduler.models import BodyKind, Delivery, Request
+from scheduler.retries import delays_ms
+from scheduler.schema import FieldRow, Kind
+from scheduler.target.http import TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.times import format_iso8601
 
 # A reader may send an example as it is, also to a process that began days ago.
@@ -52,280 +42,180 @@ def _callback_on(callback: Callback | None) -> CallbackOn | None:
     return None if callback is None or callback.url == NO_URL else callback.on
 
 
-_USUAL_DELAYS = ", ".join(map(durations.format_duration, USUAL_DELAYS_MS))
+def _same(value: Any) -> Any:
+    return value
 
+
+_ROWS = (*schema.FIELDS, *schema.ON_EXISTING)
 # Choices have names in the document: generators make one type of each.
 CHOICES: dict[str, Schema] = {
-    "TargetMethod": {"type": "string", "enum": sorted(METHODS)},
-    "Delivery": {"type": "string", "enum": [*Delivery]},
-    "CallbackOn": {"type": "string", "enum": [*CallbackOn]},
+    row.choice: {"type": "string", "enum": list(row.choices)} for row in _ROWS if row.choice
 }
-_TARGET_METHOD, _DELIVERY, _CALLBACK_ON = (
-    {"$ref": f"#/components/schemas/{name}"} for name in CHOICES
-)
+_DURATION: Schema = {"pattern": f"^{durations.PATTERN}$"}
+_MAYBE_TEXT: Schema = {"type": ["string", "null"]}
 
-_TABLE = (
-    Field(
-        name="targetUrl",
-        of="url",
-        rule=rules.target_url,
-        required=True,
-        more={"type": "string", "format": "uri", "maxLength": MAX_URL_CHARACTERS},
-        description="Where the request goes: an absolute http or https URL with a host, "
-        "without user name or password, spaces, control characters or backslashes. An address "
-        "that this installation does not allow is refused here, a name when the request goes "
-        "out.",
-        examples=["https://example.com/webhooks/orders"],
-        show=masked_url,
-        shown={"type": "string"},
+
+def _choice(row: FieldRow) -> Schema:
+    return {"$ref": f"#/components/schemas/{row.choice}"}
+
+
+def _given(**bounds: Any) -> Schema:
+    """Those that are set."""
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+class _KindOf(msgspec.Struct, frozen=True):
+    """How fields of a kind are read (`json`), judged (`rule` makes the rule of one), described
+    (`more` is what a payload may have of one) and shown again. The functions of a field's own name
+    in `_OWN` come before these."""
+
+    json: Any
+    rule: Callable[[FieldRow], rules.Rule] | None = None
+    more: Callable[[FieldRow], Schema] = lambda _: {}
+    show: Callable[[Any], Any] | None = _same
+    shown: Callable[[FieldRow], Schema] = lambda _: _MAYBE_TEXT
+
+
+_KINDS = {
+    Kind.TEXT: _KindOf(
+        TEXT,
+        more=lambda row: _given(
+            pattern=f"^{row.pattern}$" if row.pattern else None, maxLength=row.longest
+        ),
     ),
-    Field(
-        name="triggerAt",
-        of="trigger_at_ms",
-        rule=rules.trigger_at,
-        required=True,
-        more={"format": "date-time"},
-        description="When the request goes out, unless `delay` says so: ISO 8601. An offset is "
-        "honoured, "
-        "no zone means UTC; finer than a millisecond rounds up. At most 24 hours in the past "
-        "(then it is due at once), and at most five years ahead unless this installation says "
-        "otherwise.",
-        examples=[SOON],
-        show=format_iso8601,
-        shown={"type": "string", "format": "date-time"},
+    Kind.URL: _KindOf(
+        TEXT,
+        lambda _: rules.target_url,
+        lambda row: _given(
+            type="string" if row.required else None, format="uri", maxLength=row.longest
+        ),
+        lambda url: masked_url(url) if url else None,
+        lambda row: {"type": "string"} if row.required else _MAYBE_TEXT,
     ),
-    Field(
-        name="delay",
-        of="trigger_at_ms",
-        kind=DURATION,
-        rule=rules.delay,
-        required=True,
-        more={"pattern": f"^{durations.PATTERN}$", "minimum": 0},
-        description="Instead of `triggerAt`: how long from now the request goes out, by the "
-        "clock of the store. In `ms`, `s`, `m`, `h` and `d`, as 1h30m, or a whole number of "
-        "seconds; at most as "
-        "far ahead as `triggerAt`.",
-        examples=["1h30m", 10],
-        show=None,
+    Kind.CHOICE: _KindOf(
+        TEXT,
+        lambda row: rules.one_of(row.choices),
+        lambda row: (
+            {"anyOf": [_choice(row), {"type": "null"}]}
+            if row.choice
+            else {"enum": [*row.choices, None]}
+        ),
+        shown=_choice,
     ),
-    Field(
-        name="targetMethod",
-        of="method",  # None stands for the default of the body
-        rule=rules.target_method,
-        more={"anyOf": [_TARGET_METHOD, {"type": "null"}]},
-        description="In any letter case. If it is left out, POST with a body, GET without.",
-        shown=_TARGET_METHOD,
+    Kind.WHOLE: _KindOf(
+        WHOLE,
+        rules.from_to,
+        lambda row: _given(minimum=row.minimum, maximum=row.maximum),
+        shown=lambda row: {"type": "integer" if row.default is not None else ["integer", "null"]},
     ),
-    Field(
-        name="targetHeaders",
-        of="headers",
-        kind=OBJECT,
-        rule=lambda text, *_: read_headers(text),
-        default={},
-        more={
+    Kind.MOMENT: _KindOf(
+        TEXT,
+        lambda _: lambda text, *_: rules.timestamp(text),
+        lambda _: {"format": "date-time"},
+        moment,
+        lambda row: {
+            "type": "string" if row.required else ["string", "null"],
+            "format": "date-time",
+        },
+    ),
+    Kind.DURATION: _KindOf(
+        DURATION, more=lambda row: _DURATION | _given(minimum=row.minimum, maximum=row.maximum)
+    ),
+    Kind.SECONDS: _KindOf(
+        DURATION,
+        rules.whole_seconds,
+        lambda row: _DURATION | _given(minimum=row.minimum, maximum=row.maximum),
+        lambda seconds: f"{seconds}s",
+        lambda _: {"type": "string"},
+    ),
+    Kind.DURATIONS: _KindOf(
+        DURATIONS,
+        lambda _: rules.retry_delays,
+        lambda row: {
+            "items": {"type": DURATION.types, **_DURATION, "minimum": row.minimum},
+            "minItems": 1,
+            "maxItems": row.longest,
+        },
+        _durations,
+        lambda _: {"type": ["array", "null"], "items": {"type": "string"}},
+    ),
+    Kind.HEADERS: _KindOf(
+        OBJECT,
+        lambda _: lambda text, *_: read_headers(text),
+        lambda _: {
             "maxProperties": MAX_HEADERS,
             "propertyNames": {"pattern": f"^{TOKEN_PATTERN}$"},
             "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
         },
-        description="Headers to send, 16 KiB in all. Those of the connection (Host, "
-        "Content-Length, Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, "
-        "Expect, Proxy-*) and Postdate-* are refused.",
-        examples=[{"X-Order": "ord_8412"}],
-        show=masked,
-        shown={"type": "object", "additionalProperties": {"type": "string"}},
+        masked,
+        lambda _: {"type": "object", "additionalProperties": {"type": "string"}},
     ),
-    Field(
-        name="targetBody",
-        of="body",
-        kind=OBJECT,
-        rule=rules.target_body,
-        sets={"body_kind": BodyKind.JSON},
-        more={"additionalProperties": True},
-        description="Sent as the very JSON text that comes in, with Content-Type: "
-        "application/json unless a header says otherwise.",
-        examples=[{"order": "ord_8412", "action": "remind"}],
-        show=lambda body: None if body is None else msgspec.Raw(body),
-        shown={"type": ["object", "null"], "additionalProperties": True},
+    Kind.OBJECT: _KindOf(
+        OBJECT,
+        lambda _: rules.target_body,
+        lambda _: {"additionalProperties": True},
+        lambda body: None if body is None else msgspec.Raw(body),
+        lambda _: {"type": ["object", "null"], "additionalProperties": True},
     ),
-    Field(
-        name="targetBodyText",
-        of="body",
-        rule=rules.target_body_text,
-        sets={"body_kind": BodyKind.TEXT},
-        more={"maxLength": rules.MAX_RAW_BODY_BYTES},
-        description="Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with "
-        "Content-Type: text/plain; charset=utf-8 unless a header says otherwise.",
-        examples=["status=due&order=8412"],
-        show=lambda body: None if body is None else body.decode(),
-        shown={"type": ["string", "null"]},
+    Kind.BASE64: _KindOf(
+        TEXT,
+        lambda _: rules.target_body_base64,
+        lambda _: {"pattern": f"^{rules.BASE64_PATTERN}$"},
+        lambda body: None if body is None else b64encode(body).decode(),
     ),
-    Field(
-        name="targetBodyBase64",
-        of="body",
-        rule=rules.target_body_base64,
-        sets={"body_kind": BodyKind.BINARY},
-        more={"pattern": f"^{rules.BASE64_PATTERN}$"},
-        description="Instead of `targetBody`: any bytes, in base64 with padding (RFC 4648), "
-        "at most 192 KiB of them, with Content-Type: application/octet-stream unless a header "
-        "says otherwise.",
-        examples=["AAEC/w=="],
-        show=lambda body: None if body is None else b64encode(body).decode(),
-        shown={"type": ["string", "null"]},
-    ),
-    Field(
-        name="delivery",
-        of="delivery",
-        rule=rules.delivery,
-        default=Delivery.AT_LEAST_ONCE,
-        more={"anyOf": [_DELIVERY, {"type": "null"}]},
-        description="If a worker is lost while it has the request: at-least-once (the default) "
-        "sends it again, at-most-once gives it up as failed.",
-        shown=_DELIVERY,
-    ),
-    Field(
-        name="expiresAt",
-        of="expires_at_ms",
-        rule=lambda text, *_: rules.timestamp(text),  # `misfits` compares it with triggerAt
-        more={"format": "date-time"},
-        description="The last moment at which it may still be sent, after triggerAt; later "
-        "it ends as failed, `Expired before execution`. A retry that would come later is not "
-        "made.",
-        show=moment,
-        shown={"type": ["string", "null"], "format": "date-time"},
-    ),
-    Field(
-        name="retries",
-        of="retries",
-        kind=WHOLE,
-        rule=rules.retries,
-        default=0,
-        more={"minimum": 0, "maximum": MOST_RETRIES},
-        description="How often it is sent again after an attempt that failed for now: no "
-        "answer, or 408, 409, 425, 429 or 5xx. Not at all (0) if it is left out. Any other "
-        "answer is final. Costs no credit.",
-        examples=[5],
-        shown={"type": "integer"},
-    ),
-    Field(
-        name="retryDelays",
-        of="retry_delays_ms",
-        kind=DURATIONS,
-        rule=rules.retry_delays,
-        more={
-            "items": {
-                "type": DURATION.types,
-                "pattern": f"^{durations.PATTERN}$",
-                "minimum": SHORTEST_DELAY_MS // 1000,
-            },
-            "minItems": 1,
-            "maxItems": MOST_DELAYS,
-        },
-        description="How long after an attempt the next one comes, for each in turn, the "
-        f"last for all others; {_USUAL_DELAYS} if it is left out. Each from 1s to 7d, and "
-        "lengthened at random by a fifth at most. A 429 or 503 may ask for more, up to a day, "
-        "with Retry-After. Needs `retries`.",
-        examples=[["10s", "1m", "10m"]],
-        show=_durations,
-        holds=delays_ms,
-        shown={"type": ["array", "null"], "items": {"type": "string"}},
-    ),
-    Field(
-        name="timeout",
-        of="timeout_s",
-        kind=DURATION,
-        rule=rules.timeout,
-        default=LONGEST_TIMEOUT_S,
-        more={
-            "pattern": f"^{durations.PATTERN}$",
-            "minimum": 1,
-            "maximum": LONGEST_TIMEOUT_S,
-        },
-        description="How long one attempt may take, from resolving the name to the last byte: "
-        f"whole seconds from 1s to {LONGEST_TIMEOUT_S}s, the default.",
-        examples=["5s", 5],
-        show=lambda timeout_s: f"{timeout_s}s",
-        shown={"type": "string"},
-    ),
-    Field(
-        name="callbackUrl",
-        of="callback_url",
-        rule=rules.target_url,
-        default=NO_URL,
-        more={"format": "uri", "maxLength": MAX_URL_CHARACTERS},
-        description="The URL that gets a report of how the schedule ended; it is judged as "
-        "`targetUrl` is. If it is left out, the account's `callbackUrl` counts; null: no "
-        "report. "
-        "Costs no credit.",
-        examples=["https://example.com/webhooks/ended"],
-        show=lambda url: masked_url(url) if url else None,
-        holds=lambda request: request.callback and request.callback.url,
-        shown={"type": ["string", "null"]},
-    ),
-    Field(
-        name="callbackOn",
-        of="callback_on",
-        rule=rules.callback_on,
-        more={"anyOf": [_CALLBACK_ON, {"type": "null"}]},
-        description="Which ends are reported: `executed` (the default): completed and failed "
-        "ones; or `failed`. A cancellation is not reported. Without `callbackUrl`, this "
-        "holds for the account's.",
-        show=_callback_on,
-        holds=lambda request: request.callback,
-        shown={"anyOf": [_CALLBACK_ON, {"type": "null"}]},
-    ),
-    Field(
-        name="lane",
-        of="lane",
-        rule=rules.lane,
-        more={"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE},
-        description="The lane that it goes out in. All schedules of a lane together keep to its "
-        "rate, parallelism and pause. A letter or digit, and up to 63 more, or "
-        "`.`, `_`, `:`, `-`. It is stored unencrypted.",
-        examples=["billing"],
-        shown={"type": ["string", "null"]},
-    ),
-    Field(
-        name="reference",
-        of="reference",
-        rule=rules.reference,
-        more={"pattern": f"^{REFERENCE_PATTERN}$", "maxLength": LONGEST_REFERENCE},
-        description="An id of your own, by which lists and the log find it; several may have the "
-        "same one. Visible ASCII without spaces and without a `*` at its end. The request carries "
-        "it as the header Postdate-Reference. It is stored unencrypted.",
-        examples=["order-8412"],
-        shown={"type": ["string", "null"]},
-    ),
-)
+}
+# What differs from the other fields of the kind. `misfits` compares expiresAt with triggerAt.
+_OWN: dict[str, dict[str, Any]] = {
+    "triggerAt": {"rule": rules.trigger_at, "examples": [SOON]},
+    "delay": {"rule": rules.delay, "show": None},
+    "targetMethod": {"rule": rules.target_method},
+    "targetBodyText": {
+        "rule": rules.target_body_text,
+        "show": lambda body: None if body is None else body.decode(),
+    },
+    "delivery": {"rule": rules.one_of(Delivery, Delivery), "default": Delivery.AT_LEAST_ONCE},
+    "retryDelays": {"holds": delays_ms},
+    "callbackUrl": {"holds": lambda request: request.callback and request.callback.url},
+    "callbackOn": {
+        "rule": rules.one_of(CallbackOn, CallbackOn),
+        "holds": lambda request: request.callback,
+        "show": _callback_on,
+        "shown": {"anyOf": [_choice(schema.NAMED["callbackOn"]), {"type": "null"}]},
+    },
+    "lane": {"rule": rules.lane},
+    "reference": {"rule": rules.reference},
+    "onExisting": {"show": None},
+    "maxWait": {"rule": rules.max_wait, "show": None},
+}
+
+
+def _field(row: FieldRow) -> Field:
+    kind, own = _KINDS[row.kind], _OWN.get(row.name, {})
+    usual = {
+        "examples": list(row.examples),
+        "show": kind.show,
+        "shown": kind.shown(row),
+        "default": row.default,
+        "sets": {name: BodyKind(value) for name, value in row.sets},
+    }
+    if "rule" not in own:
+        assert kind.rule is not None
+        usual["rule"] = kind.rule(row)
+    return Field(
+        name=row.name,
+        of=row.attribute,
+        description=row.description,
+        kind=kind.json,
+        more=kind.more(row),
+        required=row.required,
+        **usual | own,
+    )
+
+
+_TABLE = tuple(map(_field, schema.FIELDS))
 FIELDS = {field.name: field for field in _TABLE}
 # Fields of a create alone: they keep or replace the schedule that waits with its reference.
-ON_EXISTING = {
-    field.name: field
-    for field in (
-        Field(
-            name="onExisting",
-            of="",
-            rule=rules.on_existing,
-            more={"enum": ["keep", "replace", None]},
-            description="With `reference`: if one schedule waits with that reference, the "
-            "answer is a 200 with `existing: true`, and costs no credit. `keep` leaves the "
-            "waiting one as it is, `replace` gives it this request and its time. If none "
-            "waits, a new one is stored as usual.",
-            examples=["replace"],
-            show=None,
-        ),
-        Field(
-            name="maxWait",
-            of="",
-            kind=DURATION,
-            rule=rules.max_wait,
-            more={"pattern": f"^{durations.PATTERN}$", "minimum": 0},
-            description="With `replace`: how long after its creation the schedule is due at the "
-            "latest, however often it is replaced.",
-            examples=["10m", 600],
-            show=None,
-        ),
-    )
-}
+ON_EXISTING = {field.name: field for field in map(_field, schema.ON_EXISTING)}
 SHOWN = tuple(field for field in _TABLE if field.show is not None)
 # Names of fields for the same thing: a payload may have one of them.
 SPELLINGS = tuple(

@@ -16,12 +16,12 @@ from api.schema.query import Parameter, moment
 from api.schema.rules import Rules, duration, timestamp
 from api.schema.settings_fields import SettingsField, judged
 from scheduler import durations
+from scheduler.durations import DAY_MS
 from scheduler.ids import is_recurring_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE, is_lane
 from scheduler.recurrence import cron
 from scheduler.recurrence.recurrence import LONGEST_EVERY_MS, SHORTEST_EVERY_MS, Timing, faults
 from scheduler.recurrence.recurring import Draft, Rule
-from scheduler.runtime.settings import DAY_MS
 
 T = TypeVar("T")
 _DURATION: Schema = {"pattern": f"^{durations.PATTERN}$"}

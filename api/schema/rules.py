@@ -4,29 +4,29 @@ and the store's clock (ms). Raises ValueError with a sentence, or InvalidRequest
 from __future__ import annotations
 
 import binascii
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
-from scheduler.callbacks import CallbackOn
-from scheduler.durations import parse_duration
+from scheduler.durations import DAY_MS, parse_duration
 from scheduler.lanes import LONGEST_LANE, is_lane
 from scheduler.masks import has_mask
-from scheduler.models import LONGEST_TIMEOUT_S, Delivery
 from scheduler.references import LONGEST_REFERENCE, is_filter, is_reference
-from scheduler.retries import (
+from scheduler.runtime.settings import Settings
+from scheduler.schema import (
     LONGEST_DELAY_MS,
     MOST_DELAYS,
-    MOST_RETRIES,
+    MOST_RAW_BODY_BYTES,
     SHORTEST_DELAY_MS,
+    FieldRow,
 )
-from scheduler.runtime.settings import DAY_MS, Settings
 from scheduler.target.destinations import Destinations
 from scheduler.target.http import METHODS
 from scheduler.target.targets import parse_target
 from scheduler.times import parse_iso8601
 
 MAX_PAST_MS = DAY_MS
-MAX_RAW_BODY_BYTES = 192 * 1024
 NO_DURATION = (
     "It must be a duration such as 250ms, 10s, 5m, 2h, 1h30m or 1d, or a whole number of seconds."
 )
@@ -48,6 +48,54 @@ class Rules(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, settings: Settings) -> Rules:
         return cls(settings.destinations, settings.max_horizon_days, settings.max_body_bytes)
+
+
+Rule = Callable[[Any, Rules, int], Any]
+
+
+def one_of(choices: Iterable[str], make: Callable[[str], Any] = str) -> Rule:
+    """`make` makes the value of one of the choices."""
+    made = {each: make(each) for each in choices}
+    *first, last = made
+    words = f"It must be {', '.join(first)} or {last}."
+
+    def rule(text: str, rules: Rules, now_ms: int) -> Any:
+        if text not in made:
+            raise ValueError(words)
+        return made[text]
+
+    return rule
+
+
+def from_to(row: FieldRow) -> Rule:
+    """A whole number between its bounds."""
+    words, (least, most) = f"It must be from {row.minimum} to {row.maximum}.", _bounds(row)
+
+    def rule(number: int, rules: Rules, now_ms: int) -> int:
+        if not least <= number <= most:
+            raise ValueError(words)
+        return number
+
+    return rule
+
+
+def whole_seconds(row: FieldRow) -> Rule:
+    """A duration of whole seconds between its bounds."""
+    words, (least, most) = f"{row.minimum}s to {row.maximum}s", _bounds(row)
+
+    def rule(span: str | int, rules: Rules, now_ms: int) -> int:
+        seconds, rest_ms = divmod(duration(span), 1000)
+        if rest_ms or not least <= seconds <= most:
+            raise ValueError(f"It must be whole seconds from {words}.")
+        return seconds
+
+    return rule
+
+
+def _bounds(row: FieldRow) -> tuple[int, int]:
+    assert row.minimum is not None
+    assert row.maximum is not None
+    return row.minimum, row.maximum
 
 
 def target_url(url: str, rules: Rules, now_ms: int) -> str:
@@ -117,22 +165,9 @@ def target_body_base64(text: str, rules: Rules, now_ms: int) -> bytes:
 
 
 def _of_a_fair_size(body: bytes) -> bytes:
-    if len(body) > MAX_RAW_BODY_BYTES:
-        raise ValueError(f"It may have at most {MAX_RAW_BODY_BYTES:,} bytes.")
+    if len(body) > MOST_RAW_BODY_BYTES:
+        raise ValueError(f"It may have at most {MOST_RAW_BODY_BYTES:,} bytes.")
     return body
-
-
-def delivery(text: str, rules: Rules, now_ms: int) -> Delivery:
-    try:
-        return Delivery(text)
-    except ValueError:
-        raise ValueError("It must be at-least-once or at-most-once.") from None
-
-
-def retries(count: int, rules: Rules, now_ms: int) -> int:
-    if not 0 <= count <= MOST_RETRIES:
-        raise ValueError(f"It must be from 0 to {MOST_RETRIES}.")
-    return count
 
 
 def retry_delays(spans: list[str | int], rules: Rules, now_ms: int) -> tuple[int, ...]:
@@ -142,20 +177,6 @@ def retry_delays(spans: list[str | int], rules: Rules, now_ms: int) -> tuple[int
     if min(delays_ms) < SHORTEST_DELAY_MS or max(delays_ms) > LONGEST_DELAY_MS:
         raise ValueError("Each must be from 1s to 7d.")
     return delays_ms
-
-
-def timeout(span: str | int, rules: Rules, now_ms: int) -> int:
-    seconds, rest_ms = divmod(duration(span), 1000)
-    if rest_ms or not 1 <= seconds <= LONGEST_TIMEOUT_S:
-        raise ValueError(f"It must be whole seconds from 1s to {LONGEST_TIMEOUT_S}s.")
-    return seconds
-
-
-def callback_on(text: str, rules: Rules, now_ms: int) -> CallbackOn:
-    try:
-        return CallbackOn(text)
-    except ValueError:
-        raise ValueError("It must be executed or failed.") from None
 
 
 def lane(text: str, rules: Rules, now_ms: int) -> str:
@@ -168,12 +189,6 @@ def reference(text: str, rules: Rules, now_ms: int) -> str:
             f"It must have 1 to {LONGEST_REFERENCE} visible ASCII characters, no space, and no * at"
             " its end."
         )
-    return text
-
-
-def on_existing(text: str, rules: Rules, now_ms: int) -> str:
-    if text not in ("keep", "replace"):
-        raise ValueError("It must be keep or replace.")
     return text
 
 

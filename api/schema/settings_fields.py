@@ -11,9 +11,10 @@ import msgspec
 from api.schema.field import BOOLEAN, DURATION, TEXT, WHOLE, JsonType, Schema
 from api.schema.findings import Findings
 from api.schema.json_text import Object, read
-from api.schema.rules import Rules, callback_on, duration, target_url, timestamp
+from api.schema.rules import Rules, duration, one_of, target_url, timestamp
 from scheduler import durations
 from scheduler.callbacks import CallbackOn
+from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
 from scheduler.lane_settings import (
     LONGEST_NOTE,
@@ -22,8 +23,7 @@ from scheduler.lane_settings import (
     MOST_RATE,
     SHORTEST_PER_MS,
 )
-from scheduler.runtime.settings import DAY_MS
-from scheduler.target.targets import MAX_URL_CHARACTERS
+from scheduler.schema import LONGEST_URL
 from scheduler.texts import visible
 
 _ONLY_PATCH = "PUT leaves it as it is: change it with PATCH."
@@ -154,13 +154,13 @@ _CALLBACK = (
         "callbackUrl",
         TEXT,
         target_url,
-        {"format": "uri", "maxLength": MAX_URL_CHARACTERS},
+        {"format": "uri", "maxLength": LONGEST_URL},
         "The URL that gets reports of schedules that name no `callbackUrl`; null: none.",
     ),
     SettingsField(
         "callbackOn",
         TEXT,
-        callback_on,
+        one_of(CallbackOn, CallbackOn),
         {"enum": [*CallbackOn, None]},
         "Which ends: `executed`, if it is left out, or `failed`.",
     ),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import msgspec
 
 from scheduler.errors import SettingsError
-from scheduler.models import LONGEST_TIMEOUT_S, Plan
+from scheduler.models import Plan
 from scheduler.runtime.variables import (
     one_of,
     read_address,
@@ -22,6 +22,7 @@ from scheduler.runtime.variables import (
     read_secret_keys,
     whole,
 )
+from scheduler.schema import LONGEST_TIMEOUT_S
 from scheduler.target.destinations import (
     WEB_PORTS,
     Denied,
@@ -39,7 +40,6 @@ LOOPBACK: tuple[Network, ...] = (
     ipaddress.ip_network("::1/128"),
 )
 
-DAY_MS = 86_400_000
 _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.

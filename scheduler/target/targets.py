@@ -11,11 +11,11 @@ from urllib.parse import quote
 import idna
 import msgspec
 
+from scheduler.schema import LONGEST_URL
 from scheduler.target.http import CONTROL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-MAX_URL_CHARACTERS = 8192
 MAX_NAME_CHARACTERS = 253
 # Taken apart, a URL weighs at most some 30 bytes a character: 16 MB for all that are remembered.
 _MAX_REMEMBERED_CHARACTERS = 256
@@ -81,12 +81,12 @@ def split_url(url: str) -> tuple[str, str]:
 def usual_place(url: str) -> tuple[str, str] | None:
     """Scheme and authority of a URL whose other parts keep every rule of `parse_target`; None of
     one that needs a closer look."""
-    match = _USUAL.fullmatch(url) if len(url) <= MAX_URL_CHARACTERS else None
+    match = _USUAL.fullmatch(url) if len(url) <= LONGEST_URL else None
     return match and (match[1], match[2])
 
 
 def _taken_apart(url: str) -> Target:
-    usual = _USUAL.fullmatch(url) if len(url) <= MAX_URL_CHARACTERS else None
+    usual = _USUAL.fullmatch(url) if len(url) <= LONGEST_URL else None
     scheme, authority, path = _looked_at_closely(url) if usual is None else usual.groups()
     known = len(authority) <= _MAX_REMEMBERED_CHARACTERS
     place = _known_place(scheme, authority) if known else _place(scheme, authority)
@@ -120,8 +120,8 @@ _remembered = functools.lru_cache(maxsize=2048)(_taken_apart)
 
 
 def _check_characters(url: str) -> None:
-    if len(url) > MAX_URL_CHARACTERS:
-        raise ValueError(f"It may have at most {MAX_URL_CHARACTERS:,} characters.")
+    if len(url) > LONGEST_URL:
+        raise ValueError(f"It may have at most {LONGEST_URL:,} characters.")
     if CONTROL.search(url):
         raise ValueError("It may not contain control characters.")
     if _BLANK.search(url):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.durations import DAY_MS
 from scheduler.models import Delivery, Invocation, Outcome, Request, Retry
-from scheduler.retries import USUAL_DELAYS_MS
-from scheduler.runtime.settings import DAY_MS
+from scheduler.schema import USUAL_DELAYS_MS
 from worker.send.outcome import (
     Failure,
     answered,

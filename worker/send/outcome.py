@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from scheduler.models import COMPLETED, Answer, Delivery, Invocation, Outcome, Request, Status
-from scheduler.retries import LONGEST_ASKED_MS, SPREAD, USUAL_DELAYS_MS
+from scheduler.retries import LONGEST_ASKED_MS, SPREAD
+from scheduler.schema import USUAL_DELAYS_MS
 from scheduler.texts import visible
 from worker.send.answer import ASKING
 

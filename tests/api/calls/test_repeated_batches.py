@@ -14,9 +14,10 @@ import msgspec
 import pytest
 
 from api.schema.rules import MAX_PAST_MS
+from scheduler.durations import DAY_MS
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Idempotency
-from scheduler.runtime.settings import DAY_MS, Settings
+from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.create import creator
 from scheduler.store.lifecycle.create.results import CreateResult

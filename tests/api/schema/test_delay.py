@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.schema.rules import NO_DURATION
-from scheduler.runtime.settings import DAY_MS
+from scheduler.durations import DAY_MS
 from scheduler.times import format_iso8601, parse_iso8601
 from tests.api.conftest import CREDITS, URL, Api, payload
 

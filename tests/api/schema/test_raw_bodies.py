@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from api.schema.payload import parse_request
-from api.schema.rules import MAX_RAW_BODY_BYTES, Rules
+from api.schema.rules import Rules
 from scheduler.errors import InvalidRequest
 from scheduler.models import BodyKind
+from scheduler.schema import MOST_RAW_BODY_BYTES
 from scheduler.target.destinations import Destinations
 from tests.api.conftest import CREDITS, Api
 
@@ -54,7 +55,7 @@ async def test_the_field_that_was_given_is_shown_again(
     ("field", "value", "says"),
     [
         ("targetBodyText", 5, "It must be a string."),
-        ("targetBodyText", "ü" * (MAX_RAW_BODY_BYTES // 2 + 1), TOO_LARGE),
+        ("targetBodyText", "ü" * (MOST_RAW_BODY_BYTES // 2 + 1), TOO_LARGE),
         ("targetBodyBase64", "AAA", NO_BASE64),
         ("targetBodyBase64", "AAE=\n", NO_BASE64),
         ("targetBodyBase64", "AAF=", NO_BASE64),  # bits left over that are not zero
@@ -69,10 +70,10 @@ async def test_no_such_body_is_a_400(api: Api, field: str, value: Any, says: str
 
 
 async def test_the_largest_bodies_are_taken(api: Api) -> None:
-    text = "x" * MAX_RAW_BODY_BYTES
+    text = "x" * MOST_RAW_BODY_BYTES
     schedule_id = await api.create_id(targetBodyText=text)
     assert (await api.stored(schedule_id)).body == text.encode()
-    body = b"\xff" * MAX_RAW_BODY_BYTES
+    body = b"\xff" * MOST_RAW_BODY_BYTES
     data = b64encode(body).decode()
     assert parsed(data) == body
     with pytest.raises(InvalidRequest, match=TOO_LARGE):

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from postdate import verify
 from scheduler.errors import OutcomeUnknown
 from scheduler.models import Invocation, Outcome, Retry, Status
-from scheduler.retries import USUAL_DELAYS_MS
+from scheduler.schema import USUAL_DELAYS_MS
 from scheduler.store.verdict import Verdict
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until

@@ -1,0 +1,343 @@
+"""The fields of a schedule, in one table: how each is named, written, bounded and described. The
+API, its document, the forms of the dashboard, the command line and the Python client derive from
+it. Pure, and quick to import.
+
+A field that the target alone needs is a row here, an attribute of `scheduler.models.Request`, and
+`make schema`. Others have rules of their own in `api.schema.fields` besides.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from scheduler.durations import DAY_MS, format_duration
+from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
+from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
+from scheduler.target.http import METHODS
+
+LONGEST_URL = 8192
+LONGEST_TIMEOUT_S = 30
+MOST_RAW_BODY_BYTES = 192 * 1024
+MOST_RETRIES = 20
+MOST_DELAYS = 20
+SHORTEST_DELAY_MS, LONGEST_DELAY_MS = 1000, 7 * DAY_MS
+# Where a schedule names none: ten seconds, a minute, ten, an hour, six.
+USUAL_DELAYS_MS = (10_000, 60_000, 600_000, 3_600_000, 21_600_000)
+_USUAL_DELAYS = ", ".join(map(format_duration, USUAL_DELAYS_MS))
+
+
+class Kind(StrEnum):
+    """What a value is: how it is read, judged and shown, unless a field has rules of its own."""
+
+    TEXT = "text"
+    URL = "url"
+    CHOICE = "choice"
+    WHOLE = "whole number"
+    MOMENT = "moment"  # in ms
+    DURATION = "duration"  # in ms
+    DURATIONS = "durations"  # in ms
+    SECONDS = "duration in seconds"
+    HEADERS = "headers"
+    OBJECT = "object"
+    BASE64 = "base64"
+
+
+class FieldRow(NamedTuple):
+    """One field. `attribute` is its name in a `Request`; rows of the same one are spellings of it,
+    of which a payload may have one, and `sets` are further attributes that tell them apart.
+
+    `description` is for the API's document, `help` for the command line, and `label` and
+    `placeholder` are for forms; `words` says each choice of a form in words. `option` is its name
+    in the Python client and, with hyphens, on the command line. `choices` have the name `choice`
+    in the document. `minimum` and `maximum` are of the kind's unit, of a duration (ms) in seconds.
+    `default` stands for null and for a field left out. `instead` says what a recurring schedule has
+    in its place.
+    """
+
+    name: str
+    attribute: str
+    kind: Kind
+    option: str
+    description: str
+    help: str = ""
+    label: str = ""
+    placeholder: str = ""
+    examples: tuple[Any, ...] = ()
+    choices: tuple[str, ...] = ()
+    choice: str = ""
+    words: tuple[tuple[str, str], ...] = ()
+    pattern: str = ""
+    longest: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    default: Any = None
+    required: bool = False
+    sets: tuple[tuple[str, str], ...] = ()
+    instead: str = ""
+
+
+FIELDS = (
+    FieldRow(
+        name="targetUrl",
+        attribute="url",
+        kind=Kind.URL,
+        option="url",
+        description="Where the request goes: an absolute http or https URL with a host, "
+        "without user name or password, spaces, control characters or backslashes. An address "
+        "that this installation does not allow is refused here, a name when the request goes "
+        "out.",
+        label="Where to",
+        examples=("https://example.com/webhooks/orders",),
+        longest=LONGEST_URL,
+        required=True,
+    ),
+    FieldRow(
+        name="triggerAt",
+        attribute="trigger_at_ms",
+        kind=Kind.MOMENT,
+        option="at",
+        description="When the request goes out, unless `delay` says so: ISO 8601. An offset is "
+        "honoured, no zone means UTC; finer than a millisecond rounds up. At most 24 hours in the "
+        "past (then it is due at once), and at most five years ahead unless this installation "
+        "says otherwise.",
+        required=True,
+        instead="A recurring schedule has none: cron or every says when, from startsAt on.",
+    ),
+    FieldRow(
+        name="delay",
+        attribute="trigger_at_ms",
+        kind=Kind.DURATION,
+        option="delay",
+        description="Instead of `triggerAt`: how long from now the request goes out, by the "
+        "clock of the store. In `ms`, `s`, `m`, `h` and `d`, as 1h30m, or a whole number of "
+        "seconds; at most as far ahead as `triggerAt`.",
+        help="As --in, but by the clock of Postdate and not by this machine's.",
+        examples=("1h30m", 10),
+        minimum=0,
+        required=True,
+        instead="A recurring schedule has none: startsAt says from when on.",
+    ),
+    FieldRow(
+        name="targetMethod",
+        attribute="method",  # None stands for the default of the body
+        kind=Kind.CHOICE,
+        option="method",
+        description="In any letter case. If it is left out, POST with a body, GET without.",
+        help="[default: POST with a body, GET without]",
+        label="Method",
+        choices=tuple(sorted(METHODS)),
+        choice="TargetMethod",
+    ),
+    FieldRow(
+        name="targetHeaders",
+        attribute="headers",
+        kind=Kind.HEADERS,
+        option="headers",
+        description="Headers to send, 16 KiB in all. Those of the connection (Host, "
+        "Content-Length, Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, "
+        "Expect, Proxy-*) and Postdate-* are refused.",
+        label="Headers",
+        examples=({"X-Order": "ord_8412"},),
+        default={},
+    ),
+    FieldRow(
+        name="targetBody",
+        attribute="body",
+        kind=Kind.OBJECT,
+        option="json",
+        description="Sent as the very JSON text that comes in, with Content-Type: "
+        "application/json unless a header says otherwise.",
+        label="Body",
+        examples=({"order": "ord_8412", "action": "remind"},),
+        sets=(("body_kind", "json"),),
+    ),
+    FieldRow(
+        name="targetBodyText",
+        attribute="body",
+        kind=Kind.TEXT,
+        option="text",
+        description="Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with "
+        "Content-Type: text/plain; charset=utf-8 unless a header says otherwise.",
+        label="Body",
+        examples=("status=due&order=8412",),
+        longest=MOST_RAW_BODY_BYTES,
+        sets=(("body_kind", "text"),),
+    ),
+    FieldRow(
+        name="targetBodyBase64",
+        attribute="body",
+        kind=Kind.BASE64,
+        option="data",
+        description="Instead of `targetBody`: any bytes, in base64 with padding (RFC 4648), "
+        "at most 192 KiB of them, with Content-Type: application/octet-stream unless a header "
+        "says otherwise.",
+        label="Body",
+        examples=("AAEC/w==",),
+        sets=(("body_kind", "binary"),),
+    ),
+    FieldRow(
+        name="delivery",
+        attribute="delivery",
+        kind=Kind.CHOICE,
+        option="delivery",
+        description="If a worker is lost while it has the request: at-least-once (the default) "
+        "sends it again, at-most-once gives it up as failed.",
+        label="If a worker is lost",
+        choices=("at-least-once", "at-most-once"),
+        choice="Delivery",
+        words=(("", "send it again"), ("at-most-once", "give it up: at most once")),
+        default="at-least-once",
+    ),
+    FieldRow(
+        name="expiresAt",
+        attribute="expires_at_ms",
+        kind=Kind.MOMENT,
+        option="expires_at",
+        description="The last moment at which it may still be sent, after triggerAt; later "
+        "it ends as failed, `Expired before execution`. A retry that would come later is not "
+        "made.",
+        help="The last moment at which it may be fired; as --at.",
+        instead="A recurring schedule has none: expiresAfter counts from each of its times.",
+    ),
+    FieldRow(
+        name="retries",
+        attribute="retries",
+        kind=Kind.WHOLE,
+        option="retries",
+        description="How often it is sent again after an attempt that failed for now: no "
+        "answer, or 408, 409, 425, 429 or 5xx. Not at all (0) if it is left out. Any other "
+        "answer is final. Costs no credit.",
+        help="How often it is sent again after an attempt that failed for now.  [default: 0]",
+        label="Retries",
+        examples=(5,),
+        minimum=0,
+        maximum=MOST_RETRIES,
+        default=0,
+    ),
+    FieldRow(
+        name="retryDelays",
+        attribute="retry_delays_ms",
+        kind=Kind.DURATIONS,
+        option="retry_delays",
+        description="How long after an attempt the next one comes, for each in turn, the "
+        f"last for all others; {_USUAL_DELAYS} if it is left out. Each from 1s to 7d, and "
+        "lengthened at random by a fifth at most. A 429 or 503 may ask for more, up to a day, "
+        "with Retry-After. Needs `retries`.",
+        help="After which times, the last for all others.  "
+        f"[default: {_USUAL_DELAYS.replace(' ', '')}]",
+        label="Waits before retries",
+        placeholder=_USUAL_DELAYS,
+        examples=(("10s", "1m", "10m"),),
+        longest=MOST_DELAYS,
+        minimum=SHORTEST_DELAY_MS // 1000,
+    ),
+    FieldRow(
+        name="timeout",
+        attribute="timeout_s",
+        kind=Kind.SECONDS,
+        option="timeout",
+        description="How long one attempt may take, from resolving the name to the last byte: "
+        f"whole seconds from 1s to {LONGEST_TIMEOUT_S}s, the default.",
+        help=f"How long one attempt may take: whole seconds, 1s to {LONGEST_TIMEOUT_S}s.  "
+        f"[default: {LONGEST_TIMEOUT_S}s]",
+        label="Timeout",
+        examples=("5s", 5),
+        minimum=1,
+        maximum=LONGEST_TIMEOUT_S,
+        default=LONGEST_TIMEOUT_S,
+    ),
+    FieldRow(
+        name="callbackUrl",
+        attribute="callback_url",
+        kind=Kind.URL,
+        option="callback_url",
+        description="The URL that gets a report of how the schedule ended; it is judged as "
+        "`targetUrl` is. If it is left out, the account's `callbackUrl` counts; null: no "
+        "report. Costs no credit.",
+        label="Callback to",
+        placeholder="as the account says",
+        examples=("https://example.com/webhooks/ended",),
+        longest=LONGEST_URL,
+        default="",  # NO_URL
+    ),
+    FieldRow(
+        name="callbackOn",
+        attribute="callback_on",
+        kind=Kind.CHOICE,
+        option="callback_on",
+        description="Which ends are reported: `executed` (the default): completed and failed "
+        "ones; or `failed`. A cancellation is not reported. Without `callbackUrl`, this "
+        "holds for the account's.",
+        help="Report each end, or only a failure.  [default: executed]",
+        label="It reports",
+        choices=("executed", "failed"),
+        choice="CallbackOn",
+        words=(("", "every end"), ("failed", "only failures"), ("none", "nothing")),
+    ),
+    FieldRow(
+        name="lane",
+        attribute="lane",
+        kind=Kind.TEXT,
+        option="lane",
+        description="The lane that it goes out in. All schedules of a lane together keep to its "
+        "rate, parallelism and pause. A letter or digit, and up to 63 more, or "
+        "`.`, `_`, `:`, `-`. It is stored unencrypted.",
+        help="Whose rate, parallelism and pause hold for it: postdate lane --help.",
+        label="Lane",
+        placeholder="invoices",
+        examples=("billing",),
+        pattern=LANE_PATTERN,
+        longest=LONGEST_LANE,
+    ),
+    FieldRow(
+        name="reference",
+        attribute="reference",
+        kind=Kind.TEXT,
+        option="reference",
+        description="An id of your own, by which lists and the log find it; several may have the "
+        "same one. Visible ASCII without spaces and without a `*` at its end. The request carries "
+        "it as the header Postdate-Reference. It is stored unencrypted.",
+        help="An id of your own, such as order-17, to find it by.",
+        label="Reference",
+        placeholder="order-17",
+        examples=("order-8412",),
+        pattern=REFERENCE_PATTERN,
+        longest=LONGEST_REFERENCE,
+    ),
+)
+# Fields of a create alone: they keep or replace the schedule that waits with its reference.
+ON_EXISTING = (
+    FieldRow(
+        name="onExisting",
+        attribute="",
+        kind=Kind.CHOICE,
+        option="on_existing",
+        description="With `reference`: if one schedule waits with that reference, the "
+        "answer is a 200 with `existing: true`, and costs no credit. `keep` leaves the "
+        "waiting one as it is, `replace` gives it this request and its time. If none "
+        "waits, a new one is stored as usual.",
+        help="If one waits with this --reference, keep it as it is, or replace its request and"
+        " time, for no credit.  [default: schedule another]",
+        label="If one waits with it",
+        examples=("replace",),
+        choices=("keep", "replace"),
+        words=(
+            ("", "schedule another"),
+            ("keep", "keep that one"),
+            ("replace", "replace that one"),
+        ),
+    ),
+    FieldRow(
+        name="maxWait",
+        attribute="",
+        kind=Kind.DURATION,
+        option="max_wait",
+        description="With `replace`: how long after its creation the schedule is due at the "
+        "latest, however often it is replaced.",
+        help="With --on-existing replace: it goes no later than so long after the first of them.",
+        examples=("10m", 600),
+        minimum=0,
+    ),
+)
+NAMED = {row.name: row for row in (*FIELDS, *ON_EXISTING)}
