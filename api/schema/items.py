@@ -1,11 +1,14 @@
 """The items of a batch: most are judged and packed in one pass, without a `Request` in between.
 
 They differ from the item before in their URL, body, lane and reference, seldom in their time and
-headers, and hardly ever in the host or in how they are sent. An item with any other field goes the
-usual way. Pure.
+headers, and hardly ever in the host or in how they are sent. An item with a body of another kind or
+with `expiresAt` goes the usual way. Pure.
 """
 
 from __future__ import annotations
+
+from operator import attrgetter
+from typing import cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,7 +16,7 @@ from msgspec.structs import replace
 
 from api.reading import with_trace
 from api.schema import rules
-from api.schema.fields import ON_EXISTING
+from api.schema.fields import FIELDS, ON_EXISTING
 from api.schema.findings import Findings
 from api.schema.headers import fine_headers
 from api.schema.payload import parse_create, way_of
@@ -37,19 +40,19 @@ class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     target_body: msgspec.Raw = _NULL
     lane: str | None = None
     reference: str | None = None
-    # Their rules look at nothing else.
-    delivery: msgspec.Raw = _NULL
-    retry_delays: msgspec.Raw = _NULL
-    timeout: msgspec.Raw = _NULL
-    # Null differs from a field that is left out.
-    retries: msgspec.Raw | UnsetType = UNSET
-    callback_url: msgspec.Raw | UnsetType = UNSET
-    callback_on: msgspec.Raw | UnsetType = UNSET
     on_existing: msgspec.Raw | UnsetType = UNSET
     max_wait: msgspec.Raw | UnsetType = UNSET
 
 
-_decode = msgspec.json.Decoder(_Item).decode
+# They depend on the time or on the body.
+_UNUSUAL = {"targetBodyText", "targetBodyBase64", "expiresAt"}
+_own = {field.encode_name for field in msgspec.structs.fields(_Item)}
+# How an item is sent: fields that follow the body when it is packed. Their rules look at no others.
+_REST = tuple(name for name in FIELDS if name not in _own | _UNUSUAL)
+_rest_of = attrgetter(*_REST)
+_TYPED = [(name, msgspec.Raw | UnsetType, UNSET) for name in _REST]
+_Whole = msgspec.defstruct("_Whole", _TYPED, bases=(_Item,), forbid_unknown_fields=True)
+_decode = msgspec.json.Decoder(cast("type[_Item]", _Whole)).decode
 
 
 class Items:
@@ -77,8 +80,7 @@ class Items:
         rest = None
         try:
             item = _decode(text)
-            callback = item.callback_url, item.callback_on
-            rest = item.delivery, item.retries, item.retry_delays, item.timeout, *callback
+            rest = _rest_of(item)
             if rest == self._rest:
                 return self._placed(item)
         except (ValueError, RecursionError, InvalidRequest):
