@@ -183,6 +183,7 @@ FIELDS = (
         option="delivery",
         description="If a worker is lost while it has the request: at-least-once (the default) "
         "sends it again, at-most-once gives it up as failed.",
+        help="After a lost worker: send it again, or give it up.  [default: at-least-once]",
         label="If a worker is lost",
         choices=("at-least-once", "at-most-once"),
         choice="Delivery",

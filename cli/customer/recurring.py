@@ -12,7 +12,7 @@ import click
 from cli import parameters
 from cli.customer.remote import Remote, as_api, remote_command, when
 from cli.customer.requests import (
-    CLEARED,
+    CLEARED_OF_RULE,
     change_arguments,
     clear_option,
     request_arguments,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _STATES = ("active", "paused", "blocked", "ended")
 _RULE = ("cron", "every")
 _NO_TIME = "-".ljust(24)
-_CLEARED = ["name", "time-zone", "starts-at", "ends-at", "expires-after", *CLEARED]
+_CLEARED = ["name", "time-zone", "starts-at", "ends-at", "expires-after", *CLEARED_OF_RULE]
 
 _RULE_OPTIONS = (
     click.option("--cron", metavar="'M H D M W'", help="Five fields: '0 9 * * 1-5', '0 0 L * *'."),

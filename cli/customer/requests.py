@@ -8,113 +8,128 @@ from typing import Any
 import click
 
 from cli import parameters
+from scheduler import schema
+from scheduler.schema import FieldRow, Kind
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
 
 WHEN = ("in_", "delay", "at")
 _BODIES = ("body", "text", "data", "base64")
 
-_MOMENTS: tuple[Option, ...] = (
-    click.option(
-        "--in",
-        "in_",
-        type=parameters.duration,
-        help="10s, 5m, 2h, 1h30m, 1d; a plain number is seconds.",
+_TYPES: dict[Kind, Any] = {
+    Kind.MOMENT: parameters.moment,
+    Kind.DURATION: parameters.duration,
+    Kind.DURATIONS: parameters.durations,
+    Kind.SECONDS: parameters.duration,
+}
+_METAVARS = {Kind.MOMENT: "TIME", Kind.WHOLE: "N", Kind.TEXT: "TEXT"}
+# Fields that are spelled here otherwise than in the client, or in several ways.
+_OWN: dict[str, tuple[Option, ...]] = {
+    "targetUrl": (),  # an argument
+    "triggerAt": (
+        click.option(
+            "--in",
+            "in_",
+            type=parameters.duration,
+            help="10s, 5m, 2h, 1h30m, 1d; a plain number is seconds.",
+        ),
+        click.option(
+            "--at",
+            type=parameters.moment,
+            metavar="TIME",
+            help="'2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
+            f" ({parameters.local_zone()}).",
+        ),
     ),
-    click.option(
-        "--delay",
-        type=parameters.duration,
-        help="As --in, but by the clock of Postdate and not by this machine's.",
+    "targetMethod": (click.option("--method", help=schema.NAMED["targetMethod"].help),),
+    "targetHeaders": (
+        click.option(
+            "--header",
+            "headers",
+            type=parameters.header,
+            multiple=True,
+            metavar="K:V",
+            help="As often as needed.",
+        ),
     ),
-    click.option(
-        "--at",
-        type=parameters.moment,
-        metavar="TIME",
-        help="'2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
-        f" ({parameters.local_zone()}).",
+    "targetBody": (
+        click.option(
+            "--body",
+            type=parameters.json_object,
+            metavar="JSON",
+            help="A JSON object; @FILE reads one, @- stdin.",
+        ),
     ),
-    click.option(
-        "--expires-at",
-        type=parameters.moment,
-        metavar="TIME",
-        help="The last moment at which it may be fired; as --at.",
+    "targetBodyText": (
+        click.option("--text", metavar="TEXT", help="Text to send instead, as UTF-8."),
     ),
-)
-_REQUEST: tuple[Option, ...] = (
-    click.option("--method", help="[default: POST with a body, GET without]"),
-    click.option(
-        "--header",
-        "headers",
-        type=parameters.header,
-        multiple=True,
-        metavar="K:V",
-        help="As often as needed.",
+    "targetBodyBase64": (
+        click.option(
+            "--data",
+            type=parameters.content,
+            metavar="DATA",
+            help="Any bytes to send instead: @FILE reads a file, @- stdin.",
+        ),
+        click.option("--base64", type=parameters.base64, help="Such bytes in base64."),
     ),
-    click.option(
-        "--body",
-        type=parameters.json_object,
-        metavar="JSON",
-        help="A JSON object; @FILE reads one, @- stdin.",
+    "callbackUrl": (
+        click.option(
+            "--callback",
+            metavar="URL",
+            help="Where its end is reported; none: nowhere."
+            "  [default: as postdate callback show says]",
+        ),
     ),
-    click.option("--text", metavar="TEXT", help="Text to send instead, as UTF-8."),
-    click.option(
-        "--data",
-        type=parameters.content,
-        metavar="DATA",
-        help="Any bytes to send instead: @FILE reads a file, @- stdin.",
-    ),
-    click.option("--base64", type=parameters.base64, help="Such bytes in base64."),
-    click.option("--delivery", type=click.Choice(["at-least-once", "at-most-once"])),
-    click.option(
-        "--retries",
-        type=click.IntRange(0, 20),
-        metavar="N",
-        help="How often it is sent again after an attempt that failed for now.  [default: 0]",
-    ),
-    click.option(
-        "--retry-delays",
-        type=parameters.durations,
-        help="After which times, the last for all others.  [default: 10s,1m,10m,1h,6h]",
-    ),
-    click.option(
-        "--timeout",
-        type=parameters.duration,
-        help="How long one attempt may take: whole seconds, 1s to 30s.  [default: 30s]",
-    ),
-    click.option(
-        "--callback",
-        metavar="URL",
-        help="Where its end is reported; none: nowhere.  [default: as postdate callback show says]",
-    ),
-    click.option(
-        "--callback-on",
-        type=click.Choice(["executed", "failed"]),
-        help="Report each end, or only a failure.  [default: executed]",
-    ),
-    click.option(
-        "--reference",
-        metavar="TEXT",
-        help="An id of your own, such as order-17, to find it by.",
-    ),
-    click.option(
-        "--lane",
-        metavar="NAME",
-        help="Whose rate, parallelism and pause hold for it: postdate lane --help.",
-    ),
-)
-# Fields of the request that can be given up.
-CLEARED = ["body", "text", "data", "method", "headers", "delivery"]
-CLEARED += ["retries", "retry-delays", "timeout", "callback", "callback-on", "reference", "lane"]
+}
+
+
+def _option(row: FieldRow) -> Option:
+    kind: Any = _TYPES.get(row.kind)
+    if row.kind is Kind.CHOICE:
+        kind = click.Choice(row.choices)
+    elif row.kind is Kind.WHOLE:
+        kind = click.IntRange(row.minimum, row.maximum)
+    flag, metavar = "--" + row.option.replace("_", "-"), _METAVARS.get(row.kind)
+    return click.option(flag, type=kind, metavar=metavar, help=row.help)
+
+
+def _options(rows: Sequence[FieldRow]) -> list[Option]:
+    return [
+        option
+        for row in rows
+        for option in (_OWN[row.name] if row.name in _OWN else (_option(row),))
+    ]
+
+
+# Those that a recurring schedule has too.
+_REQUEST = tuple(row for row in schema.FIELDS if not row.instead)
+# Arguments of the client that have another name here.
+_ARGUMENTS = {"body": "json", "base64": "data", "callback": "callback_url"}
+_SPELLED = {argument: option for option, argument in _ARGUMENTS.items() if option != "base64"}
+
+
+def _cleared(rows: Sequence[FieldRow]) -> list[str]:
+    names = [_SPELLED.get(row.option, row.option) for row in rows if not row.required]
+    return [name.replace("_", "-") for name in names]
+
+
+# Fields that can be given up.
+CLEARED_OF_RULE, CLEARED = _cleared(_REQUEST), _cleared(schema.FIELDS)
 
 
 def request_options(function: Callable[..., None]) -> Callable[..., None]:
     """Adds those of the request; the command gets None for those not given."""
-    return _with(_REQUEST, function)
+    return _with(_options(_REQUEST), function)
 
 
 def schedule_options(function: Callable[..., None]) -> Callable[..., None]:
     """Adds those of the request and of its time."""
-    return _with((*_MOMENTS, *_REQUEST), function)
+    return _with(_options(schema.FIELDS), function)
+
+
+def create_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds those of a create."""
+    return _with(_options((*schema.FIELDS, *schema.ON_EXISTING)), function)
 
 
 def _with(options: Sequence[Option], function: Callable[..., None]) -> Callable[..., None]:
@@ -162,5 +177,4 @@ def change_arguments(
 
 
 def _argument(option: str) -> str:
-    names = {"body": "json", "base64": "data", "callback": "callback_url"}
-    return names.get(option, option)
+    return _ARGUMENTS.get(option, option)

@@ -15,6 +15,7 @@ from cli.customer.requests import (
     WHEN,
     change_arguments,
     clear_option,
+    create_options,
     request_arguments,
     schedule_options,
 )
@@ -29,18 +30,7 @@ _STATUSES = ("scheduled", "completed", "failed", "cancelled")
 
 @click.command(name="schedule")
 @click.argument("target", metavar="URL")
-@schedule_options
-@click.option(
-    "--on-existing",
-    type=click.Choice(["keep", "replace"]),
-    help="If one waits with this --reference, keep it as it is, or replace its request and time,"
-    " for no credit.  [default: schedule another]",
-)
-@click.option(
-    "--max-wait",
-    type=parameters.duration,
-    help="With --on-existing replace: it goes no later than so long after the first of them.",
-)
+@create_options
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it stores nothing twice.")
 @remote_command()
 def schedule_command(
@@ -69,7 +59,7 @@ def schedule_command(
 @click.argument("schedule_id", metavar="ID")
 @click.option("--target", metavar="URL", help="Where to send it instead.")
 @schedule_options
-@clear_option([*CLEARED, "expires-at"])
+@clear_option(CLEARED)
 @remote_command()
 def change_command(
     remote: Remote,
