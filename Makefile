@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants clients check fmt bench peers clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema clients check fmt bench peers clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -54,6 +54,9 @@ fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
+schema: $(VENV)/installed-dev ## Write what the Python client takes from the table of fields
+	@$(BIN)/python -m clients.generate
+
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
 	@$(BIN)/python -m tests.generated
 
@@ -62,6 +65,7 @@ check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, pass
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m clients.generate --check
 	@$(BIN)/python -m pytest -q tests/mutants/test_passages.py tests/test_documents.py \
 		tests/test_documented_commands.py
 

@@ -105,8 +105,8 @@ API = r"""
 - if self._headers != item.target_headers:
 + if self._headers == _NULL:
 # an item is sent as often as the one before it
-- rest = item.delivery, item.retries,
-+ rest = item.delivery,
+- _rest_of = attrgetter(*_REST)
++ _rest_of = attrgetter(*(name for name in _REST if name != "retries"))
 # an item may have any reference
 - if item.reference is not None:
 + if False:
@@ -130,8 +130,8 @@ API = r"""
 - if item.reference is None:
 + if False:
 # an item is reported where the one before it is
-- item.timeout, *callback
-+ item.timeout
+- _rest_of = attrgetter(*_REST)
++ _rest_of = attrgetter(*(name for name in _REST if name != "callbackUrl"))
 @ scheduler/store/stored.py tests/api/schema/test_items.py
 # a worker finds another moment in a request than that by which it is due
 - packed[:1] + _encode(due_ms) + rest
@@ -299,10 +299,11 @@ API = r"""
 # a change of a lane is judged on what it gives alone
 - _refuse_misfits(limits, given)
 + _refuse_misfits(given, given)
-@ api/schema/fields.py tests/api/schema/test_callbacks.py
+@ scheduler/schema.py tests/api/schema/test_callbacks.py
 # null for a callback means that of the account
-- default=NO_URL,
+- default="",  # NO_URL
 + default=None,
+@ api/schema/fields.py tests/api/schema/test_callbacks.py
 # a condition is taken where there is to be no callback
 - if url != NO_URL or values["callback_on"] is None:
 + if True:

@@ -6,6 +6,7 @@ with Postdate("http://127.0.0.1:8000", api_key) as postdate:
     postdate.schedule("https://example.com/hook", in_=60, json={"hello": "future"})
 """
 
+from postdate._schema import CallbackOn, Delivery
 from postdate.buffer import Buffer
 from postdate.client import AsyncPostdate, Postdate
 from postdate.errors import (
@@ -34,13 +35,11 @@ from postdate.recurring import (
 from postdate.results import (
     Account,
     Callback,
-    CallbackOn,
     CallbackStatus,
     Cancelled,
     CancelledMany,
     ClearedLane,
     Created,
-    Delivery,
     Lane,
     LaneState,
     LogEntry,

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, Unpack
 
+from postdate._schema import CreateOptions
 from postdate.calls import as_json
 from postdate.client import AsyncPostdate
 from postdate.errors import PostdateError, strange_answer
 from postdate.modes import PerProcess
-from postdate.new import CreateOptions, NewSchedule
+from postdate.new import NewSchedule
 from postdate.results import Created
 
 _BATCH_ITEMS = 1000

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import TypedDict, Unpack
 
 from postdate import arguments as kinds
+from postdate._schema import CallbackOn
 from postdate.arguments import path_part, written
 from postdate.calls import Calls, Response, as_json
 from postdate.modes import listing, operation
-from postdate.results import Account, CallbackOn, ClearedLane, Lane, read
+from postdate.results import Account, ClearedLane, Lane, read
 
 
 class AccountOptions(TypedDict, total=False):

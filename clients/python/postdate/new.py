@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Unpack
 
 from postdate import arguments as kinds
-from postdate.arguments import BytesLike, written
-from postdate.results import CallbackOn, Delivery
-
-
-class RequestOptions(TypedDict, total=False):
-    """The request and its delivery. None is as good as absent, but for `callback_url`: absent, the
-    account's default; None, no callback."""
-
-    json: Mapping[str, Any] | None
-    text: str | None
-    data: BytesLike | None
-    method: str | None
-    headers: Mapping[str, str] | None
-    delivery: Delivery | None
-    retries: int | None
-    retry_delays: Sequence[timedelta | float | str] | None
-    timeout: timedelta | float | str | None
-    callback_url: str | None
-    callback_on: CallbackOn | None
-    lane: str | None
-    reference: str | None
-
-
-class ScheduleOptions(RequestOptions, total=False):
-    """The options of `schedule` besides the URL: also when."""
-
-    at: datetime | str | None
-    in_: timedelta | float | None
-    delay: timedelta | float | str | None
-    expires_at: datetime | str | None
-
-
-class CreateOptions(ScheduleOptions, total=False):
-    """Further options of `schedule`, which need `reference`: keep or replace the schedule that
-    waits with it; with "replace", the longest wait."""
-
-    on_existing: Literal["keep", "replace"] | None
-    max_wait: timedelta | float | str | None
+from postdate._schema import FIELDS, CreateOptions, ScheduleOptions
+from postdate.arguments import written
 
 
 class ChangeOptions(ScheduleOptions, total=False):
@@ -55,26 +19,6 @@ class ChangeOptions(ScheduleOptions, total=False):
 
 
 _WHEN = ("at", "in_", "delay")
-# The server's name of each option that does not say when, and how it is written.
-FIELDS = {
-    "url": ("targetUrl", kinds.text),
-    "method": ("targetMethod", kinds.text),
-    "headers": ("targetHeaders", kinds.headers),
-    "json": ("targetBody", kinds.json_object),
-    "text": ("targetBodyText", kinds.text),
-    "data": ("targetBodyBase64", kinds.base64),
-    "delivery": ("delivery", kinds.text),
-    "expires_at": ("expiresAt", kinds.moment),
-    "retries": ("retries", kinds.whole),
-    "retry_delays": ("retryDelays", kinds.durations),
-    "timeout": ("timeout", kinds.duration),
-    "callback_url": ("callbackUrl", kinds.text),
-    "callback_on": ("callbackOn", kinds.text),
-    "lane": ("lane", kinds.text),
-    "reference": ("reference", kinds.text),
-    "on_existing": ("onExisting", kinds.text),
-    "max_wait": ("maxWait", kinds.duration),
-}
 
 
 @dataclass(init=False, slots=True)

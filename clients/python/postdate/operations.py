@@ -7,18 +7,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
 
+from postdate._schema import CreateOptions
 from postdate.arguments import duration, moment, octets, path_part, text, words, written
 from postdate.calls import Many, as_json, read_one
 from postdate.checks import key_of
 from postdate.errors import PostdateError
 from postdate.lanes import LaneOperations
 from postdate.modes import listing, operation
-from postdate.new import (
-    ChangeOptions,
-    CreateOptions,
-    NewSchedule,
-    changes,
-)
+from postdate.new import ChangeOptions, NewSchedule, changes
 from postdate.recurring import RecurringOperations
 from postdate.results import (
     Callback,

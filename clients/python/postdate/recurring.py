@@ -9,12 +9,13 @@ from functools import partial
 from typing import Any, Literal, TypeAlias, Unpack
 
 from postdate import arguments as kinds
+from postdate._schema import CallbackOn, Delivery, RequestOptions
 from postdate.arguments import path_part, written
 from postdate.calls import Calls, Response, as_json
 from postdate.checks import key_of
 from postdate.modes import listing, operation
-from postdate.new import RequestOptions, changes
-from postdate.results import CallbackOn, Created, Delivery, read
+from postdate.new import changes
+from postdate.results import Created, read
 
 RecurringState: TypeAlias = Literal["active", "paused", "blocked", "ended"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
+from postdate._schema import CallbackOn, Delivery
 from postdate.errors import PostdateError
 
 T = TypeVar("T")
@@ -18,8 +19,6 @@ LogStatus: TypeAlias = Literal[
 StatusFilter: TypeAlias = Status | Literal["executed"]
 LogFilter: TypeAlias = LogStatus | Literal["executed"]
 LaneState: TypeAlias = Literal["open", "limited", "full", "calm", "paused"]
-Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
-CallbackOn: TypeAlias = Literal["executed", "failed"]
 CallbackStatus: TypeAlias = Literal["pending", "delivered", "failed"]
 
 

@@ -1,0 +1,122 @@
+"""Writes the client's part of the table of fields, `scheduler.schema`: `make schema`. With --check
+it writes nothing, and exits with 1 if the file is not what it would write."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from scheduler import schema
+from scheduler.schema import FieldRow, Kind
+
+PYTHON = Path(__file__).parent / "python/postdate/_schema.py"
+_SPAN = "timedelta | float | str"
+# How each kind is annotated, and the function that writes it for the server.
+_PYTHON = {
+    Kind.TEXT: ("str", "text"),
+    Kind.URL: ("str", "text"),
+    Kind.CHOICE: ("str", "text"),
+    Kind.WHOLE: ("int", "whole"),
+    Kind.MOMENT: ("datetime | str", "moment"),
+    Kind.DURATION: (_SPAN, "duration"),
+    Kind.SECONDS: (_SPAN, "duration"),
+    Kind.DURATIONS: (f"Sequence[{_SPAN}]", "durations"),
+    Kind.HEADERS: ("Mapping[str, str]", "headers"),
+    Kind.OBJECT: ("Mapping[str, Any]", "json_object"),
+    Kind.BASE64: ("BytesLike", "base64"),
+}
+_WHEN = "trigger_at_ms"
+_MODULE = '''\
+"""The options of a request. `make schema` writes them from the server's table of fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from postdate import arguments as kinds
+from postdate.arguments import BytesLike
+
+{choices}
+
+
+class RequestOptions(TypedDict, total=False):
+    """The request and its delivery. None is as good as absent, but for `callback_url`: absent, the
+    account's default; None, no callback."""
+
+{of_request}
+
+
+class ScheduleOptions(RequestOptions, total=False):
+    """The options of `schedule` besides the URL: also when."""
+
+{of_time}
+
+
+class CreateOptions(ScheduleOptions, total=False):
+    """Further options of `schedule`, which need `reference`: keep or replace the schedule that
+    waits with it; with "replace", the longest wait."""
+
+{of_create}
+
+
+# The server's name of each option that does not say when, and how it is written.
+FIELDS = {{
+{written}
+}}
+'''
+
+
+def _literal(row: FieldRow) -> str:
+    return f"Literal[{', '.join(map(_quoted, row.choices))}]"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _annotation(row: FieldRow) -> str:
+    if row.name == "targetMethod":  # in any letter case
+        return "str"
+    if row.kind is Kind.CHOICE:
+        return row.choice or _literal(row)
+    return _PYTHON[row.kind][0]
+
+
+def _options(rows: Iterable[FieldRow]) -> str:
+    lines = list[str]()
+    for row in rows:
+        lines.append(f"    {row.option}: {_annotation(row)} | None")
+        if row.name == "triggerAt":
+            lines.append("    in_: timedelta | float | None")
+    return "\n".join(lines)
+
+
+def python() -> str:
+    rows = (*schema.FIELDS, *schema.ON_EXISTING)
+    named = [row for row in rows if row.choice and row.name != "targetMethod"]
+    written = [
+        f'    "{row.option}": ("{row.name}", kinds.{_PYTHON[row.kind][1]}),'
+        for row in rows
+        if row.attribute != _WHEN
+    ]
+    return _MODULE.format(
+        choices="\n".join(f"{row.choice}: TypeAlias = {_literal(row)}" for row in named),
+        of_request=_options(r for r in schema.FIELDS if not r.instead and not r.required),
+        of_time=_options(row for row in schema.FIELDS if row.instead),
+        of_create=_options(schema.ON_EXISTING),
+        written="\n".join(written),
+    )
+
+
+def main() -> None:
+    if "--check" not in sys.argv:
+        PYTHON.write_text(python())
+    elif PYTHON.read_text() != python():
+        sys.exit(f"{PYTHON.name} is not what the table of fields makes: run `make schema`.")
+
+
+if __name__ == "__main__":
+    main()
