@@ -90,8 +90,10 @@ class Field(msgspec.Struct, frozen=True):
 
     def shown_of(self, schedule: Schedule) -> Any:
         """What clients see of it: null, if it was spelled as another field."""
+        return self.shown_in(schedule.request)
+
+    def shown_in(self, request: Request) -> Any:
         assert self.show is not None
-        request = schedule.request
         for name, value in self.sets.items():
             if getattr(request, name) != value:
                 return None

@@ -198,7 +198,7 @@ async def test_a_request_is_composed_and_judged_as_the_api_does(browser: Browser
     assert asked.headers == {"X-Order": "8412", "X-Empty": ""}
     assert asked.timeout_s == 5
     panel = await browser.text(f"/requests/{schedule_id}")
-    assert "<dt>Timeout</dt><dd>5 s</dd>" in panel
+    assert "<dt>Timeout</dt><dd>5s</dd>" in panel
     assert '<a href="/dashboard/requests?reference=order-17">order-17</a>' in panel
     assert '<span class="reference">order-17</span>' in panel  # in the list beside it
     like = html.unescape(await browser.text("/requests/new", like=schedule_id))

@@ -14,7 +14,7 @@ from api.dashboard.recurring.form import LABELS, edited_rule, fields_of, given_o
 from api.dashboard.recurring.preview import preview_of
 from api.dashboard.recurring.texts import ADDRESS, name_of, named
 from api.dashboard.render import page
-from api.dashboard.requests.form import labelled
+from api.dashboard.requests.form import groups, labelled
 from api.dashboard.viewer.csrf import Form, once_of, written
 from api.dashboard.viewer.session import ROOT, Viewer, base_url, redirect_saying, signed_in, zone_of
 from api.errors import status_of
@@ -173,6 +173,7 @@ async def _show(
         preview=preview,
         now_ms=preview.now_ms,
         methods=sorted(METHODS),
+        groups=groups(),
         crons=_CRONS,
         title=name_of(rule) if rule else "",
         address=f"{ADDRESS}/{rule.recurring_id}/change" if rule else f"{ADDRESS}/new",

@@ -9,7 +9,14 @@ from api.dashboard.answer import Raw, data, is_for_panel
 from api.dashboard.render import page
 from api.dashboard.requests.entry import utc_text
 from api.dashboard.requests.filters import ADDRESS, Filter
-from api.dashboard.requests.form import LABELS, edited, labelled, request_fields, request_given
+from api.dashboard.requests.form import (
+    LABELS,
+    edited,
+    groups,
+    labelled,
+    request_fields,
+    request_given,
+)
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.viewer.csrf import Form, once_of, written
 from api.dashboard.viewer.session import ROOT, Viewer, base_url, redirect_saying, signed_in
@@ -28,6 +35,7 @@ from scheduler.errors import (
     TooManyLanes,
 )
 from scheduler.models import Request, Upsert
+from scheduler.schema import NAMED
 from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict
 from scheduler.target.http import METHODS
@@ -41,7 +49,7 @@ _LABELS = LABELS | {
     "triggerAt": "Time",
     "expiresAfter": "Expires after",
     "like": "Filled in by",
-    "onExisting": "If one waits with it",
+    "onExisting": NAMED["onExisting"].label,
 }
 
 
@@ -172,6 +180,7 @@ async def _show(
         "given": given,
         "form_faults": faults,
         "methods": sorted(METHODS),
+        "groups": groups(upserts=True),
         "delays": _DELAYS,
     }
     status = status if faults else 200

@@ -1,39 +1,58 @@
-"""The fields of a request in a form, to and from those of the API. Pure."""
+"""The fields of a request in a form, to and from those of the API, and as facts. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from api.dashboard.requests.body import body_fields, body_given
+from api.schema.fields import FIELDS
 from api.schema.findings import invalid
 from api.schema.headers import header_field
+from scheduler import schema
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError
 from scheduler.masks import MASK, masked, masked_url
-from scheduler.models import Delivery, Request
+from scheduler.models import Request
+from scheduler.schema import FieldRow, Kind
 
 _BLANKS = " \t"  # around a header's value; of others Latin-1 has some that belong to it
 # The names of the API's fields in a form.
-LABELS = {
-    "targetUrl": "Where to",
-    "targetMethod": "Method",
-    "targetHeaders": "Headers",
-    "targetBody": "Body",
-    "targetBodyText": "Body",
-    "targetBodyBase64": "Body",
-    "timeout": "Timeout",
-    "retries": "Retries",
-    "retryDelays": "Waits before retries",
-    "delivery": "If a worker is lost",
-    "reference": "Reference",
-    "lane": "Lane",
-    "callbackUrl": "Callback to",
-    "callbackOn": "It reports",
-}
+LABELS = {row.name: row.label for row in schema.FIELDS if row.label}
+# These depend on others, or have names of their own in a form.
+_OWN = {"targetUrl", "targetMethod", "targetHeaders", "callbackUrl", "callbackOn"}
+_OWN |= {"targetBody", "targetBodyText", "targetBodyBase64"}
+_ROWS = tuple(row for row in schema.FIELDS if row.label and row.name not in _OWN)
+_FOUND_BY, _CALLBACK = ("reference", "lane"), ("callbackUrl", "callbackOn")
+
+
+def groups(*, upserts: bool = False) -> list[list[FieldRow]]:
+    """The inputs of a form, by the row that they stand in. `upserts`: also what becomes of one that
+    waits with the reference."""
+    found_by, callback = ([schema.NAMED[name] for name in each] for each in (_FOUND_BY, _CALLBACK))
+    if upserts:
+        found_by.insert(1, schema.NAMED["onExisting"])
+    return [found_by, [row for row in _ROWS if row.name not in _FOUND_BY], callback]
+
+
+def facts_of(request: Request) -> list[tuple[str, str]]:
+    """The label and the value of each field that pages do not show in a way of their own."""
+    facts = list[tuple[str, str]]()
+    for row in _ROWS:
+        shown = FIELDS[row.name].shown_in(request)
+        if row.name not in _FOUND_BY and shown not in (None, 0):
+            facts.append((row.label, _fact(row, shown)))
+    return facts
+
+
+def _fact(row: FieldRow, shown: Any) -> str:
+    if isinstance(shown, list):
+        return ", ".join(shown)
+    words = dict(row.words)
+    return words.get(shown, words[""] if words and shown == row.default else str(shown))
 
 
 def labelled(field: str, labels: dict[str, str]) -> str:
@@ -55,15 +74,9 @@ def request_fields(form: Mapping[str, str]) -> dict[str, Any]:
     fields: dict[str, Any] = {"targetUrl": form.get("url", "").strip()}
     if form.get("method"):
         fields["targetMethod"] = form["method"]
-    if timeout := form.get("timeout", "").strip():
-        fields["timeout"] = f"{timeout}s" if timeout.isdecimal() else timeout
-    for name in ("reference", "lane", "delivery"):
-        if text := form.get(name, "").strip():
-            fields[name] = text
-    if retries := form.get("retries", "").strip():
-        fields["retries"] = _whole(retries)
-    if delays := form.get("retryDelays", "").replace(",", " ").split():
-        fields["retryDelays"] = [_whole(each) for each in delays]
+    for row in _ROWS:
+        if text := form.get(row.name, "").strip(_EMPTY):
+            fields[row.name] = _READ.get(row.kind, str)(text)
     fields |= _callback(form)
     if headers := headers_of(form.get("headers", "")):
         fields["targetHeaders"] = headers
@@ -73,20 +86,18 @@ def request_fields(form: Mapping[str, str]) -> dict[str, Any]:
 def request_given(asked: Request) -> dict[str, str]:
     """The form of a request; secrets are masked."""
     lines = [f"{name}: {value}" for name, value in masked(asked.headers).items()]
-    delays = asked.retry_delays_ms or ()
     return {
         "url": masked_url(asked.url),
         "method": asked.method,
-        "timeout": str(asked.timeout_s),
-        "reference": asked.reference or "",
-        "lane": asked.lane or "",
-        "delivery": "" if asked.delivery is Delivery.AT_LEAST_ONCE else asked.delivery,
-        "retries": str(asked.retries or ""),
-        "retryDelays": ", ".join(map(format_duration, delays)),
+        **{row.name: _given(row, getattr(asked, row.attribute)) for row in _ROWS},
         **_callback_given(asked.callback),
         "headers": "\n".join(lines),
         **body_given(asked),
     }
+
+
+def _given(row: FieldRow, value: Any) -> str:
+    return "" if value in (None, row.default) else _WRITTEN.get(row.kind, str)(value)
 
 
 def edited(form: Mapping[str, str], given: Mapping[str, Any], asked: Request) -> Edit:
@@ -122,6 +133,31 @@ def headers_of(text: str) -> dict[str, str]:
 def _whole(text: str) -> int | str:
     """The number; other text unchanged, so that the field's own rule names the fault."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text
+
+
+def _seconds(text: str) -> str:
+    return f"{text}s" if text.isdecimal() else text
+
+
+def _list(text: str) -> list[int | str]:
+    return [_whole(each) for each in text.replace(",", " ").split()]
+
+
+def _joined(delays_ms: Sequence[int]) -> str:
+    return ", ".join(map(format_duration, delays_ms))
+
+
+_EMPTY = " ,\t\r\n"
+# How a form's text of each kind becomes the API's value, and how a value is written into a form.
+_READ: dict[Kind, Callable[[str], Any]] = {
+    Kind.WHOLE: _whole,
+    Kind.SECONDS: _seconds,
+    Kind.DURATIONS: _list,
+}
+_WRITTEN: dict[Kind, Callable[[Any], str]] = {
+    Kind.DURATION: format_duration,
+    Kind.DURATIONS: _joined,
+}
 
 
 def _same(one: Any, other: Any) -> bool:
