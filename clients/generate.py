@@ -3,6 +3,8 @@ it writes nothing, and exits with 1 if the file is not what it would write."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +28,10 @@ _PYTHON = {
     Kind.OBJECT: ("Mapping[str, Any]", "json_object"),
     Kind.BASE64: ("BytesLike", "base64"),
 }
+# How each kind is annotated in an answer, if it is another one.
+_SHOWN = {Kind.SECONDS: "str", Kind.DURATIONS: "Sequence[str]", Kind.BASE64: "str"}
+# What an answer has always.
+_ALWAYS = ("targetUrl", "targetMethod", "targetHeaders")
 _WHEN = "trigger_at_ms"
 _MODULE = '''\
 """The options of a request. `make schema` writes them from the server's table of fields."""
@@ -33,6 +39,7 @@ _MODULE = '''\
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -60,6 +67,13 @@ class CreateOptions(ScheduleOptions, total=False):
     waits with it; with "replace", the longest wait."""
 
 {of_create}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFields:
+    """The request of a schedule or of a recurring one, as the server shows it."""
+
+{shown}
 
 
 # The server's name of each option that does not say when, and how it is written.
@@ -94,6 +108,17 @@ def _options(rows: Iterable[FieldRow]) -> str:
     return "\n".join(lines)
 
 
+def _shown(row: FieldRow) -> str:
+    name = re.sub("([A-Z])", r"_\1", row.name).lower()
+    annotation = _SHOWN.get(row.kind) or _annotation(row)
+    if row.name in _ALWAYS:
+        return f"    {name}: {annotation}"
+    default = f"{row.default}s" if row.kind is Kind.SECONDS else row.default
+    if default in (None, ""):
+        return f"    {name}: {annotation} | None = None"
+    return f"    {name}: {annotation} = {json.dumps(default)}"
+
+
 def python() -> str:
     rows = (*schema.FIELDS, *schema.ON_EXISTING)
     named = [row for row in rows if row.choice and row.name != "targetMethod"]
@@ -107,6 +132,7 @@ def python() -> str:
         of_request=_options(r for r in schema.FIELDS if not r.instead and not r.required),
         of_time=_options(row for row in schema.FIELDS if row.instead),
         of_create=_options(schema.ON_EXISTING),
+        shown="\n".join(_shown(row) for row in schema.FIELDS if not row.instead),
         written="\n".join(written),
     )
 

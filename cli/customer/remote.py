@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -178,12 +178,22 @@ def as_api(result: object) -> object:
     from postdate.results import camel
 
     if is_dataclass(result):
-        return {camel(each.name): as_api(getattr(result, each.name)) for each in fields(result)}
+        names = [
+            each.name for each in sorted(fields(result), key=functools.partial(_place, result))
+        ]
+        return {camel(name): as_api(getattr(result, name)) for name in names}
     if isinstance(result, datetime):
         return when(result)
     if isinstance(result, list | tuple):
         return [as_api(each) for each in result]
     return result
+
+
+def _place(result: object, field: Field[Any]) -> int:
+    """What a result is, the request that it has in common with others, and then the rest."""
+    if field.name not in type(result).__annotations__:
+        return 1
+    return 0 if field.default is MISSING else 2
 
 
 def when(moment: datetime) -> str:

@@ -19,12 +19,13 @@ from cli.customer.requests import (
     request_arguments,
     schedule_options,
 )
+from scheduler.schema import FIELDS, Kind
 
 if TYPE_CHECKING:
     from postdate import Callback, Phases, Schedule, StatusFilter
 
 # Of these, nought says nothing.
-_COUNTS = ("retries", "attempts", "missed")
+_COUNTS = {row.name for row in FIELDS if row.kind is Kind.WHOLE} | {"attempts", "missed"}
 _STATUSES = ("scheduled", "completed", "failed", "cancelled")
 
 

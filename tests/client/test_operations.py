@@ -50,7 +50,15 @@ SCHEDULE: dict[str, Any] = {
     "errorMessage": None,
 }
 AS_SCHEDULE = Schedule(
-    "sch_1", "inv_1", "scheduled", MORNING, MORNING, URL, "POST", {"X-A": "1"}, {"n": 1}
+    "sch_1",
+    "inv_1",
+    "scheduled",
+    MORNING,
+    MORNING,
+    target_url=URL,
+    target_method="POST",
+    target_headers={"X-A": "1"},
+    target_body={"n": 1},
 )
 
 

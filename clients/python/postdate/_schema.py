@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -47,6 +48,26 @@ class CreateOptions(ScheduleOptions, total=False):
 
     on_existing: Literal["keep", "replace"] | None
     max_wait: timedelta | float | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFields:
+    """The request of a schedule or of a recurring one, as the server shows it."""
+
+    target_url: str
+    target_method: str
+    target_headers: Mapping[str, str]
+    target_body: Mapping[str, Any] | None = None
+    target_body_text: str | None = None
+    target_body_base64: str | None = None
+    delivery: Delivery = "at-least-once"
+    retries: int = 0
+    retry_delays: Sequence[str] | None = None
+    timeout: str = "30s"
+    callback_url: str | None = None
+    callback_on: CallbackOn | None = None
+    lane: str | None = None
+    reference: str | None = None
 
 
 # The server's name of each option that does not say when, and how it is written.

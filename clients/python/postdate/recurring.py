@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias, Unpack
 
 from postdate import arguments as kinds
-from postdate._schema import CallbackOn, Delivery, RequestOptions
+from postdate._schema import RequestFields, RequestOptions
 from postdate.arguments import path_part, written
 from postdate.calls import Calls, Response, as_json
 from postdate.checks import key_of
@@ -21,7 +21,7 @@ RecurringState: TypeAlias = Literal["active", "paused", "blocked", "ended"]
 
 
 @dataclass(frozen=True, slots=True)
-class Recurring:
+class Recurring(RequestFields):
     """A recurring schedule as it stands: its rule, `cron` or `every`, and its request, as a
     Schedule has it. `description` is the rule in words. `schedule_id` is the occurrence that waits,
     `next_at` its time. `reason` is why it is blocked or has ended; `missed` counts the times
@@ -32,9 +32,6 @@ class Recurring:
     state: RecurringState
     description: str
     created_at: datetime
-    target_url: str
-    target_method: str
-    target_headers: Mapping[str, str]
     name: str | None = None
     cron: str | None = None
     every: str | None = None
@@ -47,17 +44,6 @@ class Recurring:
     schedule_id: str | None = None
     missed: int = 0
     next: Sequence[datetime] = ()
-    target_body: Mapping[str, Any] | None = None
-    target_body_text: str | None = None
-    target_body_base64: str | None = None
-    delivery: Delivery = "at-least-once"
-    retries: int = 0
-    retry_delays: Sequence[str] | None = None
-    timeout: str = "30s"
-    callback_url: str | None = None
-    callback_on: CallbackOn | None = None
-    lane: str | None = None
-    reference: str | None = None
     etag: str | None = None
 
 

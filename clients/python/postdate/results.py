@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-from postdate._schema import CallbackOn, Delivery
+from postdate._schema import CallbackOn, RequestFields
 from postdate.errors import PostdateError
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(RequestFields):
     """A schedule as it stands. Header values that look like secrets are masked.
 
     `executed_at` to `error_message` are None before it was executed, and if it was cancelled;
@@ -122,21 +122,7 @@ class Schedule:
     status: Status
     created_at: datetime
     trigger_at: datetime
-    target_url: str
-    target_method: str
-    target_headers: Mapping[str, str]
-    target_body: Mapping[str, Any] | None = None
-    target_body_text: str | None = None
-    target_body_base64: str | None = None
-    delivery: Delivery = "at-least-once"
     expires_at: datetime | None = None
-    retries: int = 0
-    retry_delays: Sequence[str] | None = None
-    timeout: str = "30s"
-    callback_url: str | None = None
-    callback_on: CallbackOn | None = None
-    lane: str | None = None
-    reference: str | None = None
     executed_at: datetime | None = None
     status_code: int | None = None
     response_time_ms: int | None = None
