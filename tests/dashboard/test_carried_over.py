@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -16,66 +14,21 @@ from api.dashboard import lanes
 from api.dashboard.recurring.form import given_of, own_fields
 from api.dashboard.requests.form import edited, request_fields, request_given
 from api.dashboard.zones import UTC
-from api.schema.fields import FIELDS
-from api.schema.payload import parse_request
 from api.schema.recurring_fields import OWN
-from api.schema.rules import Rules
 from api.schema.settings_fields import OF_PUT
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.masks import MASK
 from scheduler.models import BodyKind, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
-from scheduler.runtime.settings import Settings
-from scheduler.times import format_iso8601
 from tests.dashboard.conftest import Browser
 from tests.dashboard.forms import form_with
 from tests.dashboard.recurring.recurring import FORM, filled, made, rule_of, send
 from tests.dashboard.test_many import composed
+from tests.samples import CASES, SAMPLES, URL, request_of
 
-URL = "https://example.com/hook"
-# Of each field of a schedule, values that a form may lose. The time is chosen anew.
-SAMPLES: dict[str, list[Any]] = {
-    "targetUrl": [URL, f"{URL}?token=s3cret&a=1", f"{URL}?q=%22%C3%A9"],
-    "targetMethod": ["PUT"],
-    "targetHeaders": [
-        {"Authorization": "Bearer s3cret", "X-Order": "1"},
-        {"X-Odd": "\xa0a: b\xa0", "X-None": ""},
-    ],
-    "targetBody": [{"n": 1.5}, {}, {"long": "x" * 50_000}],
-    "targetBodyText": [
-        '{"n": 1}',
-        '{"n": 1,}',
-        "\n a\n\n",
-        " ",
-        "",
-        "a\r\nb\rc",
-        "a\0b",
-        "</textarea><b>&amp;",
-        "x" * 50_000,
-    ],
-    "targetBodyBase64": [
-        b64encode(bytes(range(256))).decode(),
-        "",
-        b64encode(b"x" * 99_000).decode(),
-    ],
-    "delivery": ["at-most-once"],
-    "expiresAt": ["10m"],
-    "retries": [3],
-    "retryDelays": [["1s", "1m30s", "7d"]],
-    "timeout": ["5s"],
-    "callbackUrl": ["https://example.com/ended?token=s3cret", None],
-    "callbackOn": ["failed"],
-    "lane": ["invoices"],
-    "reference": ["order-17"],
-}
 REQUEST = Request(0, "GET", URL)
 EVERY = Timing(every_ms=60_000)
-CASES = [(name, value) for name, values in SAMPLES.items() for value in values]
-
-
-def test_there_is_a_sample_of_each_field() -> None:
-    assert SAMPLES.keys() == FIELDS.keys() - {"triggerAt", "delay"}
 
 
 def test_the_forms_of_lanes_and_rules_have_each_field() -> None:
@@ -87,17 +40,6 @@ def test_the_forms_of_lanes_and_rules_have_each_field() -> None:
     ]
     given = [own_fields(given_of(rule, UTC), UTC) for rule in rules]
     assert given[0].keys() | given[1].keys() == OWN.keys()
-
-
-def request_of(name: str, value: Any, now_ms: int) -> Request:
-    """One that ended, with this field besides those that it needs."""
-    fields = {"targetUrl": URL, "triggerAt": format_iso8601(now_ms - 1000), "retries": 0}
-    if name == "retryDelays":
-        fields["retries"] = 1
-    if name == "callbackOn":
-        fields["callbackUrl"] = URL
-    fields[name] = format_iso8601(now_ms + 600_000) if name == "expiresAt" else value
-    return parse_request(json.dumps(fields).encode(), Rules.of(Settings()), now_ms)
 
 
 async def ended(browser: Browser, request: Request) -> str:

@@ -1,0 +1,88 @@
+"""The table of fields: each can be given and read everywhere, and goes on unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from typing import Any, get_type_hints
+
+import click
+import pytest
+from msgspec.structs import replace
+
+from api.schema.fields import SHOWN
+from api.schema.items import Items
+from api.schema.payload import AS_IT_WAS, parse_change
+from api.schema.rules import Rules
+from cli.customer.recurring import recurring_group
+from cli.customer.schedules import change_command, schedule_command
+from postdate import Recurring, Schedule
+from postdate._schema import CreateOptions, RequestOptions
+from postdate.results import camel
+from scheduler import models, schema
+from scheduler.models import Status, Upsert
+from scheduler.runtime.settings import Settings
+from scheduler.schema import FieldRow
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.stored import open_request, seal_request
+from tests.samples import CASES, SAMPLES, payload_of, request_of
+from tests.store.recurring.test_occurrence_request import made, rule_of
+
+RULES, CLEAR = Rules.of(Settings()), Secrecy()
+NOW_MS = time.time_ns() // 1_000_000
+# Options of the command line that have another name in the client.
+SPELLED = {"url": "target", "json": "body", "callback_url": "callback"}
+OF_RULE = [recurring_group.commands[name] for name in ("create", "change")]
+
+
+def commands(row: FieldRow) -> list[click.Command]:
+    """Those that can give it."""
+    if row in schema.ON_EXISTING:
+        return [schedule_command]
+    return [schedule_command, change_command, *(OF_RULE if not row.instead else ())]
+
+
+@pytest.mark.parametrize("row", schema.NAMED.values(), ids=schema.NAMED)
+def test_the_command_line_and_the_client_can_give_each_field(row: FieldRow) -> None:
+    for command in commands(row):
+        options = {each.name for each in command.params}
+        assert SPELLED.get(row.option, row.option) in options, command.name
+    if row.name == "targetUrl":
+        return  # an argument of each call
+    assert row.option in get_type_hints(CreateOptions)
+    is_of_request = row in schema.FIELDS and not row.instead
+    assert (row.option in get_type_hints(RequestOptions)) == is_of_request
+
+
+def test_results_of_the_client_have_each_field_that_is_shown() -> None:
+    of_schedule, of_rule = (
+        {camel(field.name) for field in dataclasses.fields(kind)} for kind in (Schedule, Recurring)
+    )
+    shown = {field.name for field in SHOWN}
+    assert shown <= of_schedule
+    assert shown - of_rule == {"triggerAt", "expiresAt"}
+
+
+def test_there_is_a_sample_of_each_field() -> None:
+    assert [name for name, values in SAMPLES.items() if not values] == []
+
+
+@pytest.mark.parametrize(("name", "value"), CASES)
+def test_a_field_goes_on_unchanged(name: str, value: Any) -> None:
+    """Through a batch, the store, a change of another field, a replay and an occurrence."""
+    asked = request_of(name, value, NOW_MS)
+    text = json.dumps(payload_of(name, value, NOW_MS)).encode()
+    items = Items(RULES, NOW_MS)
+    for judged in (items.judged(text), items.judged(text)):
+        assert not isinstance(judged, Upsert)
+        assert open_request(seal_request(judged, CLEAR), CLEAR) == asked
+    assert asked == open_request(seal_request(asked, CLEAR), CLEAR)
+    changed = parse_change(b'{"timeout": "9s"}', RULES, NOW_MS).of(asked)
+    assert changed == replace(asked, timeout_s=9)
+    ended = models.Schedule("sch_1", NOW_MS, asked, Status.FAILED)
+    again = AS_IT_WAS.of_replay(ended, asked.trigger_at_ms)
+    assert again == replace(asked, replay_of="sch_1")
+    without = replace(asked, expires_at_ms=None)
+    occurrence = open_request(made(rule_of(without), asked.trigger_at_ms), CLEAR)
+    assert replace(occurrence, recurring=None) == without
