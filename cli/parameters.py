@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from scheduler.durations import parse_duration
+from scheduler.filters import FILTERS
+from scheduler.schema import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SECONDS = re.compile(r"[0-9.]+")
@@ -82,29 +84,25 @@ def to_option(more: str = "") -> Callable[[F], F]:
     return click.option("--to", type=moment, metavar="TIME", help=says)
 
 
-def target_option() -> Callable[[F], F]:
-    """--target, a filter."""
-    return click.option("--target", metavar="URL", help="Only those to this URL.")
+_METAVARS = {Kind.URL: "URL", Kind.TEXT: "TEXT", Kind.NAME: "NAME"}
 
 
-def reference_option() -> Callable[[F], F]:
-    """--reference, a filter."""
-    return click.option(
-        "--reference",
-        metavar="TEXT",
-        help="Only those of this reference; 'order-*' for all that begin so.",
-    )
+def filter_options(from_help: str = "") -> Callable[[F], F]:
+    """Those of lists, by the names that the client has for them; `from_help` is more of --from."""
 
+    def decorate(function: F) -> F:
+        for row in reversed(FILTERS):
+            if row.name == "from":
+                function = from_option(from_help)(function)
+            elif row.name == "to":
+                function = to_option()(function)
+            else:
+                metavar = _METAVARS[row.kind]
+                option = click.option(row.flag, row.option, metavar=metavar, help=row.help)
+                function = option(function)
+        return function
 
-def lane_option() -> Callable[[F], F]:
-    """--lane, a filter."""
-    return click.option("--lane", metavar="NAME", help="Only those in this lane.")
-
-
-def recurring_option() -> Callable[[F], F]:
-    """--recurring, a filter."""
-    said = "Only occurrences of this recurring schedule."
-    return click.option("--recurring", "recurring_id", metavar="ID", help=said)
+    return decorate
 
 
 def header(text: str) -> tuple[str, str]:

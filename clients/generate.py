@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from scheduler import schema
+from scheduler.filters import FILTERS
 from scheduler.schema import FieldRow, Kind
 
 PYTHON = Path(__file__).parent / "python/postdate/_schema.py"
@@ -27,6 +28,7 @@ _PYTHON = {
     Kind.HEADERS: ("Mapping[str, str]", "headers"),
     Kind.OBJECT: ("Mapping[str, Any]", "json_object"),
     Kind.BASE64: ("BytesLike", "base64"),
+    Kind.NAME: ("str", "path_part"),
 }
 # How each kind is annotated in an answer, if it is another one.
 _SHOWN = {Kind.SECONDS: "str", Kind.DURATIONS: "Sequence[str]", Kind.BASE64: "str"}
@@ -69,6 +71,13 @@ class CreateOptions(ScheduleOptions, total=False):
 {of_create}
 
 
+class Filters(TypedDict, total=False):
+    """Which schedules, or entries of the log, are meant: all that match all of these. `reference`
+    may end in `*`; `from_` is inclusive, `to` exclusive."""
+
+{filters}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFields:
     """The request of a schedule or of a recurring one, as the server shows it."""
@@ -79,6 +88,9 @@ class RequestFields:
 # The server's name of each option that does not say when, and how it is written.
 FIELDS = {{
 {written}
+}}
+FILTERS = {{
+{filtered}
 }}
 '''
 
@@ -132,6 +144,10 @@ def python() -> str:
         of_request=_options(r for r in schema.FIELDS if not r.instead and not r.required),
         of_time=_options(row for row in schema.FIELDS if row.instead),
         of_create=_options(schema.ON_EXISTING),
+        filters="\n".join(f"    {row.option}: {_PYTHON[row.kind][0]} | None" for row in FILTERS),
+        filtered="\n".join(
+            f'    "{row.option}": ("{row.name}", kinds.{_PYTHON[row.kind][1]}),' for row in FILTERS
+        ),
         shown="\n".join(_shown(row) for row in schema.FIELDS if not row.instead),
         written="\n".join(written),
     )

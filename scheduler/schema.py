@@ -41,6 +41,7 @@ class Kind(StrEnum):
     HEADERS = "headers"
     OBJECT = "object"
     BASE64 = "base64"
+    NAME = "name"  # an id or a name, which a path can have
 
 
 class FieldRow(NamedTuple):

@@ -11,16 +11,21 @@ import click
 import pytest
 from msgspec.structs import replace
 
+from api.calls.bulk import OF_BULK
 from api.schema.fields import SHOWN
 from api.schema.items import Items
 from api.schema.payload import AS_IT_WAS, parse_change
+from api.schema.query import OF_LOGS, OF_SCHEDULES
 from api.schema.rules import Rules
+from cli.customer.logs import logs_command
+from cli.customer.many import cancel_command, replay_command
 from cli.customer.recurring import recurring_group
-from cli.customer.schedules import change_command, schedule_command
+from cli.customer.schedules import change_command, list_command, schedule_command
 from postdate import Recurring, Schedule
-from postdate._schema import CreateOptions, RequestOptions
+from postdate._schema import CreateOptions, Filters, RequestOptions
 from postdate.results import camel
 from scheduler import models, schema
+from scheduler.filters import FILTERS, FilterRow
 from scheduler.models import Status, Upsert
 from scheduler.runtime.settings import Settings
 from scheduler.schema import FieldRow
@@ -53,6 +58,15 @@ def test_the_command_line_and_the_client_can_give_each_field(row: FieldRow) -> N
     assert row.option in get_type_hints(CreateOptions)
     is_of_request = row in schema.FIELDS and not row.instead
     assert (row.option in get_type_hints(RequestOptions)) == is_of_request
+
+
+@pytest.mark.parametrize("row", FILTERS, ids=lambda row: row.name)
+def test_each_filter_is_one_of_all_lists_and_bulk_calls(row: FilterRow) -> None:
+    for parameters in (OF_SCHEDULES, OF_LOGS, OF_BULK):
+        assert row.name in {each.name for each in parameters}
+    for command in (list_command, logs_command, cancel_command, replay_command):
+        assert row.option in {each.name for each in command.params}, command.name
+    assert row.option in get_type_hints(Filters)
 
 
 def test_results_of_the_client_have_each_field_that_is_shown() -> None:

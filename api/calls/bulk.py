@@ -30,15 +30,11 @@ from api.schema.json_text import Decode, List, Object, Part, read
 from api.schema.payload import AS_IT_WAS
 from api.schema.query import (
     CURSOR,
-    LANE,
-    PERIOD,
-    RECURRING,
-    REFERENCE,
     Parameter,
     Walk,
+    filters_of,
     judge_period,
     limit_of,
-    url_of,
 )
 from api.service import HttpRequest
 from scheduler.errors import Conflict
@@ -58,16 +54,12 @@ _CANCEL, _REPLAY = "/schedule/cancel", "/schedule/replay"
 _IDS = List(MAX_ITEMS)
 _ID: Decode[str] = msgspec.json.Decoder(str).decode
 _STATUS = Parameter("status", str, {"type": "string"}, "")
-_FILTERS = (
-    url_of(LONGEST_URL, "Only those of this very URL."),
-    LANE,
-    REFERENCE,
-    RECURRING,
-    *PERIOD,
+OF_BULK = (
+    *filters_of(LONGEST_URL),
     limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
     CURSOR,
 )
-_OBJECT = Object(["ids", "status", *(each.name for each in _FILTERS)])
+_OBJECT = Object(["ids", "status", *(each.name for each in OF_BULK)])
 
 
 class BulkQuery(NamedTuple):
@@ -125,7 +117,7 @@ def filter_schema(status: Status, description: str) -> Schema:
                     "type": [each.schema["type"], "null"],
                     "description": each.description,
                 }
-                for each in _FILTERS
+                for each in OF_BULK
             },
         },
         "required": ["status"],
@@ -151,7 +143,7 @@ def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
 
 def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> BulkQuery:
     values: dict[str, Any] = {}
-    for each in (_STATUS, *_FILTERS):
+    for each in (_STATUS, *OF_BULK):
         kind = WHOLE if each.schema["type"] in WHOLE.types else TEXT
         try:
             value = read(given.get(each.name, b"null"), kind.decode, kind.fault)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -12,6 +13,7 @@ from api.schema.field import Schema
 from api.schema.findings import Findings, invalid
 from api.schema.rules import lane_filter, reference_filter, timestamp, url_filter
 from scheduler.errors import FieldError, InvalidRequest
+from scheduler.filters import FILTERS
 from scheduler.ids import is_recurring_id, is_schedule_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.models import LogStatus, Status
@@ -23,7 +25,7 @@ MAX_LIMIT = 100
 
 _MOST_PARAMETERS = 100
 # As much as fits into a request's target; POST /schedule/cancel takes longer ones.
-_MAX_URL_CHARACTERS = 7 * 1024
+_LONGEST_URL = 7 * 1024
 _EXECUTED = "executed"
 _EXECUTIONS = (LogStatus.COMPLETED, LogStatus.FAILED)
 
@@ -133,33 +135,27 @@ def _recurring_id(text: str) -> str:
     return text
 
 
-def url_of(most_characters: int, description: str) -> Parameter:
-    """A parameter that is a whole URL."""
-    schema = {"type": "string", "maxLength": most_characters}
-    return Parameter("targetUrl", lambda url: url_filter(url, most_characters), schema, description)
+_MOMENT: Schema = {"format": "date-time"}
+_FILTERS: dict[str, tuple[Callable[[str], Any], Schema]] = {
+    "lane": (lane_filter, {"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE}),
+    "reference": (reference_filter, {"pattern": f"^({FILTER_PATTERN})$"}),
+    "recurringId": (_recurring_id, {"pattern": "^rec_[0-7][0-9a-hjkmnp-tv-z]{25}$"}),
+    "from": (moment, _MOMENT),
+    "to": (moment, _MOMENT),
+}
 
 
-def reference_of(description: str) -> Parameter:
-    schema: Schema = {"type": "string", "pattern": f"^({FILTER_PATTERN})$"}
-    return Parameter("reference", reference_filter, schema, description)
-
-
-def lane_of(description: str) -> Parameter:
-    schema: Schema = {"type": "string", "pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE}
-    return Parameter("lane", lane_filter, schema, description)
-
-
-LANE = lane_of("Only those of this lane.")
-RECURRING = Parameter(
-    "recurringId",
-    _recurring_id,
-    {"type": "string", "pattern": "^rec_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
-    "Only those of this recurring schedule.",
-)
-REFERENCE = reference_of(
-    "Only those of this reference or, with `*` at its end, of all that begin so. Waiting schedules "
-    "and dead letters come by reference, then by id; `from` and `to` only filter then."
-)
+def filters_of(longest_url: int, *, entries: bool = False) -> tuple[Parameter, ...]:
+    """The filters of a list of schedules, or of one of log entries."""
+    known = _FILTERS | {
+        "targetUrl": (partial(url_filter, most_characters=longest_url), {"maxLength": longest_url})
+    }
+    found = list[Parameter]()
+    for row in FILTERS:
+        read, schema = known[row.name]
+        says = (entries and row.of_entries) or row.description
+        found.append(Parameter(row.name, read, {"type": "string", **schema}, says))
+    return tuple(found)
 
 
 def limit_of(most: int, schema: Schema, description: str) -> Parameter:
@@ -199,18 +195,14 @@ class Walk:
         return cursor.removesuffix(self._tag)
 
 
-_MOMENT = {"type": "string", "format": "date-time"}
 _ORDERS = ("asc", "desc")
-PERIOD = (
-    Parameter("from", moment, _MOMENT, "From this moment on. It must not be after `to`."),
-    Parameter("to", moment, _MOMENT, "Up to this moment, which is left out."),
-)
 CURSOR = Parameter(
     "cursor",
     str,
     {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
     "`nextCursor` of the answer before; order and filters stay the same.",
 )
+PERIOD = tuple(each for each in filters_of(_LONGEST_URL) if each.name in ("from", "to"))
 _LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "How many items a page has at most.")
 OF_SCHEDULES = (
     statuses_of(
@@ -219,11 +211,7 @@ OF_SCHEDULES = (
         "Only schedules in these statuses, a list with commas; `executed` means "
         "`completed,failed`. `failed` alone leaves out those that were replayed.",
     ),
-    url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
-    LANE,
-    REFERENCE,
-    RECURRING,
-    *PERIOD,
+    *filters_of(_LONGEST_URL),
     one_of(
         "order",
         _ORDERS,
@@ -260,15 +248,7 @@ OF_LOGS = (
         "Only the entries of this schedule: its attempts, in order, each with `phases`, and the "
         "last with `responseBody`, while they are kept.",
     ),
-    url_of(_MAX_URL_CHARACTERS, "Only entries of this very URL."),
-    lane_of("Only entries of this lane."),
-    reference_of(
-        "Only entries with this reference or, with `*` at its end, with one that begins so."
-    ),
-    RECURRING._replace(
-        description="Only entries of this recurring schedule, `skipped` times included."
-    ),
-    *PERIOD,
+    *filters_of(_LONGEST_URL, entries=True),
     one_of(
         "order",
         _ORDERS,

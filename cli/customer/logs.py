@@ -3,7 +3,7 @@ schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import takewhile
 from time import sleep as _pause
@@ -15,11 +15,8 @@ from cli.customer.remote import Remote, as_api, remote_command, sentence_of, whe
 from cli.customer.schedules import phases_text, shown_text
 from cli.parameters import (
     duration,
+    filter_options,
     from_option,
-    lane_option,
-    recurring_option,
-    reference_option,
-    target_option,
     to_option,
     words,
 )
@@ -42,12 +39,7 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled",
     metavar="STATUS,...",
     help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed.",
 )
-@target_option()
-@reference_option()
-@lane_option()
-@recurring_option()
-@from_option()
-@to_option()
+@filter_options()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: desc, newest first]")
 @remote_command()
@@ -56,14 +48,9 @@ def logs_command(
     schedule_id: str | None,
     follow: bool,
     statuses: list[LogFilter] | None,
-    target: str | None,
-    reference: str | None,
-    lane: str | None,
-    recurring_id: str | None,
     limit: int,
-    from_: str | None,
-    to: str | None,
     order: Literal["asc", "desc"] | None,
+    **filters: Any,
 ) -> None:
     """Show the log: executed, cancelled and waiting schedules; of the schedule ID its attempts, the
     oldest first.
@@ -72,25 +59,26 @@ def logs_command(
     entry, with all that has ended.
     """
     if follow:
-        if schedule_id or from_ or to or order or "scheduled" in (statuses or ()):
+        if (
+            schedule_id
+            or filters["from_"]
+            or filters["to"]
+            or order
+            or "scheduled" in (statuses or ())
+        ):
             raise click.UsageError(
                 "--follow goes with --status (of what ended), --target, --reference, --lane,"
                 " --recurring, --limit."
             )
-        tail = Tail(remote.client, statuses or _ENDED, target, reference, lane, recurring_id)
+        tail = Tail(remote.client, statuses or _ENDED, filters)
         _follow(remote, tail, limit)
         return
     found = remote.client.logs(
         schedule_id=schedule_id,
         status=statuses,
-        url=target,
-        reference=reference,
-        lane=lane,
-        recurring_id=recurring_id,
-        from_=from_,
-        to=to,
         limit=limit,
         order=order,
+        **filters,
     )
     entries = list(found)
     line = _attempt_lines if schedule_id else _line
@@ -124,15 +112,11 @@ class Tail:
         self,
         client: Postdate,
         statuses: Sequence[LogFilter],
-        url: str | None = None,
-        reference: str | None = None,
-        lane: str | None = None,
-        recurring_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
     ) -> None:
         self._client = client
         self._statuses = statuses
-        self._filters: dict[str, Any] = {"url": url, "reference": reference, "lane": lane}
-        self._filters["recurring_id"] = recurring_id
+        self._filters = filters or {}
         self._newest: tuple[object, ...] = ()
         self._first = True
 

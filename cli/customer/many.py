@@ -10,6 +10,7 @@ import click
 
 from cli import parameters
 from cli.customer.remote import Remote, remote_command
+from scheduler.filters import FILTERS
 
 if TYPE_CHECKING:
     from postdate import Cancelled
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
 _COUNTED = 1000
 
 
+# Without one of these, nothing says which are meant.
+_CHOOSING = ("url", "lane", "reference", "recurring_id")
+_NAMED = ", ".join(row.flag for row in FILTERS)
+
+
 def _filter_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--yes", is_flag=True, help="Do not ask before all that match."),
         click.option("--limit", type=click.IntRange(min=1), help="Of these, the first so many."),
-        parameters.lane_option(),
-        parameters.reference_option(),
-        parameters.target_option(),
+        parameters.filter_options(" Of all that match, those due or failed from then on."),
     ):
         function = option(function)
     return function
@@ -32,19 +36,13 @@ def _filter_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.command(name="cancel")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @_filter_options
-@parameters.from_option(" Of all that match, those due from then on.")
-@parameters.to_option()
 @remote_command()
 def cancel_command(
     remote: Remote,
     schedule_ids: tuple[str, ...],
-    target: str | None,
-    reference: str | None,
-    lane: str | None,
-    from_: str | None,
-    to: str | None,
     limit: int | None,
     yes: bool,
+    **chosen: Any,
 ) -> None:
     """Cancel waiting schedules, and have their credits back.
 
@@ -57,10 +55,9 @@ def cancel_command(
     postdate cancel --lane customer-17
     postdate cancel --target https://example.com/hook --from 2026-12-24
     """
-    chosen = {"url": target, "reference": reference, "lane": lane, "from_": from_, "to": to}
-    matching = any(each is not None for each in (target, reference, lane))
-    if matching == bool(schedule_ids) or (not matching and (from_ or to or limit)):
-        raise click.UsageError("Give ids, or --target, --reference, --lane, --from, --to, --limit.")
+    matching = any(chosen[name] is not None for name in _CHOOSING)
+    if _is_unclear(schedule_ids, limit, chosen, matching=matching):
+        raise click.UsageError(f"Give ids, or {_NAMED}, --limit.")
     if len(schedule_ids) == 1:
         cancelled = remote.client.cancel(schedule_ids[0])
         text = f"{cancelled.schedule_id}  {cancelled.message}"
@@ -95,12 +92,10 @@ def replay_command(
     schedule_ids: tuple[str, ...],
     failed: bool,
     since: timedelta | None,
-    target: str | None,
-    reference: str | None,
-    lane: str | None,
     limit: int | None,
     yes: bool,
     idempotency_key: str | None,
+    **chosen: Any,
 ) -> None:
     """Replay schedules that have ended.
 
@@ -111,13 +106,13 @@ def replay_command(
     postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v
     postdate replay --failed --since 1h
     """
-    matching = failed or any(each is not None for each in (target, reference, lane))
-    if matching == bool(schedule_ids) or (not matching and (since or limit)):
-        raise click.UsageError(
-            "Give ids, or --failed, --target, --reference, --lane, --since, --limit."
-        )
-    from_ = None if since is None else datetime.now(UTC) - since
-    chosen: dict[str, Any] = {"url": target, "reference": reference, "lane": lane, "from_": from_}
+    if since is not None:
+        if chosen["from_"] is not None:
+            raise click.UsageError("Say from when on with one of --since and --from.")
+        chosen["from_"] = datetime.now(UTC) - since
+    matching = failed or any(chosen[name] is not None for name in _CHOOSING)
+    if _is_unclear(schedule_ids, limit, chosen, matching=matching):
+        raise click.UsageError(f"Give ids, or --failed, --since, {_NAMED}, --limit.")
     done: Sequence[Any] = ()
     found = ""
     if not schedule_ids and not yes:
@@ -137,6 +132,16 @@ def replay_command(
     )
 
 
+def _is_unclear(
+    ids: Sequence[str], limit: int | None, chosen: dict[str, Any], *, matching: bool
+) -> bool:
+    """Whether neither ids nor filters say which are meant, or both do. A period or a limit alone is
+    not enough."""
+    return matching == bool(ids) or bool(
+        not matching and (chosen["from_"] or chosen["to"] or limit)
+    )
+
+
 def _counted(
     remote: Remote,
     status: Literal["scheduled", "failed"],
@@ -148,7 +153,12 @@ def _counted(
     most = _COUNTED if limit is None else min(limit, _COUNTED)
     found = left = 0
     for each in remote.client.list(status=status, **chosen):
-        is_left = status == "scheduled" and each.slot is not None and each.attempts == 0
+        is_left = (
+            status == "scheduled"
+            and chosen["recurring_id"] is None
+            and each.slot is not None
+            and each.attempts == 0
+        )
         found, left = found + (not is_left), left + is_left
         if found > most:
             break

@@ -103,26 +103,16 @@ def get_command(remote: Remote, schedule_id: str) -> None:
     metavar="STATUS,...",
     help=f"Instead: {', '.join(_STATUSES)}; executed is completed and failed.",
 )
-@parameters.target_option()
-@parameters.reference_option()
-@parameters.lane_option()
-@parameters.recurring_option()
-@parameters.from_option()
-@parameters.to_option()
+@parameters.filter_options()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc for what waits]")
 @remote_command()
 def list_command(
     remote: Remote,
     statuses: list[StatusFilter] | None,
-    target: str | None,
-    reference: str | None,
-    lane: str | None,
-    recurring_id: str | None,
-    from_: str | None,
-    to: str | None,
     limit: int,
     order: Literal["asc", "desc"] | None,
+    **filters: Any,
 ) -> None:
     """List what waits, by its time, with --reference by reference; or what has ended and is kept,
     the newest first.
@@ -133,19 +123,7 @@ def list_command(
     postdate list --reference 'order-*'
     """
     # One more than is shown tells whether there are more.
-    found = list(
-        remote.client.list(
-            status=statuses,
-            url=target,
-            reference=reference,
-            lane=lane,
-            recurring_id=recurring_id,
-            from_=from_,
-            to=to,
-            limit=limit + 1,
-            order=order,
-        )
-    )
+    found = list(remote.client.list(status=statuses, limit=limit + 1, order=order, **filters))
     shown = found[:limit]
     lines = [_line(schedule) for schedule in shown]
     if len(found) > limit:

@@ -50,6 +50,18 @@ class CreateOptions(ScheduleOptions, total=False):
     max_wait: timedelta | float | str | None
 
 
+class Filters(TypedDict, total=False):
+    """Which schedules, or entries of the log, are meant: all that match all of these. `reference`
+    may end in `*`; `from_` is inclusive, `to` exclusive."""
+
+    url: str | None
+    lane: str | None
+    reference: str | None
+    recurring_id: str | None
+    from_: datetime | str | None
+    to: datetime | str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFields:
     """The request of a schedule or of a recurring one, as the server shows it."""
@@ -89,4 +101,12 @@ FIELDS = {
     "reference": ("reference", kinds.text),
     "on_existing": ("onExisting", kinds.text),
     "max_wait": ("maxWait", kinds.duration),
+}
+FILTERS = {
+    "url": ("targetUrl", kinds.text),
+    "lane": ("lane", kinds.path_part),
+    "reference": ("reference", kinds.text),
+    "recurring_id": ("recurringId", kinds.path_part),
+    "from_": ("from", kinds.moment),
+    "to": ("to", kinds.moment),
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
-from postdate._schema import CreateOptions
-from postdate.arguments import duration, moment, octets, path_part, text, words, written
+from postdate._schema import FILTERS, CreateOptions, Filters
+from postdate.arguments import duration, octets, path_part, text, words, written
 from postdate.calls import Many, as_json, read_one
 from postdate.checks import key_of
 from postdate.errors import PostdateError
@@ -37,18 +37,6 @@ from postdate.results import (
 
 _CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", "scheduled", ("creditsRemaining",))
 _REPLAY = Many(Replayed, "/schedule/replay", "replayOf", "failed")
-
-
-class Filters(TypedDict, total=False):
-    """Which schedules, or entries of the log, are meant: all that match all of these. `reference`
-    may end in `*`; `from_` is inclusive, `to` exclusive."""
-
-    url: str | None
-    lane: str | None
-    reference: str | None
-    recurring_id: str | None
-    from_: datetime | str | None
-    to: datetime | str | None
 
 
 class Operations(LaneOperations, RecurringOperations):
@@ -278,14 +266,6 @@ def _path(schedule_id: str) -> str:
     return "/schedule/" + path_part("schedule_id", schedule_id)
 
 
-_FILTERS = {
-    "url": ("targetUrl", text),
-    "lane": ("lane", path_part),
-    "reference": ("reference", text),
-    "recurring_id": ("recurringId", path_part),
-    "from_": ("from", moment),
-    "to": ("to", moment),
-}
 _OF_LISTS = {
     "status": ("status", words),
     "order": ("order", text),
@@ -294,4 +274,4 @@ _OF_LISTS = {
 
 
 def _filters(filters: Filters, **of_lists: Any) -> dict[str, str | None]:
-    return written(filters, _FILTERS) | written(of_lists, _OF_LISTS)
+    return written(filters, FILTERS) | written(of_lists, _OF_LISTS)

@@ -119,7 +119,7 @@ def test_a_filter_leaves_recurring_schedules_their_next_occurrences(
     left = "2 belong to recurring schedules and stay: pause those instead."
     assert none.stderr == left + "\n"
     waiting = scheduled(settings, target, "--in", "1d")
-    [rule_id, _] = [each["recurringId"] for each in rules]
+    [rule_id, other_id] = [each["recurringId"] for each in rules]
     now = postdate_json("recurring", "trigger", rule_id, **settings)["scheduleId"]
     until(lambda: postdate_json("logs", now, "--status", "failed", **settings))
     asked = postdate(*chosen, **settings)
@@ -133,6 +133,10 @@ def test_a_filter_leaves_recurring_schedules_their_next_occurrences(
     postdate_json("recurring", "delete", rule_id, **settings)
     [one] = postdate(*chosen, "--yes", **settings).stderr.splitlines()
     assert one == "1 belongs to a recurring schedule and stays: pause that instead."
+    by_rule = ("cancel", "--recurring", other_id)
+    assert postdate(*by_rule, **settings).stderr.startswith("Cancel 1 that wait? [y/N]")
+    [cancelled] = postdate_json(*by_rule, "--yes", **settings)
+    assert cancelled["scheduleId"] == rules[1]["scheduleId"]
 
 
 def test_schedules_are_found_by_their_reference(settings: dict[str, str]) -> None:
@@ -258,6 +262,8 @@ ONE = ("schedule", "http://x", "--in", "1s")
         (("logs", "--follow", "--order", "asc"), "--follow goes with"),
         (("replay", "sch_1", "--failed"), "Give ids, or --failed"),
         (("replay", "--since", "1h"), "Give ids, or --failed"),
+        (("replay", "--from", "2026-11-01"), "Give ids, or --failed"),
+        (("replay", "--failed", "--since", "1h", "--from", "2026-11-01"), "--since and --from"),
         (("cancel", "sch_1", "--target", "http://x"), "Give ids, or --target"),
         (("cancel", "--to", "2026-12-24"), "Give ids, or --target"),
         (("change", "sch_1"), "Say what to change"),

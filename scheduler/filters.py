@@ -1,0 +1,81 @@
+"""The filters of lists of schedules, of the log and of bulk calls, in one table: the API, its
+document, the command line and the Python client derive from it. Pure, and quick to import."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.schema import Kind
+
+
+class FilterRow(NamedTuple):
+    """One filter of schedules and of entries of the log. `option` is its name in the Python client,
+    `flag` on the command line. `description` is for the API's document, `of_entries` there for the
+    log, if it differs; `help` is for the command line."""
+
+    name: str
+    kind: Kind
+    option: str
+    flag: str
+    help: str
+    description: str
+    of_entries: str = ""
+
+
+FILTERS = (
+    FilterRow(
+        name="targetUrl",
+        kind=Kind.URL,
+        option="url",
+        flag="--target",
+        help="Only those to this URL.",
+        description="Only those of this very URL.",
+        of_entries="Only entries of this very URL.",
+    ),
+    FilterRow(
+        name="lane",
+        kind=Kind.NAME,
+        option="lane",
+        flag="--lane",
+        help="Only those in this lane.",
+        description="Only those of this lane.",
+        of_entries="Only entries of this lane.",
+    ),
+    FilterRow(
+        name="reference",
+        kind=Kind.TEXT,
+        option="reference",
+        flag="--reference",
+        help="Only those of this reference; 'order-*' for all that begin so.",
+        description="Only those of this reference or, with `*` at its end, of all that begin so. "
+        "Waiting schedules and dead letters come by reference, then by id; `from` and `to` only "
+        "filter then.",
+        of_entries="Only entries with this reference or, with `*` at its end, with one that begins "
+        "so.",
+    ),
+    FilterRow(
+        name="recurringId",
+        kind=Kind.NAME,
+        option="recurring_id",
+        flag="--recurring",
+        help="Only occurrences of this recurring schedule.",
+        description="Only those of this recurring schedule.",
+        of_entries="Only entries of this recurring schedule, `skipped` times included.",
+    ),
+    FilterRow(
+        name="from",
+        kind=Kind.MOMENT,
+        option="from_",
+        flag="--from",
+        help="",  # the command line says how a time is written
+        description="From this moment on. It must not be after `to`.",
+    ),
+    FilterRow(
+        name="to",
+        kind=Kind.MOMENT,
+        option="to",
+        flag="--to",
+        help="",
+        description="Up to this moment, which is left out.",
+    ),
+)
