@@ -44,6 +44,7 @@ _ODD: dict[str, list[Any]] = {
     "retryDelays": [["1s", "1m30s", "7d"]],
     "callbackUrl": ["https://example.com/ended?token=s3cret", None],
     "callbackOn": ["failed"],
+    "reference": [",order-17,"],
 }
 # Of other fields the example.
 SAMPLES = {

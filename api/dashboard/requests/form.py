@@ -75,8 +75,9 @@ def request_fields(form: Mapping[str, str]) -> dict[str, Any]:
     if form.get("method"):
         fields["targetMethod"] = form["method"]
     for row in _ROWS:
-        if text := form.get(row.name, "").strip(_EMPTY):
-            fields[row.name] = _READ.get(row.kind, str)(text)
+        value = _READ.get(row.kind, str)(form.get(row.name, "").strip())
+        if value not in ("", []):
+            fields[row.name] = value
     fields |= _callback(form)
     if headers := headers_of(form.get("headers", "")):
         fields["targetHeaders"] = headers
@@ -147,7 +148,6 @@ def _joined(delays_ms: Sequence[int]) -> str:
     return ", ".join(map(format_duration, delays_ms))
 
 
-_EMPTY = " ,\t\r\n"
 # How a form's text of each kind becomes the API's value, and how a value is written into a form.
 _READ: dict[Kind, Callable[[str], Any]] = {
     Kind.WHOLE: _whole,
