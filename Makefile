@@ -54,7 +54,7 @@ fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-schema: $(VENV)/installed-dev ## Write what the Python client takes from the table of fields
+schema: $(VENV)/installed-dev ## Write what the Python client takes from the tables of fields and filters
 	@$(BIN)/python -m clients.generate
 
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm

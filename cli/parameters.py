@@ -15,7 +15,6 @@ import click
 
 from scheduler.durations import parse_duration
 from scheduler.filters import FILTERS
-from scheduler.schema import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SECONDS = re.compile(r"[0-9.]+")
@@ -84,11 +83,9 @@ def to_option(more: str = "") -> Callable[[F], F]:
     return click.option("--to", type=moment, metavar="TIME", help=says)
 
 
-_METAVARS = {Kind.URL: "URL", Kind.TEXT: "TEXT", Kind.NAME: "NAME"}
-
-
 def filter_options(from_help: str = "") -> Callable[[F], F]:
-    """Those of lists, by the names that the client has for them; `from_help` is more of --from."""
+    """Adds the filters of lists; the command gets them by the client's names. `from_help` is added
+    to the help of --from."""
 
     def decorate(function: F) -> F:
         for row in reversed(FILTERS):
@@ -97,8 +94,7 @@ def filter_options(from_help: str = "") -> Callable[[F], F]:
             elif row.name == "to":
                 function = to_option()(function)
             else:
-                metavar = _METAVARS[row.kind]
-                option = click.option(row.flag, row.option, metavar=metavar, help=row.help)
+                option = click.option(row.flag, row.option, metavar=row.metavar, help=row.help)
                 function = option(function)
         return function
 

@@ -1,4 +1,4 @@
-"""Writes the client's part of the table of fields, `scheduler.schema`: `make schema`. With --check
+"""Writes what the client takes from the tables of fields and filters: `make schema`. With --check
 it writes nothing, and exits with 1 if the file is not what it would write."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHOWN = {Kind.SECONDS: "str", Kind.DURATIONS: "Sequence[str]", Kind.BASE64: "st
 _ALWAYS = ("targetUrl", "targetMethod", "targetHeaders")
 _WHEN = "trigger_at_ms"
 _MODULE = '''\
-"""The options of a request. `make schema` writes them from the server's table of fields."""
+"""Options, filters and shown fields of a request. `make schema` writes them from the server's."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from scheduler.schema import Kind
 
 class FilterRow(NamedTuple):
     """One filter of schedules and of entries of the log. `option` is its name in the Python client,
-    `flag` on the command line. `description` is for the API's document, `of_entries` there for the
-    log, if it differs; `help` is for the command line."""
+    `flag` on the command line. `description` is for the API's document; `of_entries`, if it is set,
+    replaces it for the log. `help` and `metavar` are for the command line."""
 
     name: str
     kind: Kind
@@ -20,6 +20,7 @@ class FilterRow(NamedTuple):
     help: str
     description: str
     of_entries: str = ""
+    metavar: str = "TEXT"
 
 
 FILTERS = (
@@ -31,6 +32,7 @@ FILTERS = (
         help="Only those to this URL.",
         description="Only those of this very URL.",
         of_entries="Only entries of this very URL.",
+        metavar="URL",
     ),
     FilterRow(
         name="lane",
@@ -40,6 +42,7 @@ FILTERS = (
         help="Only those in this lane.",
         description="Only those of this lane.",
         of_entries="Only entries of this lane.",
+        metavar="NAME",
     ),
     FilterRow(
         name="reference",
@@ -61,6 +64,7 @@ FILTERS = (
         help="Only occurrences of this recurring schedule.",
         description="Only those of this recurring schedule.",
         of_entries="Only entries of this recurring schedule, `skipped` times included.",
+        metavar="ID",
     ),
     FilterRow(
         name="from",

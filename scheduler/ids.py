@@ -32,6 +32,8 @@ _HALF = (1 << _HALF_BITS) - 1
 _HALF_SHIFTS = range(30, -1, -10)
 _ROOM = (1 << 16) - 1
 _STEP_BITS = 32
+# The highest random bit below the variant: the first id of a millisecond has a 0 there.
+_ROOM_TO_ASCEND = 1 << 61
 _SHOWN_CHARACTERS = 6
 
 
@@ -43,19 +45,20 @@ class Sharded(NamedTuple):
 
 
 class _Sequence:
-    """Those of one millisecond ascend, as RFC 9562 describes it (6.2, method 2): requests that are
-    due at the same moment are fired in the order of their ids."""
+    """Makes ids. Within a millisecond each is higher than the one before (RFC 9562, 6.2, method 2),
+    because requests that are due at the same moment fire in the order of their ids."""
 
     def __init__(self) -> None:
         self._last = 0
 
     def first_of(self, count: int, now_ms: int) -> int:
-        first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL
         if self._last >> _TAIL_BITS == now_ms:
             first = self._last + secrets.randbits(_STEP_BITS) + 1
+        else:
+            first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL & ~_ROOM_TO_ASCEND
         if count > 1:
             first += -first & _ROOM  # so that none of the others overflows
-        self._last = first + count - 1
+        self._last = max(self._last, first + count - 1)
         return first
 
 
@@ -64,7 +67,7 @@ _sequence = _Sequence()
 
 def new_schedule_ids(count: int, now_ms: int) -> list[str]:
     """Ids of schedules made together, by the store's clock; the rest follow from the first. They
-    are higher than those of this process's last call, unless that was for a later moment."""
+    are higher than those that this process made before, unless these were for a later moment."""
     return schedule_ids_from(_sequence.first_of(count, now_ms), count)
 
 

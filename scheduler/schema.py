@@ -3,7 +3,7 @@ API, its document, the forms of the dashboard, the command line and the Python c
 it. Pure, and quick to import.
 
 A field that the target alone needs is a row here, an attribute of `scheduler.models.Request`, and
-`make schema`. Others have rules of their own in `api.schema.fields` besides.
+`make schema`. A field that Postdate itself uses also needs a rule in `api.schema.fields`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Kind(StrEnum):
     HEADERS = "headers"
     OBJECT = "object"
     BASE64 = "base64"
-    NAME = "name"  # an id or a name, which a path can have
+    NAME = "name"  # an id or a name that can stand in a path
 
 
 class FieldRow(NamedTuple):
@@ -50,10 +50,10 @@ class FieldRow(NamedTuple):
 
     `description` is for the API's document, `help` for the command line, and `label` and
     `placeholder` are for forms; `words` says each choice of a form in words. `option` is its name
-    in the Python client and, with hyphens, on the command line. `choices` have the name `choice`
-    in the document. `minimum` and `maximum` are of the kind's unit, of a duration (ms) in seconds.
-    `default` stands for null and for a field left out. `instead` says what a recurring schedule has
-    in its place.
+    in the Python client and, with hyphens, on the command line. `choice` names the type of its
+    `choices` in the document. `minimum` and `maximum` are in the unit of the API's numbers, so that
+    durations have seconds. `default` stands for null and, except for `callbackUrl`, for a field
+    left out. `instead` says what a recurring schedule has in its place.
     """
 
     name: str
@@ -184,7 +184,8 @@ FIELDS = (
         option="delivery",
         description="If a worker is lost while it has the request: at-least-once (the default) "
         "sends it again, at-most-once gives it up as failed.",
-        help="After a lost worker: send it again, or give it up.  [default: at-least-once]",
+        help="If a worker is lost while it has the request: send it again, or give it up."
+        "  [default: at-least-once]",
         label="If a worker is lost",
         choices=("at-least-once", "at-most-once"),
         choice="Delivery",

@@ -60,14 +60,14 @@ def _choice(row: FieldRow) -> Schema:
 
 
 def _given(**bounds: Any) -> Schema:
-    """Those that are set."""
+    """The bounds that are not None."""
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 class _KindOf(msgspec.Struct, frozen=True):
-    """How fields of a kind are read (`json`), judged (`rule` makes the rule of one), described
-    (`more` is what a payload may have of one) and shown again. The functions of a field's own name
-    in `_OWN` come before these."""
+    """How fields of a kind are read (`json`) and judged (`rule` makes the rule of one). `more` is
+    the schema of its value in a payload, `shown` that in an answer, which `show` makes. An entry of
+    `_OWN` under a field's name overrides these."""
 
     json: Any
     rule: Callable[[FieldRow], rules.Rule] | None = None

@@ -48,6 +48,7 @@ class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 _UNUSUAL = {"targetBodyText", "targetBodyBase64", "expiresAt"}
 _own = {field.encode_name for field in msgspec.structs.fields(_Item)}
 # How an item is sent: fields that follow the body when it is packed. Their rules look at no others.
+# Items are alike if these have the same text; null and a field left out differ.
 _REST = tuple(name for name in FIELDS if name not in _own | _UNUSUAL)
 _rest_of = attrgetter(*_REST)
 _TYPED = [(name, msgspec.Raw | UnsetType, UNSET) for name in _REST]

@@ -25,7 +25,7 @@ MAX_LIMIT = 100
 
 _MOST_PARAMETERS = 100
 # As much as fits into a request's target; POST /schedule/cancel takes longer ones.
-_LONGEST_URL = 7 * 1024
+_LONGEST_URL_IN_QUERY = 7 * 1024
 _EXECUTED = "executed"
 _EXECUTIONS = (LogStatus.COMPLETED, LogStatus.FAILED)
 
@@ -202,7 +202,7 @@ CURSOR = Parameter(
     {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
     "`nextCursor` of the answer before; order and filters stay the same.",
 )
-PERIOD = tuple(each for each in filters_of(_LONGEST_URL) if each.name in ("from", "to"))
+PERIOD = tuple(each for each in filters_of(_LONGEST_URL_IN_QUERY) if each.name in ("from", "to"))
 _LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "How many items a page has at most.")
 OF_SCHEDULES = (
     statuses_of(
@@ -211,7 +211,7 @@ OF_SCHEDULES = (
         "Only schedules in these statuses, a list with commas; `executed` means "
         "`completed,failed`. `failed` alone leaves out those that were replayed.",
     ),
-    *filters_of(_LONGEST_URL),
+    *filters_of(_LONGEST_URL_IN_QUERY),
     one_of(
         "order",
         _ORDERS,
@@ -248,7 +248,7 @@ OF_LOGS = (
         "Only the entries of this schedule: its attempts, in order, each with `phases`, and the "
         "last with `responseBody`, while they are kept.",
     ),
-    *filters_of(_LONGEST_URL, entries=True),
+    *filters_of(_LONGEST_URL_IN_QUERY, entries=True),
     one_of(
         "order",
         _ORDERS,

@@ -15,7 +15,7 @@ from api.schema.json_text import Object, Part
 from api.schema.query import Parameter, moment
 from api.schema.rules import Rules, duration, timestamp
 from api.schema.settings_fields import SettingsField, judged
-from scheduler import durations
+from scheduler import durations, schema
 from scheduler.durations import DAY_MS
 from scheduler.ids import is_recurring_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE, is_lane
@@ -132,11 +132,7 @@ _TIMING = {
     "expiresAfter": "expires_after_ms",
 }
 # Of a schedule, and what stands in their place.
-_NOT_HERE = {
-    "triggerAt": "A recurring schedule has none: cron or every says when, from startsAt on.",
-    "delay": "A recurring schedule has none: startsAt says from when on.",
-    "expiresAt": "A recurring schedule has none: expiresAfter counts from each of its times.",
-}
+_NOT_HERE = {row.name: row.instead for row in schema.FIELDS if row.instead}
 REQUEST = {name: field for name, field in FIELDS.items() if name not in _NOT_HERE}
 REQUEST_SHOWN = tuple(field for field in SHOWN if field.name not in _NOT_HERE)
 _REQUIRED = tuple(names for names in REQUIRED if _NOT_HERE.keys().isdisjoint(names))

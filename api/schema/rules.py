@@ -54,7 +54,7 @@ Rule = Callable[[Any, Rules, int], Any]
 
 
 def one_of(choices: Iterable[str], make: Callable[[str], Any] = str) -> Rule:
-    """`make` makes the value of one of the choices."""
+    """A rule for a field with these choices; `make` turns the text into its value."""
     made = {each: make(each) for each in choices}
     *first, last = made
     words = f"It must be {', '.join(first)} or {last}."

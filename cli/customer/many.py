@@ -18,24 +18,29 @@ if TYPE_CHECKING:
 _COUNTED = 1000
 
 
-# Without one of these, nothing says which are meant.
+# Without ids, one of these (or --failed) must be given.
 _CHOOSING = ("url", "lane", "reference", "recurring_id")
-_NAMED = ", ".join(row.flag for row in FILTERS)
+_FLAGS = ", ".join(row.flag for row in FILTERS)
 
 
-def _filter_options(function: Callable[..., None]) -> Callable[..., None]:
-    for option in (
-        click.option("--yes", is_flag=True, help="Do not ask before all that match."),
-        click.option("--limit", type=click.IntRange(min=1), help="Of these, the first so many."),
-        parameters.filter_options(" Of all that match, those due or failed from then on."),
-    ):
-        function = option(function)
-    return function
+def _filter_options(from_help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for option in (
+            click.option("--yes", is_flag=True, help="Do not ask before all that match."),
+            click.option(
+                "--limit", type=click.IntRange(min=1), help="Of these, the first so many."
+            ),
+            parameters.filter_options(from_help),
+        ):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 @click.command(name="cancel")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
-@_filter_options
+@_filter_options(" Of all that match, those due from then on.")
 @remote_command()
 def cancel_command(
     remote: Remote,
@@ -57,7 +62,7 @@ def cancel_command(
     """
     matching = any(chosen[name] is not None for name in _CHOOSING)
     if _is_unclear(schedule_ids, limit, chosen, matching=matching):
-        raise click.UsageError(f"Give ids, or {_NAMED}, --limit.")
+        raise click.UsageError(f"Give ids, or {_FLAGS}, --limit.")
     if len(schedule_ids) == 1:
         cancelled = remote.client.cancel(schedule_ids[0])
         text = f"{cancelled.schedule_id}  {cancelled.message}"
@@ -84,7 +89,7 @@ def cancel_command(
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
 @click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
-@_filter_options
+@_filter_options(" Of all that match, those that failed from then on.")
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it replays nothing twice.")
 @remote_command()
 def replay_command(
@@ -108,11 +113,11 @@ def replay_command(
     """
     if since is not None:
         if chosen["from_"] is not None:
-            raise click.UsageError("Say from when on with one of --since and --from.")
+            raise click.UsageError("Give --since or --from, not both.")
         chosen["from_"] = datetime.now(UTC) - since
     matching = failed or any(chosen[name] is not None for name in _CHOOSING)
     if _is_unclear(schedule_ids, limit, chosen, matching=matching):
-        raise click.UsageError(f"Give ids, or --failed, --since, {_NAMED}, --limit.")
+        raise click.UsageError(f"Give ids, or --failed, --since, {_FLAGS}, --limit.")
     done: Sequence[Any] = ()
     found = ""
     if not schedule_ids and not yes:

@@ -190,7 +190,7 @@ def as_api(result: object) -> object:
 
 
 def _place(result: object, field: Field[Any]) -> int:
-    """What a result is, the request that it has in common with others, and then the rest."""
+    """Sorts a result's own required fields first, then those of its request, then its others."""
     if field.name not in type(result).__annotations__:
         return 1
     return 0 if field.default is MISSING else 2

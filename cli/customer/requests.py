@@ -23,6 +23,7 @@ _TYPES: dict[Kind, Any] = {
     Kind.SECONDS: parameters.duration,
 }
 _METAVARS = {Kind.MOMENT: "TIME", Kind.WHOLE: "N", Kind.TEXT: "TEXT"}
+_METAVARS_OF = {"lane": "NAME"}
 # Fields that are spelled here otherwise than in the client, or in several ways.
 _OWN: dict[str, tuple[Option, ...]] = {
     "targetUrl": (),  # an argument
@@ -90,6 +91,7 @@ def _option(row: FieldRow) -> Option:
     elif row.kind is Kind.WHOLE:
         kind = click.IntRange(row.minimum, row.maximum)
     flag, metavar = "--" + row.option.replace("_", "-"), _METAVARS.get(row.kind)
+    metavar = _METAVARS_OF.get(row.name, metavar)
     return click.option(flag, type=kind, metavar=metavar, help=row.help)
 
 
@@ -103,7 +105,7 @@ def _options(rows: Sequence[FieldRow]) -> list[Option]:
 
 # Those that a recurring schedule has too.
 _REQUEST = tuple(row for row in schema.FIELDS if not row.instead)
-# Arguments of the client that have another name here.
+# Options whose argument of the client has another name.
 _ARGUMENTS = {"body": "json", "base64": "data", "callback": "callback_url"}
 _SPELLED = {argument: option for option, argument in _ARGUMENTS.items() if option != "base64"}
 

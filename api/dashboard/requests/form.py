@@ -30,8 +30,8 @@ _FOUND_BY, _CALLBACK = ("reference", "lane"), ("callbackUrl", "callbackOn")
 
 
 def groups(*, upserts: bool = False) -> list[list[FieldRow]]:
-    """The inputs of a form, by the row that they stand in. `upserts`: also what becomes of one that
-    waits with the reference."""
+    """The fields of a form, grouped by line. `upserts`: also the choice of what happens to a
+    schedule that already waits with the reference."""
     found_by, callback = ([schema.NAMED[name] for name in each] for each in (_FOUND_BY, _CALLBACK))
     if upserts:
         found_by.insert(1, schema.NAMED["onExisting"])

@@ -1,4 +1,4 @@
-"""The options of a request. `make schema` writes them from the server's table of fields."""
+"""Options, filters and shown fields of a request. `make schema` writes them from the server's."""
 
 from __future__ import annotations
 

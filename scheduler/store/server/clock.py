@@ -13,7 +13,7 @@ from scheduler.runtime.elapsed import slept_s
 _REMEMBERED = 32
 # More than the time limit of a reply.
 _STEP_US = 20_000_000
-# By so much readings differ as a rule: not because a clock was set back.
+# Readings differ by up to this much although no clock was set back.
 _JITTER_US = 20_000
 # More than any scheduler keeps a process from going on between two calls, as a rule.
 _NAP_S = 0.1
@@ -28,7 +28,8 @@ class StoreClock:
     """An estimate of the server's time that is never ahead of it.
     Each reading is late by its reply's way, so the largest of the recent ones is the best. Older
     ones do not count: a server may set its clock back. When the best reading is forgotten, `now_us`
-    stands still for a moment rather than go back, so that what this process creates is in order.
+    stands still for up to 20 ms instead of going back, so that schedules made one after the other
+    keep their order.
     `steps_back` counts steps of more than 20 s, by a reading or by what others wrote before;
     `readings` counts all readings.
 

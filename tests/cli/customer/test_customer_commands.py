@@ -263,7 +263,7 @@ ONE = ("schedule", "http://x", "--in", "1s")
         (("replay", "sch_1", "--failed"), "Give ids, or --failed"),
         (("replay", "--since", "1h"), "Give ids, or --failed"),
         (("replay", "--from", "2026-11-01"), "Give ids, or --failed"),
-        (("replay", "--failed", "--since", "1h", "--from", "2026-11-01"), "--since and --from"),
+        (("replay", "--failed", "--since", "1h", "--from", "2026-11-01"), "Give --since or --from"),
         (("cancel", "sch_1", "--target", "http://x"), "Give ids, or --target"),
         (("cancel", "--to", "2026-12-24"), "Give ids, or --target"),
         (("change", "sch_1"), "Say what to change"),
