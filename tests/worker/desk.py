@@ -345,6 +345,7 @@ class Desk:
         slots: int,
         own: Iterable[int] | None = None,
         room_bytes: int = 10**9,
+        ahead_ms: int = 25,
     ) -> None:
         scripted = ScriptedStore(due)
         self.claims = scripted.claims
@@ -361,7 +362,7 @@ class Desk:
             self.holdings,
             presence,
             self.touch,
-            Settings(lease_ms=LEASE_MS, claim_ahead_ms=25),
+            Settings(lease_ms=LEASE_MS, claim_ahead_ms=ahead_ms),
             claimed=lambda batch: self.fired.extend(batch.invocations),
             looked=lambda: None,
             crowding=lambda: self.crowding,

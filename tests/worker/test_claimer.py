@@ -98,6 +98,19 @@ async def test_shards_on_hold_beside_others_are_told_once_and_so_is_their_end(
     assert holds == ["on hold: nothing is claimed", "resumed: claiming again"]
 
 
+@pytest.mark.parametrize(
+    ("ahead_ms", "idle_ms", "waits_ms"),
+    [(39, 7, 7), (39, 20, 20), (40, 7, 13), (40, 13, 13), (40, 20, 33), (39, -1, -1), (40, -1, -1)],
+)
+async def test_only_claims_that_are_far_enough_ahead_wait_for_the_next_tick(
+    ahead_ms: int, idle_ms: float, waits_ms: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would come too late, by up to a tick of 20 ms. None waits that is late already."""
+    monkeypatch.setattr("worker.claimer.until_tick_s", lambda _: 0.013)
+    desk = Desk({0: 0}, slots=64, ahead_ms=ahead_ms)
+    assert desk.claimer._at_a_tick(idle_ms) == waits_ms
+
+
 @pytest.fixture
 def _always_abroad(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.claimer._LOOK_ABROAD_EVERY_MS", (0, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -104,6 +105,55 @@ async def test_a_shard_that_is_away_keeps_nothing_of_the_others_from_being_given
     assert scene.claims.released == [given[1 - away]]
     assert "not given back; the leases will end" in [each["event"] for each in told]
     assert scene.held == 0
+
+
+async def test_it_ends_after_what_it_does_in_the_background(scene: Scene) -> None:
+    """Or the store would be closed under that."""
+    asked, may_answer, ended = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def slow() -> None:
+        asked.set()
+        await may_answer.wait()
+        ended.append("background")
+
+    scene.store.sealing_keys.read = slow
+    held = scene.claims.make.one()
+    scene.claims.unread.append(UnreadClaim(held, "no such key", "a key"))
+    await scene.start()
+    assert scene.running is not None
+    scene.running.add_done_callback(lambda _: ended.append("worker"))
+    await asked.wait()
+    scene.stopping.set()
+    await until(lambda: scene.held == 0)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    may_answer.set()
+    await scene.stop()
+    assert ended == ["background", "worker"]
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (AWAY, nullcontext()),
+        (RuntimeError("nobody thought of it"), pytest.raises(RuntimeError, match="nobody")),
+    ],
+    ids=["the store's", "its own"],
+)
+async def test_a_drain_gets_over_a_fault_of_the_store_and_hides_none_of_its_own(
+    scene: Scene,
+    error: Exception,
+    ends: AbstractContextManager[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def failing(worker_id: str) -> None:
+        raise error
+
+    monkeypatch.setattr(scene.store, "leave", failing)
+    await scene.start()
+    with ends:
+        await scene.stop()
+    scene.running = None  # it has ended
 
 
 async def test_after_the_store_was_away_it_prolongs_and_records_before_it_claims(

@@ -6,16 +6,19 @@ import asyncio
 import errno
 import os
 import socket
+from collections.abc import Callable
 
 import pytest
 
 from scheduler.target.destinations import Destinations, read_denied
 from scheduler.target.targets import Target, parse_target
+from tests.support.waiting import DEADLINE_S
 from tests.worker.scripted import until
 from worker.send.addresses.guard import FAILURE_S, FRESH_S, USABLE_S, Guard, Resolve
 from worker.send.outcome import ConnectFailed, Failure
 
 NAME = parse_target("http://hooks.example/")
+CROWD = 40
 UNKNOWN = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 
@@ -202,6 +205,31 @@ async def test_one_accounts_names_and_literals_take_no_place_of_a_neighbours_nam
         assert guard.known(parse_target(f"http://{literal}/")) == (literal,)
     assert guard.known(NAME) == ("8.8.8.8",)
     assert len(guard._literals) == 20
+
+
+async def test_a_crowd_of_names_is_asked_for_and_judged_a_few_in_a_round_of_the_loop() -> None:
+    """So that others are heard in between."""
+    asked, answered = list[str](), asyncio.Event()
+
+    async def resolve(name: str) -> list[str]:
+        asked.append(name)
+        await answered.wait()
+        return ["8.8.8.8"]
+
+    async def most_in_a_round(count: Callable[[], int]) -> int:
+        most = 0
+        async with asyncio.timeout(DEADLINE_S):
+            while (before := count()) < CROWD:
+                await asyncio.sleep(0)
+                most = max(most, count() - before)
+        return most
+
+    guard, _ = guard_with(resolve)
+    targets = [parse_target(f"http://n{number}.example/") for number in range(CROWD)]
+    waiting = [asyncio.create_task(guard.addresses(each, "a")) for each in targets]
+    assert await most_in_a_round(lambda: len(asked)) == 8
+    answered.set()
+    assert await most_in_a_round(lambda: sum(each.done() for each in waiting)) == 8
 
 
 async def test_a_look_up_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
