@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from scheduler.errors import (
     InsufficientCredits,
@@ -494,6 +495,28 @@ async def test_a_damaged_account_is_in_no_other_s_way(rules: Rules) -> None:
     assert await rules.tend() == 2
     assert await rules.tend() == 0
     assert (await rules.recurring.read(other, theirs.recurring_id)).schedule_id is not None
+
+
+@pytest.mark.parametrize(
+    ("damaged", "field", "told"),
+    [
+        ("rule", "d", "a recurring schedule cannot be read"),
+        ("account", "credits", "a recurring schedule is damaged, or its account is"),
+    ],
+)
+@pytest.mark.harmed
+async def test_the_log_says_once_what_keeps_a_rule_from_going_on(
+    fake_rules: Rules, damaged: str, field: str, told: str
+) -> None:
+    rules, scene = fake_rules, fake_rules.scene
+    rule = await rules.create()
+    await scene.cancel(str(rule.schedule_id))
+    key = rules.key(rule) if damaged == "rule" else scene.base + keys.ACCOUNT
+    await scene.redis.hset(key, field, b"\xc1")
+    await rules.to(NEXT_MS)
+    with capture_logs() as logs:
+        assert await rules.tend() == 1
+    assert [(each["event"], each["recurring"]) for each in logs] == [(told, rule.recurring_id)]
 
 
 async def test_a_full_store_goes_on_with_rules_and_takes_no_new_ones(rules: Rules) -> None:

@@ -117,3 +117,18 @@ async def test_one_that_is_held_is_left_and_a_damaged_one_is_in_no_other_s_way(
     await rules.scene.redis.zrem(rules.scene.base + keys.HELD, ids.local(held))
     assert await back(rules) == 1
     assert (await rules.read(sound)).slot_ms == NEXT_MS
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["gone", "of a wrong type"])
+async def test_one_without_a_last_slot_is_in_no_other_s_way(
+    rules: Rules, fake_clock: FakeClock, is_there: bool
+) -> None:
+    lacking = await fired_ahead(rules, fake_clock, YEAR_MS)
+    await jump(rules, fake_clock, -YEAR_MS)
+    sound = await fired_ahead(rules, fake_clock, YEAR_MS)
+    await jump(rules, fake_clock, -YEAR_MS)
+    await rules.scene.redis.delete(rules.key(lacking))
+    if is_there:
+        await rules.scene.redis.set(rules.key(lacking), "none of ours")
+    assert await back(rules) == 1
+    assert (await rules.read(sound)).slot_ms == NEXT_MS
