@@ -284,6 +284,7 @@ async def test_it_refuses_while_a_process_does_not_seal_with_the_newest_key(
         await store.resealer.reseal()
     assert await everything(store) == before
     await clear.apis.leave("api-1")
+    await store.apis.beat("api-2", {})
     assert (await store.resealer.reseal()).unreadable == []
 
 
