@@ -179,6 +179,25 @@ async def test_a_lane_is_looked_at_no_later_than_its_limits_let_it_start(
 
 
 @pytest.mark.usefixtures("checks_at_once")
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (until("calm", 50_000), 1),
+        (lambda now_ms: EACH_MINUTE, 1),
+        (until("calm", -1), 0),
+    ],
+    ids=["calm", "set", "calm before"],
+)
+async def test_a_lane_where_nothing_waits_is_listed_if_something_is_kept_of_it(
+    fake_scene: Scene, limits: Callable[[float], Mapping[str, float]], told: int
+) -> None:
+    now_ms = await fake_scene.clock.now_ms()
+    await fake_scene.redis.hset(fake_scene.base + keys.LANE + LANE, mapping=limits(now_ms))
+    sentence = f"lane {LANE} is in use, but not among the account's lanes"
+    assert [sentence in each for each in await fake_scene.store.check()] == [True] * told
+
+
+@pytest.mark.usefixtures("checks_at_once")
 async def test_a_full_lane_is_looked_at_when_enough_of_its_leases_end(fake_scene: Scene) -> None:
     for _ in range(4):
         await fake_scene.create(-1000, lane=LANE)
