@@ -9,15 +9,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.errors import InvalidRequest
+from scheduler.errors import InvalidRequest, Unreadable
 from scheduler.models import Request, Schedule
 from scheduler.rollups import HOUR_MS
 from scheduler.runtime.settings import Settings
 from scheduler.store import keys
 from scheduler.store.queries.listing import Selection
+from scheduler.store.verdict import Verdict
 from tests.store.clocks import FakeClock
 from tests.store.conftest import open_fake
-from tests.store.lifecycle.end.dead_letters import due_at, fail, letter_ids, new_ids, replay
+from tests.store.lifecycle.end.dead_letters import (
+    due_at,
+    fail,
+    letter_ids,
+    new_ids,
+    replay,
+    verdicts,
+)
 from tests.store.scene import COMPLETED, FAILED, URL, Scene
 
 pytestmark = pytest.mark.sound
@@ -97,6 +105,20 @@ async def test_a_replay_takes_it_out_whatever_reference_it_gets(
         await scene.store.schedules.replay(scene.account_id, replayed, remake)
         assert await letter_ids(scene, reference="*") == [other]
         assert await letter_ids(scene) == [other]
+
+
+@pytest.mark.harmed
+async def test_a_damaged_index_of_references_holds_up_only_what_stands_in_it(
+    fake_scene: Scene,
+) -> None:
+    scene = fake_scene
+    [plain], [named] = await fail(scene), await fail_each(scene, "order-1")
+    index = scene.base + keys.FAILED_REFERENCES
+    await scene.redis.delete(index)
+    await scene.redis.set(index, "none of ours")
+    with pytest.raises(Unreadable):
+        await replay(scene, [named])
+    assert verdicts(await replay(scene, [plain])) == [Verdict.DONE]
 
 
 async def test_all_of_a_reference_are_replayed_each_once(fake_scene: Scene) -> None:
