@@ -102,6 +102,7 @@ async def test_a_few_outcomes_of_several_shards_share_a_call(scene: Scene) -> No
     assert scene.claims.together == [[1, 0]]
     assert sorted(scene.recorded, key=held.index) == held
     assert scene.acked == 2
+    assert scene.acks._tick is None, "nothing wakes it while there is nothing to record"
 
 
 async def test_an_outcome_that_a_full_lane_waits_for_does_not_wait_for_the_tick(
