@@ -291,7 +291,7 @@ class Server:
         try:
             with translated():
                 return await ask()
-        except StoreError as error:
+        except StoreError as error:  # nothing else is the store's fault
             self.reads_failed += 1
             if not isinstance(error, OutcomeUnknown):
                 raise

@@ -110,12 +110,11 @@ local function add(part, key, schedule, request, is_held, used)
   if not made or made > 2 ^ 31 then
     made = is_held and 1 or 0
   end
-  local attempt = made + 1
-  if attempt > 1 then
+  if made > 0 then
     local before = used and redis.call('HGET', key .. schedule, 'n') or ''
-    later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, attempt, before
+    later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, made + 1, before
   end
-  return attempt
+  return made + 1
 end
 
 -- Claims from a stretch of an account's due ones. Returns how many it looked at, and how many of
