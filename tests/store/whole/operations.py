@@ -268,8 +268,12 @@ async def set_the_clock_back(hall: Hall, parties: Sequence[Party]) -> list[Any]:
 
 async def let_lapse(hall: Hall, party: Party) -> None:
     """Ends the leases of what it holds."""
-    held = {each.schedule_id[4:]: 1.5 for each in party.held}
-    await redis_of(hall.store).zadd(party.base + keys.WAITING, held)
+    held, lane, redis = party.held, party.first.lane, redis_of(hall.store)
+    ends = {each.schedule_id[4:]: 1.5 for each in held}
+    await redis.zadd(party.base + (keys.LANED if lane else keys.WAITING), ends)
+    if lane is not None:
+        runs = {each.schedule_id[4:]: -1.5 for each in held}
+        await redis.zadd(party.base + keys.LANE_QUEUE + lane, runs)
 
 
 async def take_and_note(hall: Hall, party: Party) -> bool:
@@ -633,6 +637,6 @@ OF_LANES = [
     in {
         *("claim", "ack", "retry", "extend", "release", "change between attempts", "stop"),
         *("create onto what waits, in lanes", "change to another lane", "cancel many"),
-        *("delete account", "pause and resume"),
+        *("delete account", "pause and resume", "unlease"),
     }
 ]
