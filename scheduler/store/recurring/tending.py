@@ -192,11 +192,9 @@ class Tending:
             if isinstance(rule, Unreadable):
                 raise rule
             after = rule and rule.back_at(self._clock.now_ms())
-            if rule is None or after is None:
+            if rule is None or after is None or rule.state != RuleState.ACTIVE:
                 return None
-            if rule.state == RuleState.ACTIVE and rule.occurrence:
-                return await self._changed_in_place(rule, after)
-            return await self._chain.filled(after) if rule.state == RuleState.BLOCKED else None
+            return await self._changed_in_place(rule, after)
         except Unreadable as error:
             _log_unreadable(name, error)
             return None

@@ -80,6 +80,17 @@ async def test_a_blocked_one_is_left_as_its_owner_may_have_had_a_later_slot_sent
     assert slot_ms not in {slot for slot, _ in await rules.waiting()}
 
 
+async def test_one_that_was_paused_stays_so_though_its_occurrence_has_not_ended(
+    rules: Rules, fake_clock: FakeClock
+) -> None:
+    """As a process leaves it that dies before it has cancelled that."""
+    rule = await fired_ahead(rules, fake_clock, YEAR_MS)
+    await rules.scene.redis.hset(rules.key(rule), "p", RuleState.PAUSED)
+    await jump(rules, fake_clock, -YEAR_MS)
+    assert await back(rules) == 0
+    assert (await rules.read(rule)).state == RuleState.PAUSED
+
+
 async def test_of_a_clock_that_was_ahead_by_an_hour_nothing_is_sent_twice(
     rules: Rules, fake_clock: FakeClock
 ) -> None:
