@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.target.targets import Origin
+from tests.worker.scripted import until
 from worker.send.pool import IDLE_LIMIT_S, Pool
 from worker.send.wire import Route, Wire
 
@@ -118,6 +119,17 @@ async def test_a_connection_that_the_target_is_to_close_is_not_used_and_goes_for
     assert pool.drop_idle(ORIGIN, {"a": 2}.__getitem__)
     assert (first.is_open, take(pool, FIRST)) == (False, kept)
     assert (pool.idle_count, pool._kept, pool._idle) == (0, {}, {})
+
+
+async def test_what_was_idle_too_long_is_closed_though_nothing_happens(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.send.pool.SWEEP_S", 0.0)
+    monkeypatch.setattr("worker.send.pool.IDLE_LIMIT_S", 0.0)
+    for each in (KeptWire(), KeptWire()):
+        keep(pool, each)
+        await until(lambda wire=each: not wire.is_open)
+    assert pool.idle_count == 0
 
 
 async def test_only_some_of_those_that_were_idle_too_long_leave_a_port_busy(
