@@ -86,6 +86,12 @@ async def test_what_is_over_the_quota_is_refused_and_changes_nothing(bounded: Sc
     await other.assert_sound()
 
 
+async def test_what_no_credit_is_left_for_takes_no_room(bounded: Scene) -> None:
+    poor = Scene(bounded.store, bounded.clock, await bounded.account("poor", credits=1))
+    assert len(await create(poor, 5000, 5000)) == 1
+    await poor.assert_sound()
+
+
 async def test_quotas_go_by_plan_from_the_next_create_on(bounded: Scene) -> None:
     for plan, size in ((Plan.FREE, 9000), (Plan.PRO, 9000), (Plan.UNLIMITED, 5 * QUOTA)):
         await bounded.store.changes.plan(bounded.account_id, plan)
