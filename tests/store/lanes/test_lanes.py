@@ -101,6 +101,7 @@ async def test_a_change_moves_a_schedule_from_a_lane_to_another_or_to_none(scene
             assert found.get("lane_waiting", 0) == (name == lane)
         assert places["a"].get("laned", 0) == (lane is not None)
         assert places["a"].get("waiting", 0) == (lane is None)
+        assert await scene.claim() == [], "it is due as before"
     await scene.change(made, trigger_at_ms=1)
     assert (await scene.claim_one()).lane == "b"
 
