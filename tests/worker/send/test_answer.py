@@ -10,7 +10,7 @@ import pytest
 from scheduler.models import Answer, Status
 from tests.worker.scripted import answer, answering
 from tests.worker.send.firing import fired, firing_at, invocation_of
-from worker.send.answer import NOTHING, answer_of
+from worker.send.answer import NOTHING, _unzipped, answer_of
 
 KEPT = 1024
 CUT = b"x" + "é".encode() * KEPT  # a character is at the bound
@@ -83,6 +83,12 @@ def sized(body: bytes, *lines: bytes) -> bytes:
 )
 def test_what_is_kept(rest: bytes, kept: Answer | None) -> None:
     assert answer_of(b"HTTP/1.1 500 Oh\r\n" + rest, 0, KEPT) == kept
+
+
+@pytest.mark.parametrize("before", [0, 1, KEPT])
+def test_no_more_is_made_of_a_bomb_than_may_be_kept_whatever_stands_before_it(before: int) -> None:
+    zipped = gzip.compress(b"y" * before) + gzip.compress(b"z" * 10**6)
+    assert len(_unzipped(zipped, b"gzip", KEPT)) == KEPT
 
 
 NO = answer(b"no", "400 Bad")
