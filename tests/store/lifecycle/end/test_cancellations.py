@@ -210,3 +210,11 @@ async def test_a_rule_keeps_an_occurrence_that_changes_whenever_it_is_to_be_canc
     assert reads == MOST_CHANGES_MET
     assert (await rules.read(rule)).schedule_id == name
     assert (await rules.due(), await scene.credits()) == (due, credits)
+
+
+async def test_a_process_that_only_cancels_hears_the_servers_clock_too(fake_scene: Scene) -> None:
+    """It would never notice that it was set back."""
+    schedule_id, clock = await fake_scene.create(60_000), fake_scene.store.clock
+    before = clock.readings
+    await fake_scene.cancel(schedule_id)
+    assert clock.readings > before
