@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from structlog.testing import capture_logs
@@ -280,3 +281,25 @@ async def test_settling_ends_when_all_is_recorded_or_the_time_is_up(scene: Scene
     assert len(scene.holdings) == 1
     scene.claims.away.clear()
     await scene.settled()
+
+
+@pytest.mark.parametrize("is_urgent", [False, True])
+async def test_an_outcome_that_comes_while_others_are_under_way_follows_them(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, is_urgent: bool
+) -> None:
+    asked, may_answer, ack = asyncio.Event(), asyncio.Event(), scene.claims.ack
+
+    async def slow(shard: int, acks: Sequence[Ack]) -> list[Verdict]:
+        asked.set()
+        await may_answer.wait()
+        return await ack(shard, acks)
+
+    monkeypatch.setattr(scene.claims, "ack", slow)
+    first, second = held = Invocations().many(2)
+    second.bounded = is_urgent
+    scene.end([first])
+    await asked.wait()
+    scene.end([second])
+    may_answer.set()
+    await scene.settled()
+    assert (scene.recorded, scene.sizes) == (held, [1, 1])
