@@ -3,6 +3,7 @@ dies in between."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -651,3 +652,41 @@ async def test_a_filter_that_names_a_recurring_schedule_means_its_occurrence(by:
     query = {"statuses": [LogStatus.SCHEDULED], "recurring_id": rules[0].recurring_id}
     done = await by.acted(await by.ask(Kind.CANCEL, None, query=query))
     assert (done.progress.done, done.progress.refused) == (1, {})
+
+
+async def test_it_looks_once_each_time_it_is_woken(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def idle() -> bool:
+        nonlocal looks
+        looks += 1
+        await asyncio.sleep(0)
+        return False
+
+    monkeypatch.setattr(by.runner, "round", idle)
+    running = asyncio.create_task(by.runner.run())
+    for woken in range(1, 4):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert looks == woken
+        by.runner.wake()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_turn_of_an_account_that_has_none_is_forgotten(
+    api: Api, settings: Settings, is_deleted: bool
+) -> None:
+    """It has nothing to do, or is no more."""
+    by = Bulks(api, settings)
+    client, (shard, local) = redis_of(by.store), keys.parts(by.account_id)
+    if is_deleted:
+        await by.ask(Kind.CANCEL, await by.waiting(1))
+        await client.delete(keys.account(by.account_id) + keys.ACCOUNT)
+    due = keys.shard(shard) + keys.BULK_DUE
+    await client.zadd(due, {local: 1})
+    assert await by.store.bulks.take(by.account_id) is None
+    assert await client.zscore(due, local) is None
