@@ -49,6 +49,20 @@ async def test_nothing_is_read_at_one_moment_of_half_a_shard(
     assert found == [name.encode() for name in names]
 
 
+async def test_a_key_that_has_moved_ahead_of_its_slot_is_found(
+    cluster: ValkeyCluster, store: Store
+) -> None:
+    slot, _, other = where(cluster, 1)
+    names = [f"{keys.shard(1)}{n}" for n in range(4)]
+    for name in names:
+        await store.server.call("SET", name, name)
+    cluster.begin_move(slot, other)
+    assert cluster.move_keys(slot, other, 2) == 2
+    found = await store.server.reads([("GET", name) for name in names])
+    assert found == [name.encode() for name in names]
+    cluster.end_move(slot, other)
+
+
 async def test_those_of_other_nodes_do_not_wait_for_one_that_hangs(
     cluster: ValkeyCluster, store: Store
 ) -> None:
