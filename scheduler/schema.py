@@ -3,7 +3,8 @@ API, its document, the forms of the dashboard, the command line and the Python c
 it. Pure, and quick to import.
 
 A field that the target alone needs is a row here, an attribute of `scheduler.models.Request`, and
-`make schema`. A field that Postdate itself uses also needs a rule in `api.schema.fields`.
+`make schema`. A text, a duration and a field that Postdate itself uses also need a rule of their
+own in `api.schema.fields`.
 """
 
 from __future__ import annotations
