@@ -1,6 +1,6 @@
 """Eight clients of two processes at the same rules: claims and advances, cancellations one by one
-and in bulk, pauses, changes, deletions, tending and lost replies between. `ROUNDS=2000` makes it as
-long as the promise was judged by."""
+and in bulk, pauses, changes, deletions, tending and lost replies between. `RACE_ROUNDS=2000` makes
+it as long as the promise was judged by."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.store.scene import LEASE_MS, Scene
 from tests.support.servers import ValkeyProcess
 
 pytestmark = [pytest.mark.sound, pytest.mark.timeout(900)]
-ROUNDS = int(os.environ.get("ROUNDS", "30"))
+ROUNDS = int(os.environ.get("RACE_ROUNDS", "30"))
 NAMES = ("a", "b", "c")
 # Slots come as fast as rounds do: a claim looks far ahead, and so fires each as soon as it waits.
 EVERY = [Timing(every_ms=each) for each in (60_000, 90_000)]

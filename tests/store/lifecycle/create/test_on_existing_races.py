@@ -1,5 +1,5 @@
 """Eight clients of two processes at one reference, with claims, cancellations and lost replies in
-between. `ROUNDS=2000` makes it as long as the promise was judged by."""
+between. `RACE_ROUNDS=2000` makes it as long as the promise was judged by."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.store.scene import URL, Scene
 from tests.support.servers import ValkeyProcess
 
 pytestmark = [pytest.mark.sound, pytest.mark.timeout(900)]
-ROUNDS = int(os.environ.get("ROUNDS", "40"))
+ROUNDS = int(os.environ.get("RACE_ROUNDS", "40"))
 CLIENTS, NAME = 8, "order-1"
 
 
