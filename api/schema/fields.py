@@ -173,11 +173,14 @@ _OWN: dict[str, dict[str, Any]] = {
         "rule": rules.target_body_text,
         "show": lambda body: None if body is None else body.decode(),
     },
-    "delivery": {"rule": rules.one_of(Delivery, Delivery), "default": Delivery.AT_LEAST_ONCE},
+    "delivery": {
+        "rule": rules.one_of(schema.NAMED["delivery"].choices, Delivery),
+        "default": Delivery.AT_LEAST_ONCE,
+    },
     "retryDelays": {"holds": delays_ms},
     "callbackUrl": {"holds": lambda request: request.callback and request.callback.url},
     "callbackOn": {
-        "rule": rules.one_of(CallbackOn, CallbackOn),
+        "rule": rules.one_of(schema.NAMED["callbackOn"].choices, CallbackOn),
         "holds": lambda request: request.callback,
         "show": _callback_on,
         "shown": {"anyOf": [_choice(schema.NAMED["callbackOn"]), {"type": "null"}]},

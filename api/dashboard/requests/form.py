@@ -154,10 +154,7 @@ _READ: dict[Kind, Callable[[str], Any]] = {
     Kind.SECONDS: _seconds,
     Kind.DURATIONS: _list,
 }
-_WRITTEN: dict[Kind, Callable[[Any], str]] = {
-    Kind.DURATION: format_duration,
-    Kind.DURATIONS: _joined,
-}
+_WRITTEN: dict[Kind, Callable[[Any], str]] = {Kind.DURATIONS: _joined}
 
 
 def _same(one: Any, other: Any) -> bool:
