@@ -58,7 +58,7 @@ class _Sequence:
             first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL & ~_ROOM_TO_ASCEND
         if count > 1:
             first += -first & _ROOM  # so that none of the others overflows
-        self._last = max(self._last, first + count - 1)
+        self._last = first + count - 1
         return first
 
 
@@ -67,7 +67,7 @@ _sequence = _Sequence()
 
 def new_schedule_ids(count: int, now_ms: int) -> list[str]:
     """Ids of schedules made together, by the store's clock; the rest follow from the first. They
-    are higher than those that this process made before, unless these were for a later moment."""
+    are higher than those that this process made before, unless the clock has gone back since."""
     return schedule_ids_from(_sequence.first_of(count, now_ms), count)
 
 
