@@ -35,7 +35,7 @@ up: $(VENV)/installed ## Run everything on this machine until Ctrl-C
 # Half of a test's time is waiting, so that four at a time suit two cores. ARGS="-n 0" runs them one
 # after the other in pytest's own process, as a debugger needs it. Bytecode is kept whatever the
 # environment says: each process that a test starts would compile all of our code for itself.
-test: $(VENV)/installed-dev ## Run all tests
+test: $(VENV)/installed-dev ## Run the tests; ARGS=--slow: also those that take long
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 flaky: $(VENV)/installed-dev ## Run all tests ROUNDS=10 times, on a busy machine and shuffled by SEED=1
@@ -49,7 +49,7 @@ attack: $(VENV)/installed-dev ## Floods of hostile targets: how late is a good n
 
 fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS=60, and then some
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
-	@$(if $(ARGS),true,$(BIN)/python -m pytest -q -n 2 -m hypothesis --hypothesis-profile long --timeout 3600)
+	@$(if $(ARGS),true,$(BIN)/python -m pytest -q -n 2 --slow -m hypothesis --hypothesis-profile long --timeout 3600)
 
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)

@@ -20,7 +20,7 @@ from hypothesis import settings
 from scheduler.runtime.collector import spare_the_collector
 from scheduler.store.scans import Scans
 from scheduler.store.server import server
-from tests.programs import closing_line, lack_of
+from tests.programs import SLOW, closing_line, lack_of
 from tests.support import store_servers
 from tests.support.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
 from tests.support.store_servers import REDIS, redis_embedded
@@ -34,11 +34,19 @@ settings.load_profile("short")
 
 _TESTS = Path(__file__).parent
 _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30
+_SLOW_ROOMS = {_TESTS / "browser", _TESTS / "faults"}
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "Run slow tests as well. So do CI, and a run of named files or folders."
+    parser.addoption("--slow", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Whatever tests and their servers write lies in memory, where there is a disk of that: each
     write of a store is synced before its answer, and no test here cuts the power."""
+    named = config.args_source is config.ArgsSource.ARGS
+    config.option.slow |= named or bool(os.environ.get("CI"))
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
     if roomy and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
@@ -54,6 +62,14 @@ def pytest_collection() -> Iterator[object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.slow:
+        return
+    for each in items:
+        if each.get_closest_marker("slow") or not _SLOW_ROOMS.isdisjoint(each.path.parents):
+            each.add_marker(pytest.mark.skip(reason=SLOW))
+
+
 def pytest_collection_finish() -> None:
     """What has been imported and collected stays to the end: the garbage collector, which would
     walk all of it again and again, need not look at it, as in a process that serves."""
@@ -61,9 +77,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of the store run on Valkey, and on Redis where that is installed; elsewhere the second
-    run is skipped. CI must have both, and runs the tests that break a whole Postdate on both, too.
-    """
+    """Tests of the store run on Valkey, and among the slow tests on Redis where that is installed;
+    elsewhere the second run is skipped. CI must have both, and runs the tests that break a whole
+    Postdate on both, too."""
     if "store_server" not in metafunc.fixturenames:
         return
     test, ci = metafunc.definition, bool(os.environ.get("CI"))
@@ -71,7 +87,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     servers: list[Any] = ["valkey"]
     if test.path.relative_to(_TESTS).parts[0] in rooms:
         lacks = () if REDIS or ci else (pytest.mark.skip(reason=lack_of("redis-server")),)
-        servers.append(pytest.param("redis", marks=lacks))
+        servers.append(pytest.param("redis", marks=(pytest.mark.slow, *lacks)))
     if test.get_closest_marker("time_passes"):
         servers.append("fakeredis")
     if test.get_closest_marker("valkey_only"):

@@ -15,6 +15,8 @@ PACKAGES = {
     "curl": "curl",
     "helm or Go": "golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev",
 }
+# Why a slow test is skipped.
+SLOW = "needs --slow: it takes seconds"
 _INSTALL = "apt-get install "
 _NEEDED = re.compile(r"needs ([^:]+): (.*)")
 
@@ -38,6 +40,8 @@ def closing_line(reasons: Iterable[str]) -> str:
     parts = [f"{count:,} for want of {what}" for what, count in lacking.most_common()]
     parts += [f"{count:,} as {reason}" for reason, count in others.most_common()]
     line = f"Skipped tests: {', '.join(parts)}." if parts else ""
+    if "--slow" in lacking:
+        line += " `make test ARGS=--slow` runs all."
     if packages:
         line += f" Debian has the programs: {_INSTALL}{' '.join(dict.fromkeys(packages))}"
     return line

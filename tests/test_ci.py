@@ -41,12 +41,43 @@ def test_the_closing_line_counts_what_was_skipped_for_want_of_what() -> None:
     assert closing_line([]) == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "ci", "skipped"),
+    [
+        ((), False, 1),
+        (("-k", "test_a"), False, 1),
+        (("--slow",), False, 0),
+        (("test_it.py",), False, 0),
+        ((), True, 0),
+    ],
+)
+def test_slow_tests_run_in_ci_and_where_they_are_asked_for(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    ci: bool,
+    skipped: int,
+) -> None:
+    monkeypatch.setenv("CI", "1" if ci else "")
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\ntestpaths = .")
+    body = "def test_a():\n    pass\n"
+    pytester.makepyfile(
+        test_it=f"import pytest\n{body}@pytest.mark.slow\n{body.replace('_a', '_ab')}"
+    )
+    arguments = ("-p", "tests.conftest", "-p", "no:cacheprovider", *words)
+    done = pytester.runpytest_inprocess(*arguments)
+    done.assert_outcomes(passed=2 - skipped, skipped=skipped)
+    said = "Skipped tests: 1 for want of --slow. `make test ARGS=--slow` runs all."
+    assert (done.outlines[-1] == said) is bool(skipped)
+
+
 def test_every_program_is_installed_there() -> None:
     script = (ROOT / ".ci/run").read_text()
     for package in " ".join(PACKAGES.values()).split():
         assert re.search(rf"[ (]{package}\b", script), package
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_the_last_line_says_what_is_missing(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str

@@ -15,6 +15,7 @@ from tests.support.servers import PostdateProcess, ValkeyProcess
 from tests.support.store_servers import REDIS, redis_embedded
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(REDIS is None, reason=lack_of("redis-server"))
 def test_redis_takes_the_place_of_the_embedded_valkey_in_every_process() -> None:
     """In one that is forked, and in a new Python, as users have it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import aclosing, closing
 
+import pytest
+
 from scheduler.models import Plan
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
@@ -18,6 +20,7 @@ WARM_UP, CALLS = 2, 50
 SESSION = "Cookie: stranger=1; postdate_session={0}; postdate_zone=Europe/Paris"
 
 
+@pytest.mark.slow
 def test_batches_of_nothing_but_faults_leave_nothing_behind(server: ApiProcess, key: str) -> None:
     item = b"{%s}" % b",".join(b'"n%05d":0' % n for n in range(1280))
     body = b'{"schedules":[%s]}' % b",".join([item] * 1000)

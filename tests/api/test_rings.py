@@ -56,6 +56,7 @@ async def watched(own_valkey: ValkeyProcess) -> AsyncIterator[Watched]:
         yield Watched(server, await scene(own_valkey.url))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [refusals, pages])
 def test_refusals_leave_nothing(
     watched: Watched, kinds: Callable[[Scene], dict[str, Kind]]

@@ -12,6 +12,7 @@ from tests.chaos.verdict.verdict import table
 SHORT = Options(seed=33, seconds=9.0, lease_ms=2000, margin_ms=20_000, fire_timeout_ms=5000)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("store_server")
 @pytest.mark.timeout(300)
 def test_whatever_breaks_what_was_promised_holds(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def directory() -> Iterator[Path]:
         yield Path(path)
 
 
+@pytest.mark.slow
 def test_it_measures_and_leaves_nothing(directory: Path) -> None:
     """Settings that would have it measure something else, or not start, count for nothing."""
     done = postdate_process(

@@ -154,6 +154,7 @@ async def tick(browser: Browser, path: str, kept: Kept) -> tuple[int, Kept]:
     return answer.num_bytes_downloaded, put_together(answer.text, kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", LIVE)
 async def test_a_tick_sends_less_than_5_kb_of_a_busy_accounts_page(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, path: str

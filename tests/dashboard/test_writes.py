@@ -286,6 +286,7 @@ def going_away(store: Store, nth: int) -> Iterator[list[object]]:
         yield called
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty_repeats")
 @pytest.mark.parametrize("path", [path for path in SIGNED_IN if path != "/zone"])
 async def test_where_the_store_goes_away_the_page_says_what_is_true(

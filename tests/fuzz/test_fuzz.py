@@ -8,6 +8,7 @@ from tests.fuzz.fuzzing import run
 from tests.fuzz.subjects import SUBJECTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_anything_at_all_breaks_no_promise_and_costs_what_its_length_allows(subject: str) -> None:
     run(subject, examples=300)

@@ -94,6 +94,7 @@ def stack() -> Iterator[ExitStack]:
         yield made
 
 
+@pytest.mark.slow
 def test_what_outlives_a_request_is_known_and_bounded(
     own_valkey: ValkeyProcess, receiver: Receiver, start: Callable[[str], Probed], stack: ExitStack
 ) -> None:

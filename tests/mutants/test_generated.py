@@ -53,6 +53,7 @@ def test_lua_is_changed_at_one_place(before: str, after: list[str]) -> None:
     assert [each.applied_to(before) for each in changes_of("a.lua", before)] == after
 
 
+@pytest.mark.slow
 def test_what_is_made_of_python_is_python() -> None:
     for file in files()[::7]:
         text = (ROOT / file).read_text()

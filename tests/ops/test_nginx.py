@@ -189,6 +189,7 @@ def test_a_key_passes_as_bearer_and_the_request_id_is_the_apis(
     assert error_of(outside.get("/stats", headers=own))["reason"] == "unauthorized"
 
 
+@pytest.mark.slow
 def test_who_says_that_he_is_somebody_else_is_not_believed(outside: httpx.Client) -> None:
     """Guesses from one address are counted together, whatever address they name."""
     guess = {"email": "a@example.com", "password": "wrong"}

@@ -109,6 +109,7 @@ def test_every_alert_on_a_counter_is_shown_to_fire_for_one_that_begins_above_zer
     assert shown == {name for name, rule in alerts().items() if is_of_counter(rule["expr"])}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(PROMTOOL is None, reason=lack_of("promtool"))
 @pytest.mark.parametrize("words", [("check", "rules", RULES), ("test", "rules", *TESTS)])
 def test_promtool_is_content(words: tuple[object, ...]) -> None:

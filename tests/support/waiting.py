@@ -65,9 +65,10 @@ def free_port() -> int:
 def refusing_port() -> int:
     """A port that refuses connections, until this process ends: it is bound, and nobody listens."""
     plug = socket.socket()
-    _refusing.append(plug)
     plug.bind(("127.0.0.1", 0))
-    return int(plug.getsockname()[1])
+    port = int(plug.getsockname()[1])
+    plug.detach()  # it stays open
+    return port
 
 
 def _ports_of_this_process() -> Iterator[int]:
@@ -81,4 +82,3 @@ def _ports_of_this_process() -> Iterator[int]:
 
 
 _own_ports = _ports_of_this_process()
-_refusing: list[socket.socket] = []

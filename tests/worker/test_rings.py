@@ -109,6 +109,7 @@ async def watched(
         yield Watched(store, worker, ports)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: all of 127.0.0.0/8, and /proc")
 async def test_no_outcome_leaves_anything_to_the_garbage_collector(
     watched: Watched, every: list[Kind]

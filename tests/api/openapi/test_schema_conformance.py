@@ -56,6 +56,7 @@ async def _failed(account_id: str, store: Store) -> str:
     return schedule_id
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", _PARTS)
 def test_every_answer_is_in_the_document(

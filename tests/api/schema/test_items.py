@@ -136,6 +136,7 @@ def items_after(text: bytes) -> Items:
     return items
 
 
+@pytest.mark.slow
 def test_what_was_judged_of_another_item_changes_nothing() -> None:
     texts = TEXTS + ODD + NO_JSON[:3]
     wanted = {text: alone(text) for text in texts}
@@ -152,6 +153,7 @@ def test_items_of_a_batch_are_each_judged_as_by_themselves(bodies: list[dict[str
         assert came_to(items.judged, text) == alone(text)
 
 
+@pytest.mark.slow
 def test_thousands_of_random_items_are_each_judged_as_by_themselves() -> None:
     dice, items = random.Random(37), Items(RULES, NOW_MS)
     body = dict[str, Any]()

@@ -58,6 +58,7 @@ def starting(
         each.remove()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("nth", [1, 10, 100, 200, 400, 600])
 @pytest.mark.parametrize("role", ["up", "api", "worker"])
@@ -83,6 +84,7 @@ def test_a_signal_while_it_imports_ends_it_well(
     assert not processes_of(process.data_dir)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     ("role", "processes"), [("up", 1), ("up", 2), ("up", 3), ("worker", 2), ("api", 3)]

@@ -114,6 +114,7 @@ def shown_minutes(name: str, case: Case, start: datetime, end: datetime) -> list
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ZONES)
 @pytest.mark.parametrize("case", FIXED, ids=lambda case: case.cron)
 def test_a_fixed_time_comes_once_a_day(name: str, case: Case) -> None:
@@ -122,6 +123,7 @@ def test_a_fixed_time_comes_once_a_day(name: str, case: Case) -> None:
     after_each_change(timing, name, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ZONES)
 @pytest.mark.parametrize("case", BY_THE_CLOCK, ids=lambda case: case.cron)
 def test_a_repeated_time_goes_by_the_clock(name: str, case: Case) -> None:
@@ -143,6 +145,7 @@ def after_each_change(timing: Timing, name: str, expected: list[int]) -> None:
                 assert next_slot(timing, after) == expected[later]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ZONES)
 @pytest.mark.parametrize("case", [*FIXED, *BY_THE_CLOCK], ids=lambda case: case.cron)
 async def test_those_between_two_moments_are_counted_as_they_are_listed(

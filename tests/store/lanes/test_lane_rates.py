@@ -53,6 +53,7 @@ def fullest(starts: Sequence[float], window_us: int) -> int:
     return most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 async def test_any_window_has_at_most_its_rate_and_burst(
     fake_scene: Scene, fake_clock: FakeClock, seed: int

@@ -130,6 +130,7 @@ STEPS_OF_A_WALK: list[Callable[[Walk], Awaitable[None]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_step_breaks_an_invariant(fake_scene: Scene, seed: int) -> None:

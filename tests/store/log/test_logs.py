@@ -78,6 +78,7 @@ async def mixed(scene: Scene) -> dict[str, int]:
     return cancelled_at
 
 
+@pytest.mark.slow
 @pytest.mark.time_passes
 async def test_every_filter_in_both_orders_finds_what_a_plain_search_finds(scene: Scene) -> None:
     cancelled_at = await mixed(scene)

@@ -58,6 +58,7 @@ async def executions_over(
     return [entry for entry in await scene.log() if entry.status != Status.SCHEDULED]
 
 
+@pytest.mark.slow
 async def test_any_period_of_five_days_equals_the_log(fake_scene: Scene) -> None:
     """Long enough that single seconds are gone at its beginning."""
     scene, chance = fake_scene, random.Random(SEED)

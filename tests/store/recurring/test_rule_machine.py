@@ -395,7 +395,7 @@ class RuleMachine(Machine):
         assert account.spent == len(made - gone)
 
 
-TestRuleMachine = RuleMachine.TestCase
+TestRuleMachine = pytest.mark.slow(RuleMachine.TestCase)
 TestRuleMachine.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=40,

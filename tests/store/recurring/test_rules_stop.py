@@ -183,6 +183,7 @@ STANDINGS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost_", ["nothing", REPLY, COMMAND])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("standing", STANDINGS)
@@ -281,6 +282,7 @@ async def cancel(rules: Rules, rule: Rule) -> object:
 CUTS = [(REPLY,), (COMMAND,), ("", REPLY), ("", COMMAND)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 @pytest.mark.parametrize("then", [taken_over, another_body, cancel, *WAYS])
 @pytest.mark.parametrize("credits", [0, 50])

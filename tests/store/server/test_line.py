@@ -142,6 +142,7 @@ async def test_a_lost_reply_is_unknown_to_all_who_wait_and_to_none_after(
     assert (await far.holdings()).held == 1
 
 
+@pytest.mark.slow
 async def test_a_reply_that_does_not_come_ends_the_line(
     far: Scene, proxy: DroppingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

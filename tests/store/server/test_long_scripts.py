@@ -65,6 +65,7 @@ async def test_one_that_is_given_up_holds_up_no_other(given_up: int, rounds: int
     assert not sent.scripts._waiting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["create", "upsert", "cancel"])
 async def test_of_creates_and_cancellations_one_long_script_is_on_its_way(
     fake_scene: Scene, monkeypatch: pytest.MonkeyPatch, kind: str

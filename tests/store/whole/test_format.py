@@ -87,6 +87,7 @@ def _recorded(path: Path, found: object) -> Any:
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 async def test_a_kind_of_key_or_field_comes_with_another_format(scene: Scene) -> None:
     await fill(scene)
     found: dict[str, list[str]] = {kind: [] for kind in kinds()}

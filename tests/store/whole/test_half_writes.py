@@ -115,6 +115,7 @@ def test_every_script_is_among_the_operations() -> None:
     assert {script.path for script in Script.all} == named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "lane"),
     [

@@ -182,6 +182,7 @@ async def _bytes_of(scene: Scene) -> int:
 Call = Callable[[Scene, Idempotency], Awaitable[object]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "refusal"),
     [

@@ -50,6 +50,7 @@ def test_every_walk_is_walked_here() -> None:
     assert not missing, "add a row to WALKS in tests/store/whole/walks.py"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     ("walk", "count"),

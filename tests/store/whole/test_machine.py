@@ -402,7 +402,7 @@ class StoreMachine(Machine):
             self.run(scene.assert_sound())
 
 
-TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine = pytest.mark.slow(StoreMachine.TestCase)
 TestStoreMachine.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=40,

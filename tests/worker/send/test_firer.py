@@ -16,6 +16,7 @@ import pytest
 import trustme
 
 from scheduler.models import Invocation, Outcome
+from tests.support.waiting import refusing_port
 from tests.worker.scripted import Line, answer, answering, playing, silent, until
 from tests.worker.send.firing import (
     OK,
@@ -29,12 +30,6 @@ from tests.worker.send.firing import (
 from worker.send.addresses.guard import Resolve
 from worker.send.connector import system_ssl_context
 from worker.send.fire import NOT_SENT
-
-
-def unused_port() -> int:
-    with socket.socket() as plug:
-        plug.bind(("127.0.0.1", 0))
-        return int(plug.getsockname()[1])
 
 
 async def no_such_name(name: str) -> list[str]:
@@ -52,7 +47,7 @@ async def no_such_name(name: str) -> list[str]:
 async def test_a_target_that_is_not_there(resolve: Resolve, message: str) -> None:
     async with firer_for_tests(resolve=resolve) as firer:
         for _ in range(2):  # the second from memory
-            result = await fired(firer, invocation_of(f"http://hooks.example:{unused_port()}/"))
+            result = await fired(firer, invocation_of(f"http://hooks.example:{refusing_port()}/"))
             assert result.brief == ("failed", 0, message)
             assert result.sent_at_s == NOT_SENT
 

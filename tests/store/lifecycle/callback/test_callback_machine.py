@@ -176,7 +176,7 @@ class CallbackMachine(Machine):
         assert self.run(self.store.check()) == []
 
 
-TestCallbackMachine = CallbackMachine.TestCase
+TestCallbackMachine = pytest.mark.slow(CallbackMachine.TestCase)
 TestCallbackMachine.settings = settings(
     max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
 )

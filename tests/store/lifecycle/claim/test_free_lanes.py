@@ -58,6 +58,7 @@ class Side:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 async def test_claims_leave_the_store_as_if_each_lane_had_had_its_turn(
     fake_scene: Scene, fake_clock: FakeClock, seed: int

@@ -100,6 +100,7 @@ def _descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_a_time", [1, 2, 16])
 async def test_no_replaced_resolver_stays_open(
     resolver: SystemResolver, opened: Opened, at_a_time: int
