@@ -26,7 +26,6 @@ from scheduler.store.log.by_status import Kept
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
-from scheduler.store.operators.account_views import Looks
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.filling import Filling
 from scheduler.store.operators.heartbeats import LOST_AFTER_MS, STORE_ID, Heartbeats
@@ -102,7 +101,6 @@ class Store:
         self.renewal = Renewal(server, self.clock, self.recurring)
         self.census = Census(server, self.shards)
         self.filling = Filling(server, self.clock)
-        self.looks = Looks(server, self.clock, self.events)
         self.roster = Roster(server, self.clock, self.shards)
         self.owners = Owners(server, self.shards)
         self.bulks = Bulks(server, self.clock, self.shards)

@@ -960,7 +960,7 @@ STORE = r"""
 @ scheduler/store/lifecycle/callback/resend.lua tests/store/lifecycle/callback/test_callback_life.py -k valkey
 # a repeat is told that what it asks for is pending
 - note_done(base, ARGV[3])
-@ scheduler/store/lifecycle/end/let_go.inc.lua tests/store/recurring/test_occurrences.py -k valkey
+@ scheduler/store/lifecycle/end/end.lua tests/store/recurring/test_occurrences.py -k valkey
 # a cancellation takes any occurrence of a rule for the one that waits
 - if stored[1] == schedule and counted then
 + if counted then
@@ -1025,7 +1025,7 @@ STORE = r"""
 # a slot that was fired early is fired again
 - return max(self.fired_ms, self.cancelled_ms)
 + return self.cancelled_ms
-@ scheduler/store/recurring/occurrence_request.py tests/store/recurring/test_occurrence_request.py
+@ scheduler/store/recurring/chain.py tests/store/recurring/test_occurrence_request.py
 # a damaged request of a rule goes out
 - unpack_request(text)  # a damaged one makes no occurrence
 + pass

@@ -11,7 +11,6 @@ import msgspec
 
 from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
 from api.dashboard.banner import Paused, paused_of
-from api.dashboard.menu import menu_of
 from api.dashboard.operators.impersonation import own_path
 from api.dashboard.shared import shared_by
 from api.dashboard.zones import UTC, Zone, zone_named
@@ -28,6 +27,18 @@ from scheduler.target.targets import split_url
 
 ROOT = "/dashboard"
 SIGN_IN = f"{ROOT}/sign-in"
+# The pages of the menu, by their path below the root.
+_MENU = {
+    "": "Overview",
+    "/requests": "Requests",
+    "/recurring": "Recurring",
+    "/lanes": "Lanes",
+    "/keys": "API keys",
+    "/credits": "Credits",
+}
+_OPERATORS_MENU = _MENU | {"/system": "System"}
+# Of an account that an operator looks at: no secret has a page there.
+_LOOKING_MENU = {path: words for path, words in _MENU.items() if path != "/keys"}
 
 _ZONE_KEPT_S = 366 * 86_400
 _BACK_KEPT_S = 900
@@ -78,7 +89,9 @@ class Viewer(NamedTuple):
 
     @property
     def menu(self) -> dict[str, str]:
-        return menu_of(operator=self.account.operator, looks=self.operator is not None)
+        if self.operator is not None:
+            return _LOOKING_MENU
+        return _OPERATORS_MENU if self.account.operator else _MENU
 
 
 async def signed_in(request: HttpRequest) -> Viewer:
@@ -127,7 +140,7 @@ async def _looking(request: HttpRequest, viewer: Viewer, account_id: str) -> Vie
 
 
 async def _noted(store: Store, operator: Account, account_id: str) -> None:
-    if not await store.looks.note(operator, account_id):
+    if not await store.events.note_view(operator, account_id, store.clock.now_ms()):
         raise _NotNoted
 
 

@@ -3,6 +3,7 @@ bounded by itself, so that workers in a crash loop, or one account, push out no 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ import structlog
 from scheduler import ids
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
 from scheduler.events import ACTS, MOST_CHARACTERS, NOT_DONE, OWN, Event, Kind
+from scheduler.models import Account
+from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.writes import beside_the_call, outcome
@@ -71,6 +74,23 @@ class Events:
         """Notes an event in an account's own stream; as `record`."""
         event, key = Event("", 0, kind, "", who, about), keys.account(account_id) + keys.EVENTS
         return await self._record(key, keys.MOST_OWN_EVENTS, event, operation)
+
+    async def note_view(self, operator: Account, account_id: str, now_ms: int) -> bool:
+        """Notes that an operator looked at an account's pages, once an hour. False if the store did
+        not take the entry. Safe to repeat: the mark is made after the entry, which a repeat at once
+        does not double."""
+        hour = now_ms // HOUR_MS
+        what = f"look {operator.account_id} {account_id} {hour}"
+        operation = hashlib.sha256(what.encode()).hexdigest()[:32]
+        mark = keys.account(account_id) + keys.OPERATION + operation
+        if await self._server.read("EXISTS", mark):
+            return True
+        noted = await self.record(
+            Kind.LOOK, who=operator.name, account_id=account_id, operation=operation
+        )
+        if noted:
+            await self._server.call("SET", mark, "", "PX", HOUR_MS)
+        return noted
 
     @asynccontextmanager
     async def act(

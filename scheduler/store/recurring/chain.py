@@ -9,9 +9,9 @@ from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.recurrence.recurrence import NONE_MISSED, Missed, following, missed_between
 from scheduler.recurrence.recurring import RuleState
+from scheduler.store.heads import RECURRING, with_slot
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
 from scheduler.store.recurring.merged import merged, timed_anew
-from scheduler.store.recurring.occurrence_request import timed
 from scheduler.store.recurring.rules import (
     DELETED,
     StoredRule,
@@ -23,7 +23,7 @@ from scheduler.store.recurring.steps import REFUSALS, Step
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import open_request, seal_request, sha1_of
+from scheduler.store.stored import open_request, seal_request, sha1_of, unpack_request
 from scheduler.store.verdict import SENTENCES, Verdict, refusal
 
 # How long after its slot an occurrence is looked for, at least and at most: it may wait in a lane,
@@ -33,6 +33,10 @@ _WATCH_MS, _MOST_WATCH_MS = 60_000, 3_600_000
 _TRY_AHEAD_MS = 5000
 # How long it rests between two tries, for each time that it has missed, and at most.
 _REST_MS, _MOST_REST_MS = 1000, 60_000
+# How an array of up to 15 values begins in MessagePack, and a whole number of eight bytes, which
+# one below the last has in fewer.
+_SHORT_ARRAY, _LONG, _SHORTER = range(0x90, 0xA0), b"\xcf", 1 << 32
+_RECURRING = bytes((RECURRING,))
 # A chunk of the log with one entry, and its places in the index; empty: no entry.
 Entry = tuple[Argument, ...]
 NO_ENTRY: Entry = ()
@@ -177,7 +181,7 @@ class Chain:
     def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
         """The request of an occurrence."""
         if rule.timing.expires_after_ms is None:
-            usual = timed(rule.packed, slot_ms, trigger_at_ms, self._secrecy)
+            usual = retimed(rule.packed, slot_ms, trigger_at_ms, self._secrecy)
             if usual is not None:
                 return usual
         request = rule.request(self._secrecy)
@@ -263,3 +267,20 @@ def _step(
     step = Step.of(rule, fields, due_ms)
     step.entry, step.missed = entry, missed
     return step
+
+
+def retimed(packed: bytes, slot_ms: int, trigger_at_ms: int, secrecy: Secrecy) -> bytes | None:
+    """The same as `seal_request` makes of a rule's stored request with this time and slot, in half
+    the time; None if the request has a lane or a reference, is unusual, or cannot be read."""
+    if packed[:1] != _RECURRING or trigger_at_ms < _SHORTER:
+        return None
+    head, sealed = with_slot(packed, slot_ms)
+    try:
+        text = secrecy.open(sealed)
+        if text[0] not in _SHORT_ARRAY or text[1] != 0:
+            return None
+        unpack_request(text)  # a damaged one makes no occurrence
+    except (Unreadable, msgspec.MsgspecError, ValueError, LookupError):
+        return None
+    made = b"%b%b%b%b" % (text[:1], _LONG, trigger_at_ms.to_bytes(8, "big"), text[2:])
+    return head + secrecy.seal(made)

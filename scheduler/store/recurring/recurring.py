@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
+from scheduler import ids
 from scheduler.errors import (
     FieldError,
     InvalidRequest,
@@ -28,20 +29,21 @@ from scheduler.recurrence.recurring import (
 )
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
-from scheduler.store.idempotency import kept, noted, once_name
+from scheduler.store.idempotency import Made, asked, kept, noted, once_name
 from scheduler.store.lifecycle.create.create import Schedules
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.lifecycle.end.cancel import Canceller
 from scheduler.store.recurring.chain import NO_ENTRY, Chain
-from scheduler.store.recurring.creation_note import created_before, note_of
 from scheduler.store.recurring.reading import NO_RULE, Rules
 from scheduler.store.recurring.rules import (
     DELETED,
     StoredRule,
+    defined,
     new_rule,
     occurrence_of,
     redefined,
     shown,
+    template,
 )
 from scheduler.store.recurring.steps import Step, Steps
 from scheduler.store.recurring.tending import Tending
@@ -52,6 +54,8 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 _AGAIN = (Verdict.CHANGED, Verdict.HELD)
+# Of a creation's note.
+_RECURRING_ID_BYTES, _SLOT_BYTES = 16, 6
 
 
 class Recurring(Tending):
@@ -105,16 +109,16 @@ class Recurring(Tending):
         if once is not None:
             key = keys.account(account_id) + keys.ONCE + once_name(once)
             if (value := await self._server.read("GET", key)) is not None:
-                return Created(created_before(draft, kept(value, once)), repeated=True)
+                return Created(_created_before(draft, kept(value, once)), repeated=True)
         now_ms = self._clock.now_ms()
         rule = new_rule(account_id, draft, now_ms, self._server.secrecy)
         rule.slot_ms = await self._first_slot(rule.timing, now_ms)
         step = self._chain.begun(rule, now_ms)
         if once is not None:
-            step.once = (once_name(once), note_of(once, rule))
+            step.once = (once_name(once), _note_of(once, rule))
         answer = await self._steps.one(step, stores=True)
         if answer.verdict is Verdict.REPEATED:
-            before = created_before(draft, noted(answer.known))
+            before = _created_before(draft, noted(answer.known))
             return Created(before, repeated=before.recurring_id != rule.recurring_id)
         if answer.verdict is not Verdict.DONE:
             _refuse(answer.verdict, rule, f"There is no account {account_id}.")
@@ -295,3 +299,28 @@ def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: str = NO_RULE) -
         case Verdict.DAMAGED:
             raise Unreadable("The recurring schedule is damaged, or its account is")
     raise refusal("", verdict)
+
+
+def _note_of(once: Idempotency, rule: StoredRule) -> bytes:
+    """The value of the Idempotency-Key of a call that created a rule, which `idempotency` reads:
+    its note is the rule, then the slot."""
+    head = asked(once) + bytes((Verdict.DONE, 0)) + ids.to_bytes("sch_" + rule.occurrence)
+    slot = (rule.slot_ms or 0).to_bytes(_SLOT_BYTES, "big")
+    return head + ids.to_bytes(rule.recurring_id) + slot
+
+
+def _created_before(draft: Draft, made: Made) -> Rule:
+    """The rule as it was when it was created, of what was asked for then and is again."""
+    recurring = ids.from_bytes(made.note[:_RECURRING_ID_BYTES])
+    recurring_id = ids.recurring_id(ids.local(recurring))
+    definition = defined(draft, recurring_id)
+    return Rule(
+        recurring_id=recurring_id,
+        name=definition.name,
+        timing=definition.timing,
+        request=template(draft.request, recurring_id),
+        state=RuleState.ACTIVE,
+        created_at_ms=ids.created_at_ms(recurring_id),
+        slot_ms=int.from_bytes(made.note[_RECURRING_ID_BYTES:], "big"),
+        schedule_id=made.schedule_ids[0],
+    )

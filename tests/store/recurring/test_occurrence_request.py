@@ -9,8 +9,7 @@ from scheduler.errors import Unreadable
 from scheduler.models import Delivery, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
-from scheduler.store.recurring.chain import Chain
-from scheduler.store.recurring.occurrence_request import timed
+from scheduler.store.recurring.chain import Chain, retimed
 from scheduler.store.recurring.rules import StoredRule, new_rule, occurrence_of, template
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server.clock import StoreClock
@@ -53,7 +52,7 @@ def packed_again(rule: StoredRule, at_ms: int = SLOT_MS) -> bytes:
 def test_it_is_the_same_as_packed_again(request_: Request, is_short: bool, at_ms: int) -> None:
     rule = rule_of(request_)
     assert made(rule, at_ms) == packed_again(rule, at_ms)
-    is_timed = timed(rule.packed, SLOT_MS, at_ms, CLEAR) is not None
+    is_timed = retimed(rule.packed, SLOT_MS, at_ms, CLEAR) is not None
     assert is_timed == (is_short and at_ms >= 1 << 32)
 
 
