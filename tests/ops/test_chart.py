@@ -121,10 +121,11 @@ def test_pods_have_the_time_to_end_and_can_write_nowhere(everything: list[dict[s
 def test_no_secret_has_to_be_written_into_a_pod(everything: list[dict[str, Any]]) -> None:
     pod = of(everything, "Deployment", "mine-worker")["spec"]["template"]["spec"]
     [container] = pod["containers"]
-    given = {each.pop("name"): each for each in container["env"]}
-    assert given["POSTDATE_SECRET_KEY"] == {"valueFrom": SECRET_KEY}
+    given = {each["name"]: each for each in container["env"]}
+    secret_key, lease = "POSTDATE_SECRET_KEY", "POSTDATE_LEASE_MS"
+    assert given[secret_key] == {"name": secret_key, "valueFrom": SECRET_KEY}
     assert given["POSTDATE_REDIS_URL"]["valueFrom"]["secretKeyRef"]["name"] == "store"
-    assert given["POSTDATE_LEASE_MS"] == {"value": "15000"}
+    assert given[lease] == {"name": lease, "value": "15000"}
 
 
 def test_the_api_alone_is_reached_and_workers_alone_reach_the_internet(
