@@ -9,6 +9,7 @@
 -- (spaces: for none).
 
 --@include shared/moment
+--@include lifecycle/row/recurring_head
 -- Two that wait are too many already, and a batch may name a reference in each of its rows.
 local LOOKED_AT_FIRST, LOOKED_AT_MOST = 4, 100
 -- An answer that costs no credit is noted for a minute, for a repeat after a lost reply or with the
@@ -21,29 +22,6 @@ local function placed(verdict, schedule, due)
   return string.char(verdict) .. schedule .. string.format('%016.0f', due)
 end
 local NO_SCHEDULE = string.rep(' ', 26)
-
--- The place where the head of an occurrence begins, as `heads.py` puts it in front of its stored
--- request, last of all heads; or where the request does if there is none.
-local function behind_names(stored)
-  local at = 1
-  if string.byte(stored) == S.LANED then
-    at = 10 + string.byte(stored, 2)
-  end
-  if string.byte(stored, at) == S.REFERRED then
-    at = at + 2 + string.byte(stored, at + 1)
-  end
-  return at
-end
-
--- A stored request, without a head of this kind, with the one that another has, if any.
-local function as_occurrence_of(request, other)
-  local from = behind_names(other)
-  if string.byte(other, from) ~= S.RECURRING then
-    return request
-  end
-  local at, head = behind_names(request), string.sub(other, from, from + 32)
-  return string.sub(request, 1, at - 1) .. head .. string.sub(request, at)
-end
 
 -- Whether it is the next occurrence of a recurring schedule: no create means that one.
 local function waits_for_slot(account, key)
