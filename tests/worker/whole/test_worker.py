@@ -107,8 +107,15 @@ async def test_a_shard_that_is_away_keeps_nothing_of_the_others_from_being_given
     assert scene.held == 0
 
 
-async def test_it_ends_after_what_it_does_in_the_background(scene: Scene) -> None:
+async def test_it_ends_after_what_it_does_in_the_background(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or the store would be closed under that."""
+
+    async def no_recovery(_: object) -> None:
+        """It would ask for the key first, by turns."""
+
+    monkeypatch.setattr(Worker, "_recover", no_recovery)
     asked, may_answer, ended = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def slow() -> None:
