@@ -1,5 +1,6 @@
 """The filters of lists of schedules, of the log and of bulk calls, in one table: the API, its
-document, the command line and the Python client derive from it. Pure, and quick to import."""
+document, the dashboard, the command line and the Python client derive from it. Pure, and quick to
+import."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from scheduler.schema import Kind
 class FilterRow(NamedTuple):
     """One filter of schedules and of entries of the log. `option` is its name in the Python client,
     `flag` on the command line. `description` is for the API's document; `of_entries`, if it is set,
-    replaces it for the log. `help` and `metavar` are for the command line."""
+    replaces it for the log. `help` and `metavar` are for the command line. `label` is for the form
+    above the dashboard's list, which has inputs of its own for those without one; `placeholder` is
+    an example there, and without one the input shows only where the filter is set."""
 
     name: str
     kind: Kind
@@ -21,6 +24,13 @@ class FilterRow(NamedTuple):
     description: str
     of_entries: str = ""
     metavar: str = "TEXT"
+    label: str = ""
+    placeholder: str = ""
+
+    @property
+    def word(self) -> str:
+        """Its name in addresses of the dashboard."""
+        return self.flag.removeprefix("--")
 
 
 FILTERS = (
@@ -43,6 +53,8 @@ FILTERS = (
         description="Only those of this lane.",
         of_entries="Only entries of this lane.",
         metavar="NAME",
+        label="Lane",
+        placeholder="invoices",
     ),
     FilterRow(
         name="reference",
@@ -55,6 +67,8 @@ FILTERS = (
         "filter then.",
         of_entries="Only entries with this reference or, with `*` at its end, with one that begins "
         "so.",
+        label="Reference",
+        placeholder="order-17 or order-*",
     ),
     FilterRow(
         name="recurringId",
@@ -65,6 +79,7 @@ FILTERS = (
         description="Only those of this recurring schedule.",
         of_entries="Only entries of this recurring schedule, `skipped` times included.",
         metavar="ID",
+        label="Recurring schedule",
     ),
     FilterRow(
         name="from",

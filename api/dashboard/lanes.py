@@ -144,7 +144,7 @@ def limits(settings: LaneSettings) -> str:
 
 def waiting_in(lane: str) -> str:
     """The address of the list of schedules that wait in it."""
-    return Filter(status=LogStatus.SCHEDULED, lane=lane).address()
+    return Filter(status=LogStatus.SCHEDULED, named={"lane": lane}).address()
 
 
 def _label(field: str) -> str:

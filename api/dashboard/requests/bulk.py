@@ -181,7 +181,7 @@ async def _selected(store: Store, viewer: Viewer, form: Form, wanted: Filter) ->
         return Portion(_named(form))
     found, is_part = await _matches(store, viewer, Kind(form["action"]), wanted)
     left = set[str]()
-    if form["action"] != Kind.AGAIN and not wanted.recurring:
+    if form["action"] != Kind.AGAIN and "recurring" not in wanted.named:
         left = await next_occurrences(store.server, viewer.account_id, found)
     # No schedule was made for a time that a recurring one missed.
     found = [each for each in found if each.schedule_id and each.schedule_id not in left]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.viewer.session import ROOT
 from api.dashboard.zones import Zone, zone_named
+from api.schema.query import OF_LOGS
 from scheduler.durations import format_duration, parse_duration
-from scheduler.ids import is_recurring_id
-from scheduler.lanes import is_lane
+from scheduler.filters import FILTERS
 from scheduler.models import LogStatus
-from scheduler.references import is_filter
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange
 from scheduler.times import format_iso8601
@@ -27,23 +27,24 @@ _STATUSES = frozenset(LogStatus)
 _SENT = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
 _LONGEST_MS = 400 * DAY_MS
 _BULK = re.compile(r"[\w-]{16}", re.ASCII)
+# Those that stand in a form as the API takes them, by their names in an address.
+NAMED = {row.word: row for row in FILTERS if row.label}
+_READ = {each.name: each.read for each in OF_LOGS}
+_NONE_NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 class Filter(NamedTuple):
-    """`q` is a part of the URL, `host` its whole host; `reference` a whole one, or how some begin,
-    with `*`; `lane` and `answer` a whole lane's name, and a whole status code or error message;
-    `recurring` the id of the rule that it is of, `bulk` of the bulk action whose replay it is;
-    `when` names a window, else `from_ms` and `to_ms` may bound the list. `replayable`: of those
-    that failed, only those that can be run again and were not. `late_ms`: of those sent so late or
-    later, or overdue for so long; `by_lateness`: the latest first, of those that were sent. `back`:
-    the page before the cursor."""
+    """`named` has the filters that the API has, too; `q` is a part of the URL, `host` its whole
+    host; `answer` a whole status code or error message; `bulk` the id of the bulk action whose
+    replay it is; `when` names a window, else `from_ms` and `to_ms` may bound the list.
+    `replayable`: of those that failed, only those that can be run again and were not. `late_ms`: of
+    those sent so late or later, or overdue for so long; `by_lateness`: the latest first, of those
+    that were sent. `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
     host: str = ""
-    reference: str = ""
-    lane: str = ""
-    recurring: str = ""
+    named: Mapping[str, str] = _NONE_NAMED
     bulk: str = ""
     answer: str = ""
     replayable: bool = False
@@ -57,10 +58,9 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        named = (self.q, self.host, self.reference, self.lane, self.recurring, self.answer)
         if self.replayable or self.late_ms is not None or self.by_lateness:
             return True
-        return any(named) or bool(self.bulk)
+        return any((self.q, self.host, self.named, self.answer, self.bulk))
 
     @property
     def is_any(self) -> bool:
@@ -80,9 +80,7 @@ class Filter(NamedTuple):
             "status": self.status.value if self.status else "",
             "q": self.q,
             "host": self.host,
-            "reference": self.reference,
-            "lane": self.lane,
-            "recurring": self.recurring,
+            **self.named,
             "bulk": self.bulk,
             "answer": self.answer,
             "replayed": "no" if self.replayable else "",
@@ -126,6 +124,7 @@ class Filter(NamedTuple):
             to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)
         if self.by_lateness:
             statuses = statuses or _SENT
+        named: dict[str, Any] = {NAMED[word].option: text for word, text in self.named.items()}
         return LogQuery(
             statuses=statuses,
             from_ms=self.from_ms,
@@ -135,13 +134,11 @@ class Filter(NamedTuple):
             cursor=self.cursor,
             url_part=self.q,
             host=self.host,
-            reference=self.reference or None,
-            lane=self.lane or None,
-            recurring_id=self.recurring or None,
             answer=self.answer,
             replayable=self.replayable,
             # A sort looks through the entries as a search does.
             late_ms=self.late_ms or 0 if self.by_lateness else self.late_ms,
+            **named,
         )
 
 
@@ -155,16 +152,13 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     status = texts.get("status", "")
     if status and status not in _STATUSES:
         status, faults["status"] = "", "There is no such status."
-    reference = texts.get("reference", "")
-    if reference and not is_filter(reference):
-        faults["reference"] = "No reference has a space, or more than 128 characters."
-        reference = ""
-    lane = texts.get("lane", "")
-    if lane and not is_lane(lane):
-        lane, faults["lane"] = "", "No lane has such a name."
-    recurring = texts.get("recurring", "")
-    if recurring and not is_recurring_id(recurring):
-        recurring, faults["recurring"] = "", "No recurring schedule has such an id."
+    named: dict[str, str] = {}
+    for word, row in NAMED.items():
+        try:
+            if text := texts.get(word, ""):
+                named[word] = _READ[row.name](text)
+        except ValueError as error:
+            faults[word] = str(error)
     late_ms = None
     if late := texts.get("late", "").replace(" ", ""):
         try:
@@ -179,9 +173,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         status=LogStatus(status) if status else None,
         q=texts.get("q", ""),
         host=texts.get("host", ""),
-        reference=reference,
-        lane=lane,
-        recurring=recurring,
+        named=named,
         bulk=bulk,
         answer=texts.get("answer", ""),
         replayable=status == LogStatus.FAILED and texts.get("replayed") == "no",

@@ -15,7 +15,7 @@ from api.dashboard.answer import Raw, html, redirect
 from api.dashboard.charts import WINDOWS
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of, replays_of
-from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter
+from api.dashboard.requests.filters import ADDRESS, NAMED, PER_PAGE, Filter, read_filter
 from api.dashboard.requests.picture import Found, found_by, narrowed
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
@@ -177,6 +177,7 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         "activity": partial(shown.activity, zone, _HEIGHT),
         "counts": counts,
         "statuses": list(LogStatus),
+        "named_filters": NAMED,
         "periods": _PERIODS,
         "windows": WINDOWS,
         "entry": None,
