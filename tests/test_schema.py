@@ -12,6 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from api.calls.bulk import OF_BULK
+from api.dashboard.requests.filters import read_filter
+from api.dashboard.zones import UTC
 from api.schema.fields import SHOWN
 from api.schema.items import Items
 from api.schema.payload import AS_IT_WAS, parse_change
@@ -36,6 +38,7 @@ from tests.store.recurring.test_occurrence_request import made, rule_of
 
 RULES, CLEAR = Rules.of(Settings()), Secrecy()
 NOW_MS = time.time_ns() // 1_000_000
+FILTERED = {"lane": "mail", "reference": "order-*", "recurringId": "rec_" + "0" * 26}
 # Options of the command line that have another name in the client.
 SPELLED = {"url": "target", "json": "body", "callback_url": "callback"}
 OF_RULE = [recurring_group.commands[name] for name in ("create", "change")]
@@ -67,6 +70,18 @@ def test_each_filter_is_one_of_all_lists_and_bulk_calls(row: FilterRow) -> None:
     for command in (list_command, logs_command, cancel_command, replay_command):
         assert row.option in {each.name for each in command.params}, command.name
     assert row.option in get_type_hints(Filters)
+
+
+@pytest.mark.parametrize("row", [row for row in FILTERS if row.label], ids=lambda row: row.name)
+def test_each_filter_of_the_dashboard_is_read_from_its_address_and_stays_in_it(
+    row: FilterRow,
+) -> None:
+    text = FILTERED[row.name]
+    wanted, faults = read_filter({row.word: f" {text} "}, UTC, NOW_MS)
+    assert (getattr(wanted.query(NOW_MS), row.option), faults) == (text, {})
+    assert (wanted.is_search, wanted.pairs()) == (True, {row.word: text})
+    wanted, faults = read_filter({row.word: "no such thing "}, UTC, NOW_MS)
+    assert (wanted.is_any, wanted.pairs(), [*faults]) == (False, {}, [row.word])
 
 
 def test_results_of_the_client_have_each_field_that_is_shown() -> None:
