@@ -12,7 +12,7 @@ from scheduler.schema import LONGEST_TIMEOUT_S
 
 
 class Status(StrEnum):
-    """Where a schedule stands. All but `scheduled` are final."""
+    """The status of a schedule. All but `scheduled` are final."""
 
     SCHEDULED = "scheduled"
     COMPLETED = "completed"
@@ -24,8 +24,8 @@ COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond 
 
 
 class LogStatus(StrEnum):
-    """The status of a log entry; `RETRYING`: an attempt that failed and is made again; `SKIPPED`:
-    times of a recurring schedule at which it had no occurrence."""
+    """The status of a log entry. `retrying` is an attempt that failed and is made again; `skipped`
+    stands for times of a recurring schedule at which it had no occurrence."""
 
     SCHEDULED = "scheduled"
     RETRYING = "retrying"

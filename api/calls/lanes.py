@@ -55,7 +55,7 @@ async def list_lanes(request: HttpRequest) -> JsonResponse:
 
 @get("/lanes/{lane:str}", operation_id="getLane", summary="Read a lane")
 async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """A lane's settings, and how it stands. A lane without settings has null for each."""
+    """A lane's settings and its state. A lane without settings has null for each."""
     call = await call_of(request)
     return _lane_answer(await call.store.lanes.read(call.account_id, _named(lane)))
 

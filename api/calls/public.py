@@ -85,14 +85,14 @@ async def get_schema(request: HttpRequest) -> JsonResponse:
     return JsonResponse(200, app.state.document)
 
 
-@get("/healthz", operation_id="getHealth", summary="Alive?")
+@get("/healthz", operation_id="getHealth", summary="Liveness")
 async def healthz(request: HttpRequest) -> JsonResponse:
-    """This process is alive, whatever the store does."""
+    """This process is alive, whether or not the store can be reached."""
     read_query(request.scope["query_string"])
     return JsonResponse(200, HealthBody("ok"))
 
 
-@get("/readyz", operation_id="getReadiness", summary="Able to serve?")
+@get("/readyz", operation_id="getReadiness", summary="Readiness")
 async def readyz(request: HttpRequest) -> JsonResponse:
     """This process can serve: the store answers, and it is not about to end."""
     read_query(request.scope["query_string"])

@@ -107,7 +107,7 @@ async def preview_recurring(request: HttpRequest) -> JsonResponse:
     summary="Read a recurring schedule",
 )
 async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """A recurring schedule as it was asked for, how it stands, and its next five times."""
+    """A recurring schedule as it was asked for, its state, and its next five times."""
     call = await call_of(request)
     rule = await call.store.recurring.read(call.account_id, recurring_id)
     shown, found = Shown(rule), list[int]()
@@ -157,7 +157,7 @@ def unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
 )
 async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonResponse:
     """Creates the recurring schedule of this name, or replaces all its fields: an absent field is
-    cleared. If all fields are the same already, nothing changes; a pause stays in any case. Made
+    cleared. If all fields are the same already, nothing changes. It stays paused if it was. Made
     for deploys."""
     call = await call_of(request)
     _judge_name(name)

@@ -172,7 +172,7 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
 
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")
 async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """A schedule as it was asked for, how it stands, and its outcome once it has been executed; for
+    """A schedule as it was asked for, its state, and its outcome once it has been executed; for
     a day after it has ended, and for a week if it failed and was not replayed. Values that look
     like secrets, in its headers or in the query of its URL, are masked."""
     call = await call_of(request)

@@ -25,7 +25,7 @@ _CLOCK_TOLERANCE_MS = 100
 
 @get("/stats", operation_id="getUsage", summary="Usage statistics")
 async def get_usage(request: HttpRequest) -> JsonResponse:
-    """Executions of a period, counted; the last 30 days unless `from` and `to` say otherwise."""
+    """Counts the executions of a period: the last 30 days unless `from` and `to` say otherwise."""
     call = await call_of(request, PERIOD)
     from_ms, to_ms = period(call.query, call.store.clock.now_ms())
     return JsonResponse(

@@ -222,9 +222,13 @@ _RATE_HEADERS = {
 
 
 def document(routes: Iterable[object], version: str) -> Schema:
-    """OpenAPI 3.1, of every route whose handler has an operation id."""
+    """OpenAPI 3.1, of every route whose handler has an operation id, in the order of `OPERATIONS`:
+    the framework keeps its routes in none."""
     paths: dict[str, Schema] = {}
-    for path, method, handler in _described(routes):
+    order = [*OPERATIONS]
+    for path, method, handler in sorted(
+        _described(routes), key=lambda each: order.index(str(each[2].operation_id))
+    ):
         paths.setdefault(path, {})[method] = _operation(handler, path)
     return {
         "openapi": "3.1.0",
@@ -348,6 +352,9 @@ def _schemas() -> Schema:
     items = {item for each in _ITEMS.values() for item in each}
     described = sorted(answers | errors | items, key=lambda body: body.__name__)
     _, found = msgspec.json.schema_components(described, ref_template=_REFS + "{name}")
+    for each in found.values():
+        if "description" in each:  # a docstring, with its indentation
+            each["description"] = inspect.cleandoc(each["description"])
     for body, either in _ITEMS.items():
         refs = [_ref(item.__name__) for item in either]
         found[body.__name__]["properties"]["schedules"]["items"] = {"anyOf": refs}

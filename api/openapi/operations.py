@@ -252,7 +252,8 @@ REQUESTS: dict[str, Schema] = {
     },
     "AccountRequest": {
         "type": "object",
-        "description": "What to change, as of a lane.",
+        "description": "The settings to change. Those that are left out stay as they are; null "
+        "clears one.",
         "properties": {name: field.schema for name, field in OF_ACCOUNT.items()},
         "minProperties": 1,
         "additionalProperties": False,
@@ -261,7 +262,7 @@ REQUESTS: dict[str, Schema] = {
     "RecurringRequest": {
         "type": "object",
         "description": "A request, and the rule by which it is sent: one of `cron` and `every` is "
-        "needed. Null is as good as absent, but for `callbackUrl`.",
+        "needed. Null is the same as absent, but for `callbackUrl`.",
         "properties": _RECURRING_PROPERTIES,
         "required": ["targetUrl"],
         "additionalProperties": False,

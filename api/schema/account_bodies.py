@@ -54,7 +54,7 @@ LANE = Shape(
         "oldestDueAt": (Moment | None, "oldest_due_at_ms"),
         "emptyAt": (Moment | None, "empty_at_ms"),
     },
-    "The settings of a lane, null where there is no limit, and how it stands. state is the first "
+    "The settings of a lane, null where there is no limit, and its state. state is the first "
     "of these that keeps due schedules from starting: paused; calm, until calmUntil, because a "
     "target asked for it with Retry-After; full, as many run as parallelism allows; limited by the "
     "rate; or open. Of the schedules that wait in it, waiting are all and due those that are due, "
@@ -90,7 +90,7 @@ ACCOUNT = Shape(
         ),
         "callbackOn": (CallbackOn | None, "callback.on"),
     },
-    "Whether the account is paused, until when (null: without an end), and by the API key of "
-    "which name. callbackUrl and callbackOn are for schedules that name no callbackUrl; null: "
-    "none. A value in the query of the URL that looks like a secret is masked.",
+    "Whether the account is paused, until when (null: no end), and the name of the API key that "
+    "paused it. callbackUrl and callbackOn are for schedules that name no callbackUrl; null: none. "
+    "A value in the query of the URL that looks like a secret is masked.",
 )

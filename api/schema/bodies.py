@@ -30,7 +30,9 @@ RecurringId = Annotated[str, msgspec.Meta(pattern=f"^rec_{_SUFFIX}")]
 # Empty where a log entry is of no schedule.
 _LoggedSchedule = Annotated[str, msgspec.Meta(pattern=f"^$|^sch_{_SUFFIX}")]
 _LoggedInvocation = Annotated[str, msgspec.Meta(pattern=f"^$|^inv_{_SUFFIX}")]
-GivenId = Annotated[str, msgspec.Meta(description="As it was given, or how that begins.")]
+GivenId = Annotated[
+    str, msgspec.Meta(description="As it was given; if that is too long, the beginning of it.")
+]
 InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
 LaneName = Annotated[str, msgspec.Meta(pattern=f"^{LANE_PATTERN}$")]
 RequestId = Annotated[str, msgspec.Meta(pattern=REQUEST_ID)]
@@ -148,7 +150,7 @@ CALLBACK = Shape(
         "errorMessage": (str | None, _of_an_attempt("error_message")),
         "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
     },
-    "Where the report of an end stands: delivered, once its URL has answered with a 2xx; failed "
+    "The status of the callback: delivered, once its URL has answered with a 2xx; failed "
     "after the last attempt. statusCode, 0 without an answer, and errorMessage are those of the "
     "last attempt, and null before the first. nextAttemptAt is null unless it is pending.",
 )

@@ -70,7 +70,7 @@ RECURRING = Shape(
             for field in REQUEST_SHOWN
         },
     },
-    "A recurring schedule: its rule, how it stands, and the request of its occurrences. "
+    "A recurring schedule: its rule, its state, and the request of its occurrences. "
     "description is the rule in words. scheduleId is the occurrence that waits for nextAt, null "
     "while there is none. state is active; paused; blocked, if the next occurrence could not be "
     "stored, for the reason given; or ended, if no time is left. missed counts the times that went "

@@ -109,7 +109,11 @@ _OWN = (
         "Instead of `cron`: at intervals from `startsAt` on, or from the creation; 1s to 366d.",
     ),
     SettingsField(
-        "timeZone", TEXT, _zone, {}, "Of `cron`: a name of the IANA database. UTC if left out."
+        "timeZone",
+        TEXT,
+        _zone,
+        {},
+        "The zone of `cron`, as the IANA database names it; UTC if it is left out.",
     ),
     SettingsField("startsAt", TEXT, _starts_at, {"format": "date-time"}, "Never before this."),
     SettingsField("endsAt", TEXT, _moment, {"format": "date-time"}, "Never after this."),
@@ -230,7 +234,7 @@ PREVIEW = (
     Parameter(
         "every", _span, {"type": "string"}, "Instead of `cron`: a duration, or a number of seconds."
     ),
-    Parameter("timeZone", str, {"type": "string"}, "Of `cron`; UTC if it is left out."),
+    Parameter("timeZone", str, {"type": "string"}, "The zone of `cron`; UTC if it is left out."),
     Parameter("startsAt", moment, _MOMENT, "Never before this; without it `every` begins now."),
     Parameter("endsAt", moment, _MOMENT, "Never after this."),
 )

@@ -15,7 +15,7 @@ CallbackOn: TypeAlias = Literal["executed", "failed"]
 
 
 class RequestOptions(TypedDict, total=False):
-    """The request and its delivery. None is as good as absent, but for `callback_url`: absent, the
+    """The request and its delivery. None is the same as absent, but for `callback_url`: absent, the
     account's default; None, no callback."""
 
     method: str | None

@@ -143,7 +143,7 @@ class Schedule(RequestFields):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane: its settings, None where there is no limit, and how it stands. `state` is what keeps
+    """A lane: its settings, None where there is no limit, and its state. `state` is what keeps
     something due from starting. Of the schedules in it, `waiting` are all that wait, `due` those of
     them that are due, the oldest since `oldest_due_at`, and `running` those that workers have.
     `calm_until`: a target asked for it with Retry-After. `paused_by` is the name of an API key.

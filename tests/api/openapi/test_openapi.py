@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from api.openapi.operations import OPERATIONS
 from api.schema.fields import FIELDS, ON_EXISTING
 from scheduler.models import Request
 from tests.api.conftest import Api, client_of
@@ -42,6 +43,11 @@ async def test_every_endpoint_of_the_api_is_in_it(api: Api, document: dict[str, 
         if method not in ("OPTIONS", "HEAD") and route.path_format != "/"
     }
     assert described == {each for each in served if not re.search(r" /(schema|dashboard)", each)}
+
+
+def test_calls_come_in_the_order_of_their_table_in_every_process(document: dict[str, Any]) -> None:
+    firsts = [next(iter(item.values()))["operationId"] for item in document["paths"].values()]
+    assert firsts == [name for name in OPERATIONS if name in firsts]
 
 
 def test_every_call_with_a_key_may_be_refused_and_says_so(document: dict[str, Any]) -> None:
