@@ -19,14 +19,6 @@ NO_LANE = (
 FAILED = Outcome(Status.FAILED, 500, 1, "no")
 
 
-@pytest.mark.parametrize("lane", ["a", "0", "Tenant-7.eu:x_y", "z" * 64, None])
-async def test_a_lane_comes_back(api: Api, lane: str | None) -> None:
-    schedule_id = await api.create_id(lane=lane, delivery="at-most-once", expiresAt=None)
-    assert (await api.read(schedule_id))["lane"] == lane
-    [listed] = await api.listed()
-    assert listed["lane"] == lane
-
-
 @pytest.mark.parametrize("lane", ["", "-a", "_", "a b", "a/b", "a*", "\u00e9", "a\n", "a" * 65])
 async def test_what_can_be_no_lane_is_refused(api: Api, lane: str) -> None:
     details = [{"field": "lane", "message": NO_LANE}]
@@ -37,22 +29,6 @@ async def test_what_can_be_no_lane_is_refused(api: Api, lane: str) -> None:
     [item] = answer.json()["schedules"]
     assert (item["code"], item["details"]) == (400, details)
     await api.holds(credits=1000, waiting=set())
-
-
-async def test_a_change_keeps_it_unless_it_names_another(api: Api) -> None:
-    schedule_id = await api.create_id(lane="one", reference="ours")
-    changes: list[tuple[dict[str, Any], str | None]] = [
-        ({"retries": 1}, "one"),
-        ({"lane": "two"}, "two"),
-        ({"lane": None}, None),
-        ({"lane": "one", "reference": None}, "one"),
-    ]
-    for fields, after in changes:
-        answer = await api.client.patch(f"/schedule/{schedule_id}", json=fields)
-        assert answer.json()["lane"] == after
-        assert (await api.read(schedule_id))["lane"] == after
-    answer = await api.client.patch(f"/schedule/{schedule_id}", json={"lane": "-"})
-    assert answer.json()["details"] == [{"field": "lane", "message": NO_LANE}]
 
 
 @pytest.mark.parametrize(
@@ -66,14 +42,6 @@ async def test_a_replay_keeps_it_unless_it_names_another(
     assert (await api.read(schedule_id))["lane"] == "one"
     answer = await api.client.post(f"/schedule/{schedule_id}/replay", json=given)
     assert (await api.read(answer.json()["scheduleId"]))["lane"] == lane
-
-
-async def test_a_bulk_replay_keeps_it(api: Api) -> None:
-    schedule_id = await api.create_id(lane="one", triggerAt=past())
-    await api.execute(FAILED)
-    answer = await api.client.post("/schedule/replay", json={"ids": [schedule_id]})
-    [item] = answer.json()["schedules"]
-    assert (await api.read(item["scheduleId"]))["lane"] == "one"
 
 
 @pytest.mark.parametrize(("way", "lane"), [("keep", "one"), ("replace", "two")])

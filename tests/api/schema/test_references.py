@@ -22,31 +22,12 @@ def names_of(found: list[dict[str, Any]]) -> list[str]:
     return [each["reference"] for each in found]
 
 
-@pytest.mark.parametrize("reference", ["a", "!", "a*b", "*a", "~" * 128, None])
-async def test_a_reference_comes_back(api: Api, reference: str | None) -> None:
-    schedule_id = await api.create_id(reference=reference)
-    assert (await api.read(schedule_id))["reference"] == reference
-    logged = (await api.client.get("/stats/logs")).json()["logs"]
-    assert names_of(logged) == [reference]
-
-
 @pytest.mark.parametrize("reference", ["", " ", "a b", "a*", "*", "é", "\x7f", "a\n", "a" * 129])
 async def test_what_can_be_no_reference_is_refused(api: Api, reference: str) -> None:
     answer = await api.create(reference=reference)
     assert answer.status_code == 400
     assert answer.json()["details"] == [{"field": "reference", "message": NO_REFERENCE}]
     await api.holds(credits=1000, waiting=set())
-
-
-async def test_a_change_keeps_it_unless_it_names_another(api: Api) -> None:
-    schedule_id = await api.create_id(reference="order-1")
-    for fields, after in (
-        ({"retries": 1}, "order-1"),
-        ({"reference": "b"}, "b"),
-        ({"reference": None}, None),
-    ):
-        answer = await api.client.patch(f"/schedule/{schedule_id}", json=fields)
-        assert answer.json()["reference"] == after
 
 
 @pytest.mark.parametrize(
