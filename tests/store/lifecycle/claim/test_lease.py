@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from tests.store.scene import LEASE_MS, Scene, ids_of, lease_end_ms
 
 pytestmark = pytest.mark.sound
@@ -66,6 +68,19 @@ async def test_an_extension_tells_what_was_lost(scene: Scene) -> None:
     assert await scene.visible_at_ms(ended) is None
     assert await scene.visible_at_ms(kept) == lease_end_ms(mine[2])
     assert before_ms <= lease_end_ms(mine[2]) - 60_000 <= await scene.clock.now_ms() + 1
+
+
+@pytest.mark.parametrize(("failure", "may_hold"), [(StoreUnavailable, 1), (OutcomeUnknown, 2)])
+async def test_a_token_names_no_end_that_was_certainly_not_written(
+    scene: Scene, failure: type[StoreError], may_hold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = await scene.held()
+    before = held.token
+    monkeypatch.setattr(scene.store.server, "run", AsyncMock(side_effect=failure("It is away")))
+    with pytest.raises(failure):
+        await scene.extend(LEASE_MS, [held])
+    ends = held.token.split(":")
+    assert (ends[0], len(ends)) == (before, may_hold)
 
 
 @pytest.mark.time_passes
