@@ -14,6 +14,7 @@ from scheduler.errors import InvalidRequest
 from scheduler.models import LogStatus, Request, Schedule
 from scheduler.store import keys
 from scheduler.store.queries.listing import Selection
+from scheduler.store.queries.referred import encode_member
 from tests.store.lifecycle.end.dead_letters import due_at
 from tests.store.scene import FAILED, URL, Scene
 
@@ -187,7 +188,8 @@ async def test_a_cursor_of_another_reference_is_refused(scene: Scene) -> None:
     asked = Selection(limit=1, reference="a")
     page = await scene.store.unended.page(scene.account_id, asked)
     assert page.next_cursor is not None
-    for cursor in (page.next_cursor, "x", "YQ", "é", ""):
+    names_no_schedule = encode_member(b"b\0x")
+    for cursor in (page.next_cursor, names_no_schedule, "x", "YQ", "é", ""):
         with pytest.raises(InvalidRequest):
             await scene.store.unended.page(
                 scene.account_id, Selection(cursor=cursor, reference="b*")
