@@ -100,6 +100,13 @@ def test_who_waits_is_given_a_connection_that_comes_free() -> None:
     assert slots.queued == 0
 
 
+def test_an_account_whose_last_fire_got_a_freed_connection_has_no_turn_in_the_queue() -> None:
+    slots = in_line(all_open("ab"), Waiter(1, "a"), Waiter(2, "b"))
+    assert reuse(slots, "a") == Waiter(1, "a")
+    slots.closed(HERE, "a")
+    assert slots.next_to_open(HERE) == Waiter(2, "b")
+
+
 def test_who_needs_a_fresh_one_is_given_no_used_one_but_room_for_it() -> None:
     slots = in_line(all_open(), Waiter(1, needs_fresh=True), Waiter(2))
     assert reuse(slots) is None
