@@ -51,3 +51,11 @@ def test_an_error_anew_says_the_same_and_leads_to_no_frame(error: Exception) -> 
     assert str(again.__cause__) == "cause"
     assert (again.__traceback__, again.__context__) == (None, None)
     assert again.__cause__.__traceback__ is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"), [(None, "a: is bad; b: is worse"), ("Two are bad", "Two are bad")]
+)
+def test_bad_input_is_told_by_a_sentence_or_by_its_faults(sentence: str | None, said: str) -> None:
+    faults = [FieldError("a", "is bad"), FieldError("b", "is worse")]
+    assert str(InvalidRequest(faults, sentence)) == said
