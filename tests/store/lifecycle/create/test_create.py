@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from scheduler import ids
 from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable
-from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
+from scheduler.models import Delivery, Idempotency, Packed, Request, Schedule, Status, Upsert
+from scheduler.store.lifecycle.create.create_rows import CreateRow, Part, part_from
+from scheduler.store.lifecycle.create.replays import CreatePlan
 from tests.store.scene import CREDITS, URL, Holdings, Scene, settled
 
 pytestmark = pytest.mark.sound
+PLAIN = Request(0, "GET", URL)
 
 
 async def test_what_is_read_is_what_was_created(scene: Scene) -> None:
@@ -99,3 +103,15 @@ async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: 
     assert await scene.status(kept) == Status.COMPLETED
     made = await scene.store.schedules.create_all(scene.account_id, [request], once)
     assert not made.repeated
+
+
+@pytest.mark.parametrize(
+    ("requests", "originals", "until"),
+    [([PLAIN] * 9, (), 8), ([Upsert(PLAIN, keep=True)] * 9, (), 2), ([PLAIN] * 9, ["a"] * 9, 2)],
+    ids=["plain", "upserts", "replays"],
+)
+def test_a_part_has_fewer_of_those_that_are_judged_one_by_one(
+    requests: list[Request | Packed | Upsert], originals: Sequence[str], until: int
+) -> None:
+    rows = [CreateRow(f"{n}", 0, b"", "", 0) for n in range(9)]
+    assert part_from(0, CreatePlan(requests, b"", originals), rows, most=8) == Part(0, until)
