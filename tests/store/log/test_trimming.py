@@ -66,6 +66,18 @@ async def test_old_chunks_go_by_their_age(fake_scene: Scene) -> None:
     assert usage.executed == 15
 
 
+async def test_each_new_chunk_takes_only_a_few_old_ones_with_it(fake_scene: Scene) -> None:
+    """However many there are: all other calls wait meanwhile."""
+    scene = fake_scene
+    await chunks(scene, [1] * 9)
+    await scene.clock.pass_ms(20 * DAY_MS)
+    await chunks(scene, [2])
+    await scene.clock.pass_ms(12 * DAY_MS)
+    for old in (7, 5):
+        await chunks(scene, [1])
+        assert (await logged(scene)).index(2) == old
+
+
 async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
     small_log: Scene, fake_clock: FakeClock
 ) -> None:
