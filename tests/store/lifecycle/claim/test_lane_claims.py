@@ -331,6 +331,14 @@ async def test_lanes_have_their_turns_and_none_delays_what_has_no_lane(scene: Sc
     assert await scene.ack(claimed) == [Verdict.DONE] * 200
 
 
+async def test_room_that_a_neighbour_leaves_goes_to_a_lane_with_more_due(scene: Scene) -> None:
+    neighbour = (await scene.neighbours(1))[0]
+    await scene.create(account_id=neighbour)
+    for _ in range(8):
+        await scene.create(lane="a")
+    assert len(await scene.claim(most=8)) == 8
+
+
 async def test_an_account_has_no_more_lanes_than_it_may(scene: Scene) -> None:
     names = {f"{n}": 0 for n in range(MOST_LANES - 1)}
     await scene.redis.zadd(scene.base + keys.LANES, names)
