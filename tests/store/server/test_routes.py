@@ -11,6 +11,7 @@ from redis.crc import key_slot
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
+from tests.support.cluster import ask, id_of
 from tests.support.servers import DEADLINE_S, ValkeyCluster, ValkeyProcess, until_async
 
 SHARDS = 2
@@ -29,6 +30,13 @@ def where(cluster: ValkeyCluster, shard: int) -> tuple[int, ValkeyProcess, Valke
     source = cluster.owner(slot)
     other = next(node for node in cluster.primaries if node is not source)
     return slot, source, other
+
+
+async def is_read(store: Store, shard: int) -> bool:
+    try:
+        return await store.server.reads([("GET", keys.shard(shard) + "x")]) == [None]
+    except StoreError:
+        return False
 
 
 async def test_nothing_is_read_at_one_moment_of_half_a_shard(
@@ -95,15 +103,23 @@ async def test_a_node_that_is_away_hinders_no_start_and_is_used_again(
         url = f"{scheme}//{','.join(named)}"
         await (await Store.open(Settings(redis_url=url, shards=SHARDS))).aclose()
     source.start()
-
-    async def read() -> bool:
-        try:
-            return await store.server.reads([("GET", keys.shard(shard) + "x")]) == [None]
-        except StoreError:
-            return False
-
-    await until_async(read, "the node to be used")
+    await until_async(lambda: is_read(store, shard), "the node to be used")
     assert cluster.owner(slot) is source
+
+
+async def test_a_slot_whose_node_is_gone_is_found_where_it_is_now(
+    cluster: ValkeyCluster, store: Store
+) -> None:
+    slot, source, other = where(cluster, 1)
+    source.kill()
+    try:
+        for node in cluster.primaries:
+            if node is not source:
+                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", id_of(other))
+        ask(other, "CLUSTER", "BUMPEPOCH")
+        await until_async(lambda: is_read(store, 1), "the other node to be used")
+    finally:
+        source.start()
 
 
 @pytest.mark.parametrize(
