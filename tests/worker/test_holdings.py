@@ -28,11 +28,10 @@ def test_an_account_is_crowding_above_four_times_what_is_free() -> None:
     assert holdings.crowding() == []
 
 
-def test_the_fullest_is_named_first_and_a_neighbour_not_at_all() -> None:
+def test_the_fullest_is_named_first_and_none_that_has_its_share_or_less() -> None:
     holdings, make = Holdings(100, 1000), Invocations()
-    holdings.add(make.many(45, 0, "b"))
-    holdings.add(make.many(46, 0, "a"))
-    holdings.add(make.many(2, 0, "small"))
+    for account, count in {"b": 42, "a": 46, "at its share": 8, "small": 2}.items():
+        holdings.add(make.many(count, 0, account))
     assert holdings.crowding() == ["acc_00_a", "acc_00_b"]
 
 
