@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from redis.crc import key_slot
+from redis.exceptions import MovedError, RedisError
 
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.runtime.settings import Settings
@@ -37,6 +38,14 @@ async def is_read(store: Store, shard: int) -> bool:
         return await store.server.reads([("GET", keys.shard(shard) + "x")]) == [None]
     except StoreError:
         return False
+
+
+def sends_elsewhere(node: ValkeyProcess, shard: int) -> bool:
+    try:
+        ask(node, "GET", keys.shard(shard) + "x")
+    except RedisError as error:
+        return isinstance(error, MovedError)
+    return False
 
 
 async def test_nothing_is_read_at_one_moment_of_half_a_shard(
@@ -120,6 +129,7 @@ async def test_a_slot_whose_node_is_gone_is_found_where_it_is_now(
         await until_async(lambda: is_read(store, 1), "the other node to be used")
     finally:
         source.start()
+        await until_async(lambda: sends_elsewhere(source, 1), "the nodes to agree")
 
 
 @pytest.mark.parametrize(
