@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.callbacks import Callback, CallbackAttempt, CallbackState
 from scheduler.schema import LONGEST_TIMEOUT_S
+from scheduler.stages import Stage
 
 
 class Status(StrEnum):
@@ -248,19 +249,6 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     earlier: tuple[CallbackAttempt, ...] = ()
 
 
-class Stage(StrEnum):
-    """How far a worker has come with an invocation that it holds."""
-
-    CLAIMED = "claimed"  # its signing secret may have to be read
-    TIMED = "timed"  # in the timer wheel
-    QUEUED = "queued"  # due; waits for its turn, or for a connection
-    CONNECTING = "connecting"
-    SENT = "sent"
-    ACKING = "acking"  # its outcome is being recorded
-    UNSURE = "unsure"  # not sent, because its lease may have ended: the store is asked
-    UNREADABLE = "unreadable"  # goes back to the store
-
-
 class Invocation(msgspec.Struct, eq=False):
     """One firing of one schedule, as the worker that claimed it holds it. `attempt` counts every
     sending, from 1: retries, takeovers from lost workers, and repeats on a fresh connection.
@@ -287,6 +275,10 @@ class Invocation(msgspec.Struct, eq=False):
     slack_us: int = 0
     bounded: bool = False
     is_callback: bool = False
+
+    def enter(self, stage: Stage) -> None:
+        """Nothing else writes the stage. Tests hold it to `stages.NEXT`."""
+        self.stage = stage
 
     @property
     def taken_over(self) -> bool:

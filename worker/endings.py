@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.callbacks import CallbackStatus
-from scheduler.models import COMPLETED, Invocation, Outcome, Stage
+from scheduler.models import COMPLETED, Invocation, Outcome
+from scheduler.stages import Stage
 from scheduler.store import Store
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck, Callbacks
 from scheduler.store.lifecycle.end.end_rows import Ack
@@ -54,7 +55,7 @@ class Endings:
 
     def note(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
         """Takes an attempt's outcome, and has it recorded."""
-        invocation.stage = _ACKING
+        invocation.enter(_ACKING)
         if invocation.is_callback:
             self._note_callback(invocation, outcome, sent_at_s)
             return

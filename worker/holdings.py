@@ -9,13 +9,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
+from scheduler.stages import UNSENT, Stage
 from worker.fair_share import FairShare
 
 # What one call may bring: a full one of usual requests, and what the loop can bear at once.
 _MOST_A_CALL = 128
 _MOST_BYTES = 4 * 1024 * 1024
-_UNSENT = {Stage.TIMED, Stage.QUEUED, Stage.UNSURE, Stage.UNREADABLE}
 _account_id = attrgetter("account_id")
 _TRACE_ID_BYTES = 16
 
@@ -100,7 +100,7 @@ class Holdings:
 
     def unsent(self) -> list[Invocation]:
         """Those that can go back to the store, because nothing sends them at this moment."""
-        return [each for each in self._held if each.stage in _UNSENT]
+        return [each for each in self._held if each.stage in UNSENT]
 
     def of(self, shard: int) -> list[Invocation]:
         return [each for each in self._held if each.shard == shard]

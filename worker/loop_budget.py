@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
+from scheduler.stages import Stage
 from worker.fair_share import FairQueue
 from worker.start_queue import StartQueue
 
@@ -102,7 +103,7 @@ class SendBatch:
                     self._fire(each)
             invocations = rest
         for each in invocations:
-            each.stage = _QUEUED
+            each.enter(_QUEUED)
             if each.is_callback:
                 self._callbacks.add(each.account_id, each)
             elif each.slack_us:

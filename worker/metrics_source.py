@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
-from scheduler.models import Stage
+from scheduler.stages import Stage
 from worker.send.addresses.happy_eyeballs import OutOfPorts, OutOfSockets
 from worker.tally import NO_ANSWER
 

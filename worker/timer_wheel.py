@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
+from scheduler.stages import Stage
 from scheduler.store.server.clock import StoreClock
 
 # Linux's timerfd: a descriptor that becomes readable at a moment of the monotonic clock, exact to
@@ -89,7 +90,7 @@ class TimerWheel:
         ahead_us = self._clock.offset_since_us(reading)
         by_time, slotted = sorted(invocations, key=attrgetter("due_at_ms")), list[Invocation]()
         for each in by_time:
-            each.stage = _TIMED
+            each.enter(_TIMED)
             if each.slot_us is not None:
                 slotted.append(each)
         parts = [_Claimed(deque(by_time), ahead_us, reading)]

@@ -14,10 +14,11 @@ import structlog
 
 from metrics.port import serving_metrics
 from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
-from scheduler.models import Invocation, Outcome, Stage
+from scheduler.models import Invocation, Outcome
 from scheduler.runtime.collector import spare_the_collector
 from scheduler.runtime.settings import Settings
 from scheduler.runtime.version import version
+from scheduler.stages import Stage
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim.claim import Batch, UnreadClaim
 from scheduler.store.operators.heartbeats import STORE_ID, VERSION
@@ -290,7 +291,7 @@ class Worker:
     def _unsure(self, invocation: Invocation) -> None:
         """Nothing of it was sent. Its lease may have ended, or its secret may be another by now,
         because this process stood still or the store was away. `_confirm` asks the store."""
-        invocation.stage = Stage.UNSURE
+        invocation.enter(Stage.UNSURE)
         self._to_confirm.setdefault(invocation.shard, []).append(invocation)
 
     async def _recover(self) -> None:

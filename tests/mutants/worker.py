@@ -266,10 +266,10 @@ WORKER = r"""
 # a handshake that was reset is watched
 - if transport.is_closing():  # it has no socket
 + if False:  # it has no socket
-@ worker/holdings.py tests/worker/whole/test_worker.py
+@ scheduler/stages.py tests/worker/whole/test_worker.py
 # a drain leaves what lies in the wheel
-- _UNSENT = {Stage.TIMED, Stage.QUEUED
-+ _UNSENT = {Stage.QUEUED
+- UNSENT = frozenset({Stage.TIMED, Stage.QUEUED
++ UNSENT = frozenset({Stage.QUEUED
 @ worker/holdings.py tests/worker/test_claimer.py
 # claims bring what weighs too much
 - self.slots.free <= self._reserved or self.bytes.free <= self._reserved_bytes
@@ -407,7 +407,7 @@ WORKER = r"""
 @ worker/send/firer.py tests/worker/send/test_closing.py
 # the wait for a local port is charged
 - self._deadlines.discard(fire)
--         fire.invocation.stage = _QUEUED
+-         fire.invocation.enter(_QUEUED)
 -         origin = fire.target.origin
 + origin = fire.target.origin
 # a target that says so is not left to close first

@@ -12,6 +12,9 @@ import pytest
 import trustme
 import uvloop
 
+from scheduler import stages
+from scheduler.models import Invocation
+from scheduler.stages import Stage
 from tests.support.virtual_time import VirtualTimeLoop
 from tests.worker.scene import Scene
 from tests.worker.send.firing import always
@@ -34,6 +37,18 @@ def pytest_asyncio_loop_factories(
     if item.path.name in IN_VIRTUAL_TIME:
         return {"asyncio": VirtualTimeLoop}
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+def _stages_follow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each invocation of a whole worker goes from stage to stage as the table says."""
+
+    def enter(invocation: Invocation, stage: Stage) -> None:
+        assert stage in stages.NEXT[invocation.stage], (invocation.stage, stage)
+        invocation.stage = stage
+
+    if "scene" in request.fixturenames:  # elsewhere some are sent as they are made
+        monkeypatch.setattr(Invocation, "enter", enter)
 
 
 @pytest.fixture(scope="session")

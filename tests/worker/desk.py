@@ -15,6 +15,7 @@ from scheduler.errors import StoreError, StoreUnavailable, anew
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.runtime.elapsed import elapsed_s
 from scheduler.runtime.settings import Settings
+from scheduler.stages import Stage
 from scheduler.store import Store
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.claim.claim import Batch, ClaimOrder, Look, UnreadClaim
@@ -138,6 +139,8 @@ class ScriptedClaims:
         if shard in self.on_hold:
             return Batch([], None, False, self.clock.readings, on_hold=True)
         given = [each for each in self.given if each.shard == shard]
+        for each in given:
+            each.stage = Stage.CLAIMED  # it may have been here before
         self.given = [each for each in self.given if each.shard != shard]
         unread, self.unread = self.unread, []
         broken, self.broken = self.broken, []

@@ -11,8 +11,9 @@ from typing import Any
 import structlog
 
 from scheduler.errors import StoreError, StoreRefused
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
 from scheduler.runtime.reminder import Reminder
+from scheduler.stages import Stage
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim.claim import UnreadClaim
 from worker.fair_share import FairQueue
@@ -75,7 +76,7 @@ class Occurrences:
         if others := [each for each in invocations if not _is_to_advance(each)]:
             self._ready(others, reading)
         for each in filter(_is_to_advance, invocations):
-            each.stage = Stage.QUEUED
+            each.enter(Stage.QUEUED)
             group = self._group(each, now_ms)
             queue = self._queues.get(group)
             if queue is None:
@@ -157,7 +158,7 @@ class Occurrences:
             if invocation.shard in self._touch.lost:
                 self._unsure(invocation)
             else:
-                invocation.stage = Stage.CLAIMED
+                invocation.enter(Stage.CLAIMED)
                 found[invocation] = reading
         return found
 

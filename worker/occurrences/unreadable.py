@@ -14,8 +14,9 @@ from contextlib import suppress
 import structlog
 
 from scheduler.errors import StoreError
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
 from scheduler.runtime.reminder import Reminder
+from scheduler.stages import Stage
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim.claim import UnreadClaim
 from worker.leases import Leases, Touch
@@ -68,7 +69,7 @@ class Unreadables:
             self.counted[KEY if key_id else DAMAGED] += 1
             self._key_missed |= bool(key_id) and not self._store.sealing_keys.missing
             cause = self._cause(key_id, now_s)
-            invocation.stage = Stage.UNREADABLE
+            invocation.enter(Stage.UNREADABLE)
             invocation.due_at_ms = now_ms + round(1000 * self._wait_s(cause, now_s))
             self._shards.setdefault(invocation.shard, []).append(invocation)
             self._tell(cause, schedule=invocation.schedule_id, error=why)

@@ -13,9 +13,10 @@ from functools import partial
 
 import structlog
 
-from scheduler.models import Invocation, Outcome, Stage
+from scheduler.models import Invocation, Outcome
 from scheduler.runtime.elapsed import elapsed_s
 from scheduler.runtime.settings import Settings
+from scheduler.stages import Stage
 from scheduler.target.targets import DestinationNotAllowed, Origin, parse_target
 from worker.holdings import subject
 from worker.send.addresses.guard import Guard, Resolve
@@ -35,7 +36,6 @@ from worker.send.wire import Wire
 _LEASE_MARGIN_S = 0.25
 # An enum's member takes a tenth of a microsecond to look up.
 _QUEUED, _CONNECTING, _SENT = Stage.QUEUED, Stage.CONNECTING, Stage.SENT
-
 _log = structlog.get_logger(__name__)
 
 
@@ -142,7 +142,7 @@ class Firer:
             self._take_steps(fire)
             return
         if not fire.resent:
-            fire.invocation.stage = _QUEUED
+            fire.invocation.enter(_QUEUED)
             self._deadlines.discard(fire)
         self._make_room(origin)
 
@@ -215,7 +215,7 @@ class Firer:
 
     def _take_steps(self, fire: Fire) -> None:
         origin, account_id = fire.target.origin, fire.account_id
-        fire.invocation.stage = _CONNECTING
+        fire.invocation.enter(_CONNECTING)
         fire.marks = Marks()
         fire.steps = self.loop.create_task(self._connect(fire))
         # Not a `finally` in there: a coroutine that is cancelled before its first step runs none.
@@ -318,7 +318,7 @@ class Firer:
             return
         if fire.sent_at_s == NOT_SENT:
             fire.sent_at_s = now_s
-        invocation.stage = _SENT
+        invocation.enter(_SENT)
         wire.send(fire, data, request.method == "HEAD")
 
     def _put_off(self, fire: Fire) -> None:
@@ -335,7 +335,7 @@ class Firer:
         if self._ends_as_sent(fire):
             return
         self._deadlines.discard(fire)
-        fire.invocation.stage = _QUEUED
+        fire.invocation.enter(_QUEUED)
         origin = fire.target.origin
         if self._slots.hold(origin, fire):
             self.loop.call_later(PORTS_PAUSE_S, self._release, origin)

@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
-from scheduler.models import Invocation, Occurrence, Outcome, Retry, Stage, Status
+from scheduler.models import Invocation, Occurrence, Outcome, Retry, Status
+from scheduler.stages import Stage
 from tests.worker.desk import AWAY, LEASE_MS, ScriptedStore
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until

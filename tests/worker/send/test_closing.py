@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import Delivery, Invocation, Stage
+from scheduler.models import Delivery, Invocation
+from scheduler.stages import Stage
 from tests.worker.scripted import Line, Script, answer, answering, playing, until
 from tests.worker.send.firing import OK, all_fired, fired, firer_for_tests, firing_at, invocation_of
 from worker.send.addresses.happy_eyeballs import OutOfPorts

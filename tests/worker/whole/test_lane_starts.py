@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
 from scheduler.retries import LONGEST_ASKED_MS
+from scheduler.stages import Stage
 from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.worker.desk import AWAY, Invocations
 from tests.worker.scene import Scene

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
 from scheduler.runtime.elapsed import elapsed_s
 from scheduler.runtime.settings import Settings
+from scheduler.stages import Stage
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim.claim import UnreadClaim
 from scheduler.store.lifecycle.end.end_rows import Ack
