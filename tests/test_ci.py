@@ -13,6 +13,7 @@ from tests.support.processes import ROOT
 pytest_plugins = ["pytester"]
 
 
+@pytest.mark.slow
 def test_a_skipped_test_fails_there(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,6 +42,7 @@ def test_the_closing_line_counts_what_was_skipped_for_want_of_what() -> None:
     assert closing_line([]) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "ci", "skipped"),
     [

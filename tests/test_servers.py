@@ -54,6 +54,7 @@ def seen_from_outside(process: PostdateProcess) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_a_forked_process_looks_and_ends_as_a_new_one_does(valkey: ValkeyProcess) -> None:
     settings = {"redis_url": valkey.url, "port": 0}
     with (

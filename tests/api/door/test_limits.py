@@ -196,6 +196,7 @@ def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None
         assert server.ask(create(key, 200_000)).status == 201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "framing", "status"),
     [
