@@ -6,11 +6,13 @@ Exits with 1 if one survives, or cannot be judged: its passage is gone, or its t
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from tests.mutants.mutants import MUTANTS, Mutant, applied, copied
 _PASSED, _FAILED = 0, 1
 # A mutant that lets a test wait for ever has been noticed as well, or what cleans up after it.
 _LONGEST_S = 600
+_LONGEST_END_S = 30
 # Of a generated one, for which many tests are run.
 _LONGEST_GENERATED_S = 240
 _RECORDED = "recorded as harmless"
@@ -100,19 +103,23 @@ def _run(tree: Path, tests: tuple[str, ...], longest_s: float = _LONGEST_S) -> i
     """What pytest, in the tree, says of these tests; None if it did not end in time."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", *_PYTEST, *tests],
-            cwd=tree,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=longest_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    return done.returncode
+    with subprocess.Popen(
+        [sys.executable, "-P", *_PYTEST, *tests],
+        cwd=tree,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # A shell starts its background jobs deaf to SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as pytest:
+        try:
+            return pytest.wait(longest_s)
+        except subprocess.TimeoutExpired:
+            pytest.send_signal(signal.SIGINT)  # it stops the servers that it has started
+            with suppress(subprocess.TimeoutExpired):
+                pytest.wait(_LONGEST_END_S)
+            pytest.kill()
+            return None
 
 
 if __name__ == "__main__":
