@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -33,13 +33,21 @@ def drawn(page: Page, kind: str) -> int:
     return page.locator(f"[data-chart=activity] rect.{kind}").count()
 
 
+@pytest.fixture
+def first_start() -> Iterator[PostdateProcess]:
+    """Nobody has signed in there, and nothing was scheduled."""
+    with PostdateProcess() as up:
+        yield up
+
+
 def test_an_afternoon(
-    watched: Watched, context: BrowserContext, postdate_up: PostdateProcess, receiver: Receiver
+    first_start: PostdateProcess, context: BrowserContext, receiver: Receiver
 ) -> None:
+    watched = Watched(context.new_page(), first_start.base_url)
     page = watched.page
-    follow(page, sign_in_link(postdate_up))
-    expect(page).to_have_url(f"{postdate_up.base_url}/dashboard")
-    expect(page.locator(".welcome")).to_contain_text(f"curl {postdate_up.base_url}/schedule")
+    follow(page, sign_in_link(first_start))
+    expect(page).to_have_url(f"{first_start.base_url}/dashboard")
+    expect(page.locator(".welcome")).to_contain_text(f"curl {first_start.base_url}/schedule")
     before = int(tile(page, "credits").replace(",", ""))
 
     # A key: made, copied, used.
@@ -49,7 +57,7 @@ def test_an_afternoon(
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the key").click()
     assert page.evaluate("navigator.clipboard.readText()") == key
-    with Customer(postdate_up.base_url, key) as customer:
+    with Customer(first_start.base_url, key) as customer:
         later = customer.schedule(f"{receiver.url}/later", _HOUR_S, targetBody={"n": 1})
 
         # It waits.
@@ -88,7 +96,7 @@ def test_an_afternoon(
         assert page.evaluate("window.notReloaded")
 
         # The other one is cancelled, and its credit comes back.
-        page.goto(f"{postdate_up.base_url}/dashboard/requests?q={later}")
+        page.goto(f"{first_start.base_url}/dashboard/requests?q={later}")
         page.once("dialog", lambda dialog: dialog.accept())
         page.get_by_role("button", name="Cancel it").click()
         expect(panel.get_by_role("status")).to_contain_text("its credit is yours again")

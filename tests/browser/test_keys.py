@@ -18,7 +18,7 @@ _PLACES = """() => [...document.querySelectorAll("#filters :is(input, select, bu
 
 
 def test_the_list_is_read_ticked_and_opened_by_keys(signed_in: Watched, customer: Customer) -> None:
-    first, second = [customer.schedule("https://example.com/a", 7200 - n) for n in range(2)]
+    first, second = [customer.schedule("https://example.com/a", 300 - n) for n in range(2)]
     page = signed_in.page
     signed_in.go("/requests?status=scheduled")
     keys = page.keyboard

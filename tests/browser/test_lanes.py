@@ -23,7 +23,7 @@ def test_a_lane_is_paused_and_resumed_with_one_press(
     page = context.new_page()
     page.goto(f"{postdate_up.base_url}/dashboard")
     page.get_by_role("link", name="Lanes", exact=True).click()
-    page.get_by_role("button", name=f"Pause {lane}").click()
+    page.get_by_role("button", name=f"Pause {lane}", exact=True).click()
     banner = page.locator(".stopped")
     expect(banner).to_contain_text(f"Lane {lane} is paused until it is resumed.")
     expect(page).to_have_url(re.compile("/lanes$"))
