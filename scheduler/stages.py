@@ -19,9 +19,9 @@ class Stage(StrEnum):
     UNREADABLE = "unreadable"  # goes back to the store
 
 
-# Nothing follows the last two, but that they are held no more. An occurrence waits in the queue of
-# its rule's advance before it is timed. A request that was sent over a kept connection, and did not
-# arrive, is sent once more. What was sent is never unsure again: its outcome is recorded.
+# The last two stages are final. An occurrence waits in the queue of its rule's advance before it is
+# timed. A request that a kept connection lost is sent once more over another one. A sent request
+# never becomes unsure: its outcome is recorded.
 NEXT: Mapping[Stage, frozenset[Stage]] = {
     Stage.CLAIMED: frozenset({Stage.QUEUED, Stage.TIMED, Stage.UNSURE, Stage.UNREADABLE}),
     Stage.TIMED: frozenset(

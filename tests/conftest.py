@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Whatever tests and their servers write lies in memory, where there is a disk of that: each
     write of a store is synced before its answer, and no test here cuts the power."""
+    # Whoever names a file or folder wants all tests of it.
     named = config.args_source is config.ArgsSource.ARGS
     config.option.slow |= named or bool(os.environ.get("CI"))
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES

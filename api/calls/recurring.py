@@ -157,8 +157,8 @@ def unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
 )
 async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonResponse:
     """Creates the recurring schedule of this name, or replaces all its fields: an absent field is
-    cleared. If all fields are the same already, nothing changes. It stays paused if it was. Made
-    for deploys."""
+    cleared. If all fields are the same already, nothing changes. A paused one stays paused.
+    Made for deploys."""
     call = await call_of(request)
     _judge_name(name)
     if_match, now_ms = if_match_of(request), call.store.clock.now_ms()

@@ -13,6 +13,10 @@ from tests.browser.conftest import Watched, follow, fresh_link, sign_in_link
 from tests.support.servers import Customer, PostdateProcess, Receiver
 
 _HOUR_S = 3600
+_OPACITIES = """text => {
+  document.body.innerHTML = text;
+  return [...document.querySelectorAll("button")].map(each => getComputedStyle(each).opacity);
+}"""
 _AWAY = "The store does not answer right now."
 
 
@@ -35,9 +39,17 @@ def drawn(page: Page, kind: str) -> int:
 
 @pytest.fixture
 def first_start() -> Iterator[PostdateProcess]:
-    """Nobody has signed in there, and nothing was scheduled."""
+    """A Postdate of its own, without a sign-in or a schedule yet."""
     with PostdateProcess() as up:
         yield up
+
+
+def test_a_form_that_was_sent_dims_its_buttons_and_a_part_that_asks_for_news_does_not(
+    signed_in: Watched,
+) -> None:
+    signed_in.go()
+    sent = [f"<{tag} class=htmx-request><button>1</button></{tag}>" for tag in ("div", "form")]
+    assert signed_in.page.evaluate(_OPACITIES, "".join(sent)) == ["1", "0.6"]
 
 
 def test_an_afternoon(

@@ -310,7 +310,7 @@ def _note_of(once: Idempotency, rule: StoredRule) -> bytes:
 
 
 def _created_before(draft: Draft, made: Made) -> Rule:
-    """The rule as it was when it was created, of what was asked for then and is again."""
+    """The rule as it was created, made again from its note and the repeated request."""
     recurring = ids.from_bytes(made.note[:_RECURRING_ID_BYTES])
     recurring_id = ids.recurring_id(ids.local(recurring))
     definition = defined(draft, recurring_id)
