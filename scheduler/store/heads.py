@@ -42,6 +42,18 @@ class Heads(NamedTuple):
     request: bytes
 
 
+class Names(NamedTuple):
+    """How the row of a schedule ends: lane and reference ("": none), and what these make it weigh
+    beside its own bytes."""
+
+    lane: str
+    reference: str
+    weight_bytes: int
+
+
+NO_NAMES = Names("", "", 0)
+
+
 class LaneHead(NamedTuple):
     lane: str
     delivery: Delivery
@@ -60,13 +72,21 @@ def reference_head(reference: str) -> bytes:
     return bytes((REFERRED, len(reference))) + reference.encode("ascii")
 
 
-def heads_weight(lane: str | None, reference: str | None) -> int:
-    """What the heads of a request make it weigh, beside their own bytes; 0 without either. The same
-    as `reference_weight` of `reference.inc.lua`."""
+def names_of(lane: str | None, reference: str | None) -> Names:
+    """Their weight is what `heads_of` of `heads.inc.lua` says, too."""
+    if lane is None and reference is None:
+        return NO_NAMES
     weight = LANE_BYTES if lane is not None else 0
     if reference is not None:
         weight += REFERENCE_BYTES + len(reference) + _MEMBER_BYTES
-    return weight
+    return Names(lane or "", reference or "", weight)
+
+
+def names_in(stored: bytes) -> Names:
+    """Those of a stored request, which is not opened. Raises ValueError for a damaged head."""
+    heads = heads_of(stored)
+    lane = read_lane(heads.lane).lane if heads.lane else None
+    return names_of(lane, read_reference(heads.reference) if heads.reference else None)
 
 
 def recurring_head(occurrence: Occurrence) -> bytes:

@@ -37,8 +37,8 @@ STORE = r"""
 + nil
 @ scheduler/store/lifecycle/end/end_judge.inc.lua tests/store/lifecycle/end/test_retries.py
 # what was attempted meanwhile is stopped by what it was before
-- names(ARGV[row + 1], score),
-+ names(ARGV[row + 1], score) or group.kind == 's',
+- names(ARGV[row + 1], score)
++ names(ARGV[row + 1], score) or group.kind == 'stopped'
 @ scheduler/store/lifecycle/end/end.lua tests/store/whole/test_half_writes.py -k valkey-ack
 # an ack checks the held schedules after its first write
 - check_queue(run.queue)
@@ -68,9 +68,9 @@ STORE = r"""
 # resealed: a piece is dropped
 - some = some[len(read) :]
 + some = some[len(read) + 1 :]
-@ scheduler/store/lifecycle/create/create.lua tests/store/accounts/test_quota.py
+@ scheduler/store/lifecycle/row/put.inc.lua tests/store/accounts/test_quota.py
 # what has ended is never taken off the count
-- settle(base, account.over)
+- settle(account.base, account.over)
 + redis.call('PING')
 @ scheduler/store/lifecycle/create/once.inc.lua tests/store/lifecycle/create/test_once_keys.py
 # a once-key never expires
@@ -102,12 +102,10 @@ STORE = r"""
 - if fill.ends then
 + if false then
 # the verdicts before the first credit are lost
-- .. (group.onto and string.char(V.EACH) or '') .. (group.part and group.part.earlier or '')
-+ .. (group.onto and string.char(V.EACH) or '')
+- .. (group.part and group.part.earlier or '')
 @ scheduler/store/recurring/step.inc.lua tests/store/whole/test_key_bounds.py -k one_credit
 # the note of a call that made a recurring schedule weighs nothing
-- one.more, one.expiring = one.more + weight, read_expiring(one.base, hours)
-+ one.expiring = read_expiring(one.base, {})
+- account.weight = account.weight + weight
 @ scheduler/store/accounts/signing/signing_rotate.lua tests/store/accounts/test_signing.py -k as_many
 # notes of rotations have no bound
 - redis.call('DEL', noted_key)
@@ -414,8 +412,8 @@ STORE = r"""
 + pass
 @ scheduler/store/lifecycle/create/change.lua tests/store/accounts/test_quota.py
 # a change is judged by another plan's quota
-- if ARGV[i] == account[1] and more > 0 and
-+ if more > 0 and
+- quotas[ARGV[i]] =
++ quotas[ARGV[13]] =
 @ scheduler/store/scans.py tests/store/test_scans.py
 # a search begins in debt
 - if wait_ms:
@@ -597,13 +595,11 @@ STORE = r"""
 # a list of a lane has what workers hold of others
 - if self.lane is not None and request.lane != self.lane:
 + if False:
-@ scheduler/store/lifecycle/row/refer.inc.lua tests/store/queries/test_references.py
+@ scheduler/store/lifecycle/row/named.inc.lua tests/store/queries/test_references.py
 # a reference weighs nothing
-- account.weight + reference_weight(ARGV[row + 2])
-+ account.weight
-@ scheduler/store/lifecycle/create/change.lua tests/store/queries/test_references.py
+- account.weight = account.weight + ARGV[row + 5]
 # a changed reference stays in the list
-- if before and before ~= after then
+- if one.reference ~= reference and one.reference ~= '' then
 + if false then
 @ scheduler/store/lifecycle/end/end.lua tests/store/queries/test_references.py
 # what has ended stays in the list of references
@@ -617,7 +613,7 @@ STORE = r"""
 - redis.call('PEXPIRE', others, kept_ms)
 @ scheduler/store/lifecycle/create/create.lua tests/store/queries/test_named_dead_letters.py
 # a dead letter that is replayed stays in the list by reference
-- each_thousand('ZREM', base .. K.FAILED_REFERENCES, account.named)
+- each_thousand('ZREM', account.base .. K.FAILED_REFERENCES, account.named)
 @ scheduler/store/lifecycle/row/weight.inc.lua tests/store/queries/test_named_dead_letters.py
 # the reference of a dead letter weighs nothing
 - return #member > 26 and S.REFERENCE_BYTES + #member or 0
@@ -685,9 +681,14 @@ STORE = r"""
 # a request that is sealed anew loses its reference
 - rows += (kind + local, field, head + packed, head + sealed)
 + rows += (kind + local, field, head + packed, sealed)
-@ scheduler/store/lifecycle/row/refer.inc.lua tests/store/lifecycle/create/test_on_existing.py
+@ scheduler/store/lifecycle/row/named.inc.lua tests/store/lifecycle/create/test_on_existing.py
 # a replacement keeps the earlier time
-- put(lane, one.due, one.schedule)
+- put_in(one.next_lane, one.due, one.schedule)
+# a replaced request weighs what the first one did
+- account.weight = account.weight + #request - one.size + weighs - one.weighs
+@ scheduler/store/lifecycle/create/create.lua tests/store/lifecycle/create/test_on_existing.py
+# a repeat after a lost reply replaces anew
+- redis.call('SET', name, answer, 'PX', UNPAID_KEPT_MS)
 @ scheduler/store/lifecycle/create/on_existing.inc.lua tests/store/lifecycle/create/test_on_existing.py
 # what a worker holds is kept or replaced
 - if not held[i] and not waits_for_slot(account, key) then
@@ -695,14 +696,9 @@ STORE = r"""
 # the first of several is meant
 - if found.more and #found + found.more > 1 then
 + if false then
-# a repeat after a lost reply replaces anew
-- redis.call('SET', name, answer, 'PX', UNPAID_KEPT_MS)
 # the longest wait begins anew with each call
 - if not fit then
 + if false then
-# a replaced request weighs what the first one did
-- account.weight, account.earliest = account.weight + more, math.min(account.earliest, at)
-+ account.earliest = math.min(account.earliest, at)
 @ scheduler/store/bulk/step.lua tests/api/bulk_actions/test_runner.py
 # a process that comes late notes its progress over another's
 - elseif version ~= ARGV[3] then
@@ -975,7 +971,7 @@ STORE = r"""
 + rule, stored[2]
 @ scheduler/store/lifecycle/create/on_existing.inc.lua tests/store/recurring/test_occurrences.py -k 'valkey and onto'
 # what replaces an occurrence is none
-- one.stored and as_occurrence_of(request, one.stored) or request
+- with_recurring(request, one.recurring or '')
 + request
 @ scheduler/store/lifecycle/create/create.py tests/store/recurring/test_occurrences.py -k 'valkey and change'
 # a changed occurrence is none
@@ -999,14 +995,20 @@ STORE = r"""
 + if False:
 @ scheduler/store/recurring/advance.lua tests/store/recurring/test_recurring.py
 # two workers make two occurrences for one slot
-- elseif version ~= ARGV[row + 2] then
+- elseif version ~= ARGV[i + 2] then
 + elseif false then
+@ scheduler/store/lifecycle/row/put.inc.lua tests/store/recurring/test_recurring.py
 # an occurrence that a rule makes costs nothing
 - account.left, account.weight = account.left - 1, account.weight
 + account.left, account.weight = account.left, account.weight
+@ scheduler/store/lifecycle/row/named.inc.lua tests/store/recurring/test_recurring.py
 # a rule goes on without credits
-- elseif account.left < 1 then
-+ elseif false then
+- if account.left < 1 then
++ if false then
+@ scheduler/store/recurring/advance.lua tests/store/recurring/test_recurring.py tests/store/whole/test_half_writes.py -k 'valkey and (advance or recurring)'
+# what stands under an occurrence's key is written over
+- redis.call('EXISTS', unpack(keys)) == 0
++ true
 @ scheduler/store/recurring/step.inc.lua tests/store/recurring/test_recurring_owner.py -k valkey
 # a rule gets the name that another has
 - holder and holder ~= one.rule then

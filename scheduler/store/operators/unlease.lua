@@ -6,7 +6,7 @@
 --          those it looked at: all, unless the most were given back}
 --@include shared/now
 --@include lifecycle/row/place
---@include lifecycle/row/lane_head
+--@include lifecycle/row/heads
 local prefix, account = KEYS[1], ARGV[1]
 local base, count, last_end = KEYS[1] .. ARGV[1] .. ':', 0, -1
 local queues, parts = {}, {} -- by their names; the schedules that each gets back

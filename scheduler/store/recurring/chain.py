@@ -9,7 +9,7 @@ from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.recurrence.recurrence import NONE_MISSED, Missed, following, missed_between
 from scheduler.recurrence.recurring import RuleState
-from scheduler.store.heads import RECURRING, with_slot
+from scheduler.store.heads import RECURRING, names_in, names_of, with_slot
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
 from scheduler.store.recurring.merged import merged, timed_anew
 from scheduler.store.recurring.rules import (
@@ -90,7 +90,7 @@ class Chain:
         if rule.state != RuleState.ACTIVE:
             made |= {"p": RuleState.ACTIVE}
         step = _step(rule, fields | made, look_at_ms(slot_ms, now_ms), entry, missed.count)
-        step.occurrence = (schedule, slot_ms, self.packed(rule, slot_ms, slot_ms))
+        step.occurrence = (schedule, *self._row(rule, slot_ms))
         step.instead = blocked
         return step
 
@@ -102,8 +102,8 @@ class Chain:
         fields |= {"i": rule.occurrence, "s": slot_ms, "l": rule.fired_ms}
         step = Step.of(rule, fields, look_at_ms(slot_ms, now_ms))
         step.version, step.more_bytes = None, rule.size_bytes
-        step.names = ("", rule.definition.name or "", "+")
-        step.occurrence = (rule.occurrence, slot_ms, self.packed(rule, slot_ms, slot_ms))
+        step.names = ("", rule.definition.name or "", "enters")
+        step.occurrence = (rule.occurrence, *self._row(rule, slot_ms))
         return step
 
     async def moved(
@@ -119,6 +119,7 @@ class Chain:
         if slot_ms is None:
             return None
         request = open_request(packed, self._secrecy)
+        names = names_of(request.lane, request.reference)
         trigger_at_ms = request.trigger_at_ms
         is_owners = before.timing.times == after.timing.times and trigger_at_ms != before.slot_ms
         if slot_ms != before.slot_ms and not is_owners:
@@ -129,7 +130,8 @@ class Chain:
             request = merged(request, *rules)
         request = timed_anew(request, (before.timing, after.timing), slot_ms, trigger_at_ms)
         made = seal_request(request, self._secrecy)
-        step.occurrence = (before.occurrence, trigger_at_ms, made, sha1_of(packed))
+        step.occurrence = (before.occurrence, trigger_at_ms, made)
+        step.occurrence += (*names_of(request.lane, request.reference), sha1_of(packed), *names)
         step.entry = entry
         return step
 
@@ -167,7 +169,7 @@ class Chain:
         step = Step.of(rule, rule.floors | rule.stretch | {"p": state}, now_ms)
         step.entry = entry
         if state == DELETED:
-            step.names = (rule.definition.name or "", "", "-")
+            step.names = (rule.definition.name or "", "", "leaves")
         return step
 
     async def resumed(self, rule: StoredRule) -> Step:
@@ -177,6 +179,11 @@ class Chain:
         now_ms = self._clock.now_ms()
         rule.note_passed(now_ms)
         return await self.filled(rule, now_ms=now_ms)
+
+    def _row(self, rule: StoredRule, slot_ms: int) -> tuple[Argument, ...]:
+        """Of the occurrence of a slot, behind its id, as `put.inc.lua` has it."""
+        packed = self.packed(rule, slot_ms, slot_ms)
+        return slot_ms, packed, *names_in(packed)
 
     def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
         """The request of an occurrence."""

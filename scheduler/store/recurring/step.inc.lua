@@ -6,13 +6,13 @@
 --          long a once-key is kept (ms), most rules of an account, a list of plans with a quota:
 --          plan, bytes; a list begins with its length
 -- ARGV[…]  for each rule: account, rule, its version ('': there is no such rule yet), kind: '', or
---          'x': it is removed, or 'p': it cannot be read, and is only put off; when to look after
---          its occurrence (ms; '': not), by how much the rule's own bytes grow, and lists: fields
---          and values; the occurrence: schedule, when due (ms), packed request, and SHA-1 of the
---          request that it is to replace, if it is there already; names: the one before, the new
---          one ('': none), '+' or '-' if it enters the account's rules or leaves them; the log's
---          chunk of what was missed, and the index streams' names and digests; of a new rule the
---          once-key ('': none) and its value, which weighs in the quota
+--          `removed`, or `put-off`: it cannot be read; when to look after its occurrence (ms; '':
+--          not), by how much the rule's own bytes grow, and lists: fields and values; the
+--          occurrence: a named row, as `put.inc.lua` has it, and if it is there already, of the
+--          request before: SHA-1, lane, reference ('': none), and what these weigh (bytes); names:
+--          the one before, the new one ('': none), whether it `enters` the account's rules or
+--          `leaves` them; the log's chunk of what was missed, and the index streams' names and
+--          digests; of a new rule the once-key ('': none) and its value, which weighs in the quota
 -- Returns  {now (us), for each rule its verdict in a byte}: DONE; CHANGED: it has another version,
 --          or its occurrence another request; UNPAID, NO_ROOM, TOO_MANY_LANES; HELD: its occurrence
 --          was attempted or a worker has it; NAME_TAKEN, TOO_MANY; UNKNOWN: no such account or
@@ -23,8 +23,7 @@
 --@include shared/ledger
 --@include log/append
 --@include lifecycle/row/weight
-local reference_of, reference_weight
---@include lifecycle/row/reference
+--@include lifecycle/row/put
 local prefix, ttl_ms, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local once_ttl_ms, most_rules = ARGV[3], tonumber(ARGV[4])
 local MOST_DELETED = 1000
@@ -59,45 +58,35 @@ local function judge_new(one)
   end
 end
 
--- The same of the occurrence: of a new one, or of one that gets another request.
-local function judge_occurrence(one)
-  local request, read_sha1 = one.occurrence[3], one.occurrence[4]
-  one.key = one.base .. K.SCHEDULE .. one.occurrence[1]
-  local weight, before = reference_weight(request), nil
-  if read_sha1 then
-    local stored = redis.call('HMGET', one.key, 'r', 'o', 'n')
-    before = stored[1]
-    if not before or stored[2] then
-      return V.CHANGED
-    elseif stored[3] or redis.call('ZSCORE', one.base .. K.HELD, one.occurrence[1]) then
-      return V.HELD
-    elseif redis.sha1hex(before) ~= read_sha1 then
+-- The same of the occurrence: of a new one, or of one that gets another request. Takes it up.
+local function judge_occurrence(one, account)
+  local row, request = one.row, ARGV[one.row + 2]
+  local schedule, key = ARGV[row], one.base .. K.SCHEDULE .. ARGV[row]
+  if one.row_size == 6 then
+    if redis.call('HEXISTS', key, 'r') == 1 then
       return V.CHANGED
     end
-    one.more = one.more + #request - #before + weight - reference_weight(before)
-  else
-    if redis.call('HEXISTS', one.key, 'r') == 1 then
-      return V.CHANGED
-    elseif number(one.stored[1]) < 1 then
-      return V.UNPAID
+    local why = of_names().refusal(account, row)
+    if not why then
+      of_names().take(account, key, row)
     end
-    one.more = one.more + weight_of(#request) + weight
+    return why
   end
-  local lane, lane_before = lane_of(request), before and lane_of(before)
-  one.queue = queue_of(prefix, lane and one.account .. '/' .. lane or one.account)
-  check_queue(one.queue)
-  if before and lane ~= lane_before then
-    one.queue_before = queue_of(prefix, lane_before and one.account .. '/' .. lane_before
-      or one.account)
-    check_queue(one.queue_before)
+  local stored = redis.call('HMGET', key, 'r', 'o', 'n')
+  if not stored[1] or stored[2] then
+    return V.CHANGED
+  elseif stored[3] or redis.call('ZSCORE', one.base .. K.HELD, schedule) then
+    return V.HELD
+  elseif redis.sha1hex(stored[1]) ~= ARGV[row + 6] then
+    return V.CHANGED
   end
-  if lane and lane ~= lane_before and not of_lanes().has_room(one.queue) then
-    return V.TOO_MANY_LANES
+  local before = {schedule = schedule, key = key, size = #stored[1], lane = ARGV[row + 7],
+    reference = ARGV[row + 8], weighs = tonumber(ARGV[row + 9])}
+  local why = of_names().unfit(account, before, row, request)
+  if not why then
+    of_names().exchange(account, before, row, request)
   end
-  one.reference, one.reference_before = reference_of(request), before and reference_of(before)
-  if one.reference ~= one.reference_before then
-    redis.call('ZCARD', one.base .. K.REFERENCES)
-  end
+  return why
 end
 
 -- The numbers of states in `rule_states`, where active and deleted rules are not.
@@ -115,12 +104,16 @@ end
 
 -- Reads and checks all that `record` writes. Returns a verdict if that is not to be.
 local function judge(one)
-  one.base = prefix .. one.account .. ':'
-  local account = redis.call('HMGET', one.base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes',
-    'settled')
-  one.rule_key, one.stored = one.base .. K.RULE .. one.rule, account
+  local account = payer_of(prefix, one.account)
+  one.base, one.payer = account.base, account
+  if one.row_size > 0 or one.more ~= 0 then
+    read_payer(account, quotas)
+  else
+    account.plan = redis.call('HGET', one.base .. K.ACCOUNT, 'plan')
+  end
+  one.rule_key = one.base .. K.RULE .. one.rule
   local version = redis.call('HGET', one.rule_key, 'v')
-  if not account[3] then
+  if not account.plan then
     return V.UNKNOWN
   elseif one.version == '' then
     local verdict = judge_new(one)
@@ -141,45 +134,20 @@ local function judge(one)
       return V.NAME_TAKEN
     end
   end
-  local verdict = #one.occurrence > 0 and judge_occurrence(one)
+  account.weight = one.more
+  if one.version == '' and one.once[1] then
+    local weight = note_weight(#one.once[2])
+    note_expiring(account.hours, weight, now_ms + once_ttl_ms)
+    account.weight = account.weight + weight
+  end
+  local verdict = one.row_size > 0 and judge_occurrence(one, account)
+    or is_over(account, account.weight) and V.NO_ROOM
   if verdict then
     return verdict
   end
-  if one.version == '' and one.once[1] then
-    local hours, weight = {}, note_weight(#one.once[2])
-    note_expiring(hours, weight, now_ms + once_ttl_ms)
-    one.more, one.expiring = one.more + weight, read_expiring(one.base, hours)
-  end
-  if one.more ~= 0 then
-    local bytes, over = stored_bytes(one.base, account[4], account[5])
-    local quota = quotas[account[3]]
-    if quota and one.more > 0 and bytes + one.more > quota then
-      return V.NO_ROOM
-    end
-    one.sums, one.over = {'bytes', whole(plus(bytes, one.more))}, over
-  end
-  if #one.occurrence == 3 then
-    one.sums = {'credits', whole(plus(account[1], -1)), 'spent', whole(plus(account[2], 1)),
-      unpack(one.sums)}
-    one.movement = moved_credits(one.base, 'spent', 1)
-  end
+  sum_up(account)
   if #one.entry > 0 then
     one.log = read_log(one.base, entries_in(one.entry[1]), one.entry[1])
-  end
-end
-
-local function record_occurrence(one)
-  local schedule, due, references = one.occurrence[1], one.occurrence[2], one.base .. K.REFERENCES
-  redis.call('HSET', one.key, 'r', one.occurrence[3])
-  if one.queue_before then
-    leave(one.queue_before, {schedule})
-  end
-  wait(one.queue, {due, schedule}, tonumber(due))
-  if one.reference_before and one.reference_before ~= one.reference then
-    redis.call('ZREM', references, one.reference_before .. '\0' .. schedule)
-  end
-  if one.reference and one.reference ~= one.reference_before then
-    redis.call('ZADD', references, 0, one.reference .. '\0' .. schedule)
   end
 end
 
@@ -201,9 +169,9 @@ local function record_names(one)
   if after ~= '' then
     redis.call('HSET', one.base .. K.RULE_NAMES, after, one.rule)
   end
-  if listed == '+' then
+  if listed == 'enters' then
     redis.call('ZADD', one.base .. K.RULES, 0, one.rule)
-  elseif listed == '-' then
+  elseif listed == 'leaves' then
     redis.call('ZREM', one.base .. K.RULES, one.rule)
     note_deleted(one.base, one.rule)
   end
@@ -211,17 +179,8 @@ end
 
 -- Writing cannot fail.
 local function record(one)
-  if #one.occurrence > 0 then
-    record_occurrence(one)
-  end
-  if one.sums then
-    redis.call('HSET', one.base .. K.ACCOUNT, unpack(one.sums))
-  end
-  if one.over then
-    settle(one.base, one.over)
-  end
-  if one.movement then
-    write(one.movement, ttl_ms)
+  if one.payer.sums then
+    put(one.payer, ttl_ms)
   end
   if #one.names > 0 then
     record_names(one)
@@ -235,7 +194,7 @@ local function record(one)
   elseif one.state and one.version ~= '' then
     redis.call('ZREM', one.base .. K.RULE_STATES, one.rule)
   end
-  if one.kind == 'x' then
+  if one.kind == 'removed' then
     redis.call('UNLINK', one.rule_key)
   elseif #one.fields > 0 then
     redis.call('HSET', one.rule_key, 'v', one.next_version, unpack(one.fields))
@@ -245,7 +204,6 @@ local function record(one)
     if one.once[1] then
       redis.call('SET', one.base .. K.ONCE .. one.once[1], one.once[2], 'PXAT',
         whole(now_ms + once_ttl_ms))
-      write(one.expiring)
     end
   end
 end
@@ -263,7 +221,7 @@ end
 -- looked after a minute later, so that it is not in the way of others.
 local function step(one)
   local sound, verdict = pcall(judge, one)
-  if not sound or one.kind == 'p' then
+  if not sound or one.kind == 'put-off' then
     redis.call('ZADD', prefix .. K.RULES_DUE, 'XX', now_ms + 60000,
       one.account .. ':' .. one.rule)
     return V.DAMAGED
@@ -284,7 +242,8 @@ while i <= #ARGV do
   local one = {account = ARGV[i], rule = ARGV[i + 1], version = ARGV[i + 2], kind = ARGV[i + 3],
     due = ARGV[i + 4], more = tonumber(ARGV[i + 5])}
   one.fields, i = list(i + 6)
-  one.occurrence, i = list(i)
+  one.row, one.row_size = i + 1, tonumber(ARGV[i])
+  i = one.row + one.row_size
   one.names, i = list(i)
   one.entry, i = list(i)
   one.once, i = list(i)

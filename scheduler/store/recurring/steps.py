@@ -37,7 +37,7 @@ Named = tuple[str, str]
 # As it was read; None: there is none.
 Found = StoredRule | Unreadable | None
 # Kinds of steps: the rule is removed; it cannot be read, and is looked after later.
-_REMOVED, _PUT_OFF = "x", "p"
+_REMOVED, _PUT_OFF = "removed", "put-off"
 
 
 class Step(msgspec.Struct):

@@ -2,7 +2,7 @@
 -- pause holds any of these lanes: then none delays another, and they need no turns. The store
 -- stands afterwards as if each lane had been looked at by itself. Needs claim.lua.
 
---@include lifecycle/row/lane_head
+--@include lifecycle/row/heads
 local FEW = 8 -- so many are read without a count of them first
 -- An account's lanes share with what it has without one.
 local count_accounts = 0

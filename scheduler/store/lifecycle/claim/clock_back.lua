@@ -8,7 +8,7 @@
 -- Returns  {now (us), how many were brought forward}
 --@include shared/now
 --@include lifecycle/row/place
---@include lifecycle/row/lane_head
+--@include lifecycle/row/heads
 check_heads(KEYS[1])
 local base, latest, queues = KEYS[1] .. ARGV[1] .. ':', now_ms + ARGV[2], {}
 

@@ -11,15 +11,15 @@
 -- ARGV[4]  how many plans have a quota or a rate
 -- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes; '': any), requests a
 --          second ('': any)
--- ARGV[…]  for each group: account, or '=' and the SHA-256 of an API key whose holder pays, if
---          the key is active and its account's rate allows one more request; once-key ('': none),
---          its note (a digest of the request, 16 bytes, the first id, 16 bytes, then the caller's
---          own); '' or, of a part, what `part.inc.lua` says; how many schedules, for each of
---          these: schedule, triggerAt (ms), packed request. A negative
---          count: rows may carry a reference or lane, and '+' follows the count. Replays have a
---          negative count too, and '1' follows to replay also those that were replayed before,
---          else '0'; each row ends with the ended schedule as a member of `failed`. If '' follows,
---          rows end as `on_existing.inc.lua` says
+-- ARGV[…]  for each group: account ('': the API key's holder), the SHA-256 of an API key whose
+--          holder pays, if the key is active and its account's rate allows one more request ('':
+--          none), once-key ('': none), its note (a digest of the request, 16 bytes, the first id,
+--          16 bytes, then the caller's own), '' or, of a part, what `part.inc.lua` says, kind, how
+--          many schedules, and for each of these a row, as `put.inc.lua` has it
+--          kind `plain`: plain rows; `new`: named rows
+--          kind `replay`, or `replay-again` for also those that were replayed before: named rows,
+--          each followed by the ended schedule as a member of `failed`
+--          kind `upsert`: named rows, each followed by its way, as `on_existing.inc.lua` says
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
 --          NO_ROOM, TOO_MANY_LANES, UNKNOWN, REPLAYED, DAMAGED, or what `on_existing.inc.lua`
@@ -34,6 +34,7 @@
 --@include lifecycle/row/place
 --@include shared/ledger
 --@include lifecycle/row/weight
+--@include lifecycle/row/put
 --@include lifecycle/create/part
 --@include lifecycle/create/once
 local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -46,24 +47,16 @@ local quotas, rates, first = {}, {}, 5 + 3 * ARGV[4]
 for i = 5, first - 1, 3 do
   quotas[ARGV[i]], rates[ARGV[i]] = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 end
--- Reading comes first; an account for which it raises is damaged.
-local function read(account)
-  local base = account.base
-  local stored = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes',
-    'settled', 'suspended')
-  account.left, account.spent = number(stored[1] or -1), number(stored[2])
-  account.quota, account.rate = quotas[stored[3]] or math.huge, rates[stored[3]]
-  account.suspended, account.plan = stored[6], stored[3]
-  account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
-end
+local WIDTHS = {plain = 3, new = 6, replay = 7, ['replay-again'] = 7, upsert = 7} -- of a row
 
+-- Reading comes first; an account for which it raises is damaged.
 local function account_of(name)
   local account = accounts[name]
   if not account then
-    account = {name = name, queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {},
-      waiting = {}, notes = {}, fills = {}, filled = {}, weight = 0, earliest = math.huge,
-      hours = {}}
-    account.sound = pcall(read, account)
+    account = payer_of(prefix, name)
+    account.notes, account.fills, account.filled = {}, {}, {}
+    account.sound = pcall(read_payer, account, quotas)
+    account.rate = rates[account.plan]
     accounts[name] = account
   end
   return account
@@ -87,32 +80,26 @@ local function holder_of(sha256)
   return holder
 end
 
-local i, refers, meets = first, false, false -- whether rows may have references, or mean others
+local i, replays, meets = first, false, false -- whether some are replays, or mean others
 while i <= #ARGV do
-  local holder = string.byte(ARGV[i]) == 61 and holder_of(string.sub(ARGV[i], 2))
-  local account = holder and holder.account or account_of(ARGV[i])
-  local count, width, row = tonumber(ARGV[i + 4]), 3, i + 5
-  local group = {account = account, holder = holder, count = count, keys = #keys,
-    keep = ARGV[i + 2], part = part_of(ARGV[i + 3])}
-  if count < 0 then
-    local kind = ARGV[i + 5]
-    count, width, row, refers = -count, kind == '+' and 3 or 4, i + 6, true
-    group.count, group.again, group.onto = count, kind == '1', kind == ''
-    group.replays, group.refers = kind == '1' or kind == '0', true
-    if group.onto and not account.met then
-      account.met, account.moved, account.placed = {}, {}, {}
-      meets = true
-    end
+  local holder = ARGV[i + 1] ~= '' and holder_of(ARGV[i + 1])
+  local account, kind = holder and holder.account or account_of(ARGV[i]), ARGV[i + 5]
+  local group = {account = account, holder = holder, keep = ARGV[i + 3],
+    part = part_of(ARGV[i + 4]), is_plain = kind == 'plain', is_upsert = kind == 'upsert',
+    is_again = kind == 'replay-again', is_replay = kind == 'replay' or kind == 'replay-again',
+    count = tonumber(ARGV[i + 6]), width = WIDTHS[kind], first = i + 7, keys = #keys}
+  if kind == 'upsert' then
+    account.met, account.placed, meets = account.met or {}, account.placed or {}, true
   end
-  group.first = row
-  if ARGV[i + 1] ~= '' then
-    group.once = account.base .. K.ONCE .. ARGV[i + 1]
+  replays = replays or group.is_replay
+  if ARGV[i + 2] ~= '' then
+    group.once = account.base .. K.ONCE .. ARGV[i + 2]
     local sound, known = pcall(read_note, group)
     account.sound, group.known = account.sound and sound, known
   end
-  local base, last = account.base .. K.SCHEDULE, #keys
-  for n = 1, count do
-    keys[last + n], row = base .. ARGV[row], row + width
+  local base, last, row = account.base .. K.SCHEDULE, #keys, i + 7
+  for n = 1, group.count do
+    keys[last + n], row = base .. ARGV[row], row + group.width
   end
   groups[#groups + 1] = group
   i = row
@@ -139,27 +126,16 @@ if any_stored() then
   end
 end
 
-local reference_of, reference_weight, refer, lane_in
-local is_lane_beyond, has_too_many_lanes, parts_of
-if refers then
---@include lifecycle/row/refer
-end
-
 -- Whether a group of new ones would take its account over the quota.
 local function is_too_much(account, group)
   if account.quota == math.huge then
     return false
   end
-  local stored, left = account.bytes + account.weight, account.left
-  local bytes = stored
+  local bytes, left, weigh = 0, account.left, group.is_plain and plain_weight or of_names().weight
   for n = 1, group.count do
     -- Those that are stored already or cannot be paid for weigh nothing more.
     if left > 0 and not there[keys[group.keys + n]] then
-      local request = ARGV[group.first + 3 * n - 1]
-      bytes, left = bytes + weight_of(#request), left - 1
-      if group.refers then
-        bytes = bytes + reference_weight(request)
-      end
+      bytes, left = bytes + weigh(group.first + group.width * (n - 1)), left - 1
     end
   end
   for _, weight in ipairs(later_of(group, 'weights')) do
@@ -167,42 +143,63 @@ local function is_too_much(account, group)
       bytes, left = bytes + weight, left - 1
     end
   end
-  return bytes > math.max(account.quota, stored)
+  return not has_room(account, bytes)
 end
 
--- Takes up the schedule of a row, which is stored under `key`.
-local function add(account, key, row)
-  local new, waiting, request, at = account.new, account.waiting, ARGV[row + 2], ARGV[row + 1]
-  local n, due = #new, at + 0
-  new[n + 1], new[n + 2], waiting[n + 1], waiting[n + 2] = key, request, at, ARGV[row]
-  account.left, account.weight = account.left - 1, account.weight + weight_of(#request)
-  if refers then
-    refer(account, key, row)
+-- Whether a group of new ones would be in too many lanes, and nothing of it is stored then. Where
+-- that cannot be read, the account is damaged.
+local function has_too_many_lanes(account, group)
+  if group.is_plain and not group.part then
+    return false
   end
-  if due < account.earliest then
-    account.earliest = due
+  local lanes, beyond = {unpack(later_of(group, 'lanes'))}, false
+  for n = 1, group.is_plain and 0 or group.count do
+    local lane = ARGV[group.first + 6 * n - 3]
+    if lane ~= '' and not there[keys[group.keys + n]] then
+      lanes[#lanes + 1] = lane
+    end
+  end
+  for _, lane in ipairs(lanes) do
+    account.sound, beyond = pcall(of_names().is_lane_beyond, account, lane)
+    if not account.sound or beyond then
+      account.lanes = nil -- the next group begins anew
+      return account.sound
+    end
+  end
+  return false
+end
+
+-- Takes up the schedule of a row; one with a reference may be meant by a later row of the call.
+local function add(account, key, row)
+  local place = of_names().take(account, key, row)
+  if account.met and ARGV[row + 4] ~= '' then
+    local met = account.met[ARGV[row + 4]] or {}
+    met[#met + 1] = {schedule = ARGV[row], key = key, place = place, due = ARGV[row + 1],
+      size = #ARGV[row + 2], reference = ARGV[row + 4], weighs = tonumber(ARGV[row + 5])}
+    account.met[ARGV[row + 4]] = met
   end
 end
 
 -- The verdicts on a group of new ones.
 local function add_first(group)
-  local account, stored = group.account, 0
+  local account, stored, add_one = group.account, 0, group.is_plain and take_plain or add
   for n = 1, group.count do
     local key = keys[group.keys + n]
     if not there[key] then
       if account.left < 1 then
         break
       end
-      add(account, key, group.first + 3 * n - 3)
+      add_one(account, key, group.first + group.width * (n - 1))
     end
     stored = n
   end
   local verdicts = string.rep(DONE, stored)
-  return stored == group.count and verdicts or verdicts .. string.rep(UNPAID, left_of(group) - stored)
+  return stored == group.count and verdicts
+    or verdicts .. string.rep(UNPAID, left_of(group) - stored)
 end
 
 local add_replays
-if refers then
+if replays then
 --@include lifecycle/create/replay
 end
 
@@ -227,7 +224,7 @@ local function refused(group, account)
   holder.is_used = true
 end
 
-local place_onto, write_onto
+local place_onto
 if meets then
 --@include lifecycle/create/on_existing
 end
@@ -235,18 +232,19 @@ end
 -- The verdicts on a group's schedules, whether one of them is paid for, and whether one means a
 -- schedule that waits; or nil, and the reply that refuses the group.
 local function place(group)
-  if group.onto then
+  if group.is_upsert then
     return place_onto(group)
-  elseif group.replays then
+  elseif group.is_replay then
     local verdicts = add_replays(group)
     return verdicts, string.find(verdicts, DONE, 1, true)
   end
-  local refusal = is_too_much(group.account, group) and V.NO_ROOM
-    or group.refers and has_too_many_lanes(group) and V.TOO_MANY_LANES
-  if refusal and is_later(group) then
-    return string.rep(string.char(refusal), left_of(group)), false
-  elseif refusal then
-    return nil, string.char(refusal)
+  local account = group.account
+  local why = is_too_much(account, group) and V.NO_ROOM
+    or has_too_many_lanes(account, group) and V.TOO_MANY_LANES
+  if why and is_later(group) then
+    return string.rep(string.char(why), left_of(group)), false
+  elseif why then
+    return nil, string.char(why)
   end
   local verdicts = add_first(group)
   return verdicts, string.find(verdicts, DONE, 1, true)
@@ -255,7 +253,7 @@ end
 -- Takes up a group's schedules if that is allowed; returns its reply.
 local function take_up(group)
   local account = group.account
-  if account.left == -1 then
+  if not account.plan then
     return string.char(V.UNKNOWN)
   end
   local why = group.holder and refused(group, account)
@@ -287,63 +285,27 @@ for _, group in ipairs(groups) do
   group.reply = group.account.sound and take_up(group)
 end
 
-local function sum_up(account)
-  local taken = #account.new / 2
-  if taken > 0 or next(account.hours) or account.moved and next(account.moved) then
-    account.sums = {'credits', whole(account.left), 'spent', whole(plus(account.spent, taken)),
-      'bytes', whole(plus(account.bytes, account.weight))}
-    account.movement = taken > 0 and moved_credits(account.base, 'spent', taken)
-    if account.referred then
-      redis.call('ZCARD', account.base .. K.REFERENCES)
+local function check(account)
+  sum_up(account)
+  if account.originals then
+    redis.call('ZCARD', account.base .. K.FAILED)
+    if #account.named > 0 then
+      redis.call('ZCARD', account.base .. K.FAILED_REFERENCES)
     end
-    account.parts = refers and parts_of(account)
-    if account.originals then
-      redis.call('ZCARD', account.base .. K.FAILED)
-      if #account.named > 0 then
-        redis.call('ZCARD', account.base .. K.FAILED_REFERENCES)
-      end
-    end
-    account.expiring = next(account.hours) and read_expiring(account.base, account.hours)
   end
 end
 
 for _, account in pairs(accounts) do
-  account.sound = account.sound and pcall(sum_up, account)
+  account.sound = account.sound and pcall(check, account)
 end
 
 -- Writing comes last, and cannot fail. Only the first write of each account checks its key itself.
 check_heads(prefix)
 
 local function store(account)
-  local base, new = account.base, account.new
-  if account.parts then
-    for _, part in ipairs(account.parts) do
-      leave(part.queue, part.gone)
-    end
-    for _, part in ipairs(account.parts) do
-      wait(part.queue, part.due, part.earliest)
-    end
-  else
-    wait(account.queue, account.waiting, account.earliest)
-  end
-  for n = 1, #new, 2 do
-    redis.call('HSET', new[n], 'r', new[n + 1])
-  end
-  if account.met then
-    write_onto(account)
-  end
-  redis.call('HSET', base .. K.ACCOUNT, unpack(account.sums))
-  if account.over then
-    settle(base, account.over)
-  end
-  if account.movement then
-    write(account.movement, ttl_ms)
-  end
-  if account.referred then
-    each_thousand('ZADD', base .. K.REFERENCES, account.referred)
-  end
-  if account.expiring then
-    write(account.expiring)
+  put(account, ttl_ms)
+  for name, answer in pairs(account.placed or {}) do
+    redis.call('SET', name, answer, 'PX', UNPAID_KEPT_MS)
   end
   if not account.originals then
     return
@@ -354,8 +316,8 @@ local function store(account)
   for _, key in ipairs(account.earlier) do
     redis.call('PEXPIREAT', key, whole(kept_until_ms))
   end
-  each_thousand('ZREM', base .. K.FAILED, account.letters)
-  each_thousand('ZREM', base .. K.FAILED_REFERENCES, account.named)
+  each_thousand('ZREM', account.base .. K.FAILED, account.letters)
+  each_thousand('ZREM', account.base .. K.FAILED_REFERENCES, account.named)
 end
 
 for _, account in pairs(accounts) do

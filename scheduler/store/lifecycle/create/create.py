@@ -24,6 +24,7 @@ from scheduler.models import (
     as_occurrence,
 )
 from scheduler.store import keys, stored
+from scheduler.store.heads import names_of
 from scheduler.store.idempotency import (
     Made,
     kept,
@@ -161,7 +162,7 @@ class Schedules:
         what = CreatePlan([request], b"" if once is None else once.note)
         new = ids.new_schedule_ids(1, now_ms)
         rows = list(rows_of(new, what, now_ms, self._secrecy))
-        group = group_of("=" + key.sha256, what, once, new[0], rows)
+        group = group_of(("", key.sha256), what, once, new[0], rows)
         return Begun(new, what.note, self._creator.submit(key.shard, group))
 
     def end_by_key(
@@ -282,8 +283,10 @@ class Schedules:
             request = as_occurrence(changed(before), before.recurring)
             packed, due_ms = stored.seal_request(request, secrecy), request.trigger_at_ms
             moved_to = due_ms if due_ms != before.trigger_at_ms else ""
-            arguments: list[Argument] = [account, ids.local(schedule_id), operation]
-            arguments += (stored.sha1_of(found.packed), packed, moved_to, *self._retention.quotas)
+            arguments: list[Argument] = [account, operation, stored.sha1_of(found.packed)]
+            arguments += names_of(before.lane, before.reference)
+            arguments += (ids.local(schedule_id), moved_to, packed)
+            arguments += (*names_of(request.lane, request.reference), *self._retention.quotas)
             verdict, said = await server.write_until_answered(_CHANGE, keys.shard(shard), arguments)
             if verdict != Verdict.CHANGED:
                 break

@@ -10,7 +10,7 @@ import msgspec
 from scheduler import ids
 from scheduler.models import Idempotency, Packed, Request, Upsert
 from scheduler.store import stored
-from scheduler.store.heads import heads_weight
+from scheduler.store.heads import names_of
 from scheduler.store.idempotency import kept_with
 from scheduler.store.lifecycle.create.on_existing import means_existing, row_of
 from scheduler.store.lifecycle.create.replays import CreatePlan
@@ -25,22 +25,28 @@ _ROWS_LIKE_ONE_JUDGED, _BYTES_LIKE_ONE_MORE = 4, 1024
 # Of a schedule without heads, beside its packed request; `weight.inc.lua` has it too.
 _SCHEDULE_BYTES = 256
 
+# Kinds of groups, and how many values a row has; one of the last three has one more.
+_PLAIN, _PLAIN_WIDTH = "plain", 3
+_NEW, _WIDTH = "new", 6
+_REPLAY, _REPLAY_AGAIN, _UPSERT = "replay", "replay-again", "upsert"
+
 _encode = msgspec.json.Encoder().encode
 
 
-class CreateRow(msgspec.Struct, frozen=True, gc=False):
-    """Of a schedule; `last` ends the row of a replay or of what may mean one that waits.
-    `heads_bytes`: what its heads weigh."""
+class CreateRow(NamedTuple):
+    """A row of the script; `last` is of a replay, or of what may mean one that waits."""
 
     schedule: str
     trigger_at_ms: int
     packed: bytes
+    lane: str
+    reference: str
+    names_bytes: int
     last: str
-    heads_bytes: int
 
     @property
     def weight_bytes(self) -> int:
-        return _SCHEDULE_BYTES + self.heads_bytes + len(self.packed)
+        return _SCHEDULE_BYTES + self.names_bytes + len(self.packed)
 
 
 class Part(NamedTuple):
@@ -66,8 +72,8 @@ def rows_of(
         else:
             each, last = wanted, what.originals[place] if what.originals else ""
         packed = stored.seal_request(each, secrecy)
-        heads_bytes = heads_weight(each.lane, each.reference)
-        yield CreateRow(ids.local(schedule_id), each.trigger_at_ms, packed, last, heads_bytes)
+        names = names_of(each.lane, each.reference)
+        yield CreateRow(ids.local(schedule_id), each.trigger_at_ms, packed, *names, last)
 
 
 def part_from(before: int, what: CreatePlan, rows: Sequence[CreateRow], most: int) -> Part:
@@ -84,31 +90,31 @@ def part_from(before: int, what: CreatePlan, rows: Sequence[CreateRow], most: in
 
 
 def group_of(
-    payer: str,
+    payer: tuple[str, str],
     what: CreatePlan,
     once: Idempotency | None,
     first: str,
     rows: Sequence[CreateRow],
     part: Part | None = None,
 ) -> CreateGroup:
-    """`payer`: an account's local name, or an API key's "=" and SHA-256. `first`: the first id."""
+    """`payer`: an account's local name and "", or "" and an API key's SHA-256. `first`: the first
+    id."""
     requests, note, originals, again = what
-    onto = type(requests[0]) is Upsert or (len(requests) > 1 and means_existing(requests))
-    arguments: list[Argument] = [payer, *kept_with(once, first, note)]
-    of_each = bool(originals) or onto
-    arguments.append(_packed(part, requests, rows, of_each=of_each) if part else "")
     sent = rows[part.before : part.until] if part else rows
-    if of_each:
-        arguments += (-len(sent), int(again) if originals else "")
+    if type(requests[0]) is Upsert or (len(requests) > 1 and means_existing(requests)):
+        kind, width = _UPSERT, _WIDTH + 1
+    elif originals:
+        kind, width = _REPLAY_AGAIN if again else _REPLAY, _WIDTH + 1
+    elif any(row.names_bytes for row in sent):
+        kind, width = _NEW, _WIDTH
     else:
-        # The first part is judged for all, by the lanes of all.
-        is_headed = any(row.heads_bytes for row in rows)
-        arguments += (-len(sent), "+") if is_headed else (len(sent),)
+        kind, width = _PLAIN, _PLAIN_WIDTH
+    of_each = width > _WIDTH
+    said = _packed(part, requests, rows, of_each=of_each) if part else ""
+    arguments: list[Argument] = [*payer, *kept_with(once, first, note), said, kind, len(sent)]
     weight = (_ROWS_LIKE_ONE_JUDGED if of_each else 1) * len(sent)
     for row in sent:
-        arguments += (row.schedule, row.trigger_at_ms, row.packed)
-        if of_each:
-            arguments.append(row.last)
+        arguments += row[:width]
         weight += len(row.packed) // _BYTES_LIKE_ONE_MORE
     return arguments, weight
 

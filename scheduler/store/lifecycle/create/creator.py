@@ -121,7 +121,7 @@ class Creator:
         shard, account = keys.parts(account_id)
         sent = slice(part.before, part.until)
         for _ in range(MOST_CHANGES_MET):
-            group = group_of(account, what, once, new[0], rows, part)
+            group = group_of((account, ""), what, once, new[0], rows, part)
             if group[1] > _LONG:
                 async with self._server.long_script(keys.shard(shard), account_id):
                     reply: bytes = await self.submit(shard, group)

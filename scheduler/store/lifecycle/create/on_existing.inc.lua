@@ -1,5 +1,5 @@
 -- Groups with rows that mean the schedule which waits with their reference, if there is one: a row
--- keeps it as it is, or replaces its request. Needs create.lua's groups and `add`, and `reference`.
+-- keeps it as it is, or replaces its request. Needs create.lua's groups and `add`.
 -- A row ends with its way: '' another is stored; 'k' that one is kept; 'r' it gets this request;
 -- 'r=' and its id: it gets this request, which was made for it; 'r<' and how an id begins: it gets
 -- this request if its id does not come before that, or the request has to be made for it.
@@ -9,7 +9,7 @@
 -- (spaces: for none).
 
 --@include shared/moment
---@include lifecycle/row/recurring_head
+--@include lifecycle/row/heads
 -- Two that wait are too many already, and a batch may name a reference in each of its rows.
 local LOOKED_AT_FIRST, LOOKED_AT_MOST = 4, 100
 -- An answer that costs no credit is noted for a minute, for a repeat after a lost reply or with the
@@ -29,12 +29,7 @@ local function waits_for_slot(account, key)
     account.has_rules = redis.call('EXISTS', account.base .. K.RULES) == 1
   end
   local stored = account.has_rules and redis.pcall('HGET', key, 'r')
-  if type(stored) ~= 'string' then
-    return false
-  end
-  local at = behind_names(stored)
-  return string.byte(stored, at) == S.RECURRING
-    and string.sub(stored, at + 27, at + 32) ~= string.rep('\0', 6)
+  return type(stored) == 'string' and has_slot(stored)
 end
 
 -- Those that wait with a reference, stored ones and those that this call has taken up; `more` is
@@ -79,47 +74,43 @@ local function due_of(account, one)
   return one.due
 end
 
+-- Reads what is stored of one that waits; false: nothing is.
+local function read_one(one)
+  local stored = redis.pcall('HMGET', one.key, 'r', 'n')
+  if not stored[1] then
+    return false
+  end
+  one.lane, one.reference, one.weighs, one.recurring = heads_of(stored[1])
+  one.size, one.tried = #stored[1], stored[2]
+  return true
+end
+
 -- Gives the one that waits another request; an occurrence stays one. Returns the row's answer.
 local function put_onto(account, one, row)
   local at, request = ARGV[row + 1], ARGV[row + 2]
-  if is_lane_beyond(account, request) then
-    return placed(V.TOO_MANY_LANES, one.schedule, 0)
-  elseif not one.size then
-    local stored = redis.pcall('HMGET', one.key, 'r', 'n')
-    if not stored[1] then
-      return placed(V.DAMAGED, one.schedule, 0)
-    end
-    one.size, one.attempt, one.lane = #stored[1], stored[2], lane_in(stored[1])
-    one.heads, one.stored = reference_weight(stored[1]), stored[1]
+  if not one.size and not read_one(one) then
+    return placed(V.DAMAGED, one.schedule, 0)
   end
-  request = one.stored and as_occurrence_of(request, one.stored) or request
-  local heads = reference_weight(request)
-  local more = #request - one.size + heads - one.heads
-  if more > 0 and account.bytes + account.weight + more > account.quota then
-    return placed(V.NO_ROOM, one.schedule, 0)
+  request = with_recurring(request, one.recurring or '')
+  local why = of_names().unfit(account, one, row, request)
+  if why then
+    return placed(why, one.schedule, 0)
   end
-  account.weight, account.earliest = account.weight + more, math.min(account.earliest, at)
-  one.size, one.heads, one.due, one.request = #request, heads, at, request
-  if one.place then
-    account.new[one.place + 1], account.waiting[one.place] = request, at
-  else
-    account.moved[one.key] = one
+  if one.tried then
+    -- Its last byte counts the retries: this request has had none.
+    one.attempt = string.sub(one.tried, 1, 6) .. moment(at) .. string.sub(one.tried, 13, -2) .. '\0'
   end
+  of_names().exchange(account, one, row, request)
   account.replaces = true
   return placed(V.EXISTING, one.schedule, at)
 end
 
-local function is_too_heavy(account, request)
-  local bytes = weight_of(#request) + reference_weight(request)
-  return account.bytes + account.weight + bytes > account.quota
-end
-
 local function place_row(account, row, key)
-  local schedule, at, request, way = ARGV[row], ARGV[row + 1], ARGV[row + 2], ARGV[row + 3]
+  local schedule, at, way = ARGV[row], ARGV[row + 1], ARGV[row + 6]
   if there[key] then
     return placed(V.DONE, schedule, at)
   end
-  local found = way ~= '' and waiting_with(account, reference_of(request)) or {}
+  local found = way ~= '' and waiting_with(account, ARGV[row + 4]) or {}
   local one = found[1]
   if found.more and #found + found.more > 1 then
     return placed(V.SEVERAL, schedule, #found + found.more)
@@ -127,12 +118,10 @@ local function place_row(account, row, key)
     return placed(V.EXISTING, one.schedule, due_of(account, one))
   elseif one then
     return put_onto(account, one, row)
-  elseif account.left < 1 then
-    return placed(V.UNPAID, schedule, 0)
-  elseif is_too_heavy(account, request) then
-    return placed(V.NO_ROOM, schedule, 0)
-  elseif is_lane_beyond(account, request) then
-    return placed(V.TOO_MANY_LANES, schedule, 0)
+  end
+  local why = of_names().refusal(account, row)
+  if why then
+    return placed(why, schedule, 0)
   end
   add(account, key, row)
   return placed(V.DONE, schedule, at)
@@ -176,10 +165,10 @@ local function place_all(group)
     return before, true, true
   end
   for n = 1, group.count do
-    local row = group.first + 4 * n - 4
-    local way, one = ARGV[row + 3], nil
+    local row = group.first + 7 * n - 7
+    local way, one = ARGV[row + 6], nil
     if #way > 1 and not there[keys[group.keys + n]] then
-      local found = waiting_with(account, reference_of(ARGV[row + 2]))
+      local found = waiting_with(account, ARGV[row + 4])
       one = #found + found.more == 1 and found[1] or nil
       fit = fit and (#found + found.more > 1 or is_made_for(one, way))
     end
@@ -200,7 +189,7 @@ local function place_all(group)
   local met, paid = false, false
   account.replaces = false
   for n = 1, group.count do
-    answers[n] = place_row(account, group.first + 4 * n - 4, keys[group.keys + n])
+    answers[n] = place_row(account, group.first + 7 * n - 7, keys[group.keys + n])
     local verdict = string.byte(answers[n])
     paid, met = paid or verdict == V.DONE, met or verdict == V.EXISTING
   end
@@ -222,19 +211,4 @@ place_onto = function(group)
     return answers, paid, met
   end
   return nil, ''
-end
-
-write_onto = function(account)
-  for key, one in pairs(account.moved) do
-    redis.call('HSET', key, 'r', one.request)
-    if one.attempt then
-      -- Its last byte counts the retries: this request has had none.
-      local attempt = string.sub(one.attempt, 1, 6) .. moment(one.due)
-        .. string.sub(one.attempt, 13, -2) .. '\0'
-      redis.call('HSET', key, 'n', attempt)
-    end
-  end
-  for name, answer in pairs(account.placed) do
-    redis.call('SET', name, answer, 'PX', UNPAID_KEPT_MS)
-  end
 end

@@ -11,7 +11,7 @@ local LATER = {[1] = string.char(V.LATER),
   [PLACED_BYTES] = string.char(V.LATER) .. string.rep(' ', 26) .. string.rep('0', 16)}
 
 local function verdict_bytes(group)
-  return group.onto and PLACED_BYTES or 1
+  return group.is_upsert and PLACED_BYTES or 1
 end
 
 -- Whether a group makes its note, and does not fill in one that there is.
@@ -27,7 +27,7 @@ local function read_note(group)
     local known = redis.call('GET', group.once)
     return known and (#known >= 18 or error('DAMAGED', 0)) and known
   end
-  local width, at = verdict_bytes(group), group.onto and 17 or 16
+  local width, at = verdict_bytes(group), group.is_upsert and 17 or 16
   local first = at + group.part.of * width + 1
   local call = redis.call('GETRANGE', group.once, 0, 15)
     .. redis.call('GETRANGE', group.once, first, first + 15)
@@ -47,7 +47,7 @@ local function filled_before(group)
   while bytes < #known and string.byte(known, bytes + 1) ~= V.LATER do
     bytes = bytes + verdict_bytes(group)
   end
-  return bytes > 0 and string.char(V.DONE) .. (group.onto and string.char(V.EACH) or '')
+  return bytes > 0 and string.char(V.DONE) .. (group.is_upsert and string.char(V.EACH) or '')
     .. string.sub(known, 1, bytes) or nil
 end
 
@@ -77,17 +77,18 @@ end
 -- How many bytes the note of a group's answer has; without a once-key, of its own rows alone.
 local function note_size(group)
   local rows = group.once and group.part and group.part.of or group.count
-  return #group.keep + rows * verdict_bytes(group) + (group.onto and 2 or 1)
+  return #group.keep + rows * verdict_bytes(group) + (group.is_upsert and 2 or 1)
 end
 
 -- Keeps a group's answer for so long (ms).
 local function note_answer(group, verdicts, kept_ms)
-  local account, rows = group.account, group.onto and string.sub(verdicts, 2) or verdicts
+  local account, rows = group.account, group.is_upsert and string.sub(verdicts, 2) or verdicts
   if opens_note(group) then
     local width = verdict_bytes(group)
     local later = string.rep(LATER[width], left_of(group) - #rows / width)
     account.notes[group.once] = {string.sub(group.keep, 1, 16)
-      .. (group.onto and string.char(V.EACH) or '') .. (group.part and group.part.earlier or '')
+      .. (group.is_upsert and string.char(V.EACH) or '')
+      .. (group.part and group.part.earlier or '')
       .. rows .. later .. '\0' .. string.sub(group.keep, 17), now_ms + kept_ms}
   elseif group.at then
     account.fills[group.once .. group.part.before] = rows

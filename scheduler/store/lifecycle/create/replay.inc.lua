@@ -1,7 +1,7 @@
 -- Replays of ended schedules, among the groups of a create.
 
--- Why a schedule cannot be replayed; nil if it can.
-local function fault(account, key, again, weight, request)
+-- Why the ended schedule of `key` cannot be replayed by a row; nil if it can.
+local function fault(account, key, again, row)
   local ended = redis.pcall('HMGET', key, 'o', 'a')
   if ended.err then
     return V.DAMAGED
@@ -9,13 +9,9 @@ local function fault(account, key, again, weight, request)
     return V.UNKNOWN -- it was forgotten since the caller read that it had ended
   elseif (ended[2] or account.originals[key]) and not again then
     return V.REPLAYED
-  elseif account.left < 1 then
-    return V.UNPAID
-  elseif account.bytes + account.weight + weight > account.quota then
-    return V.NO_ROOM
   end
-  local sound, is_beyond = pcall(is_lane_beyond, account, request)
-  return not sound and V.DAMAGED or is_beyond and V.TOO_MANY_LANES or nil
+  local sound, why = pcall(of_names().refusal, account, row)
+  return sound and why or not sound and V.DAMAGED or nil
 end
 
 -- The verdicts on a group of replays. originals: ended schedule's key -> new schedule; letters:
@@ -28,12 +24,11 @@ add_replays = function(group)
     account.earlier = {}
   end
   for n = 1, group.count do
-    local new, row = keys[group.keys + n], group.first + 4 * n - 4
-    local letter = ARGV[row + 3]
+    local new, row = keys[group.keys + n], group.first + 7 * n - 7
+    local letter = ARGV[row + 6]
     local original = string.sub(letter, 1, 26)
     local key = account.base .. K.SCHEDULE .. original
-    local weight = weight_of(#ARGV[row + 2]) + reference_weight(ARGV[row + 2])
-    local found = not there[new] and fault(account, key, group.again, weight, ARGV[row + 2])
+    local found = not there[new] and fault(account, key, group.is_again, row)
     if not there[new] and not found then
       add(account, new, row)
       if not account.originals[key]

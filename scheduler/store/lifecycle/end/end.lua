@@ -10,26 +10,26 @@
 -- ARGV     how long an ended schedule is kept (ms), how long log and statistics are (ms), most log
 --          entries of an account, how long single seconds are kept (ms), how long a failed schedule
 --          is (ms), how long of that as a dead letter (ms), most dead letters of an account
--- ARGV[8…] for each group: account, kind, number of rows, chunk of log entries, a list (what the
---          index notes, and the digests of it), parts by kind, rows. A list begins with its length.
---          Where `+` follows the kind, another list comes before the parts by kind: the members of
---          `references` of schedules that end. A `!` follows where some rows of `f` or `s` say
---          whether their end is reported, then a list: place, `1` (it is), `0` (not) or `a` (it is,
---          if the account has a default); the other rows leave it to that. A `~` follows where some
---          of `c` stand for the slot of a rule, then a list: schedule, rule. A `/` follows where all
---          of them have a lane: then a list of lane, number of rows, and until when the lane is to
+-- ARGV[8…] for each group: account, kind, number of rows, chunk of log entries, lists, parts by
+--          kind, rows. A list begins with its length, and most are empty. They are: what the index
+--          notes, and the digests of it; the members of `references` of schedules that end; of rows
+--          of `fired` or `stopped` that say whether their end is reported: place, `1` (it is), `0`
+--          (not) or `a` (it is, if the account has a default, to which the other rows leave it);
+--          of rows of `cancelled` that stand for the slot of a rule: schedule, rule; if the rows
+--          are in lanes, which all of them are then: lane, number of rows, and until when it is to
 --          be calm (ms; '': not); and so on for the rows that follow
---          kind `f`, fired, and `s`, stopped by the owner between two attempts, which ends it as
+--          kind `fired`, and `stopped` by the owner between two attempts, which ends it as
 --          the last one did. More: number completed and failed, total response time (ms), bytes of
 --          the packed requests of those completed and of those failed, a list (buckets of the
---          histograms, by letter and number, and the fires in each) and, if any failed, another
---          (answers of their targets: the row, its kept part, '' to delete the answer to an
---          attempt before). Row: schedule, score, packed outcome; of `s` also the request's SHA-1
---          kind `c`, cancelled by the owner before the first attempt, with the credit back. More:
+--          histograms, by letter and number, and the fires in each) and another (answers of the
+--          targets of those that failed: the row, its kept part, '' to delete the answer to an
+--          attempt before). Row: schedule, score, packed outcome; of `stopped` also the request's
+--          SHA-1
+--          kind `cancelled` by the owner before the first attempt, with the credit back. More:
 --          bytes that are kept of the requests, bytes that this is less than before. Row: schedule,
 --          score, packed outcome, the request's SHA-1, the kept part of the request
---          kind `r`, to be tried again. Row: schedule, score, packed attempt, when the next one is
---          due (ms), attempts made so far, the kept part of the target's answer ('': nothing)
+--          kind `retried`: to be tried again. Row: schedule, score, packed attempt, when the next
+--          one is due (ms), attempts made so far, the kept part of the target's answer ('': none)
 -- Returns  {now (us), a verdict for each row}
 --@include shared/now
 --@include shared/moment
@@ -46,7 +46,7 @@ local seconds_ms, failed_kept_ms = ARGV[4], tonumber(ARGV[5])
 local failed_ms, most_failed = tonumber(ARGV[6]), tonumber(ARGV[7])
 -- Of rows whose ends are reported, and of rules; made when one is first met.
 local read_callbacks, keep_called, call_back, read_rules, let_go
-local WIDTHS = {f = 3, s = 4, c = 5, r = 6}
+local WIDTHS = {fired = 3, stopped = 4, cancelled = 5, retried = 6}
 
 --@include lifecycle/end/end_judge
 -- What the members of `references` weigh that go.
@@ -127,7 +127,7 @@ local function read(group)
   end
   local gains = group.completed and {group.completed, group.failed, group.response_ms}
   local plan, hours = {log = read_log(group.base, group.size, group.chunk, gains)}, {}
-  if group.kind == 'r' then
+  if group.kind == 'retried' then
     return plan
   end
   plan.members_bytes = group.queue.lane and group.size * S.LANE_BYTES or 0
@@ -135,7 +135,7 @@ local function read(group)
     redis.call('ZCARD', group.base .. K.REFERENCES)
     plan.members_bytes = plan.members_bytes + weight_of_members(group)
   end
-  if group.kind == 'c' then
+  if group.kind == 'cancelled' then
     group.less = group.less + plan.members_bytes
     local count, account = group.size, group.base .. K.ACCOUNT
     plan.bytes = added(account, {'credits', 'spent', 'bytes'}, {count, -count, -group.less})
@@ -270,11 +270,11 @@ local function record(group)
   end
   local plan = read(group)
   local ended_at = moment(plan.log.at)
-  if group.kind == 'r' then
+  if group.kind == 'retried' then
     for _, run in ipairs(group.runs) do
       try_again(group, run, ended_at)
     end
-  elseif group.kind == 'c' then
+  elseif group.kind == 'cancelled' then
     end_cancelled(group, ended_at)
     if plan.rules then
       let_go(group, plan.rules)
@@ -294,7 +294,7 @@ local function record(group)
   if plan.movement then
     write(plan.movement, ttl_ms)
   end
-  if group.kind ~= 'r' then
+  if group.kind ~= 'retried' then
     write(plan.expiring)
     for _, run in ipairs(group.runs) do
       take_out(run.queue, run.schedules)
@@ -323,10 +323,15 @@ local function settle(verdicts, group)
   end
 end
 
--- The list whose length stands at `i` of the arguments, and where what follows it begins.
+-- The list whose length stands at `i` of the arguments, and where what follows it begins; nil for
+-- an empty one.
 local function list(i)
+  local count = ARGV[i]
+  if count == '0' then
+    return nil, i + 1
+  end
   local values = {}
-  for k = i + 1, i + ARGV[i] do
+  for k = i + 1, i + count do
     values[#values + 1] = ARGV[k]
   end
   return values, i + 1 + #values
@@ -336,35 +341,22 @@ check_heads(prefix)
 local verdicts, i = {}, 8
 while i <= #ARGV do
   local group = {account = ARGV[i], kind = ARGV[i + 1], size = tonumber(ARGV[i + 2]),
-    chunk = ARGV[i + 3], said = {}}
+    chunk = ARGV[i + 3]}
   group.places, i = list(i + 4)
-  if #group.kind > 1 then
-    local kind = group.kind
-    group.kind = string.sub(kind, 1, 1)
-    if string.byte(kind, 2) == 43 then
-      group.members, i = list(i)
-    end
-    if string.find(kind, '!', 2, true) then
-      group.wishes, i = list(i)
-    end
-    if string.find(kind, '~', 2, true) then
-      group.occurrences, i = list(i)
-    end
-    if string.byte(kind, -1) == 47 then
-      group.lanes, i = list(i)
-    end
-  end
-  if group.kind == 'c' then
+  group.members, i = list(i)
+  group.wishes, i = list(i)
+  group.occurrences, i = list(i)
+  group.lanes, i = list(i)
+  if group.kind == 'cancelled' then
     group.kept_bytes, group.less = ARGV[i], ARGV[i + 1]
     i = i + 2
-  elseif group.kind ~= 'r' then
+  elseif group.kind ~= 'retried' then
     group.completed, group.failed = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
     group.response_ms, group.completed_bytes = ARGV[i + 2], ARGV[i + 3]
     group.failed_bytes = ARGV[i + 4]
     group.spread, i = list(i + 5)
-    if group.failed > 0 then
-      group.said, i = list(i)
-    end
+    group.said, i = list(i)
+    group.said = group.said or {}
   end
   group.first = i
   settle(verdicts, group)

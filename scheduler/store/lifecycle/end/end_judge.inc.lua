@@ -3,8 +3,9 @@
 -- The verdict on a row. Nothing is read of a schedule that was fired and is at its score: that
 -- would cost more than all other reads, and `end_fired` does without.
 local function judge_row(group, row, score)
-  local there, by_owner = names(ARGV[row + 1], score), group.kind == 's' or group.kind == 'c'
-  if there and group.kind == 'f' then
+  local there = names(ARGV[row + 1], score)
+  local by_owner = group.kind == 'stopped' or group.kind == 'cancelled'
+  if there and group.kind == 'fired' then
     return V.DONE
   end
   local stored = redis.pcall('HMGET', group.key .. ARGV[row], by_owner and 'r' or 'o', 'o', 'n')
@@ -14,7 +15,8 @@ local function judge_row(group, row, score)
     return V.ENDED
   elseif not by_owner then
     -- This very attempt may have been recorded by a call whose reply was lost.
-    local recorded = group.kind == 'r' and stored[3] and string.sub(stored[3], 13) == ARGV[row + 2]
+    local recorded = group.kind == 'retried' and stored[3]
+      and string.sub(stored[3], 13) == ARGV[row + 2]
     return there and V.DONE or recorded and V.ENDED
       or redis.call('EXISTS', group.base .. K.ACCOUNT) == 1 and V.HELD or V.UNKNOWN
   elseif not stored[1] then
@@ -26,10 +28,11 @@ local function judge_row(group, row, score)
   if as_read and not score then
     return V.UNKNOWN
   end
-  return there and as_read and (group.kind == 's') == (stored[3] ~= false) and V.DONE or V.CHANGED
+  local was_tried = stored[3] ~= false
+  return there and as_read and was_tried == (group.kind == 'stopped') and V.DONE or V.CHANGED
 end
 
--- Reads a group's schedules and outcomes (of kind `r`, attempts) into it. Returns a verdict for
+-- Reads a group's schedules and outcomes (of `retried`, attempts) into it. Returns a verdict for
 -- each, and whether all are DONE.
 local function judge(group)
   local schedules, outcomes, width = {}, {}, WIDTHS[group.kind]

@@ -37,7 +37,7 @@ from scheduler.store.log.entries import (
 from scheduler.store.queries.reading import Stored
 from scheduler.store.retention import Retention
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server import Argument, Script, Server, flat
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import (
     BETWEEN_ATTEMPTS_BYTES,
@@ -56,7 +56,7 @@ T = TypeVar("T")
 # A schedule that its owner ends, as it was read, and its score in `waiting` (us).
 Waiting = tuple[Stored, str]
 
-_FIRED, _STOPPED, _CANCELLED, _RETRIED = "f", "s", "c", "r"
+_FIRED, _STOPPED, _CANCELLED, _RETRIED = "fired", "stopped", "cancelled", "retried"
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -210,11 +210,9 @@ def _executed_group(
     ended = [(ack.invocation.schedule_id, ack.invocation.request) for ack in acks]
     account_id, kind = acks[0].invocation.account_id, _STOPPED if sha1s else _FIRED
     head = _head(kind, account_id, entries, statuses, ended, _runs_of(acks), wishes)
-    head += (completed, failed, response_ms, completed_bytes, failed_bytes, 2 * len(spread))
-    head += (part for pair in spread.items() for part in pair)
-    if failed:
-        head += (len(said), *said)
-    return [*head, *rows]
+    head += (completed, failed, response_ms, completed_bytes, failed_bytes)
+    head += _list(flat(spread.items()))
+    return [*head, *_list(said), *rows]
 
 
 def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
@@ -291,22 +289,18 @@ def _head(
     rules = {one.recurring.recurring_id for _, one in made if one.recurring is not None}
     for pair in url_places(named, rules).items():
         places += pair
-    account = keys.parts(account_id).local
-    head = [account, kind, len(entries), pack_chunk(entries), len(places), *places]
-    if referred and kind != _RETRIED:
-        kind += "+"
-        head += (len(referred), *(reference_member(name, each) for each, name in referred))
-    if wishes:
-        kind += "!"
-        head += (len(wishes), *wishes)
-    if kind[0] == _CANCELLED and (slots := _slots_of(made)):
-        kind += "~"
-        head += (len(slots), *slots)
-    if runs:
-        kind += "/"
-        head += (len(runs), *runs)
-    head[1] = kind
+    members: list[Argument] = []
+    if kind is not _RETRIED:
+        members += [reference_member(name, each) for each, name in referred]
+    slots = _slots_of(made) if kind is _CANCELLED else ()
+    head: list[Argument] = [keys.parts(account_id).local, kind, len(entries), pack_chunk(entries)]
+    for each in (places, members, wishes, slots, runs):
+        head += _list(each)
     return head
+
+
+def _list(values: Sequence[Argument]) -> tuple[Argument, ...]:
+    return len(values), *values
 
 
 def _slots_of(made: Sequence[tuple[str, Request]]) -> list[Argument]:

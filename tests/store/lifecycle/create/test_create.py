@@ -113,5 +113,5 @@ async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: 
 def test_a_part_has_fewer_of_those_that_are_judged_one_by_one(
     requests: list[Request | Packed | Upsert], originals: Sequence[str], until: int
 ) -> None:
-    rows = [CreateRow(f"{n}", 0, b"", "", 0) for n in range(9)]
+    rows = [CreateRow(f"{n}", 0, b"", "", "", 0, "") for n in range(9)]
     assert part_from(0, CreatePlan(requests, b"", originals), rows, most=8) == Part(0, until)

@@ -12,17 +12,18 @@ from scheduler.errors import Unreadable
 from scheduler.lanes import is_lane
 from scheduler.models import Delivery, Occurrence, Request
 from scheduler.store.heads import (
-    REFERENCE_BYTES,
     Heads,
     head_of,
     heads_of,
     lane_head,
     lane_of,
+    names_in,
+    names_of,
     recurring_head,
 )
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import scripts
-from scheduler.store.stored import LANE_BYTES, is_sealed, open_request, pack_request, seal_request
+from scheduler.store.stored import is_sealed, open_request, pack_request, seal_request
 from tests.store.scene import Scene
 from tests.support.plain import redis_of
 
@@ -39,13 +40,11 @@ _BOUNDS = [
 _RULE = "rec_01h455vb4pex5vsknk084sn02q"
 _OCCURRENCES = [None, Occurrence(_RULE), Occurrence(_RULE, 1_800_000_000_123)]
 _READ = """--@include shared/now
-local reference_of, reference_weight
---@include lifecycle/row/reference
---@include lifecycle/row/recurring_head
-local lane, once, expires = lane_of(ARGV[1])
-return {lane or false, once and 1 or 0, string.format('%.0f', expires or 0),
-  reference_of(ARGV[1]) or false, reference_weight(ARGV[1]),
-  as_occurrence_of(ARGV[2], ARGV[1])}
+--@include lifecycle/row/heads
+local _, once, expires = lane_of(ARGV[1])
+local lane, reference, weighs, rule = heads_of(ARGV[1])
+return {lane, once and 1 or 0, string.format('%.0f', expires or 0), reference, weighs,
+  with_recurring(ARGV[2], rule), has_slot(ARGV[1]) and 1 or 0}
 """
 
 
@@ -84,18 +83,19 @@ async def test_scripts_read_the_same(scene: Scene) -> None:
     other = seal_request(_OTHER, Secrecy())
     for request in requests():
         found = await redis_of(scene.store).eval(source, 0, seal_request(request, Secrecy()), other)
-        lane, name = request.lane, request.reference
-        once = int(lane is not None and request.delivery is Delivery.AT_MOST_ONCE)
-        expires = str(request.expires_at_ms or 0) if lane else "0"
-        weight = REFERENCE_BYTES + len(name) + 27 if name else 0
-        weight += LANE_BYTES if lane else 0
+        once = int(request.lane is not None and request.delivery is Delivery.AT_MOST_ONCE)
+        expires = str(request.expires_at_ms or 0) if request.lane else "0"
+        names = names_of(request.lane, request.reference)
+        assert names == names_in(seal_request(request, Secrecy()))
+        occurrence = request.recurring
         assert found == [
-            lane and lane.encode(),
+            names.lane.encode(),
             once,
             expires.encode(),
-            name and name.encode(),
-            weight,
-            seal_request(replace(_OTHER, recurring=request.recurring), Secrecy()),
+            names.reference.encode(),
+            names.weight_bytes,
+            seal_request(replace(_OTHER, recurring=occurrence), Secrecy()),
+            int(occurrence is not None and occurrence.slot_ms is not None),
         ]
 
 
