@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from itertools import islice
 from typing import Protocol, cast
@@ -15,7 +15,7 @@ from scheduler.errors import StoreError, StoreRefused
 from scheduler.runtime.elapsed import until_tick_s
 from scheduler.store.lifecycle.end.end_rows import Ack, Ends
 from scheduler.store.verdict import DONE, ENDED, Verdict
-from worker.claimer import TICK_S
+from worker.claimer import TICK_S, ClaimSoon
 from worker.holdings import Holdings, subject
 from worker.leases import Touch
 from worker.upkeep import Backoff
@@ -47,8 +47,7 @@ class Recorder(Protocol):
 class Acks:
     """One queue per shard; an invocation is held until its ack was answered.
 
-    `acked` is called after each batch, and `place_free` with the shard of one that gave back places
-    of lanes with a parallelism. Outcomes of these do not wait for the tick.
+    Outcomes of lanes with a parallelism, whose places come free, do not wait for the tick.
     """
 
     def __init__(
@@ -56,15 +55,12 @@ class Acks:
         recorder: Recorder,
         holdings: Holdings,
         touch: Touch,
-        *,
-        acked: Callable[[], None],
-        place_free: Callable[[int], None],
+        soon: ClaimSoon,
     ) -> None:
         self._recorder = recorder
         self._holdings = holdings
         self._touch = touch
-        self._acked = acked
-        self._place_free = place_free
+        self._soon = soon
         self._waiting: dict[int, list[Ack]] = {}
         self._senders: dict[int, asyncio.Task[None]] = {}
         self._urgent: set[int] = set()  # shards with outcomes that a full lane may wait for
@@ -236,9 +232,9 @@ class Acks:
                 _log.warning("lease was lost; another worker records the outcome", **about)
             elif verdict is Verdict.UNKNOWN:
                 self._note_deleted(ack.invocation.account_id)
-        self._acked()
+        self._soon.note_room()
         if freed is not None:
-            self._place_free(freed)
+            self._soon.note_place(freed)
 
     def _note_deleted(self, account_id: str) -> None:
         """Logs one line for an account, however much of it was under way."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 import structlog
 
@@ -44,38 +45,57 @@ _TICKS_AHEAD = 2
 _log = structlog.get_logger(__name__)
 
 
+class ClaimSoon:
+    """What makes the claimer claim before its next look."""
+
+    def __init__(self) -> None:
+        self.wakes = asyncio.Event()
+        self.waits_for_room = False  # the worker holds as much as it may
+        self.shards: set[int] = set()  # to be claimed from at once, as if they were our own
+
+    def note_room(self) -> None:
+        """The worker holds less, which matters where there was no room."""
+        if self.waits_for_room:
+            self.wakes.set()
+
+    def note_place(self, shard: int) -> None:
+        """A place or a slot of a lane came free there: its next schedule is to start at once."""
+        self.shards.add(shard)
+        self.wakes.set()
+
+
+class Taker(Protocol):
+    """Takes what claims bring."""
+
+    holdings: Holdings
+    soon: ClaimSoon
+
+    def take(self, batch: Batch) -> None: ...
+
+    def looked(self) -> None:
+        """There is a fresh reading of the store's clock."""
+
+    def crowding(self) -> list[str]:
+        """Accounts of which enough waits here."""
+
+
 class Claimer:
     """One loop over all shards, at most one claim on its way for each; those that are due together
-    share a call.
-
-    `claimed` gets what a call brought; `looked` is called after each look, which brings a fresh
-    reading of the store's clock. `crowding` names accounts of which enough waits here. Lost shards
-    are left alone until the worker has regained them.
-    """
+    share a call. Lost shards are left alone until the worker has regained them."""
 
     def __init__(
-        self,
-        store: Store,
-        holdings: Holdings,
-        presence: Presence,
-        touch: Touch,
-        settings: Settings,
-        *,
-        claimed: Callable[[Batch], None],
-        looked: Callable[[], None],
-        crowding: Callable[[], list[str]],
+        self, store: Store, taker: Taker, presence: Presence, touch: Touch, settings: Settings
     ) -> None:
         self._store = store
-        self._holdings = holdings
+        self._taker = taker
+        self._holdings = taker.holdings
+        self._soon = taker.soon
         self._presence = presence
         self._touch = touch
         self._lease_ms, self._ahead_ms = settings.lease_ms, settings.claim_ahead_ms
         # Between two claims, so that each brings many; after a claim that left due ones behind the
         # next one follows at once.
         self._rest_ms = min(_LOOK_EVERY_MS, self._ahead_ms) / 2
-        self._claimed = claimed
-        self._looked = looked
-        self._crowding = crowding
         self._due_ms: dict[int, float] = {}
         # Its rhythm goes by this machine's clock: the store's may be set back by an hour.
         self._rested_ms: dict[int, float] = {}
@@ -83,23 +103,16 @@ class Claimer:
         self._adopted: dict[
             int, float
         ] = {}  # until when another's shard is claimed from as our own
-        self._urgent: set[int] = set()  # to be claimed from at once, as if they were our own
         self._claims: dict[int, asyncio.Task[None]] = {}
         self._look_ms = self._look_abroad_ms = 0.0
-        self._wake = asyncio.Event()
-        self._stopping = self._waits_for_room = False
+        self._stopping = False
         self._on_hold: set[int] = set()
         self._clock_steps = -1
         self._awake_s = math.inf  # when it was to wake up
         self.claims = self.claimed = self.taken_over = 0
 
     def wake(self) -> None:
-        self._wake.set()
-
-    def note_free(self) -> None:
-        """Slots came free, which matters where there was none."""
-        if self._waits_for_room:
-            self._wake.set()
+        self._soon.wakes.set()
 
     @property
     def _own(self) -> frozenset[int]:
@@ -109,11 +122,6 @@ class Claimer:
             own_ms = _own_ms()
             self._adopted = {each: ms for each, ms in self._adopted.items() if ms > own_ms}
         return self._presence.shards | self._adopted.keys()
-
-    def claim_soon(self, shard: int) -> None:
-        """A place or a slot of a lane came free there: its next schedule is to start at once."""
-        self._urgent.add(shard)
-        self._wake.set()
 
     async def stop(self) -> None:
         """Claims no more. Returns once the claims on their way were answered."""
@@ -167,7 +175,7 @@ class Claimer:
         for shard, look in (await self._looks(own, backlogs=False)).items():
             if shard not in self._claims:
                 self._due_ms[shard] = math.inf if look.next_look_ms is None else look.next_look_ms
-        self._looked()
+        self._taker.looked()
 
     async def _look_abroad(self) -> None:
         """At the shards that others prefer: is something late there, or a backlog growing?"""
@@ -202,7 +210,7 @@ class Claimer:
         we stop: a drain waits for those that were on their way then."""
         if self._stopping:
             return
-        for shard in self._urgent - self._claims.keys():
+        for shard in self._soon.shards - self._claims.keys():
             self._due_ms[shard] = self._rested_ms[shard] = 0.0
         due = sorted((self._due_ms[shard], shard) for shard, in_ms in self._waiting() if in_ms <= 0)
         for start in range(0, len(due), self._store.claims.most_shards):
@@ -225,7 +233,7 @@ class Claimer:
                 [self._order(*each) for each in parts.items()],
                 lease_ms=self._lease_ms,
                 most_accounts=_MOST_ACCOUNTS,
-                pass_over=[*{*self._holdings.crowding(), *self._crowding()}],
+                pass_over=[*{*self._holdings.crowding(), *self._taker.crowding()}],
             )
             for shard, batch in zip(parts, found, strict=True):
                 if isinstance(batch, Batch):
@@ -244,8 +252,8 @@ class Claimer:
             self.wake()
 
     def _order(self, shard: int, part: ClaimRoom) -> ClaimOrder:
-        own = shard in self._own or shard in self._backlogged | self._urgent
-        self._urgent.discard(shard)
+        own = shard in self._own or shard in self._backlogged | self._soon.shards
+        self._soon.shards.discard(shard)
         ahead_ms = self._ahead_ms if own else -_LATE_MS
         take_over_by_ms = 0 if self._touch.has_grace(shard) else self._store.clock.now_ms()
         return ClaimOrder(shard, *part, ahead_ms, take_over_by_ms)
@@ -256,7 +264,7 @@ class Claimer:
         smooth = took_ms <= self._lease_ms / _SLOW_PART_OF_A_LEASE
         if smooth and self._clock_steps == self._store.clock.steps_back:
             self._start_claims()
-        asyncio.get_running_loop().call_soon(self._claimed, batch)
+        asyncio.get_running_loop().call_soon(self._taker.take, batch)
 
     def _note(self, shard: int, batch: Batch) -> None:
         self._note_hold(shard, is_on_hold=batch.on_hold)
@@ -297,8 +305,8 @@ class Claimer:
 
     def _idle_ms(self) -> float:
         """How long there is nothing to do, if nothing wakes us before."""
-        self._waits_for_room = self._holdings.is_full
-        if self._waits_for_room:
+        self._soon.waits_for_room = self._holdings.is_full
+        if self._soon.waits_for_room:
             return _LOOK_EVERY_MS
         looks = (at_ms - _own_ms() for at_ms in (self._look_ms, self._look_abroad_ms))
         return self._at_a_tick(min(*looks, *(in_ms for _, in_ms in self._waiting())))
@@ -326,9 +334,9 @@ class Claimer:
             return
         # The loop counts whole milliseconds, and rounds: it would wake us early, again and again.
         delay_s = math.ceil(delay_ms) / 1000
-        timer = asyncio.get_running_loop().call_later(delay_s, self._wake.set)
-        await self._wake.wait()
-        self._wake.clear()
+        timer = asyncio.get_running_loop().call_later(delay_s, self._soon.wakes.set)
+        await self._soon.wakes.wait()
+        self._soon.wakes.clear()
         timer.cancel()
 
     def _now_ms(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.callbacks import CallbackStatus
@@ -16,6 +16,7 @@ from scheduler.store.lifecycle.callback.callbacks import CallbackAck, Callbacks
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.verdict import Verdict
 from worker.acks import Acks
+from worker.claimer import ClaimSoon
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.send.fire import NOT_SENT
@@ -31,7 +32,7 @@ RETRIED = "retried"
 
 class Endings:
     """Of schedules and of their callbacks. `tally` and `fired` count attempts of schedules, and
-    `callbacks` those of callbacks, by result. `acked` and `place_free` as in `Acks`."""
+    `callbacks` those of callbacks, by result."""
 
     def __init__(
         self,
@@ -39,15 +40,13 @@ class Endings:
         holdings: Holdings,
         touch: Touch,
         traces: Traces | None,
-        *,
-        acked: Callable[[], None],
-        place_free: Callable[[int], None],
+        soon: ClaimSoon,
     ) -> None:
         self._clock = store.clock
         self._traces = traces
-        self._schedules = Acks(store.ends, holdings, touch, acked=acked, place_free=place_free)
+        self._schedules = Acks(store.ends, holdings, touch, soon)
         recorder = CallbackRecorder(store.callbacks)
-        self._callbacks = Acks(recorder, holdings, touch, acked=acked, place_free=place_free)
+        self._callbacks = Acks(recorder, holdings, touch, soon)
         self.tally = Tally()
         self.fired = 0
         results = (CallbackStatus.DELIVERED.value, RETRIED, CallbackStatus.FAILED.value)

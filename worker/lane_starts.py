@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from scheduler.errors import StoreError
 from scheduler.models import Invocation
 from scheduler.store.server.clock import StoreClock
+from worker.claimer import ClaimSoon
 from worker.leases import Leases, Touch
+from worker.unsure import Unsure
+from worker.upkeep import Background
 
 # So many starts that a rate spaces wait in a worker: some 5 ms of its time. Of more, those at the
 # end would come too late for their slots, and go back in vain.
@@ -28,8 +30,7 @@ class LaneStarts:
     """Judges each start right before it is handed to the connection pool.
 
     A lane's slots are spaced so that its rate holds while each start is at most its slack behind
-    its slot; a later one would come too close to those after it. `unsure` gets what could not be
-    given back, and `released` the shard of what was.
+    its slot; a later one would come too close to those after it, and goes back for another slot.
     """
 
     def __init__(
@@ -37,17 +38,16 @@ class LaneStarts:
         clock: StoreClock,
         leases: Leases,
         touch: Touch,
-        *,
-        unsure: Callable[[Invocation], None],
-        released: Callable[[int], None],
-        in_background: Callable[[Coroutine[Any, Any, None]], None],
+        unsure: Unsure,
+        soon: ClaimSoon,
+        background: Background,
     ) -> None:
         self._clock = clock
         self._leases = leases
         self._touch = touch
         self._unsure = unsure
-        self._released = released
-        self._in_background = in_background
+        self._soon = soon
+        self._background = background
         self._missed: dict[int, list[Invocation]] = {}
         self.started = self.missed = 0
 
@@ -61,7 +61,7 @@ class LaneStarts:
         missed = self._missed.setdefault(invocation.shard, [])
         missed.append(invocation)
         if len(missed) == 1:
-            self._in_background(self._release(invocation.shard))
+            self._background.start(self._release(invocation.shard))
         return False
 
     async def _release(self, shard: int) -> None:
@@ -73,5 +73,5 @@ class LaneStarts:
             self._touch.lose([shard], error)
         finally:
             for each in missed:
-                self._unsure(each)
-        self._released(shard)
+                self._unsure.put(each)
+        self._soon.note_place(shard)

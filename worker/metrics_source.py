@@ -12,6 +12,7 @@ from worker.send.addresses.happy_eyeballs import OutOfPorts, OutOfSockets
 from worker.tally import NO_ANSWER
 
 if TYPE_CHECKING:
+    from worker.pipeline import Pipeline
     from worker.worker import Worker
 
 _MS = 0.001
@@ -35,15 +36,15 @@ class WorkerSource:
         worker = self._worker()
         yield from common("worker", self._pulse, worker.store if worker else None)
         if worker is not None:
-            yield from _fires(worker)
+            yield from _fires(worker.pipeline)
             yield from _claims(worker)
-            yield from _lanes(worker)
-            yield _callbacks(worker)
+            yield from _lanes(worker.pipeline)
+            yield _callbacks(worker.pipeline)
             yield from _recurring(worker)
 
 
-def _fires(worker: Worker) -> Iterator[Metric]:
-    tally = worker.endings.tally
+def _fires(pipeline: Pipeline) -> Iterator[Metric]:
+    tally = pipeline.endings.tally
     attempts: dict[tuple[str, ...], float] = {("completed",): 0}
     for code, counted in tally.durations_ms.items():
         if code != NO_ANSWER:
@@ -76,8 +77,9 @@ def _fires(worker: Worker) -> Iterator[Metric]:
 
 
 def _claims(worker: Worker) -> Iterator[Metric]:
-    claimer, held = worker.claimer, worker.holdings.stages()
-    connector, idle = worker.firer.connector, worker.firer.pool.idle_count
+    claimer, pipeline = worker.claimer, worker.pipeline
+    held = pipeline.holdings.stages()
+    connector, idle = pipeline.firer.connector, pipeline.firer.pool.idle_count
     shortages = connector.shortages
     yield gauge(
         "postdate_held",
@@ -85,7 +87,7 @@ def _claims(worker: Worker) -> Iterator[Metric]:
         {(stage,): held[stage] for stage in Stage},
         ("stage",),
     )
-    yield gauge("postdate_slots", "Schedules that this worker may hold at a time.", worker.slots)
+    yield gauge("postdate_slots", "Schedules that this worker may hold at a time.", pipeline.slots)
     yield gauge(
         "postdate_connections",
         "Connections to targets.",
@@ -110,7 +112,7 @@ def _claims(worker: Worker) -> Iterator[Metric]:
         "postdate_unreadable",
         "Claimed schedules that could not be read here and were put off, each time: for want of a"
         " key, or damaged; and accounts of which nothing could be claimed.",
-        {(what,): count for what, count in worker.unreadables.counted.items()},
+        {(what,): count for what, count in pipeline.unreadables.counted.items()},
         ("cause",),
     )
     yield counter(
@@ -120,8 +122,8 @@ def _claims(worker: Worker) -> Iterator[Metric]:
     )
 
 
-def _lanes(worker: Worker) -> Iterator[Metric]:
-    starts = worker.lane_starts
+def _lanes(pipeline: Pipeline) -> Iterator[Metric]:
+    starts = pipeline.lane_starts
     yield counter(
         "postdate_lane_starts",
         "Requests of schedules with a lane that were handed to the connection pool, retries too.",
@@ -135,11 +137,11 @@ def _lanes(worker: Worker) -> Iterator[Metric]:
     )
 
 
-def _callbacks(worker: Worker) -> Metric:
+def _callbacks(pipeline: Pipeline) -> Metric:
     return counter(
         "postdate_callbacks",
         "Attempts of callbacks that ended, by what came of them.",
-        {(result,): count for result, count in worker.endings.callbacks.items()},
+        {(result,): count for result, count in pipeline.endings.callbacks.items()},
         ("result",),
     )
 
@@ -148,7 +150,7 @@ def _recurring(worker: Worker) -> Iterator[Metric]:
     yield counter(
         "postdate_recurring_advanced",
         "Claimed occurrences of recurring schedules whose next one was made, or was there.",
-        worker.occurrences.advanced,
+        worker.pipeline.occurrences.advanced,
     )
     yield counter(
         "postdate_recurring_tended",

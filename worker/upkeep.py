@@ -1,9 +1,10 @@
-"""Loops that survive whatever they meet."""
+"""Loops that survive whatever they meet, and work in the background."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Any
 
 import structlog
 
@@ -21,6 +22,23 @@ class Backoff:
     async def pause(self) -> None:
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+
+class Background:
+    """Work that nobody waits for until the end."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def done(self) -> None:
+        """What was started so far."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 async def ended(tasks: Collection[asyncio.Task[None]]) -> None:

@@ -1,4 +1,4 @@
-"""One worker process: what it is made of, how it starts and how it drains."""
+"""One worker process: how it starts, what it does all the time, and how it drains."""
 
 from __future__ import annotations
 
@@ -7,41 +7,28 @@ import contextlib
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from metrics.port import serving_metrics
 from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
-from scheduler.models import Invocation, Outcome
 from scheduler.runtime.collector import spare_the_collector
 from scheduler.runtime.settings import Settings
 from scheduler.runtime.version import version
-from scheduler.stages import Stage
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim.claim import Batch, UnreadClaim
 from scheduler.store.operators.heartbeats import STORE_ID, VERSION
 from scheduler.store.operators.reseal import KEYS_READ_EVERY_S
 from scheduler.store.server.failures import Unreachable
 from worker.claimer import REALIGN_EVERY_S, Claimer
-from worker.endings import Endings
-from worker.holdings import Holdings
-from worker.lane_starts import LaneStarts, crowding
-from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
-from worker.loop_budget import SendBatch
+from worker.leases import WATCH_EVERY_S, ClockSteps, Touch
 from worker.metrics_source import WorkerSource
-from worker.occurrences.advance import Occurrences
 from worker.occurrences.tending import RENEW_EVERY_S, TEND_EVERY_S, Tends
-from worker.occurrences.unreadable import Unreadables
+from worker.pipeline import Pipeline
 from worker.presence import BEAT_EVERY_S, Presence
-from worker.send.fire import NOT_SENT
-from worker.send.firer import Firer
 from worker.send.handshakes import map_large_blocks
-from worker.send.outcome import unsent_outcome
-from worker.send.sockets import fires_at_once
-from worker.signatures import READ_EVERY_S, Signatures
-from worker.timer_wheel import TimerWheel
+from worker.signatures import READ_EVERY_S
 from worker.upkeep import Backoff, ended, keep_up
 
 if TYPE_CHECKING:
@@ -107,7 +94,8 @@ async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
 
 
 class Worker:
-    """Ties the loops together; each has a file of its own."""
+    """Turns the loops that bring schedules to the pipeline and keep them: each has a file of its
+    own."""
 
     def __init__(
         self, store: Store, settings: Settings, touch: Touch, traces: Traces | None = None
@@ -116,63 +104,11 @@ class Worker:
         self._settings = settings
         self.touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self.slots = fires_at_once(settings.concurrency)
-        self.holdings = Holdings(self.slots, settings.held_bytes)
-        self._signatures = Signatures(store, self.holdings, touch)
-        sign = self._signatures.header_lines
-        self.firer = Firer(
-            settings,
-            sign=traces.traced(sign) if traces else sign,
-            unsent=self._unsent,
-            resent=lambda each: self._in_background(self._leases.note_attempt(each)),
-            unsure=self._unsure,
-        )
-        self._batch = SendBatch(self._fire)
-        self._wheel = TimerWheel(
-            store.clock, one_clock=not store.server.routed, fire=self._batch.fire
-        )
         self._presence = Presence(store, self._worker_id, self._says)
-        self._clock_steps = ClockSteps(store, settings.lease_ms)
-        self._leases = Leases(store, self.holdings, touch, settings.lease_ms)
-        self.unreadables = Unreadables(store, self._leases, touch, self._presence)
-        self.occurrences = Occurrences(
-            store,
-            touch,
-            self.unreadables,
-            ready=self._advanced,
-            unsure=self._unsure,
-            in_background=self._in_background,
-        )
+        self.pipeline = Pipeline(store, settings, touch, self._presence, traces)
+        self.claimer = Claimer(store, self.pipeline, self._presence, touch, settings)
         self.tends = Tends(store, self._presence, touch)
-        self.claimer = Claimer(
-            store,
-            self.holdings,
-            self._presence,
-            touch,
-            settings,
-            claimed=self._claimed,
-            looked=self._wheel.refresh,
-            crowding=self._crowding,
-        )
-        self.endings = Endings(
-            store,
-            self.holdings,
-            touch,
-            traces,
-            acked=self.claimer.note_free,
-            place_free=self.claimer.claim_soon,
-        )
-        self.lane_starts = LaneStarts(
-            store.clock,
-            self._leases,
-            touch,
-            unsure=self._unsure,
-            released=self.claimer.claim_soon,
-            in_background=self._in_background,
-        )
-        self._draining = False
-        self._background: set[asyncio.Task[None]] = set()
-        self._to_confirm: dict[int, list[Invocation]] = {}
+        self._clock_steps = ClockSteps(store, settings.lease_ms)
 
     async def run(self, stopping: asyncio.Event, on_ready: Callable[[], None]) -> None:
         with contextlib.suppress(StoreError):  # the heartbeat's own loop goes on trying
@@ -182,8 +118,8 @@ class Worker:
             asyncio.create_task(keep_up(name, every_s, step), name=name)
             for name, every_s, step in (
                 ("claim", 0.0, self.claimer.step),
-                ("extend", rhythm_s, self._leases.extend_all),
-                ("sign", READ_EVERY_S, self._signatures.read_all),
+                ("extend", rhythm_s, self.pipeline.leases.extend_all),
+                ("sign", READ_EVERY_S, self.pipeline.signatures.read_all),
                 ("heartbeat", BEAT_EVERY_S, self._presence.beat),
                 ("keys", KEYS_READ_EVERY_S, self.store.sealing_keys.watch),
                 ("clock", WATCH_EVERY_S, self._clock_steps.watch),
@@ -200,127 +136,21 @@ class Worker:
             await self._drain()
         finally:
             await ended(loops)
-            self._wheel.close()
-            await self.firer.aclose()
+            await self.pipeline.aclose()
 
     @property
     def unready(self) -> str | None:
         """Why this worker fires nothing, as a sentence; None if it does. Without I/O."""
-        if self._draining:
+        if self.pipeline.is_closed:
             return "This worker is about to end."
         if len(self.touch.lost) == self.store.shards.count:
             return "The store cannot be reached."
         return f"{replaced}." if (replaced := self.store.shards.replaced) else None
 
-    def _claimed(self, batch: Batch) -> None:
-        """Fires due schedules, keeps the rest for their moment; during a drain, gives all back."""
-        if self._draining:
-            self._in_background(self._give_back(batch.invocations))
-        elif batch.invocations:
-            ordinary = [each for each in batch.invocations if each.request.recurring is None]
-            if len(ordinary) < len(batch.invocations):
-                occurrences = [each for each in batch.invocations if each.request.recurring]
-                self.occurrences.put(occurrences, batch.reading)
-            self._keep(ordinary, batch.reading)
-        if batch.unread or batch.broken:
-            self.unreadables.note_broken(batch.broken)
-            self.unreadables.put(batch.unread)
-            self._in_background(self.unreadables.settle())
-
-    def _keep(self, invocations: list[Invocation], reading: int) -> None:
-        """Until they are due. Invocations without a signing secret get theirs in the background."""
-        unread = self._signatures.missing(invocations)
-        ready = [each for each in invocations if each.account_id not in unread]
-        if ready:
-            self._wheel.add(ready, reading)
-        if unread:
-            others = [each for each in invocations if each.account_id in unread]
-            self._in_background(self._read_and_keep(others, reading))
-
-    def _advanced(self, invocations: list[Invocation], reading: int) -> None:
-        if self._draining:
-            self._in_background(self._give_back(invocations))
-        else:
-            self._keep(invocations, reading)
-
-    async def _read_and_keep(self, invocations: list[Invocation], reading: int) -> None:
-        """Schedules claimed ahead have the time for it."""
-        invocations = await self._signatures.read_for(invocations)
-        if self._draining:
-            await self._give_back(invocations)
-        else:
-            self._wheel.add(self._signable(invocations), reading)
-
-    def _signable(self, invocations: list[Invocation]) -> list[Invocation]:
-        """Those whose secrets are here. Others are put off, or go back to the store if their
-        secrets cannot be read here."""
-        unread = self._signatures.missing(invocations)
-        for each in invocations:
-            if each.account_id in unread:
-                fault = self._signatures.faults.get(each.account_id)
-                if fault is None:
-                    self._unsure(each)
-                else:
-                    self.unreadables.put([UnreadClaim(each, *fault)])
-        return [each for each in invocations if each.account_id not in unread]
-
-    def _crowding(self) -> list[str]:
-        rated = crowding(self._wheel.slotted() + self._batch.rated())
-        return rated + self.occurrences.crowding()
-
-    def _fire(self, invocation: Invocation) -> None:
-        unsent = self._unsent(invocation)
-        if unsent is not None:
-            self.endings.note(invocation, unsent, NOT_SENT)
-        elif invocation.lane is None or self.lane_starts.may_start(invocation):
-            self.firer.fire(invocation, self.endings.note)
-
-    def _unsent(self, invocation: Invocation) -> Outcome | None:
-        if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
-            return None
-        now_ms = self.store.clock.now_ms()
-        if invocation.slot_us is not None:
-            # One that expires before it may start has no place in its lane: whatever this clock
-            # says, it is not sent.
-            now_ms = max(now_ms, invocation.slot_us // 1000)
-        unsent = unsent_outcome(invocation, now_ms)
-        if unsent is not None:
-            invocation.attempt -= 1  # the one that is not made
-        return unsent
-
-    def _unsure(self, invocation: Invocation) -> None:
-        """Nothing of it was sent. Its lease may have ended, or its secret may be another by now,
-        because this process stood still or the store was away. `_confirm` asks the store."""
-        invocation.enter(Stage.UNSURE)
-        self._to_confirm.setdefault(invocation.shard, []).append(invocation)
-
     async def _recover(self) -> None:
         await asyncio.gather(*(self._regain(shard) for shard in self.touch.lost))
-        await self.unreadables.settle()
-        for shard in self._to_confirm.keys() - self.touch.lost:
-            await self._confirm(shard)
-
-    async def _confirm(self, shard: int) -> None:
-        """Keeps schedules that are certainly ours, and forgets those of other workers."""
-        unsure = self._to_confirm.pop(shard)
-        try:
-            lost = await self._leases.confirm(shard, unsure)
-            reading = self.store.clock.readings
-        except Exception as error:
-            self._to_confirm.setdefault(shard, []).extend(unsure)
-            if not isinstance(error, StoreError):
-                raise
-            self.touch.lose([shard], error)
-            return
-        self.holdings.remove(lost)
-        gone = set(lost)
-        ours = [each for each in unsure if each not in gone]
-        if ours and not self._draining:
-            ours = await self.occurrences.advance(await self._signatures.read_for(ours))
-        if self._draining:
-            await self._give_back(ours)
-        else:
-            self._wheel.add(self._signable(ours), reading)  # some may be not due yet
+        await self.pipeline.unreadables.settle()
+        await self.pipeline.confirm()
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack held schedules, then claim again."""
@@ -331,70 +161,43 @@ class Worker:
         try:
             # A script: a shard that moves to another node can be read all the time.
             await self.store.claims.realign(shard)
-            await self._leases.extend(shard)
+            await self.pipeline.leases.extend(shard)
         except StoreError as error:  # it reads and does not write: not yet
             self.touch.remind(error)
             return
-        await self.endings.settle(shard, _ACKS_FIRST_S)
+        await self.pipeline.endings.settle(shard, _ACKS_FIRST_S)
         self.touch.regain(shard)
         self.claimer.wake()
 
     async def _drain(self) -> None:
         """Claims no more, gives back what has not started, and finishes the rest."""
-        _log.info("draining", held=len(self.holdings))
-        self._draining = True
+        holdings = self.pipeline.holdings
+        _log.info("draining", held=len(holdings))
+        self.pipeline.close()
         limit_s = self._settings.fire_timeout_ms / 1000 + _DRAIN_EXTRA_S
         try:
             async with asyncio.timeout(limit_s):
                 await self.claimer.stop()
-                self.firer.give_up_unbegun()
-                for queue in (
-                    self.occurrences,
-                    self._wheel,
-                    self._batch,
-                    self._to_confirm,
-                    self.unreadables,
-                ):
-                    queue.clear()
-                # A lease that is another worker's by now stays so.
-                await self._give_back(self.holdings.unsent())
-                if self._background:
-                    await asyncio.wait(self._background)
-                await self.holdings.emptied()
+                await self.pipeline.emptied()
                 await self.store.workers.leave(self._worker_id)
         except TimeoutError:
-            _log.warning("drain took too long; leases will end", held=len(self.holdings))
+            _log.warning("drain took too long; leases will end", held=len(holdings))
         except StoreError as error:
             _log.warning("left without a good-bye", error=str(error))
 
-    async def _give_back(self, invocations: list[Invocation]) -> None:
-        try:
-            for shard in {each.shard for each in invocations}:
-                theirs = [each for each in invocations if each.shard == shard]
-                try:
-                    await self._leases.release(shard, theirs)
-                except StoreError as error:
-                    _log.warning("not given back; the leases will end", error=str(error))
-        finally:
-            self.holdings.remove(invocations)
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
     def _says(self) -> dict[str, Any]:
-        fires_per_s, mean_s = self._settings.fires_per_worker, self.endings.tally.recent_mean_s()
+        slots, endings = self.pipeline.slots, self.pipeline.endings
+        fires_per_s, mean_s = self._settings.fires_per_worker, endings.tally.recent_mean_s()
         if mean_s:  # slots bound it where targets are slow
-            fires_per_s = min(fires_per_s, round(self.slots / mean_s))
+            fires_per_s = min(fires_per_s, round(slots / mean_s))
         return {
             "host": socket.gethostname(),
             "pid": os.getpid(),
             STORE_ID: self.store.shards.store_id,
             VERSION: version(),
-            "inFlight": len(self.holdings),
-            "concurrency": self.slots,
-            "fired": self.endings.fired,
+            "inFlight": len(self.pipeline.holdings),
+            "concurrency": slots,
+            "fired": endings.fired,
             "firesPerS": fires_per_s,
-            "worstLatenessMs": self.endings.tally.worst_lateness_ms(),
+            "worstLatenessMs": endings.tally.worst_lateness_ms(),
         }

@@ -141,10 +141,10 @@ _DEFECTS = r"""
 -             for each in secrets
 + )
 +             for each in secrets[-1:]
-@ worker/send/fire.py "at-least-once: attempts rise"
+@ worker/send/firer.py "at-least-once: attempts rise"
 # a request that is sent again at once has the attempt of before
-- self.invocation.attempt += 1
-+ self.invocation.attempt += 0
+- fire.invocation.attempt += 1
++ fire.invocation.attempt += 0
 @ scheduler/store/lifecycle/claim/lease.lua "given up: a worker had lost it" --faults stop --claim-ahead-ms 1000
 # what a drain gives back counts as an attempt
 - fresh[#fresh + 1] = schedule

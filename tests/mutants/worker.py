@@ -36,7 +36,7 @@ WORKER = r"""
 - self._urgent_from_s = asyncio.get_running_loop().time() + _URGENT_EVERY_S
 + pass
 # a place of a lane that came free is not claimed for
-- self._place_free(freed)
+- self._soon.note_place(freed)
 + pass
 @ worker/acks.py tests/worker/whole/test_worker.py -k settled
 # an outcome is recorded while its lease is being prolonged
@@ -76,35 +76,36 @@ WORKER = r"""
 + settings.lease_ms
 @ worker/worker.py tests/worker/whole/test_worker.py -k away
 # no extension before claiming again
-- await self._leases.extend(shard)
+- await self.pipeline.leases.extend(shard)
 + pass
 # no ack before claiming again
-- await self.endings.settle(shard, _ACKS_FIRST_S)
-@ worker/worker.py tests/worker/whole/test_worker.py
+- await self.pipeline.endings.settle(shard, _ACKS_FIRST_S)
+@ worker/unsure.py tests/worker/whole/test_worker.py
 # what another has by now is fired
 - gone = set(lost)
 + gone: set[Invocation] = set()
 # a confirmation that failed is forgotten
-- self._to_confirm.setdefault(shard, []).extend(unsure)
+- self._waiting.setdefault(shard, []).extend(unsure)
+@ worker/pipeline.py tests/worker/whole/test_worker.py
 # what is unsure is fired by a worker that drains
-- if self._draining:
--             await self._give_back(ours)
+- if self.is_closed:
+-             await self._give_back(invocations)
 + if False:
-+             await self._give_back(ours)
++             await self._give_back(invocations)
 # a shard that is away keeps the others from being given back
 - _log.warning("not given back; the leases will end", error=str(error))
 + raise
-@ worker/worker.py tests/worker/occurrences/test_advance.py
+@ worker/pipeline.py tests/worker/occurrences/test_advance.py
 # an occurrence is sent before its rule has advanced
 - ordinary = [each for each in batch.invocations if each.request.recurring is None]
 + ordinary = batch.invocations
 # an occurrence whose rule did not advance is sent once its lease is confirmed
-- await self.occurrences.advance(await self._signatures.read_for(ours))
-+ await self._signatures.read_for(ours)
-@ worker/worker.py tests/worker/whole/test_worker.py
+- await self.occurrences.advance(await self.signatures.read_for(ours))
++ await self.signatures.read_for(ours)
+@ worker/pipeline.py tests/worker/whole/test_worker.py
 # one whose lease is confirmed before it is due is sent early
-- self._wheel.add(self._signable(ours), reading)  # some may be not due yet
-+ self._batch.fire(self._signable(ours))
+- await self._time(ours, reading)  # some may be not due yet
++ self._batch.fire(ours)
 @ worker/traces.py tests/worker/test_traces.py
 # each occurrence of a sampled create is traced, for years
 - request.trace is not None and request.recurring is None
@@ -124,11 +125,11 @@ WORKER = r"""
 # one that the store did not answer for is forgotten
 - held_back |= {*waiting[start:]}
 -                 for each in waiting[start:]:
--                     self._unsure(each)
+-                     self._unsure.put(each)
 + held_back |= {*waiting[start:]}
 # those that met an unforeseen fault are forgotten
 - for each in readings:
--                 self._unsure(each)
+-                 self._unsure.put(each)
 + pass
 # what `trigger` made asks for its rule
 - occurrence.slot_ms is not None and invocation.retry is None
@@ -170,7 +171,7 @@ WORKER = r"""
 # the rules of other workers' shards are tended
 - own = sorted(self._presence.shards - self._touch.lost)
 + own = [0, 1, 2]
-@ worker/worker.py tests/worker/whole/test_expiry.py
+@ worker/pipeline.py tests/worker/whole/test_expiry.py
 # what has expired is sent if it had not when it was claimed
 - unsent=self._unsent,
 + unsent=lambda _: None,
@@ -196,10 +197,10 @@ WORKER = r"""
 -         for
 + for
 # floods are not kept from filling a worker
-- pass_over=[*{*self._holdings.crowding(), *self._crowding()}],
-+ pass_over=self._crowding(),
+- pass_over=[*{*self._holdings.crowding(), *self._taker.crowding()}],
++ pass_over=self._taker.crowding(),
 # what would miss its slots is claimed all the same
-- pass_over=[*{*self._holdings.crowding(), *self._crowding()}],
+- pass_over=[*{*self._holdings.crowding(), *self._taker.crowding()}],
 + pass_over=self._holdings.crowding(),
 # what is not late is claimed from the shards of others
 - ahead_ms = self._ahead_ms if own else -_LATE_MS
@@ -214,10 +215,10 @@ WORKER = r"""
 - {each: ms for each, ms in self._adopted.items() if ms > own_ms}
 + {each: ms for each, ms in self._adopted.items()}
 # a place that comes free is claimed for at the next look
-- for shard in self._urgent - self._claims.keys():
+- for shard in self._soon.shards - self._claims.keys():
 + for shard in ():
 # another worker's shard is claimed from only where it is late, though a place came free there
-- shard in self._backlogged | self._urgent
+- shard in self._backlogged | self._soon.shards
 + shard in self._backlogged
 # nobody helps with a backlog
 - self._backlogged.add(shard)
@@ -398,11 +399,11 @@ WORKER = r"""
 @ worker/send/firer.py tests/worker/whole/test_expiry.py
 # what was sent once and expired is told as unsent
 - if not self._ends_as_sent(fire):
--                 self.end(fire, refusal)
-+ self.end(fire, refusal)
-@ worker/send/firer.py tests/worker/send/test_ceiling.py -k idle
+-                 self._end(fire, refusal)
++ self._end(fire, refusal)
+@ worker/send/room.py tests/worker/send/test_ceiling.py -k idle
 # an account keeps idle connections that another one lacks
-- self.loop.call_later(PATIENCE_S, make_room)
+- self._loop.call_later(PATIENCE_S, make)
 + pass
 @ worker/send/firer.py tests/worker/send/test_closing.py
 # the wait for a local port is charged
@@ -410,6 +411,7 @@ WORKER = r"""
 -         fire.invocation.enter(_QUEUED)
 -         origin = fire.target.origin
 + origin = fire.target.origin
+@ worker/send/room.py tests/worker/send/test_closing.py
 # a target that says so is not left to close first
 - if wire.closes_first and not is_wanted:
 + if False:
@@ -488,12 +490,12 @@ WORKER = r"""
 # at most once in line gets a used connection, and is sent again when that dies
 - return self.resent or self.invocation.request.delivery is AT_MOST_ONCE
 + return self.resent
-@ worker/send/fire.py tests/worker/send/test_wire.py -k replaced
+@ worker/send/firer.py tests/worker/send/test_wire.py -k replaced
 # an attempt is sent before it is told
-- self.firer.note_resent(self.invocation)
--             self.firer.connect(self)
-+ self.firer.connect(self)
-+             self.firer.note_resent(self.invocation)
+- self._resent(fire.invocation)
+-             self._get_wire(fire)
++ self._get_wire(fire)
++             self._resent(fire.invocation)
 @ worker/send/connector.py tests/worker/send/test_closing.py
 # a shortage of local ports is the target's failure
 - return OutOfPorts if is_out_of_ports(error, route.address, route.origin.port) else None
@@ -545,14 +547,14 @@ WORKER = r"""
 - if not slack_us or self._clock.now_us() <= invocation.starts_at_us + slack_us:
 + if True:
 # what missed its slot and cannot be given back is forgotten
-- self._unsure(each)
+- self._unsure.put(each)
 + pass
 # starts that would come too late are claimed in vain
 - if len(waiting) <= _MOST_RATED:
 + if True:
 # what was given back waits for the next look
-- self._released(shard)
-@ worker/worker.py tests/worker/whole/test_lane_starts.py
+- self._soon.note_place(shard)
+@ worker/pipeline.py tests/worker/whole/test_lane_starts.py
 # what has no place in its lane is sent by a clock that is behind
 - now_ms = max(now_ms, invocation.slot_us // 1000)
 + pass

@@ -23,7 +23,7 @@ from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import Verdict
-from worker.claimer import Claimer
+from worker.claimer import Claimer, ClaimSoon
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.presence import Presence
@@ -358,18 +358,20 @@ class Desk:
         self.touch = Touch(LEASE_MS, LEASE_MS)
         shards = frozenset(due if own is None else own)
         presence = cast("Presence", SimpleNamespace(shards=shards))
+        self.soon = ClaimSoon()
         self.fired: list[Invocation] = []
-        self.crowding: list[str] = []
-        self.claimer = Claimer(
-            self.store,
-            self.holdings,
-            presence,
-            self.touch,
-            Settings(lease_ms=LEASE_MS, claim_ahead_ms=ahead_ms),
-            claimed=lambda batch: self.fired.extend(batch.invocations),
-            looked=lambda: None,
-            crowding=lambda: self.crowding,
-        )
+        self.crowded: list[str] = []
+        settings = Settings(lease_ms=LEASE_MS, claim_ahead_ms=ahead_ms)
+        self.claimer = Claimer(self.store, self, presence, self.touch, settings)
+
+    def take(self, batch: Batch) -> None:
+        self.fired += batch.invocations
+
+    def looked(self) -> None:
+        pass
+
+    def crowding(self) -> list[str]:
+        return self.crowded
 
     async def turn(self) -> None:
         """One step, and the claims it started."""

@@ -24,6 +24,7 @@ class Scene:
         self.claims = self.store.claims
         settings = Settings(allow_targets=LOOPBACK, lease_ms=LEASE_MS)
         self.worker = Worker(self.store.as_store, settings, Touch(LEASE_MS, LEASE_MS))
+        self.pipeline = self.worker.pipeline
         self.stopping = asyncio.Event()
         self.running: asyncio.Task[None] | None = None
 
@@ -40,7 +41,7 @@ class Scene:
 
     @property
     def held(self) -> int:
-        return len(self.worker.holdings)
+        return len(self.pipeline.holdings)
 
     @property
     def recorded(self) -> list[Invocation]:

@@ -16,6 +16,7 @@ from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scripted import until
 from worker.acks import Acks
+from worker.claimer import ClaimSoon
 from worker.holdings import Holdings
 from worker.leases import Touch
 
@@ -23,6 +24,18 @@ REFUSED = StoreRefused("too long")
 UNFORESEEN = RuntimeError("nobody thought of it")
 # As often as that a batch that failed by surprise is tried whole.
 TRIES = 6
+
+
+class Noted(ClaimSoon):
+    def __init__(self) -> None:
+        super().__init__()
+        self.acked, self.freed = 0, list[int]()
+
+    def note_room(self) -> None:
+        self.acked += 1
+
+    def note_place(self, shard: int) -> None:
+        self.freed.append(shard)
 
 
 class Scene:
@@ -34,18 +47,8 @@ class Scene:
         self.raised = store.claims.raised["ack"]
         self.holdings = Holdings(1000, 10**6)
         self.touch = Touch(LEASE_MS, LEASE_MS)
-        self.acked = 0
-        self.freed: list[int] = []
-        self.acks = Acks(
-            store.ends,
-            self.holdings,
-            self.touch,
-            acked=self._note,
-            place_free=self.freed.append,
-        )
-
-    def _note(self) -> None:
-        self.acked += 1
+        self.soon = Noted()
+        self.acks = Acks(store.ends, self.holdings, self.touch, self.soon)
 
     def end(self, invocations: list[Invocation]) -> None:
         self.holdings.add(invocations)
@@ -78,7 +81,7 @@ async def test_an_ack_is_repeated_until_the_store_takes_it(scene: Scene) -> None
     await asyncio.sleep(0)
     assert len(scene.holdings) == 1
     await scene.settled()
-    assert (scene.recorded, scene.acked) == ([invocation], 1)
+    assert (scene.recorded, scene.soon.acked) == ([invocation], 1)
     assert scene.touch.lost == {0}, "until it is recovered, nothing more is claimed there"
 
 
@@ -102,7 +105,7 @@ async def test_a_few_outcomes_of_several_shards_share_a_call(scene: Scene) -> No
     await scene.settled()
     assert scene.claims.together == [[1, 0]]
     assert sorted(scene.recorded, key=held.index) == held
-    assert scene.acked == 2
+    assert scene.soon.acked == 2
     assert scene.acks._tick is None, "nothing wakes it while there is nothing to record"
 
 
@@ -115,12 +118,12 @@ async def test_an_outcome_that_a_full_lane_waits_for_does_not_wait_for_the_tick(
         each.bounded = True
     scene.end(held)
     scene.end(Invocations().many(1, 0))
-    await until(lambda: scene.freed == [1])
+    await until(lambda: scene.soon.freed == [1])
     assert scene.sizes == [3], "those of one round of the loop share a call, and other ones it"
     assert scene.recorded == held
     scene.acks._send_rest()
     await scene.settled()
-    assert scene.freed == [1], "where no place came free, nothing waits for one"
+    assert scene.soon.freed == [1], "where no place came free, nothing waits for one"
 
 
 async def test_an_urgent_outcome_that_comes_while_others_are_sent_follows_at_once(
@@ -133,7 +136,7 @@ async def test_an_urgent_outcome_that_comes_while_others_are_sent_follows_at_onc
     await until(lambda: scene.sizes == [1])
     scene.end([second])
     await scene.settled()
-    assert (scene.recorded, scene.freed) == (held, [0, 0])
+    assert (scene.recorded, scene.soon.freed) == (held, [0, 0])
 
 
 async def test_a_busy_worker_makes_few_calls_for_urgent_outcomes_of_all_shards(
@@ -153,7 +156,7 @@ async def test_a_busy_worker_makes_few_calls_for_urgent_outcomes_of_all_shards(
     scene.acks._send_urgent()
     await scene.settled()
     assert scene.claims.together == [[0, 1]]
-    assert sorted(scene.freed) == [0, 0, 1]
+    assert sorted(scene.soon.freed) == [0, 0, 1]
 
 
 @pytest.mark.parametrize("error", [REFUSED, UNFORESEEN, OutcomeUnknown("lost")])

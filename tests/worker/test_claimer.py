@@ -163,7 +163,7 @@ async def test_where_a_place_came_free_it_claims_at_once(
     await desk.turn()
     for _ in range(3):
         desk.claims.due[1] = 1
-        desk.claimer.claim_soon(1)
+        desk.soon.note_place(1)
         await desk.turn()
     assert ahead(desk) == [(1, 25)] * 3
     assert desk.claims.due[1] == 0
@@ -202,10 +202,10 @@ async def test_a_place_that_comes_free_during_a_claim_is_claimed_for_after_it(
     monkeypatch.setattr("worker.claimer._LOOK_EVERY_MS", 3_600_000.0)
     desk = Desk({0: 0}, slots=64)
     await desk.turn()
-    desk.claimer.claim_soon(0)
+    desk.soon.note_place(0)
     await desk.claimer.step()
     await asyncio.sleep(0)  # its call is on its way
-    desk.claimer.claim_soon(0)
+    desk.soon.note_place(0)
     await desk.turn()
     await desk.turn()
     assert ahead(desk) == [(0, 25)] * 2
@@ -241,7 +241,7 @@ async def test_an_account_that_fills_the_worker_is_passed_over() -> None:
 
 async def test_an_account_of_which_enough_waits_for_its_slots_is_passed_over() -> None:
     desk = Desk({0: 1}, slots=100)
-    desk.crowding = ["acc_00_rated"]
+    desk.crowded = ["acc_00_rated"]
     await desk.turn()
     assert [asked["pass_over"] for asked in desk.claims.asked] == [["acc_00_rated"]]
 
@@ -262,7 +262,7 @@ async def test_claims_share_what_is_left_in_bytes_and_none_goes_out_when_nothing
         await desk.turn()
     assert len(desk.claims.asked) == 2
     desk.holdings.remove([heavy])
-    desk.claimer.note_free()
+    desk.soon.note_room()
     async with asyncio.timeout(DEADLINE_S):
         while any(desk.claims.due.values()):
             await desk.turn()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import structlog
 
@@ -19,6 +18,8 @@ from scheduler.store.lifecycle.claim.claim import UnreadClaim
 from worker.fair_share import FairQueue
 from worker.leases import Touch
 from worker.occurrences.unreadable import Unreadables
+from worker.unsure import Unsure
+from worker.upkeep import Background
 
 # While 20,000 are due at one moment, this makes one-off schedules 5 ms late at the 99th percentile,
 # and twice the number 8 ms (`benchmarks.recurring crowd`).
@@ -52,17 +53,17 @@ class Occurrences:
         store: Store,
         touch: Touch,
         unreadables: Unreadables,
+        unsure: Unsure,
+        background: Background,
         *,
         ready: Callable[[list[Invocation], int], None],
-        unsure: Callable[[Invocation], None],
-        in_background: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._store = store
         self._touch = touch
         self._unreadables = unreadables
         self._ready = ready
         self._unsure = unsure
-        self._in_background = in_background
+        self._background = background
         self._reminder = Reminder()
         self._queues: dict[_Group, _Queue] = {}
         self._waiting = Counter[str]()
@@ -81,7 +82,7 @@ class Occurrences:
             queue = self._queues.get(group)
             if queue is None:
                 queue = self._queues[group] = FairQueue()
-                self._in_background(self._advance_all(group, queue))
+                self._background.start(self._advance_all(group, queue))
             queue.add(each.account_id, (each, reading))
             self._waiting[each.account_id] += 1
 
@@ -114,7 +115,7 @@ class Occurrences:
                 self._touch.lose({each.shard for each in some}, error)
                 held_back |= {*waiting[start:]}
                 for each in waiting[start:]:
-                    self._unsure(each)
+                    self._unsure.put(each)
                 break
             self.advanced += len(some)
         return [each for each in invocations if each not in held_back]
@@ -143,7 +144,7 @@ class Occurrences:
         except Exception:  # those behind them go on, and these are asked for again
             _log.exception("recurring schedules cannot advance")
             for each in readings:
-                self._unsure(each)
+                self._unsure.put(each)
         for reading, theirs in by_reading.items():
             self._ready(theirs, reading)
 
@@ -156,7 +157,7 @@ class Occurrences:
             if not self._waiting[invocation.account_id]:
                 del self._waiting[invocation.account_id]
             if invocation.shard in self._touch.lost:
-                self._unsure(invocation)
+                self._unsure.put(invocation)
             else:
                 invocation.enter(Stage.CLAIMED)
                 found[invocation] = reading

@@ -24,7 +24,7 @@ from worker.send.handshakes import Handshakes, PausedProtocol, Unexamined
 from worker.send.outcome import ConnectFailed, connect_failure
 from worker.send.pool import Pool
 from worker.send.sockets import OUT_OF_FILES, budget, is_out_of_ports
-from worker.send.wire import Route, Wire
+from worker.send.wire import Route, Wire, WireEvents
 
 # How long nothing is tried without a free local port: an attempt looks through all, up to 10 ms.
 PORTS_PAUSE_S = 1.0
@@ -51,7 +51,7 @@ class _CountedWire(Wire):
 
     def __init__(self, connector: Connector, route: Route, settings: Settings) -> None:
         most_bytes, keep_bytes = settings.max_response_bytes, settings.keep_answer_bytes
-        super().__init__(route, most_bytes, connector.loop_budget, connector.forget, keep_bytes)
+        super().__init__(route, most_bytes, connector.loop_budget, connector.events, keep_bytes)
         self._connector = connector
         self.weight = 0
 
@@ -79,13 +79,14 @@ class Connector:
         pool: Pool,
         settings: Settings,
         ssl_context: ssl.SSLContext | None,
+        events: WireEvents,
         *,
         opened: Callable[[Origin, str], None],
         closed: Callable[[Origin, str], None],
     ) -> None:
         self._loop = loop
         self._pool = pool
-        self.forget = pool.forget
+        self.events = events
         self._settings = settings
         self.loop_budget = LoopBudget(loop)
         self.handshakes = Handshakes(loop)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 
 from scheduler.models import Invocation, Outcome, Phases
 from scheduler.target.targets import Target
+from worker.holdings import subject
 from worker.send.outcome import (
-    Failure,
     Fault,
-    answered,
     failed,
     most_telling,
     tells_more_than_timeout,
@@ -23,9 +22,6 @@ from worker.send.outcome import (
 from worker.send.request import AT_MOST_ONCE
 from worker.send.wire import Wire
 
-if TYPE_CHECKING:
-    from worker.send.firer import Firer
-
 Done = Callable[[Invocation, Outcome, float], None]
 """Called once per fire with its outcome, and when its first byte was written: by the monotonic
 clock, in seconds, `NOT_SENT` if none was."""
@@ -33,6 +29,7 @@ clock, in seconds, `NOT_SENT` if none was."""
 NOT_SENT = -1.0
 # Below this, phases add nothing to the response time of a kept connection.
 SLOW_MS = 1000
+_log = structlog.get_logger(__name__)
 
 
 class Marks(msgspec.Struct):
@@ -53,9 +50,8 @@ class Marks(msgspec.Struct):
 
 
 class Fire(msgspec.Struct, eq=False):
-    """One invocation in flight: what its connection answers to, and what its deadline ends."""
+    """One invocation in flight, and how far it is."""
 
-    firer: Firer
     invocation: Invocation
     target: Target
     done: Done | None
@@ -67,39 +63,6 @@ class Fire(msgspec.Struct, eq=False):
     wire: Wire | None = None
     steps: asyncio.Task[None] | None = None  # resolving and connecting, if it has to
     marks: Marks | None = None  # how far it came with that; None on a connection that was there
-
-    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
-        """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
-        self.wire = None
-        received = wire.received
-        try:
-            # At most once needs fresh connections: keeping its old ones would only pile them up.
-            if reusable and self.invocation.request.delivery is not AT_MOST_ONCE:
-                self.firer.free(wire)
-            else:
-                self.firer.retire(wire)
-            took_ms = self.elapsed_ms()
-            told = (received.retry_after, received.kept, received.odd)
-            outcome = answered(status_code, reason, took_ms, *told)
-            if self.marks is not None or took_ms >= SLOW_MS or not 200 <= status_code < 300:
-                outcome = self.timed(outcome, received.heard_s, whole=True)
-            self.firer.end(self, outcome)
-        except Exception:
-            self.firer.fail_internally(self)
-
-    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
-        """From the wire: no answer will come. A kept connection that dies without one byte of it
-        was most likely closed while idle, so the request is sent once more, as the next attempt."""
-        self.wire = None
-        if silent and wire.exchanges > 1 and not self.needs_fresh:
-            self.resent = True
-            self.marks = Marks()  # what comes next goes over none that was there
-            self.invocation.attempt += 1
-            self.firer.note_resent(self.invocation)
-            self.firer.connect(self)
-        else:
-            outcome = failed(failure, self.elapsed_ms(), wire.received.odd)
-            self.firer.end(self, self.timed(outcome, wire.received.heard_s))
 
     def timed(
         self, outcome: Outcome, heard_s: float | None = None, *, whole: bool = False
@@ -164,3 +127,13 @@ def phases_of(marks: Marks, heard_s: float | None, total_ms: int, whole: bool) -
         lengths_ms.append(None if offset_ms is None else max(0, until_ms - offset_ms))
         until_ms = until_ms if offset_ms is None else min(until_ms, offset_ms)
     return Phases(*reversed(lengths_ms))
+
+
+def report(
+    done: Done, invocation: Invocation, outcome: Outcome, sent_at_s: float = NOT_SENT
+) -> None:
+    """Calls `done`, whose own faults end no loop."""
+    try:
+        done(invocation, outcome, sent_at_s)
+    except Exception:
+        _log.exception("Internal error", **subject(invocation))

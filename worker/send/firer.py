@@ -9,7 +9,6 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
-from functools import partial
 
 import structlog
 
@@ -25,12 +24,12 @@ from worker.send.addresses.resolver import SystemResolver
 from worker.send.connection_slots import ConnectionSlots
 from worker.send.connector import PORTS_PAUSE_S, Connector
 from worker.send.deadlines import Deadlines
-from worker.send.fire import NOT_SENT, Done, Fire, Marks
-from worker.send.origin_queue import PATIENCE_S
-from worker.send.outcome import ConnectFailed, Failure, failed, timed_out
+from worker.send.fire import NOT_SENT, SLOW_MS, Done, Fire, Marks, report
+from worker.send.outcome import ConnectFailed, Failure, answered, failed, timed_out
 from worker.send.pool import Pool
 from worker.send.request import AT_MOST_ONCE, render
-from worker.send.wire import Wire
+from worker.send.room import RoomMaker
+from worker.send.wire import Wire, WireEvents
 
 # A lease counts as ended so long before it does, for the time that a request takes to arrive.
 _LEASE_MARGIN_S = 0.25
@@ -70,16 +69,17 @@ class Firer:
             self.pool,
             settings,
             ssl_context,
+            WireEvents(self._answered, self._broke, self.pool.forget),
             opened=self._slots.opened,
             closed=self._on_closed,
         )
-        self._crowded: set[Origin] = set()  # where room may have to be made in a moment
+        self._room = RoomMaker(self.loop, self._slots, self.pool)
         self._resolver = SystemResolver()
         self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
         self._conceals = settings.destination_errors != "exact"
         self._sign = sign
         self._unsent = unsent
-        self.note_resent = resent
+        self._resent = resent
         self._unsure = unsure
         self._deadlines = Deadlines(self.loop, self._expire)
 
@@ -98,21 +98,21 @@ class Firer:
         try:
             target = parse_target(invocation.request.url)
         except DestinationNotAllowed:
-            _report(done, invocation, self._failed(Failure.NOT_ALLOWED))
+            report(done, invocation, self._failed(Failure.NOT_ALLOWED))
         except ValueError:  # it passed at POST, under rules that have changed since
-            _report(done, invocation, failed(Failure.BAD_REQUEST))
+            report(done, invocation, failed(Failure.BAD_REQUEST))
         except Exception:
             _log.exception("Internal error", **subject(invocation))
-            _report(done, invocation, failed(Failure.INTERNAL))
+            report(done, invocation, failed(Failure.INTERNAL))
         else:
             limit_ms = min(1000 * invocation.request.timeout_s, self._limit_ms)
             deadline_s = now_s + limit_ms / 1000
-            fire = Fire(self, invocation, target, done, limit_ms, now_s, deadline_s)
+            fire = Fire(invocation, target, done, limit_ms, now_s, deadline_s)
             self._deadlines.add(fire)
             try:
                 self._start(fire)
             except Exception:
-                self.fail_internally(fire)
+                self._fail_internally(fire)
 
     def give_up_unbegun(self) -> None:
         """Gives up the queued fires that have not begun. Their `done` is never called."""
@@ -132,7 +132,7 @@ class Firer:
         self.connector.handshakes.close()
         await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
-    def connect(self, fire: Fire) -> None:
+    def _get_wire(self, fire: Fire) -> None:
         """The cold path: resolve if need be, then a new connection, or one that comes free.
 
         The time limit begins when the fire leaves the queue; a resent one keeps its first limit.
@@ -144,9 +144,9 @@ class Firer:
         if not fire.resent:
             fire.invocation.enter(_QUEUED)
             self._deadlines.discard(fire)
-        self._make_room(origin)
+        self._room.make(origin)
 
-    def free(self, wire: Wire) -> None:
+    def _free(self, wire: Wire) -> None:
         """A connection is ready for another exchange."""
         if not self._slots.queued:
             self.pool.keep(wire)
@@ -162,30 +162,18 @@ class Firer:
             try:
                 self._send(waiting, wire)
             except Exception:
-                self.fail_internally(waiting)
+                self._fail_internally(waiting)
         else:
             self.pool.keep(wire)
-            self._make_room(origin)
+            self._room.make(origin)
 
-    def retire(self, wire: Wire) -> None:
-        """A connection has had its last exchange. A target that said that it closes it may do so,
-        unless the place is needed."""
-        origin = wire.route.origin
-        is_wanted = self._slots.must_make_room(origin)
-        if wire.closes_first and not is_wanted:
-            self.pool.keep(wire)
-            return
-        wire.abort()
-        if is_wanted:
-            self._slots.makes_room(origin)
-
-    def end(self, fire: Fire, outcome: Outcome) -> None:
+    def _end(self, fire: Fire, outcome: Outcome) -> None:
         done = fire.done
         if done is None:
             return
         fire.done = None
         self._deadlines.discard(fire)
-        _report(done, fire.invocation, outcome, fire.sent_at_s)
+        report(done, fire.invocation, outcome, fire.sent_at_s)
 
     def _failed(self, failure: Failure, response_time_ms: int = 0, detail: str = "") -> Outcome:
         """Hides internal host names, if the settings say so."""
@@ -193,23 +181,23 @@ class Firer:
             failure = Failure.NO_DESTINATION
         return failed(failure, response_time_ms, detail)
 
-    def fail_internally(self, fire: Fire) -> None:
+    def _fail_internally(self, fire: Fire) -> None:
         """Ends this one fire for the unexpected exception that is being handled."""
         _log.exception("Internal error", **subject(fire.invocation))
         self._let_go(fire)
-        self.end(fire, failed(Failure.INTERNAL, fire.elapsed_ms()))
+        self._end(fire, failed(Failure.INTERNAL, fire.elapsed_ms()))
 
     def _start(self, fire: Fire) -> None:
         target, wire = fire.target, None
         try:
             addresses = self._guard.known(target)
         except ConnectFailed as reason:
-            self.end(fire, self._failed(reason.failure))
+            self._end(fire, self._failed(reason.failure))
             return
         if addresses is not None and fire.invocation.request.delivery is not AT_MOST_ONCE:
             wire = self.pool.take(target.origin, addresses, fire.account_id)
         if wire is None:
-            self.connect(fire)
+            self._get_wire(fire)
         else:
             self._send(fire, wire)
 
@@ -235,27 +223,7 @@ class Firer:
             if not following.resent:
                 self._begin(following)
             self._take_steps(following)
-        self._make_room(origin)
-
-    def _make_room(self, origin: Origin) -> None:
-        """Close kept connections of other accounts for the queue, now or in a moment."""
-        connections = partial(self._slots.connections, origin)
-        while self._slots.must_make_room(origin):
-            if not self._slots.is_urgent(origin):
-                self._make_room_later(origin)
-                return
-            if not self.pool.drop_idle(origin, connections):
-                return
-            self._slots.makes_room(origin)
-
-    def _make_room_later(self, origin: Origin) -> None:
-        def make_room() -> None:
-            self._crowded.discard(origin)
-            self._make_room(origin)
-
-        if origin not in self._crowded and self.pool.has_idle(origin):
-            self._crowded.add(origin)
-            self.loop.call_later(PATIENCE_S, make_room)
+        self._room.make(origin)
 
     def _begin(self, fire: Fire) -> None:
         """The fire leaves the queue, and its time begins. (So deadlines come in their order.)"""
@@ -279,10 +247,10 @@ class Firer:
             if wire.is_open:
                 self._send(fire, wire)
             else:
-                self.end(fire, fire.timed(failed(Failure.CLOSED_EARLY, fire.elapsed_ms())))
+                self._end(fire, fire.timed(failed(Failure.CLOSED_EARLY, fire.elapsed_ms())))
         except ConnectFailed as reason:
             outcome = self._failed(reason.failure, fire.elapsed_ms(), reason.detail)
-            self.end(fire, fire.timed(outcome))
+            self._end(fire, fire.timed(outcome))
         except OutOfPorts:
             fire.steps = None
             self._wait_for_port(fire)
@@ -291,7 +259,7 @@ class Firer:
             self._put_off(fire)
         except Exception:
             fire.steps = None
-            self.fail_internally(fire)
+            self._fail_internally(fire)
 
     def _send(self, fire: Fire, wire: Wire) -> None:
         fire.wire = wire
@@ -308,18 +276,53 @@ class Firer:
             data = render(fire.target, request, *what)
         except ValueError:
             self._let_go(fire)
-            self.end(fire, failed(Failure.BAD_REQUEST))
+            self._end(fire, failed(Failure.BAD_REQUEST))
             return
         refusal = self._unsent(invocation)
         if refusal is not None:
             self._put_back(fire, wire)
             if not self._ends_as_sent(fire):
-                self.end(fire, refusal)
+                self._end(fire, refusal)
             return
         if fire.sent_at_s == NOT_SENT:
             fire.sent_at_s = now_s
         invocation.enter(_SENT)
         wire.send(fire, data, request.method == "HEAD")
+
+    def _answered(
+        self, fire: Fire, wire: Wire, status_code: int, reason: str, reusable: bool
+    ) -> None:
+        """The whole answer is here. The wire goes back before `done` fires anew."""
+        fire.wire = None
+        received = wire.received
+        try:
+            # At most once needs fresh connections: keeping its old ones would only pile them up.
+            if reusable and fire.invocation.request.delivery is not AT_MOST_ONCE:
+                self._free(wire)
+            else:
+                self._room.retire(wire)
+            took_ms = fire.elapsed_ms()
+            told = (received.retry_after, received.kept, received.odd)
+            outcome = answered(status_code, reason, took_ms, *told)
+            if fire.marks is not None or took_ms >= SLOW_MS or not 200 <= status_code < 300:
+                outcome = fire.timed(outcome, received.heard_s, whole=True)
+            self._end(fire, outcome)
+        except Exception:
+            self._fail_internally(fire)
+
+    def _broke(self, fire: Fire, wire: Wire, failure: Failure, silent: bool) -> None:
+        """No answer will come. A kept connection that dies without one byte of it was most likely
+        closed while idle, so the request is sent once more, as the next attempt."""
+        fire.wire = None
+        if silent and wire.exchanges > 1 and not fire.needs_fresh:
+            fire.resent = True
+            fire.marks = Marks()  # what comes next goes over none that was there
+            fire.invocation.attempt += 1
+            self._resent(fire.invocation)
+            self._get_wire(fire)
+        else:
+            outcome = failed(failure, fire.elapsed_ms(), wire.received.odd)
+            self._end(fire, fire.timed(outcome, wire.received.heard_s))
 
     def _put_off(self, fire: Fire) -> None:
         """Its lease may have ended, it cannot be signed, or this process has no socket: that is no
@@ -343,7 +346,7 @@ class Firer:
     def _ends_as_sent(self, fire: Fire) -> bool:
         """Ends a fire whose first attempt was sent, and lost: its second one is not made."""
         if fire.resent:
-            self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+            self._end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
         return fire.resent
 
     def _release(self, origin: Origin) -> None:
@@ -361,7 +364,7 @@ class Firer:
 
     def _pass_on(self, wire: Wire) -> None:
         if wire.is_open:
-            self.free(wire)
+            self._free(wire)
 
     def _expire(self, fire: Fire) -> None:
         wire, connecting = fire.wire, fire.steps is not None
@@ -372,7 +375,7 @@ class Firer:
         try:
             self._let_go(fire)
         finally:
-            self.end(fire, outcome)
+            self._end(fire, outcome)
         if connecting:
             self._end_hopeless(fire.target.origin)
 
@@ -380,7 +383,7 @@ class Firer:
         """End fires that were queued for their whole time limit, in which the target gave no
         connection: an account's dead host must not fill its slots for hours."""
         for waiting in self._slots.pop_hopeless(origin, time.monotonic()):
-            self.end(waiting, timed_out(waiting.limit_ms))
+            self._end(waiting, timed_out(waiting.limit_ms))
 
     def _let_go(self, fire: Fire) -> None:
         if fire.steps is not None:
@@ -389,12 +392,3 @@ class Firer:
         if fire.wire is not None:
             fire.wire.abort()
             fire.wire = None
-
-
-def _report(
-    done: Done, invocation: Invocation, outcome: Outcome, sent_at_s: float = NOT_SENT
-) -> None:
-    try:
-        done(invocation, outcome, sent_at_s)
-    except Exception:
-        _log.exception("Internal error", **subject(invocation))

@@ -61,13 +61,21 @@ class Route(NamedTuple):
     account_id: str
 
 
-class Wire(AnswerReader, asyncio.Protocol):
-    """One connection. `send` starts an exchange, which ends in one call to its fire: `answered`, if
-    all of the answer is here (unless reusable, the wire is to be aborted then), or `broke`, if none
-    will come and the wire is gone (`silent`: not one byte of it had come).
+class WireEvents(NamedTuple):
+    """What becomes of exchanges. `answered`: all of the answer is here (status, reason, reusable;
+    unless reusable, the wire is to be aborted). `broke`: none will come and the wire is gone (why,
+    and whether not one byte of it had come). `idle_closed`: the connection ended, or said
+    something, between exchanges."""
 
-    `exchanges` counts those that were started here; `idle_since_s` belongs to the pool, and
-    `on_idle_close` is called when the connection ends, or says something, between exchanges.
+    answered: Callable[[Fire, Wire, int, str, bool], None]
+    broke: Callable[[Fire, Wire, Failure, bool], None]
+    idle_closed: Callable[[Wire], None]
+
+
+class Wire(AnswerReader, asyncio.Protocol):
+    """One connection. `send` starts an exchange, which ends in one of the `events`.
+
+    `exchanges` counts those that were started here; `idle_since_s` belongs to the pool.
     `received` is of the last one. `opened_s` is when the connection was made, by the monotonic
     clock. `closes_first`: the target said that it closes the connection after this answer.
     """
@@ -77,14 +85,14 @@ class Wire(AnswerReader, asyncio.Protocol):
         route: Route,
         max_body_bytes: int,
         loop_budget: LoopBudget,
-        on_idle_close: Callable[[Wire], None],
+        events: WireEvents,
         keep_bytes: int = 0,
     ) -> None:
         super().__init__()
         self.route = route
         self.exchanges = 0
         self.idle_since_s = 0.0
-        self.on_idle_close = on_idle_close
+        self._events = events
         self._max_body_bytes = max_body_bytes
         self._keep_bytes = keep_bytes
         self._loop_budget = loop_budget
@@ -118,7 +126,7 @@ class Wire(AnswerReader, asyncio.Protocol):
     def send(self, exchange: Fire, request: bytes, head_only: bool) -> None:
         """Write a request; `head_only` says that its answer has no body (HEAD).
 
-        May call `exchange.broke` before it returns.
+        The exchange may break before this returns.
         """
         transport = self._transport
         self._exchange = exchange
@@ -173,7 +181,7 @@ class Wire(AnswerReader, asyncio.Protocol):
         is_new = received is NOTHING
         if is_new and data == self._known and not self._is_to_head and self.has_sent_all:
             self._exchange = None
-            exchange.answered(self, self._known_status, self._known_reason, True)
+            self._events.answered(exchange, self, self._known_status, self._known_reason, True)
             return
         if is_new:
             received = self.received = Received(was_early=not self.has_sent_all)
@@ -240,7 +248,7 @@ class Wire(AnswerReader, asyncio.Protocol):
         if self._is_to_head:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
-            exchange.answered(self, status, reason, reusable)
+            self._events.answered(exchange, self, status, reason, reusable)
 
     def _note_heard(self) -> None:
         """Something came that is not all of a small answer."""
@@ -369,12 +377,12 @@ class Wire(AnswerReader, asyncio.Protocol):
         silent = self.received.heard_s is None
         self.abort()
         if exchange is not None:
-            exchange.broke(self, failure, silent)
+            self._events.broke(exchange, self, failure, silent)
 
     def _lose(self) -> None:
         """The connection is of no more use between two exchanges."""
         self.abort()
-        self.on_idle_close(self)
+        self._events.idle_closed(self)
 
     def _write_rest(self) -> None:
         transport = self._transport

@@ -137,9 +137,9 @@ async def advanced_late(_: Scene, count: int) -> Found:
         store.as_store,
         touch,
         cast("Any", SimpleNamespace()),
+        cast("Any", SimpleNamespace(put=unsure.append)),
+        cast("Any", SimpleNamespace(start=tasks.append)),
         ready=lambda some, _: sent.extend(some),
-        unsure=unsure.append,
-        in_background=tasks.append,
     )
     held = [make.one(recurring=Occurrence(ids.new_recurring_id(1), 1)) for _ in range(count)]
     occurrences.put(held, 0)

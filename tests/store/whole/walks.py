@@ -35,6 +35,7 @@ from tests.store.whole.operator_walks import DUE_MS, FAR_MS, Found, Place
 from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import LEASE_MS, Invocations, ScriptedStore
 from worker.acks import Acks
+from worker.claimer import ClaimSoon
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.occurrences.advance import Occurrences
@@ -270,7 +271,7 @@ async def extended(scene: Scene, count: int) -> Found:
 
 async def acked(scene: Scene, count: int) -> Found:
     store, holdings, held = held_by_a_worker(count)
-    acks = Acks(store.ends, holdings, TOUCH, acked=lambda: None, place_free=lambda _: None)
+    acks = Acks(store.ends, holdings, TOUCH, ClaimSoon())
     for each in held:
         acks.add(Ack(each, COMPLETED, 0))
     await asyncio.wait_for(holdings.emptied(), 5)
@@ -314,10 +315,8 @@ async def advanced(scene: Scene, count: int) -> Found:
     store, make, shelf = ScriptedStore({0: 0}), Invocations(), cast("Any", None)
     occurrence = Occurrence(ids.new_recurring_id(1), 1)
     held = [make.one(recurring=occurrence) for _ in range(count)]
-    none: Any = None
-    occurrences = Occurrences(
-        store.as_store, TOUCH, shelf, ready=none, unsure=held.remove, in_background=none
-    )
+    unsure, none = cast("Any", SimpleNamespace(put=held.remove)), cast("Any", None)
+    occurrences = Occurrences(store.as_store, TOUCH, shelf, unsure, none, ready=none)
     assert await occurrences.advance(held) == held
     return ids_of(each for some in store.recurring.asked for each in some), ids_of(held)
 

@@ -48,13 +48,13 @@ async def test_none_is_sent_before_its_rule_has_advanced(scene: Scene) -> None:
         scene.worker.claimer.wake()
         # Others of its account and shard go out meanwhile.
         await until(lambda: scene.recorded == [known, other] and recurring.asked != [])
-        assert len(scene.worker.holdings) == 2
+        assert len(scene.pipeline.holdings) == 2
         assert len(target.requests) == 2
         may_answer.set()
         await until(lambda: len(scene.recorded) == 4)
         await scene.stop()
     assert {one for some in recurring.asked for one in some} == {occurrence, abroad}
-    assert scene.worker.occurrences.advanced == 2
+    assert scene.pipeline.occurrences.advanced == 2
 
 
 async def test_none_waits_for_late_ones_of_another_account(scene: Scene) -> None:
@@ -91,7 +91,7 @@ async def test_late_ones_of_few_accounts_advance_at_once(scene: Scene) -> None:
         ]
         await scene.start()
         await until(lambda: len(recurring.asked) == 8)
-        assert scene.worker.holdings.stages() == {Stage.CLAIMED: 8, Stage.QUEUED: 1}
+        assert scene.pipeline.holdings.stages() == {Stage.CLAIMED: 8, Stage.QUEUED: 1}
         may_answer.set()
         await until(lambda: {*scene.recorded} == {*late})
         await scene.stop()
@@ -137,7 +137,7 @@ async def test_those_that_met_an_unforeseen_fault_are_asked_for_again(
 ) -> None:
     async with playing(answering(answer())) as target:
         await scene.start()
-        occurrences = scene.worker.occurrences
+        occurrences = scene.pipeline.occurrences
         faults = [ZeroDivisionError("a rule"), None]
         advance = occurrences.advance
 
@@ -243,7 +243,7 @@ async def test_a_drain_gives_back_what_was_advancing(scene: Scene, *, shard_away
         await scene.start()
         await asked.wait()
         scene.stopping.set()
-        await until(lambda: scene.worker._draining)
+        await until(lambda: scene.pipeline.is_closed)
         may_answer.set()
         await scene.stop()
     assert (target.requests, scene.claims.released, scene.held) == ([], [occurrence], 0)
@@ -277,8 +277,8 @@ async def test_what_fails_in_one_shard_holds_up_no_other(scene: Scene) -> None:
         recurring = scene.store.recurring
         recurring.poison = given[0]
         await scene.start()
-        scene.worker.holdings.add(given)
-        scene.worker.occurrences.put(given, scene.store.clock.readings)
+        scene.pipeline.holdings.add(given)
+        scene.pipeline.occurrences.put(given, scene.store.clock.readings)
         await until(lambda: {*scene.recorded} == {*given[1:]})
         await scene.stop()
     one, another, abroad = given
@@ -314,9 +314,9 @@ class Advancing:
             store.as_store,
             Touch(LEASE_MS, LEASE_MS),
             cast("Any", shelf),
+            cast("Any", SimpleNamespace(put=self.unsure.append)),
+            none,
             ready=none,
-            unsure=self.unsure.append,
-            in_background=none,
         )
 
 
@@ -399,13 +399,13 @@ async def test_claims_pass_over_accounts_of_which_enough_wait(
         other = hand_out(scene, target.url(), account="other")
         await scene.start()
         crowding = [many[0].account_id]
-        await until(lambda: scene.worker.occurrences.crowding() == crowding)
+        await until(lambda: scene.pipeline.occurrences.crowding() == crowding)
         third = scene.hand_out(url=target.url(), account="third")
         await until(lambda: scene.recorded == [third])
         assert scene.claims.asked[-1]["pass_over"] == crowding
         may_answer.set()
         await until(lambda: {*scene.recorded} == {*many, other, third})
-        assert scene.worker.occurrences.crowding() == []
+        assert scene.pipeline.occurrences.crowding() == []
         await scene.stop()
 
 

@@ -39,7 +39,7 @@ async def test_it_is_given_back_for_later_and_the_others_go_out(scene: Scene) ->
     assert before_ms < unread.due_at_ms <= scene.store.clock.now_ms() + 1000
     [line] = [each for each in told if "cannot be read" in each["event"]]
     assert (line["schedule"], line["error"]) == (unread.schedule_id, "garbled")
-    assert scene.worker.unreadables.counted == {KEY: 0, DAMAGED: 1, ACCOUNT: 0}
+    assert scene.pipeline.unreadables.counted == {KEY: 0, DAMAGED: 1, ACCOUNT: 0}
 
 
 async def test_until_the_store_has_it_back_it_is_held_and_given_back_again(scene: Scene) -> None:
@@ -59,7 +59,7 @@ async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_lin
     monkeypatch.setattr(scene.store.clock, "now_ms", lambda: now_ms)
     for module in ("worker.occurrences.unreadable", "scheduler.runtime.reminder"):
         monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
-    unreadables, waits_s = scene.worker.unreadables, []
+    unreadables, waits_s = scene.pipeline.unreadables, []
     with capture_logs() as told:
         for moment_s in moments_s:
             now_s = moment_s
@@ -80,7 +80,7 @@ async def test_what_is_over_is_forgotten_and_begins_anew(
     monkeypatch.setattr(scene.store.clock, "now_ms", lambda: now_ms)
     for module in ("worker.occurrences.unreadable", "scheduler.runtime.reminder"):
         monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
-    unreadables, waits_s = scene.worker.unreadables, []
+    unreadables, waits_s = scene.pipeline.unreadables, []
     for moment_s in (1000.0, 1100.0, 1200.0, 200_000.0, 200_010.0):
         now_s = moment_s
         one = scene.claims.make.one()
@@ -103,12 +103,12 @@ async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
     await scene.start()
     await until(lambda: scene.claims.released == [unread])
     assert sealing_keys.missing == {LACKING}
-    assert scene.worker.unreadables.counted[KEY] == 1
+    assert scene.pipeline.unreadables.counted[KEY] == 1
 
 
 async def test_accounts_that_are_damaged_are_told_and_counted(scene: Scene) -> None:
     scene.claims.broken.append("acc_00_broken")
     with capture_logs() as told:
         await scene.start()
-        await until(lambda: scene.worker.unreadables.counted[ACCOUNT] == 1)
+        await until(lambda: scene.pipeline.unreadables.counted[ACCOUNT] == 1)
     assert "acc_00_broken" in [each.get("account") for each in told]

@@ -165,13 +165,13 @@ async def test_a_kept_connection_that_died_is_replaced_and_the_raised_attempt_to
         done.append(("told", invocation.attempt))
 
     async with firing_at(dying, answering(answer()), resent=told) as (target, firer):
-        connect = firer.connect
+        connect = firer._get_wire
 
         def connect_and_note(fire: Fire) -> None:
             done.append(("connects", fire.invocation.attempt))
             connect(fire)
 
-        monkeypatch.setattr(firer, "connect", connect_and_note)
+        monkeypatch.setattr(firer, "_get_wire", connect_and_note)
         await fired(firer, invocation_of(target.url()))
         second = await fired(firer, invocation_of(target.url()))
         assert (second.brief, second.invocation.attempt) == (OK, 2)

@@ -12,7 +12,7 @@ from scheduler.target.targets import Origin
 from worker.loop_budget import ROUND_BYTES, LoopBudget
 from worker.send.answer import MAX_INTERIMS
 from worker.send.outcome import Failure
-from worker.send.wire import MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
+from worker.send.wire import MAX_LINES, PIECES, SLICE_BYTES, Route, Wire, WireEvents
 
 
 class DeafTransport:
@@ -85,7 +85,12 @@ class Ends:
 
 def unconnected(loop_budget: LoopBudget, cap: int = 100) -> Wire:
     route = Route(Origin("http", "e.example", 80), "8.8.8.8", "acc_00_a")
-    return Wire(route, cap, loop_budget, lambda wire: None)
+    events = WireEvents(
+        lambda fire, wire, *answer: cast("Ends", fire).answered(wire, *answer),
+        lambda fire, wire, *fault: cast("Ends", fire).broke(wire, *fault),
+        lambda wire: None,
+    )
+    return Wire(route, cap, loop_budget, events)
 
 
 def wired(

@@ -90,7 +90,7 @@ async def test_it_is_retried_as_a_fire_is_and_in_no_figure_of_fires(
         await until(lambda: scene.claims.called_back != [])
         after_ms = scene.store.clock.now_ms()
         await scene.stop()
-    endings = scene.worker.endings
+    endings = scene.pipeline.endings
     [ack] = scene.claims.called_back
     assert scene.recorded == []
     assert {name: n for name, n in endings.callbacks.items() if n} == {result: 1}
@@ -159,10 +159,10 @@ async def test_what_is_not_sent_when_a_worker_ends_goes_back(scene: Scene) -> No
 async def test_callbacks_take_up_slots_of_their_account(scene: Scene) -> None:
     """So that a flood of them is passed over like one of schedules."""
     given = callback(scene, "http://example.com/", trigger_at_ms=2**42)
-    free = scene.worker.holdings.slots.free
+    free = scene.pipeline.holdings.slots.free
     await scene.start()
     await until(lambda: scene.held == 1)
-    assert scene.worker.holdings.slots.free == free - 1
-    assert scene.worker.holdings.of(given.shard) == [given]
+    assert scene.pipeline.holdings.slots.free == free - 1
+    assert scene.pipeline.holdings.of(given.shard) == [given]
     await scene.stop()
-    assert scene.worker.holdings.slots.free == free
+    assert scene.pipeline.holdings.slots.free == free

@@ -45,8 +45,8 @@ async def test_lateness_counts_from_the_slot(scene: Scene) -> None:
         await scene.stop()
     assert ack.lateness_ms is not None
     assert ack.lateness_ms < HOUR_US // 1000, "it was due in 1970"
-    assert scene.worker.endings.tally.worst_lateness_ms() == ack.lateness_ms
-    assert (scene.worker.lane_starts.started, scene.worker.lane_starts.missed) == (1, 0)
+    assert scene.pipeline.endings.tally.worst_lateness_ms() == ack.lateness_ms
+    assert (scene.pipeline.lane_starts.started, scene.pipeline.lane_starts.missed) == (1, 0)
 
 
 async def test_one_that_missed_its_slot_goes_back_unsent_and_its_shard_is_claimed_at_once(
@@ -54,7 +54,7 @@ async def test_one_that_missed_its_slot_goes_back_unsent_and_its_shard_is_claime
 ) -> None:
     """Later ones stand where the rate has room for them: two would come too close."""
     asked: list[int] = []
-    monkeypatch.setattr(scene.worker.lane_starts, "_released", asked.append)
+    monkeypatch.setattr(scene.pipeline.soon, "note_place", asked.append)
     missed = hand_out(scene, slot_in_ms=-21, slack_us=20_000)
     in_time = hand_out(scene, slot_in_ms=-21)
     unlimited = hand_out(scene, slot_in_ms=-3_600_000, slack_us=0)
@@ -62,7 +62,7 @@ async def test_one_that_missed_its_slot_goes_back_unsent_and_its_shard_is_claime
     await until(lambda: len(scene.recorded) == 2 and asked == [0])
     assert scene.claims.released == [missed]
     assert set(scene.recorded) == {in_time, unlimited}
-    assert (scene.worker.lane_starts.started, scene.worker.lane_starts.missed) == (2, 1)
+    assert (scene.pipeline.lane_starts.started, scene.pipeline.lane_starts.missed) == (2, 1)
     assert scene.held == 0
     await scene.stop()
 
@@ -100,7 +100,7 @@ async def test_one_without_a_place_is_never_sent_whatever_this_clock_says(
         await scene.stop()
     assert (ack.outcome.error_message, ack.invocation.attempt) == (Failure.EXPIRED, 0)
     assert target.requests == []
-    assert scene.worker.lane_starts.started == 0
+    assert scene.pipeline.lane_starts.started == 0
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_a_repeat_on_a_fresh_connection_is_no_start(scene: Scene) -> None:
         again = hand_out(scene, url=target.url())
         await until(lambda: len(scene.claims.acked) == 2)
         await scene.stop()
-    assert (again.attempt, scene.worker.lane_starts.started) == (2, 1)
+    assert (again.attempt, scene.pipeline.lane_starts.started) == (2, 1)
     assert len(target.requests) == 3
 
 
@@ -176,6 +176,6 @@ async def test_claims_learn_of_those_that_wait_here_for_their_slots(scene: Scene
     waiting = [hand_out(scene, slot_in_ms=60_000) for _ in range(129)]
     await scene.start()
     await until(lambda: all(each.stage is Stage.TIMED for each in waiting))
-    assert scene.worker.claimer._crowding() == ["acc_00_x"]
+    assert scene.pipeline.crowding() == ["acc_00_x"]
     await scene.stop()
-    assert scene.worker.claimer._crowding() == []
+    assert scene.pipeline.crowding() == []

@@ -53,12 +53,12 @@ async def test_a_confirmation_that_fails_is_made_again(scene: Scene) -> None:
 async def test_a_confirmed_one_that_is_not_due_waits(scene: Scene) -> None:
     invocation = scene.in_the_wheel(0)
     await scene.start()
-    await until(lambda: scene.worker.holdings.stages() == {Stage.TIMED: 1})
-    scene.worker._wheel.clear()
-    scene.worker._unsure(invocation)
+    await until(lambda: scene.pipeline.holdings.stages() == {Stage.TIMED: 1})
+    scene.pipeline.wheel.clear()
+    scene.pipeline.unsure.put(invocation)
     await until(lambda: scene.claims.extended == [invocation])
-    await until(lambda: scene.worker.holdings.stages() != {Stage.UNSURE: 1})
-    assert scene.worker.holdings.stages() == {Stage.TIMED: 1}
+    await until(lambda: scene.pipeline.holdings.stages() != {Stage.UNSURE: 1})
+    assert scene.pipeline.holdings.stages() == {Stage.TIMED: 1}
     await scene.stop()
     assert scene.claims.released == [invocation]
 
@@ -78,7 +78,7 @@ async def test_what_is_being_confirmed_when_it_is_told_to_stop_is_given_back(sce
         await scene.start()
         await asked.wait()
         scene.stopping.set()
-        await until(lambda: scene.worker._draining)
+        await until(lambda: scene.pipeline.is_closed)
         may_answer.set()
         await scene.stop()
     assert (target.requests, scene.claims.released, scene.held) == ([], [invocation], 0)
@@ -87,7 +87,7 @@ async def test_what_is_being_confirmed_when_it_is_told_to_stop_is_given_back(sce
 async def test_a_drain_gives_back_what_lies_in_the_wheel_shard_by_shard(scene: Scene) -> None:
     given = [scene.in_the_wheel(shard) for shard in (0, 1, 0)]
     await scene.start()
-    await until(lambda: scene.worker.holdings.stages() == {Stage.TIMED: 3})
+    await until(lambda: scene.pipeline.holdings.stages() == {Stage.TIMED: 3})
     await scene.stop()
     assert set(scene.claims.released) == set(given)
     assert (scene.held, scene.recorded, len(scene.store.left)) == (0, [], 1)
@@ -232,24 +232,24 @@ async def test_after_the_stores_start_no_ended_lease_is_taken_over_for_a_while(
 
 
 async def _record(worker: Worker, held: Invocation) -> None:
-    worker.endings._schedules.add(Ack(held, COMPLETED, 0, None))
-    await worker.holdings.emptied()
+    worker.pipeline.endings._schedules.add(Ack(held, COMPLETED, 0, None))
+    await worker.pipeline.holdings.emptied()
 
 
 async def _record_together(worker: Worker, held: Invocation) -> None:
     elsewhere = Invocations().one(1)
-    worker.holdings.add([elsewhere])
-    worker.endings._schedules.add(Ack(elsewhere, COMPLETED, 0, None))
+    worker.pipeline.holdings.add([elsewhere])
+    worker.pipeline.endings._schedules.add(Ack(elsewhere, COMPLETED, 0, None))
     await _record(worker, held)
 
 
 async def _give_back(worker: Worker, held: Invocation) -> None:
-    await worker._give_back([held])
+    await worker.pipeline._give_back([held])
 
 
 async def _put_off(worker: Worker, held: Invocation) -> None:
-    worker.unreadables.put([UnreadClaim(held, "damaged", "")])
-    await worker.unreadables.settle()
+    worker.pipeline.unreadables.put([UnreadClaim(held, "damaged", "")])
+    await worker.pipeline.unreadables.settle()
 
 
 @pytest.mark.parametrize("settle", [_record, _record_together, _give_back, _put_off])
@@ -269,10 +269,10 @@ async def test_a_lease_is_not_prolonged_while_it_is_settled_by_its_token(
 
     monkeypatch.setattr(scene.claims, "_enter", entered)
     held = scene.claims.make.one(lease_until_s=0.0)
-    scene.worker.holdings.add([held])
+    scene.pipeline.holdings.add([held])
     settling = asyncio.create_task(settle(scene.worker, held))
     await asked.wait()
-    prolonging = asyncio.create_task(scene.worker._leases.extend(0))
+    prolonging = asyncio.create_task(scene.pipeline.leases.extend(0))
     for _ in range(5):
         await asyncio.sleep(0)
     assert scene.claims.extended == []
