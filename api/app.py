@@ -36,9 +36,13 @@ from scheduler.target.destinations import any_of, is_loopback
 _ROOMS = (public, schedule, batch, bulk, stats, lanes, recurring, signing)
 _HEALTH = ("/healthz", "/readyz")
 _DASHBOARD = "/dashboard"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _PORT = re.compile(r":[0-9]*$")
 
 # Names the missing setting to operators whose proxy stands before the dashboard.
+_UNSUPPORTED = "No path has this method"
+# What Litestar would answer, too, is not there: `//account`, `/account/`, `/stats%2Flogs`.
+_NOWHERE = "/-/-/-/-/-"
 _MISDIRECTED = "This service does not answer under this Host; POSTDATE_ALLOWED_HOSTS may name it"
 
 
@@ -116,6 +120,9 @@ class App(Litestar):
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         service, method, path = self._service, scope["method"], scope["path"]
         status, began_s = 0, time.perf_counter()
+        if not _is_exact(scope):
+            path = (_DASHBOARD if path.startswith(_DASHBOARD) else "") + _NOWHERE
+            scope = {**scope, "path": path}
         if method == "HEAD" and not path.startswith(_DASHBOARD):
             scope = {**scope, "method": "GET"}  # uvicorn sends no body all the same
 
@@ -130,6 +137,11 @@ class App(Litestar):
             if not self._hosts.allows((header(scope, b"host") or b"").decode("latin-1"), path):
                 body = error_body(scope, _MISDIRECTED, Reason.MISDIRECTED)
                 await JsonResponse(421, body)(scope, receive, noted)
+            elif method not in _METHODS and method != "TRACE":  # which is a 405
+                body = error_body(scope, _UNSUPPORTED, Reason.UNSUPPORTED_METHOD)
+                await JsonResponse(501, body)(scope, receive, noted)
+            elif path == "*":  # OPTIONS for the server as a whole
+                await Options(_METHODS)(scope, receive, noted)
             else:
                 await self._in_turn(scope, receive, noted)
         except Exception as error:
@@ -161,7 +173,7 @@ class App(Litestar):
 async def _create(service: Service, scope: HTTPScope, receive: Receive, send: Send) -> None:
     """Past litestar: its eight coroutines around each handler, for routing, arguments and errors,
     take 20 us. The route of this path is litestar's as well: the OpenAPI document, OPTIONS and 405
-    come of it, and it answers other spellings, as `/schedule/`."""
+    come of it."""
     cast("dict[str, Any]", scope)["path_template"] = scope["path"]
     try:
         answer = await schedule.create(service, scope, receive)
@@ -184,6 +196,15 @@ async def _running(app: Litestar) -> AsyncIterator[None]:
     service: Service = app.state.service
     async with service.running():
         yield
+
+
+def _is_exact(scope: Any) -> bool:
+    """Whether the path is spelt as the only spelling of a path is, but for percent signs."""
+    path = scope["path"]
+    if "//" in path or (path.endswith("/") and path != "/"):
+        return False
+    raw_path = scope["raw_path"] or b""
+    return b"%" not in raw_path or b"%2f" not in raw_path.lower()
 
 
 def _forget_paths(app: Litestar) -> None:

@@ -51,8 +51,11 @@ class Reason(StrEnum):
     TOO_MANY_RECURRING = "too_many_recurring"
     TOO_MANY_SECRETS = "too_many_secrets"
     UNAUTHORIZED = "unauthorized"
+    UNKNOWN_ACCOUNT = "unknown_account"
+    UNKNOWN_RECURRING = "unknown_recurring"
     UNKNOWN_SCHEDULE = "unknown_schedule"
     UNSUPPORTED_ENCODING = "unsupported_encoding"
+    UNSUPPORTED_METHOD = "unsupported_method"
 
 
 class PostdateError(Exception):
@@ -93,6 +96,18 @@ class NotFound(PostdateError):
     """No such thing, or it belongs to another account: both get the same error."""
 
     reason = Reason.NOT_FOUND
+
+
+class UnknownAccount(NotFound):
+    reason = Reason.UNKNOWN_ACCOUNT
+
+    def __init__(self, account: str) -> None:
+        super().__init__(f"There is no account {account}.")
+
+
+class UnknownRecurring(NotFound):
+    SENTENCE = "There is no such recurring schedule"
+    reason = Reason.UNKNOWN_RECURRING
 
 
 class UnknownSchedule(NotFound):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any
 
@@ -14,6 +15,10 @@ from api.request_ids import new_request_id
 # The parser would apply these, of a trailer, to the next request.
 _OF_THE_CONNECTION = (b"connection", b"proxy-connection")
 _FRAMING = (b"content-length", b"transfer-encoding")
+
+# A method and the space behind it; one that the parser knows, and no path has.
+_METHOD = re.compile(rb"[\w!#$%&'*+.^`|~-]+ ")
+_UNSUPPORTED = b"UNBIND "
 
 
 class ReadState(Enum):
@@ -35,6 +40,8 @@ class Http11(HttpToolsProtocol):
     part = ReadState.NONE
     rejection: Rejection | None = None
     _skipped_body = b""
+    # Whether the piece that is being parsed began a request, and its head is not complete.
+    _is_first_head = False
     # The request being answered; uvicorn's `cycle` is the last one that has arrived.
     _served: RequestResponseCycle | None = None
 
@@ -42,11 +49,19 @@ class Http11(HttpToolsProtocol):
 
     def parse(self, data: bytes) -> None:
         """Calls back for all of the data, or rejects it."""
+        self._is_first_head = self.part is ReadState.NONE
+        left = data
         try:
-            while data:
-                data = self._parse_request(data)
+            while left:
+                left = self._parse_request(left)
         except httptools.HttpParserError:
-            self.reject(self.rejection or NO_HTTP)
+            method = _METHOD.match(data) if self._is_first_head else None
+            if method is None or method[0] == _UNSUPPORTED or self.rejection is not None:
+                self.reject(self.rejection or NO_HTTP)
+                return
+            # The parser stops at methods that it does not know, and the app answers them.
+            self.parser, self.part = httptools.HttpRequestParser(self), ReadState.NONE
+            self.parse(_UNSUPPORTED + data[method.end() :])
 
     def rejected(self, rejection: Rejection) -> Exception:
         """For a callback to raise."""
@@ -80,11 +95,13 @@ class Http11(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self.part is ReadState.BODY:
             return
+        self._is_first_head = False
         version = self.parser.get_http_version()
         path = path_of(version, self.parser.get_method(), self.url, self.headers)
         if isinstance(path, Rejection):
             raise self.rejected(path)
-        self.url = path
+        is_for_server = path == b"*"
+        self.url = b"/" if is_for_server else path
         if version == "1.0":
             self.expect_100_continue = False
         if self.parser.should_upgrade():
@@ -92,6 +109,8 @@ class Http11(HttpToolsProtocol):
                 name + b": " + value for name, value in self.headers if name in _FRAMING
             )
         super().on_headers_complete()
+        if is_for_server:  # which is no URL
+            self.scope["path"], self.scope["raw_path"] = "*", b"*"
         self.part = ReadState.BODY
 
     def on_message_complete(self) -> None:

@@ -42,7 +42,7 @@ async def test_a_wrong_method_is_405_and_names_the_others(
 ) -> None:
     answer = await api.client.options(path)
     assert (answer.status_code, answer.headers["allow"]) == (204, allowed)
-    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "BREW"} - {*allowed.split(", ")}:
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - {*allowed.split(", ")}:
         answer = await api.client.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
         assert error_of(answer) == {"error": "Method not allowed", "reason": "method_not_allowed"}
@@ -59,7 +59,7 @@ async def test_a_head_is_answered_as_a_get_is_without_the_body(api: Api, path: s
 
 
 KNOWING_NONE = """POST /schedule, POST /schedule/batch, GET /schedule/{id}, PATCH /schedule/{id},
-DELETE /schedule/{id}, GET /healthz, GET /readyz, GET /schema, GET /schema/openapi.json,
+DELETE /schedule/{id}, GET /schema, GET /schema/openapi.json,
 GET /schema/assets/schema.js"""
 
 

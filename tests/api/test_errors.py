@@ -35,6 +35,7 @@ ELSEWHERE = {
     Reason.METHOD_NOT_ALLOWED,
     Reason.MISDIRECTED,
     Reason.SEVERAL_WAITING,
+    Reason.UNSUPPORTED_METHOD,
 }
 # A fault, a moment, or a call before; the tests of each have them.
 NEED_MORE_THAN_A_REQUEST = {
@@ -54,6 +55,7 @@ NEED_MORE_THAN_A_REQUEST = {
     Reason.TOO_MANY_LANES,
     Reason.TOO_MANY_RECURRING,
     Reason.TOO_MANY_SECRETS,
+    Reason.UNKNOWN_ACCOUNT,
 }
 NO_REFUSAL = {
     *(Verdict.DONE, Verdict.AGAIN, Verdict.REPEATED, Verdict.KEY_REUSED),

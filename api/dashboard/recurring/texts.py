@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.dashboard.viewer.session import ROOT
-from scheduler.errors import NotFound, Reason
+from scheduler.errors import Reason, UnknownRecurring
 from scheduler.ids import is_recurring_id
 from scheduler.masks import masked_url
 from scheduler.recurrence.recurring import Rule, RuleState
@@ -31,7 +31,7 @@ _ENDED = "It has ended: none of its times is left. Change them and it goes on, o
 def named(recurring_id: str) -> str:
     """Raises NotFound for what can be no id."""
     if not is_recurring_id(recurring_id):
-        raise NotFound("There is no such recurring schedule")
+        raise UnknownRecurring()
     return recurring_id
 
 

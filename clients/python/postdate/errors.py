@@ -46,8 +46,11 @@ Reason: TypeAlias = Literal[
     "too_many_recurring",
     "too_many_secrets",
     "unauthorized",
+    "unknown_account",
+    "unknown_recurring",
     "unknown_schedule",
     "unsupported_encoding",
+    "unsupported_method",
 ]
 
 

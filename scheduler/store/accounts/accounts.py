@@ -9,7 +9,7 @@ from typing import NamedTuple
 import structlog
 
 from scheduler import ids
-from scheduler.errors import NotFound, StoreRefused, Taken, TooMany
+from scheduler.errors import NotFound, StoreRefused, Taken, TooMany, UnknownAccount
 from scheduler.models import Account, Plan
 from scheduler.rollups import CREATED, DAY_MS
 from scheduler.store import keys
@@ -111,7 +111,7 @@ class Accounts:
             return name_or_id
         account_id = await self._server.read("GET", keys.NAME + name_or_id)
         if account_id is None:
-            raise NotFound(f"There is no account called {name_or_id!r}.")
+            raise UnknownAccount(f"called {name_or_id!r}")
         return str(account_id.decode())
 
     async def leaving_id_of(self, name_or_id: str) -> str:
@@ -128,7 +128,7 @@ class Accounts:
         """Raises NotFound."""
         account = await self._read(account_id)
         if account is None:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         return account
 
     async def stored_bytes(self, account_id: str) -> int:
@@ -166,7 +166,7 @@ class Accounts:
         base = keys.account(account_id)
         granted = await self._server.write_until_answered(_GRANT, base, arguments)
         if not granted:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         if granted == _TOO_MANY:
             raise TooMany("So many credits cannot be counted.")
         return await self.get(account_id)
@@ -284,7 +284,7 @@ class Changes:
         prefix = keys.shard(shard)
         found = await self._server.write_until_answered(_LEAVE, prefix, [account])
         if not found:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         unended, (name, also, email) = found[0], (text.decode() for text in found[1:])
         await self._remove_keys(prefix, account_id)
         await self._remove_data(account_id)
@@ -336,7 +336,7 @@ class Changes:
         self, account_id: str, script: Script, key: str, arguments: Sequence[Argument]
     ) -> Account:
         if not await self._server.write_until_answered(script, key, arguments):
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         return await self._accounts.get(account_id)
 
 

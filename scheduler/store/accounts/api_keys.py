@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler import ids
 from scheduler.callers import ApiKey, Caller, KnownKey, Rate
-from scheduler.errors import NotFound, StoreError, TooMany, Unreadable
+from scheduler.errors import NotFound, StoreError, TooMany, UnknownAccount, Unreadable
 from scheduler.models import Plan
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
@@ -81,7 +81,7 @@ class ApiKeys:
         arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS, _MOST_KEYS)
         made = await self._server.write_until_answered(_KEY_CREATE, keys.shard(shard), arguments)
         if not made:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         if made == _TOO_MANY:
             raise TooMany(
                 f"The account has {MOST_ACTIVE_KEYS} active API keys; deactivate one first."

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.callbacks import CallbackOn
-from scheduler.errors import KeepsChanging, NotFound, PreconditionFailed, Unreadable
+from scheduler.errors import KeepsChanging, PreconditionFailed, UnknownAccount, Unreadable
 from scheduler.lane_settings import AccountCallback, AccountSettings
 from scheduler.store import keys
 from scheduler.store.pauses import pause_of, pause_values
@@ -71,7 +71,7 @@ class Pauses:
         """The script's verdict, and the settings then. Raises NotFound, Unreadable."""
         verdict, digest, values = reply
         if verdict == Verdict.UNKNOWN:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         return verdict, self._settings_of(digest, *values)
 
     def _settings_of(self, digest: bytes, note: bytes, *rest: Any) -> AccountSettings:

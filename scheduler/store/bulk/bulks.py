@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from scheduler import ids
-from scheduler.errors import NotFound, StoreError, Unreadable
+from scheduler.errors import NotFound, StoreError, UnknownAccount, Unreadable
 from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.bulk.records import (
@@ -66,7 +66,7 @@ class Bulks:
             _ADD, keys.shard(shard), (*about, MOST_BULKS, KEPT_MS)
         )
         if verdict == Verdict.UNKNOWN:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         return bool(verdict == Verdict.DONE)
 
     async def due(self) -> list[str]:

@@ -16,9 +16,9 @@ from scheduler.errors import (
     FieldError,
     InvalidRequest,
     KeepsChanging,
-    NotFound,
     PreconditionFailed,
     TooManyLanes,
+    UnknownAccount,
     Unreadable,
 )
 from scheduler.lane_settings import Lane, LaneSettings
@@ -174,7 +174,7 @@ class Lanes:
 def _raise_unless_done(verdict: int, account_id: str) -> None:
     match verdict:
         case Verdict.UNKNOWN:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         case Verdict.TOO_MANY_LANES:
             raise TooManyLanes
         case Verdict.CHANGED:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scheduler import ids
-from scheduler.errors import NotFound
+from scheduler.errors import UnknownAccount
 from scheduler.models import Plan
 from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
@@ -88,7 +88,7 @@ class Roster:
         _, _, *rows = await self._read(shard, ("", "", local))
         _add(found, shard, rows)
         if not found.rows:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         return found.rows[0]
 
     async def _read(self, shard: int, arguments: Sequence[Argument]) -> Any:

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 import structlog
 
 from scheduler import ids
-from scheduler.errors import FieldError, InvalidRequest, NotFound, Unreadable, anew
+from scheduler.errors import (
+    FieldError,
+    InvalidRequest,
+    UnknownRecurring,
+    Unreadable,
+    anew,
+)
 from scheduler.recurrence.recurring import Rule, RulePage, RuleState
 from scheduler.store import keys
 from scheduler.store.recurring.rules import DELETED, STATE_NUMBERS, StoredRule, shown
@@ -16,7 +22,6 @@ from scheduler.store.recurring.steps import Named, Steps, parts_of
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 
-NO_RULE = "There is no such recurring schedule"
 # How many rules a page looks at for active ones, and the time for each (us), the store's and ours.
 _BUDGET, _LOOK_US = 2000, 0.5
 _log = structlog.get_logger(__name__)
@@ -36,7 +41,7 @@ class Rules:
                 raise anew(found)
             if found is not None and found.state != DELETED:
                 return found
-        raise NotFound(NO_RULE)
+        raise UnknownRecurring
 
     async def was_deleted(self, account_id: str, recurring_id: str) -> bool:
         """Of one that is not there: whether a deletion of it is remembered. Raises Unreadable."""

@@ -14,6 +14,8 @@ from scheduler.errors import (
     NotFound,
     RecurringNameTaken,
     TooManyRecurring,
+    UnknownAccount,
+    UnknownRecurring,
     Unreadable,
 )
 from scheduler.models import Idempotency
@@ -34,7 +36,7 @@ from scheduler.store.lifecycle.create.create import Schedules
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.lifecycle.end.cancel import Canceller
 from scheduler.store.recurring.chain import NO_ENTRY, Chain
-from scheduler.store.recurring.reading import NO_RULE, Rules
+from scheduler.store.recurring.reading import Rules
 from scheduler.store.recurring.rules import (
     DELETED,
     StoredRule,
@@ -121,7 +123,7 @@ class Recurring(Tending):
             before = _created_before(draft, noted(answer.known))
             return Created(before, repeated=before.recurring_id != rule.recurring_id)
         if answer.verdict is not Verdict.DONE:
-            _refuse(answer.verdict, rule, f"There is no account {account_id}.")
+            _refuse(answer.verdict, rule, UnknownAccount(account_id))
         return Created(self._shown(rule))
 
     async def put(self, account_id: str, draft: Draft) -> Put:
@@ -284,10 +286,10 @@ class Recurring(Tending):
         return (await self._chain.filled(after, entry, now_ms)).with_definition(before, after)
 
 
-def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: str = NO_RULE) -> NoReturn:
+def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: NotFound | None = None) -> NoReturn:
     match verdict:
         case Verdict.UNKNOWN:
-            raise NotFound(unknown)
+            raise unknown or UnknownRecurring()
         case Verdict.KEY_REUSED:
             raise KeyReused
         case Verdict.NAME_TAKEN if rule is not None:

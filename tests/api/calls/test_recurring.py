@@ -209,7 +209,7 @@ async def test_a_deleted_rule_gives_its_credit_back(api: Api) -> None:
     again = await api.client.delete(f"/recurring/{rule['recurringId']}")
     assert (again.status_code, again.json()) == (200, answer.json())
     gone = await api.client.get(f"/recurring/{rule['recurringId']}")
-    assert refusal(gone) == (404, Reason.NOT_FOUND)
+    assert refusal(gone) == (404, Reason.UNKNOWN_RECURRING)
     await created(api, name="report")
 
 
@@ -231,7 +231,7 @@ async def test_anothers_rule_is_not_there(api: Api, method: str, call: str) -> N
             body = {"retries": 1} if method == "PATCH" else None
             path = f"/recurring/{named}{call}"
             answer = await other.client.request(method, path, json=body)
-            assert refusal(answer) == (404, Reason.NOT_FOUND)
+            assert refusal(answer) == (404, Reason.UNKNOWN_RECURRING)
         listed = await other.client.get("/recurring", params={"name": "report"})
         assert listed.json()["recurring"] == []
     await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})

@@ -238,7 +238,7 @@ BODY = json.dumps({"targetUrl": URL, "delay": "1h"}).encode()
         ({"more": "traceparent: 00-1-1-01\r\n"}, 201),
         ({"line": "POST /schedule HTTP/1.0"}, 201),
         ({"line": "POST /schedule?limit=1 HTTP/1.1"}, 400),
-        ({"line": "POST /schedule/ HTTP/1.1"}, 201),
+        ({"line": "POST /schedule/ HTTP/1.1"}, 404),
         ({"body": b"{" + b" " * SMALL_BYTES + BODY[1:]}, 201),
         ({"body": b""}, 400),
     ],

@@ -50,6 +50,14 @@ async def test_another_host_is_421(settings: Settings, store: Store, api: Api) -
             assert "POSTDATE_ALLOWED_HOSTS" in answer.json()["error"]
 
 
+async def test_no_spelling_of_a_path_leads_past_the_names(settings: Settings, store: Store) -> None:
+    transport = httpx.ASGITransport(app_of(settings, store))  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://evil.example") as client:
+        for path in ("/dashboard", "//dashboard", "/dashboard/", "/dashboard//sign-in", "//x"):
+            answer = await client.get(f"http://evil.example{path}")
+            assert answer.status_code == (404 if path.startswith("//") else 421), path
+
+
 async def test_no_answer_is_kept_on_the_way(api: Api) -> None:
     for path in ("/stats", "/schedule", "/nowhere", "/schedule/x", "/healthz"):
         assert (await api.client.get(path)).headers["cache-control"] == "no-store"

@@ -93,14 +93,30 @@ CASES = {
     "URL of another port": refused(target(b"http://a:81/healthz"), 400),
     "URL with a user": refused(target(b"http://u@a/healthz"), 400),
     "CONNECT": refused(target(b"a:80", b"CONNECT"), 400),
-    "OPTIONS *": served(target(b"*", b"OPTIONS"), 404),
+    "OPTIONS *": served(target(b"*", b"OPTIONS"), 204),
     "fragment": refused(target(b"/healthz#a"), 400),
     "no slash": refused(target(b"healthz"), 400),
     "space in a target": refused(target(b"/a b"), 400),
     "byte beyond ASCII in a target": refused(target(b"/\xff"), 400),
     "a target as long as can be": served(target(b"/" + b"x" * (MAX_TARGET_BYTES - 1)), 404),
     "a longer target": refused(target(b"/" + b"x" * MAX_TARGET_BYTES), 414),
-    "a method that is none": refused(target(b"/healthz", b"FETCH"), 400),
+    # Methods
+    "unknown method": served(target(b"/healthz", b"FETCH"), 501),
+    "unknown method before another request": served(target(b"/healthz", b"FETCH") + ASK, 501, 200),
+    "unknown method behind another request": refused(ASK + target(b"/healthz", b"FETCH"), 200, 400),
+    "unknown method with a body": served(
+        post(b"Content-Length: 2").replace(b"POST", b"FETCH") + b"{}" + ASK, 501, 200
+    ),
+    "method in small letters": served(target(b"/healthz", b"get"), 501),
+    "method that no path has": served(target(b"/healthz", b"PROPFIND"), 501),
+    "unknown method, bad head": refused(b"FETCH /healthz HTTP/1.1\r\nX : a\r\n\r\n", 400),
+    "no method": refused(b" /healthz HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    # Paths
+    "health with a query": served(target(b"/healthz?x=1"), 200),
+    "two slashes": served(target(b"//healthz"), 404),
+    "slash at the end": served(target(b"/healthz/"), 404),
+    "slash in an escape": served(target(b"/schema%2Fopenapi.json"), 404),
+    "letter in an escape": served(target(b"/health%7a"), 200),
     # Lines
     "folded line": refused(get(b"X: a\r\n b"), 400),
     "folded coding": refused(post(b"Transfer-Encoding:\r\n chunked") + END, 400),

@@ -49,7 +49,7 @@ async def filled(browser: Browser) -> dict[str, str]:
         "recurring_id": rule.recurring_id,
         "lane": "slow",
         "action_id": "a-bulk-action-00",
-        "rest": "/nothing",
+        "rest": "nothing",
         "key_id": "key_00_22222222",
     }
 

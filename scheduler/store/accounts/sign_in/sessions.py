@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import NotFound, StoreError
+from scheduler.errors import StoreError, UnknownAccount
 from scheduler.store import keys
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.shards import Shards
@@ -160,7 +160,7 @@ class Sessions:
         shard, account = keys.parts(account_id)
         what = (account, *arguments)
         if not await self._server.write_until_answered(script, keys.shard(shard), what):
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
 
     async def _shard(self, secret: str) -> int | None:
         shard = ids.secret_shard(secret)

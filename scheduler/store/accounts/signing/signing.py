@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.callers import SigningSecret
-from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable, anew
+from scheduler.errors import KeyReused, TooManySecrets, UnknownAccount, Unreadable, anew
 from scheduler.models import Idempotency
 from scheduler.store import keys
 from scheduler.store.idempotency import ONCE_KEPT_MS, asked, once_name
@@ -44,7 +44,7 @@ class Signing:
         """Those that are good at this moment, the newest first. Raises NotFound, Unreadable."""
         found = await self.secrets_of([account_id])
         if account_id not in found:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         secrets = found[account_id]
         if isinstance(secrets, Unreadable):
             raise anew(secrets)
@@ -85,7 +85,7 @@ class Signing:
         base = keys.account(account_id)
         code, stored = await self._server.write_until_answered(_ROTATE, base, arguments)
         if code == _NO_ACCOUNT:
-            raise NotFound(f"There is no account {account_id}.")
+            raise UnknownAccount(account_id)
         if code == _KEY_REUSED:
             raise KeyReused
         if code == _TOO_MANY:

@@ -9,11 +9,11 @@ from scheduler.errors import (
     Conflict,
     InsufficientCredits,
     KeyReused,
-    NotFound,
     PostdateError,
     QuotaExceeded,
     Reason,
     TooManyLanes,
+    UnknownAccount,
     Unreadable,
 )
 from scheduler.models import Status
@@ -68,4 +68,4 @@ def refusal_of_all(account_id: str, verdict: int) -> Exception:
             return TooManyLanes()
         case Verdict.DAMAGED:
             return Unreadable(f"Something of {account_id} is damaged")
-    return NotFound(f"There is no account {account_id}.")
+    return UnknownAccount(account_id)
