@@ -36,7 +36,8 @@ from scheduler.target.destinations import any_of, is_loopback
 _ROOMS = (public, schedule, batch, bulk, stats, lanes, recurring, signing)
 _HEALTH = ("/healthz", "/readyz")
 _DASHBOARD = "/dashboard"
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_KNOWN_METHODS = frozenset({*_METHODS, "TRACE", "QUERY"})  # the others are a 501 at any path
 _PORT = re.compile(r":[0-9]*$")
 
 # Names the missing setting to operators whose proxy stands before the dashboard.
@@ -137,7 +138,7 @@ class App(Litestar):
             if not self._hosts.allows((header(scope, b"host") or b"").decode("latin-1"), path):
                 body = error_body(scope, _MISDIRECTED, Reason.MISDIRECTED)
                 await JsonResponse(421, body)(scope, receive, noted)
-            elif method not in _METHODS and method != "TRACE":  # which is a 405
+            elif method not in _KNOWN_METHODS:
                 body = error_body(scope, _UNSUPPORTED, Reason.UNSUPPORTED_METHOD)
                 await JsonResponse(501, body)(scope, receive, noted)
             elif path == "*":  # OPTIONS for the server as a whole
