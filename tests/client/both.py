@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self
 
 import httpx
@@ -14,6 +15,10 @@ from postdate import AsyncPostdate, Postdate
 
 BASE_URL = "http://postdate.example"
 KEY = "pd_00_key"
+URL = "https://example.com/hook"
+MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
+MORNING_TEXT = "2026-11-20T08:00:00.000Z"
+CREATED = {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": MORNING_TEXT}
 
 
 class Answer(NamedTuple):
@@ -52,7 +57,7 @@ class Server:
 
     @property
     def bodies(self) -> list[Any]:
-        return [json.loads(each.content) for each in self.requests]
+        return [json.loads(each.content or b"null") for each in self.requests]
 
     @property
     def queries(self) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from postdate import AsyncPostdate, Buffer, Postdate
-from tests.client.both import BASE_URL, KEY
+from tests.client.both import BASE_URL, CREATED, KEY
 
 OPTIONS: dict[str, Any] = {"timeout": 5, "retry_for": 0}
 
@@ -76,13 +76,7 @@ class Recording(AsyncPostdate):
         items = json.loads(request.content)["schedules"]
         self.sent.append([item["targetUrl"] for item in items])
         await self.gate.wait()
-        one = {
-            "scheduleId": "sch_1",
-            "invocationId": "inv_1",
-            "triggerAt": "2026-11-20T08:00:00.000Z",
-        }
-        created = [one for _ in items]
-        return httpx.Response(200, json={"schedules": created})
+        return httpx.Response(200, json={"schedules": [CREATED for _ in items]})
 
 
 def buffered() -> None:

@@ -26,13 +26,14 @@ Step = bytes | Fault | Callable[[], bytes]
 
 class Line:
     """Plays one step for each request, the last one over and over. `requests` has each one's
-    first line, and `carried_by` the number of its connection; `connections` counts those that were
-    opened; `delay_s` is before each answer."""
+    first line, `bodies` the JSON in it, and `carried_by` the number of its connection;
+    `connections` counts those that were opened; `delay_s` is before each answer."""
 
     def __init__(
         self, *script: Step, tls: ssl.SSLContext | None = None, delay_s: float = 0
     ) -> None:
         self.requests: list[str] = []
+        self.bodies: list[Any] = []
         self.carried_by: list[int] = []
         self.connections = 0
         self._script = list(script)
@@ -104,9 +105,10 @@ class Line:
         while (line := lines.readline().lower()) not in (b"\r\n", b""):
             if line.startswith(b"content-length:"):
                 length = int(line.partition(b":")[2])
-        lines.read(length)
+        body = lines.read(length)
         with self._lock:
             self.requests.append(first.decode().strip())
+            self.bodies.append(json.loads(body or b"null"))
             self.carried_by.append(number)
             step = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         time.sleep(self._delay_s)
@@ -124,6 +126,9 @@ def answer(status: int, body: Any, headers: str = "") -> bytes:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = f"HTTP/1.1 {status} Reason\r\nContent-Length: {len(content)}\r\n{headers}\r\n"
     return head.encode() + content
+
+
+CREDITS = answer(200, {"creditsRemaining": 7})
 
 
 def _end(connection: socket.socket) -> None:

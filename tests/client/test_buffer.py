@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import datetime
 from typing import Any
 
 import httpx
@@ -20,11 +19,9 @@ from postdate import (
     PostdateError,
     Unauthorized,
 )
-from tests.client.both import BASE_URL, KEY
+from tests.client.both import BASE_URL, CREATED, KEY, MORNING, MORNING_TEXT
 from tests.support.servers import until_async
 
-DUE_TEXT = "2026-11-20T08:00:00.000Z"
-DUE = datetime.fromisoformat(DUE_TEXT)
 Rule = Callable[[list[Any]], httpx.Response | None]
 
 
@@ -78,7 +75,7 @@ def _answered(item: Any) -> dict[str, Any]:
         return {"code": 400, "error": "Invalid request", "details": details}
     if name.startswith("poor"):
         return {"code": 402, "error": "Insufficient credits", "details": []}
-    return {"scheduleId": f"sch_{name}", "invocationId": f"inv_{name}", "triggerAt": DUE_TEXT}
+    return {"scheduleId": f"sch_{name}", "invocationId": f"inv_{name}", "triggerAt": MORNING_TEXT}
 
 
 def refusing(status: int, sentence: str = "No") -> Rule:
@@ -119,7 +116,7 @@ async def test_each_caller_gets_its_own_error(client: AsyncPostdate) -> None:
     async with Buffer(client) as buffer:
         creating = [create(buffer, name) for name in ("a", "bad1", "b", "bad2", "poor")]
         a, bad1, b, bad2, poor = await asyncio.gather(*creating, return_exceptions=True)
-    assert (a, b) == (Created("sch_a", "inv_a", DUE), Created("sch_b", "inv_b", DUE))
+    assert (a, b) == (Created("sch_a", "inv_a", MORNING), Created("sch_b", "inv_b", MORNING))
     assert isinstance(bad1, InvalidRequest)
     assert isinstance(bad2, InvalidRequest)
     assert [bad1.details[0].message, bad2.details[0].message] == ["bad1 is bad.", "bad2 is bad."]
@@ -269,8 +266,7 @@ async def test_one_that_spoils_its_batch_spoils_none_of_the_others(
 
 
 async def test_an_answer_for_others_is_no_answer(client: AsyncPostdate, service: Batches) -> None:
-    one = {"scheduleId": "sch_a", "invocationId": "inv_a", "triggerAt": DUE_TEXT}
-    service.rules = [lambda _: httpx.Response(200, json={"schedules": [one]})]
+    service.rules = [lambda _: httpx.Response(200, json={"schedules": [CREATED]})]
     async with Buffer(client) as buffer:
         creating = [create(buffer, "a"), create(buffer, "b")]
         results = await asyncio.gather(*creating, return_exceptions=True)

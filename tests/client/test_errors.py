@@ -22,24 +22,18 @@ from postdate import (
 from scheduler import errors as reasons
 from tests.client.both import BASE_URL, KEY, Answer, Client, Server, answer, error
 
+KINDS = {
+    **dict.fromkeys((400, 413, 415, 422), InvalidRequest),
+    401: Unauthorized,
+    402: InsufficientCredits,
+    403: Suspended,
+    404: NotFound,
+    409: Conflict,
+    **dict.fromkeys((302, 405, 500), PostdateError),
+}
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, InvalidRequest),
-        (401, Unauthorized),
-        (402, InsufficientCredits),
-        (403, Suspended),
-        (404, NotFound),
-        (409, Conflict),
-        (413, InvalidRequest),
-        (415, InvalidRequest),
-        (422, InvalidRequest),
-        (405, PostdateError),
-        (500, PostdateError),
-        (302, PostdateError),
-    ],
-)
+
+@pytest.mark.parametrize(("status", "kind"), KINDS.items())
 def test_a_status_is_an_exception_and_is_not_repeated(
     client: Client, server: Server, status: int, kind: type[PostdateError]
 ) -> None:
@@ -78,11 +72,7 @@ def test_the_reasons_are_the_servers() -> None:
 
 @pytest.mark.parametrize(
     "strange",
-    [
-        Answer(200, b"<html>", {}),
-        answer(200, {"creditsRemaining": None}),
-        answer(200, {}),
-    ],
+    [Answer(200, b"<html>", {}), answer(200, {"creditsRemaining": None}), answer(200, {})],
 )
 def test_an_answer_that_is_none_of_postdates_is_an_error_of_ours(
     client: Client, server: Server, strange: Answer

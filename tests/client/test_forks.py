@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.client.line import Line, answer
+from tests.client.line import CREDITS, Line
 from tests.client.test_lost import server_context
-
-CREDITS = answer(200, {"creditsRemaining": 7})
 
 
 def told(scenario: str, *urls: str, **environment: str) -> list[str]:

@@ -8,16 +8,12 @@ import pytest
 import trustme
 
 from postdate import Cancelled, ConnectionFailed, PostdateError
-from tests.client.both import KEY, Client
-from tests.client.line import Fault, Line, Step, answer
+from tests.client.both import CREATED, KEY, Client
+from tests.client.line import CREDITS, Fault, Line, Step, answer
 from tests.support.waiting import refusing_port, until
 
-CREDITS = answer(200, {"creditsRemaining": 7})
-CREATED = answer(
-    201, {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": "2026-11-20T08:00:00.000Z"}
-)
+ACCEPTED = answer(201, CREATED)
 CANCELLED = answer(200, {"scheduleId": "sch_1", "creditsRemaining": 7})
-ENDED = answer(409, {"error": "It is completed already", "status": "completed"})
 UNKNOWN_HOST = "http://postdate.invalid"
 
 
@@ -42,7 +38,7 @@ def why(mode: str, url: str) -> str:
 
 @pytest.mark.parametrize(
     "lost",
-    [Fault.CUT, Fault.SILENT, CREATED[:-10], CREATED[:20], b"SSH-2.0-OpenSSH_9.2\r\n"],
+    [Fault.CUT, Fault.SILENT, ACCEPTED[:-10], ACCEPTED[:20], b"SSH-2.0-OpenSSH_9.2\r\n"],
     ids=["cut", "silent", "half a body", "half a head", "no HTTP"],
 )
 def test_a_lost_answer_may_have_been_carried_out(mode: str, lost: Step) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from postdate import (
+    Callback,
     Cancelled,
     Conflict,
     Created,
@@ -21,23 +22,25 @@ from postdate import (
     Replayed,
     Schedule,
 )
-from tests.client.both import BASE_URL, KEY, Client, Server, answer
+from tests.client.both import (
+    BASE_URL,
+    CREATED,
+    KEY,
+    MORNING,
+    MORNING_TEXT,
+    URL,
+    Client,
+    Server,
+    answer,
+    error,
+)
+from tests.client.test_lanes import LANE
+from tests.client.test_recurring import RULE
 
-URL = "https://example.com/hook"
-MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
-MORNING_TEXT = "2026-11-20T08:00:00.000Z"
-CREATED = {
-    "scheduleId": "sch_1",
-    "invocationId": "inv_1",
-    "triggerAt": MORNING_TEXT,
-    "message": "Scheduled",
-}
 SCHEDULE: dict[str, Any] = {
-    "scheduleId": "sch_1",
-    "invocationId": "inv_1",
+    **CREATED,
     "status": "scheduled",
     "createdAt": MORNING_TEXT,
-    "triggerAt": MORNING_TEXT,
     "targetUrl": URL,
     "targetMethod": "POST",
     "targetHeaders": {"X-A": "1"},
@@ -63,7 +66,7 @@ AS_SCHEDULE = Schedule(
 
 
 def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> None:
-    server.plays(answer(201, CREATED))
+    server.plays(answer(201, {**CREATED, "message": "Scheduled"}))
     created = client.schedule(
         URL,
         at=MORNING,
@@ -97,9 +100,7 @@ def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> 
 
 
 def test_one_that_waits_is_meant_by_its_reference(client: Client, server: Server) -> None:
-    existing = {**CREATED, "existing": True}
-    del existing["message"]
-    server.plays(answer(200, existing))
+    server.plays(answer(200, {**CREATED, "existing": True}))
     fields = {"reference": "order-1", "on_existing": "replace", "max_wait": timedelta(minutes=1)}
     made = client.schedule(URL, delay="10s", **fields)
     assert made == Created("sch_1", "inv_1", MORNING, existing=True)
@@ -153,9 +154,8 @@ def test_a_batch_answers_each_item_with_what_schedule_would_have(
 ) -> None:
     bad = {"code": 400, "error": "Bad", "details": [{"field": "targetUrl", "message": "No."}]}
     unpaid = {"code": 402, "error": "No", "reason": "insufficient_credits", "details": []}
-    accepted = {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": MORNING_TEXT}
     headers = {"idempotency_replayed": "true", "postdate_request_id": "req_1"}
-    server.plays(answer(200, {"schedules": [accepted, bad, unpaid]}, **headers))
+    server.plays(answer(200, {"schedules": [CREATED, bad, unpaid]}, **headers))
     new = [NewSchedule(URL, at=MORNING), NewSchedule("x", in_=1), NewSchedule(URL, at=MORNING)]
     created, invalid, poor = client.schedule_batch(iter(new), idempotency_key="mine")
     assert created == Created("sch_1", "inv_1", MORNING, replayed=True)
@@ -168,11 +168,46 @@ def test_a_batch_answers_each_item_with_what_schedule_would_have(
     assert server.sent("idempotency-key") == ["mine"]
 
 
-def test_phases_are_a_value_of_their_own(client: Client, server: Server) -> None:
+PENDING = {
+    "status": "pending",
+    "attempts": 1,
+    "statusCode": 503,
+    "errorMessage": "Service Unavailable",
+    "nextAttemptAt": MORNING_TEXT,
+}
+AS_PENDING = Callback("pending", 1, 503, "Service Unavailable", MORNING)
+
+
+def test_phases_and_a_callback_are_values_of_their_own(client: Client, server: Server) -> None:
     told = {"connectionReused": False, "resolveMs": None, "connectMs": 2, "newPhaseMs": 1}
-    server.plays(answer(200, SCHEDULE | {"phases": told}), answer(200, SCHEDULE | {"phases": None}))
-    assert client.get("sch_1").phases == Phases(False, None, 2)
-    assert client.get("sch_1").phases is None
+    both = {"phases": told, "callbackUrl": URL, "callbackOn": "failed", "callback": PENDING}
+    server.plays(answer(200, SCHEDULE | both), answer(200, SCHEDULE | {"phases": None}))
+    found = client.get("sch_1")
+    assert (found.phases, found.callback) == (Phases(False, None, 2), AS_PENDING)
+    assert (found.callback_url, found.callback_on) == (URL, "failed")
+    assert client.get("sch_1") == AS_SCHEDULE
+
+
+def test_no_callback_differs_from_none_named(client: Client, server: Server) -> None:
+    server.plays(answer(201, CREATED))
+    given = {"callback_url": URL, "callback_on": "failed"}
+    for more in ({}, given, dict.fromkeys(given)):
+        client.schedule(URL, delay="1h", **more)
+    plain = {"targetUrl": URL, "delay": "1h"}
+    named = {**plain, "callbackUrl": URL, "callbackOn": "failed"}
+    assert server.bodies == [plain, named, {**plain, "callbackUrl": None}]
+
+
+def test_a_callback_is_sent_again(client: Client, server: Server) -> None:
+    pending = error(409, reason="callback_pending", status="failed")
+    server.plays(answer(202, PENDING), answer(202, PENDING), pending)
+    assert client.resend_callback("sch_1") == AS_PENDING
+    client.resend_callback("sch_1", callback_url=URL)
+    with pytest.raises(Conflict) as caught:
+        client.resend_callback("sch_1")
+    assert (caught.value.reason, caught.value.status) == ("callback_pending", "failed")
+    assert server.asked == [("POST", "/schedule/sch_1/callback")] * 3
+    assert server.bodies == [{}, {"callbackUrl": URL}, {}]
 
 
 def test_change_sends_what_is_given_and_null_clears(client: Client, server: Server) -> None:
@@ -195,7 +230,7 @@ def refused(name: str, schedule_id: str, code: int = 409) -> dict[str, Any]:
 def test_a_replay_says_what_is_to_be_another(client: Client, server: Server) -> None:
     server.plays(answer(201, {**CREATED, "replayOf": "sch_0"}))
     replayed = client.replay("sch_0", url=URL, delay="10s", headers=None, idempotency_key="k")
-    assert replayed == Replayed("sch_1", "inv_1", MORNING, "sch_0", "Scheduled")
+    assert replayed == Replayed("sch_1", "inv_1", MORNING, "sch_0")
     assert server.asked == [("POST", "/schedule/sch_0/replay")]
     assert server.sent("idempotency-key") == ["k"]
     client.replay("sch_0")
@@ -205,7 +240,7 @@ def test_a_replay_says_what_is_to_be_another(client: Client, server: Server) -> 
 
 def test_more_than_a_thousand_are_replayed_in_several_calls(client: Client, server: Server) -> None:
     def replayed(n: str) -> Replayed:
-        return Replayed(f"xsch_{n}", "inv_1", MORNING, f"sch_{n}", "Scheduled")
+        return Replayed(f"xsch_{n}", "inv_1", MORNING, f"sch_{n}")
 
     ids = [f"sch_{n}" for n in range(1500)]
     done = [{**CREATED, "scheduleId": "x" + name, "replayOf": name} for name in ids]
@@ -221,7 +256,7 @@ def test_more_than_a_thousand_are_replayed_in_several_calls(client: Client, serv
     assert isinstance(results[7], InsufficientCredits)
     assert results[7].schedule_id == "sch_7"
     assert server.bodies == [{"ids": ids[:1000]}, {"ids": ids[1000:]}]
-    assert [each.headers["idempotency-key"] for each in server.requests] == ["k", "k-2"]
+    assert server.sent("idempotency-key") == ["k", "k-2"]
 
 
 def test_what_failed_is_replayed_to_the_end_of_the_list(client: Client, server: Server) -> None:
@@ -232,7 +267,7 @@ def test_what_failed_is_replayed_to_the_end_of_the_list(client: Client, server: 
         answer(200, {"schedules": [item], "nextCursor": None}),
     )
     results = client.replay_many(url=URL, from_=MORNING_TEXT, limit=7)
-    assert results == (Replayed("sch_1", "inv_1", MORNING, "sch_0", "Scheduled"),) * 3
+    assert results == (Replayed("sch_1", "inv_1", MORNING, "sch_0"),) * 3
     chosen = {"targetUrl": URL, "from": MORNING_TEXT, "status": "failed"}
     assert server.bodies == [
         {**chosen, "limit": 7},
@@ -260,13 +295,9 @@ def test_many_are_cancelled_and_an_id_that_is_given_twice_has_its_result_twice(
     assert server.bodies == [{"ids": ids}]
 
 
-def test_what_waits_and_matches_is_cancelled(client: Client, server: Server) -> None:
-    server.plays(answer(200, {"schedules": [], "creditsRemaining": 9, "nextCursor": None}))
-    assert client.cancel_many(url=URL) == ()
-    assert server.bodies == [{"targetUrl": URL, "status": "scheduled", "limit": 1000}]
-
-
-def test_how_many_occurrences_were_left_is_added_up(client: Client, server: Server) -> None:
+def test_what_waits_and_matches_is_cancelled_and_occurrences_that_were_left_are_added_up(
+    client: Client, server: Server
+) -> None:
     item = {"scheduleId": "sch_1", "status": "cancelled"}
     rest = {"creditsRemaining": 9}
     server.plays(
@@ -276,6 +307,8 @@ def test_how_many_occurrences_were_left_is_added_up(client: Client, server: Serv
     )
     done = client.cancel_many(url=URL)
     assert (done, done.occurrences_left) == ((Cancelled("sch_1", 9),), 3)
+    asked = {"targetUrl": URL, "status": "scheduled"}
+    assert server.bodies[:2] == [{**asked, "limit": 1000}, {**asked, "limit": 1000, "cursor": "c"}]
     for copied in (copy.copy(done), pickle.loads(pickle.dumps(done))):
         assert (copied, copied.occurrences_left) == (done, 3)
     assert client.cancel_many(["sch_1"]).occurrences_left == 0
@@ -303,36 +336,46 @@ def test_a_later_call_that_fails_names_the_key_of_the_whole(
 
 
 @pytest.mark.parametrize("name", ["cancel_many", "replay_many"])
-def test_what_is_no_text_is_no_id(client: Client, server: Server, name: str) -> None:
-    with pytest.raises(TypeError, match=r"^schedule_ids\[1\] must be a str, not None"):
-        getattr(client, name)(["sch_1", None])
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("name", ["cancel_many", "replay_many"])
 def test_ids_and_a_choice_are_not_both_meant(client: Client, server: Server, name: str) -> None:
+    call = getattr(client, name)
+    with pytest.raises(TypeError, match=r"^schedule_ids\[1\] must be a str, not None"):
+        call(["sch_1", None])
     with pytest.raises(ValueError, match="not both"):
-        getattr(client, name)(["sch_1"], url=URL)
+        call(["sch_1"], url=URL)
     with pytest.raises(ValueError, match="at least one id"):
-        getattr(client, name)([])
+        call([])
     assert server.requests == []
 
 
-def test_lists_are_read_page_by_page(client: Client, server: Server) -> None:
-    pages = [(2, "c1"), (0, "c2"), (1, None)]
-    server.plays(
-        *(answer(200, {"schedules": [SCHEDULE] * n, "nextCursor": cursor}) for n, cursor in pages)
-    )
-    found = client.list(
-        status="failed", url=URL, from_=MORNING, to="2026-11-21T00:00:00Z", order="asc"
-    )
-    assert found == [AS_SCHEDULE] * 3
-    asked = {
-        "status": "failed",
-        "targetUrl": URL,
-        "from": "2026-11-20T08:00:00Z",
-        "to": "2026-11-21T00:00:00Z",
-        "order": "asc",
-        "limit": "100",
-    }
+SPAN = {"from_": MORNING, "to": "2026-11-21T00:00:00Z"}
+SPAN_ASKED = {"from": "2026-11-20T08:00:00Z", "to": "2026-11-21T00:00:00Z"}
+CHOSEN = {"status": "failed", "order": "asc"}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "item", "given", "asked"),
+    [
+        ("list", "schedules", SCHEDULE, {"url": URL, **SPAN, **CHOSEN},
+         {"targetUrl": URL, **SPAN_ASKED, **CHOSEN}),
+        ("lanes", "lanes", LANE, {}, {}),
+        ("recurring_all", "recurring", {**RULE, "next": None}, {"state": "active"},
+         {"state": "active"}),
+    ],
+)  # fmt: skip
+def test_lists_are_read_page_by_page(
+    client: Client,
+    server: Server,
+    name: str,
+    key: str,
+    item: dict[str, Any],
+    given: dict[str, Any],
+    asked: dict[str, str],
+) -> None:
+    pages = [([item] * 2, "c1"), ([], "c2"), ([item], None)]
+    server.plays(*(answer(200, {key: some, "nextCursor": cursor}) for some, cursor in pages))
+    first, *others = getattr(client, name)(**given)
+    assert others == [first] * 2
+    assert name != "list" or first == AS_SCHEDULE
+    assert name == "list" or first.etag is None
+    asked = {**asked, "limit": "100"}
     assert server.queries == [asked, {**asked, "cursor": "c1"}, {**asked, "cursor": "c2"}]

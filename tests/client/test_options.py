@@ -9,16 +9,13 @@ import pytest
 
 from postdate import AsyncPostdate, Postdate, Unavailable
 from tests.client.both import BASE_URL, KEY, Client, Clock, Server, answer, error
-from tests.client.line import Line
-from tests.client.line import answer as line_answer
-
-CREDITS = answer(200, {"creditsRemaining": 7})
+from tests.client.line import CREDITS, Line
 
 
 def test_a_copy_has_other_options_and_the_first_keeps_its_own(
     client: Client, server: Server
 ) -> None:
-    server.plays(CREDITS)
+    server.plays(answer(200, {"creditsRemaining": 7}))
     other = client.with_options(
         api_key="pd_00_other", timeout=60, headers={"Traceparent": "00-1", "User-Agent": "shop/2"}
     )
@@ -48,7 +45,7 @@ def test_a_copy_is_as_patient_as_it_says(client: Client, server: Server, clock: 
 
 
 def test_a_copy_uses_the_connection_of_the_first_and_ends_with_it(mode: str) -> None:
-    with Line(line_answer(200, {"creditsRemaining": 7})) as line:
+    with Line(CREDITS) as line:
         with Client(mode, line.url, KEY) as client:
             client.credits()
             copy = client.with_options(timeout=3)

@@ -7,19 +7,9 @@ from datetime import UTC, datetime, tzinfo
 import httpx
 import pytest
 
-from postdate import (
-    Conflict,
-    ConnectionFailed,
-    PostdateError,
-    RateLimited,
-    Unavailable,
-)
-from tests.client.both import Client, Clock, Server, Step, answer, error
+from postdate import Conflict, ConnectionFailed, PostdateError, RateLimited, Unavailable
+from tests.client.both import CREATED, URL, Client, Clock, Server, Step, answer, error
 
-URL = "https://example.com/hook"
-CREATED = answer(
-    201, {"scheduleId": "sch_1", "invocationId": "inv_1", "triggerAt": "2026-11-20T08:00:00.000Z"}
-)
 CREDITS = answer(200, {"creditsRemaining": 7})
 LOST = [
     httpx.ReadError(""),
@@ -44,7 +34,7 @@ class Standing(datetime):
 def test_a_create_is_repeated_as_the_very_same_request(
     client: Client, server: Server, fault: Step
 ) -> None:
-    server.plays(fault, fault, CREATED)
+    server.plays(fault, fault, answer(201, CREATED))
     assert client.schedule(URL, in_=60, json={"n": 1}).schedule_id == "sch_1"
     assert len(server.requests) == 3
     assert len({request.content for request in server.requests}) == 1
@@ -109,16 +99,12 @@ def test_it_gives_up_within_the_time_that_it_was_given(
 
 @pytest.mark.parametrize(
     ("reason", "maybe_done"),
-    [
-        ("store_unavailable", False),
-        ("overloaded", False),
-        ("outcome_unknown", True),
-        (None, True),  # a proxy's
-    ],
+    [("store_unavailable", False), ("overloaded", False), ("outcome_unknown", True), (None, True)],
 )
 def test_where_nothing_was_done_for_sure_nobody_has_to_settle_it(
     client: Client, server: Server, reason: str | None, maybe_done: bool
 ) -> None:
+    """Without a reason, it is the answer of a proxy."""
     server.plays(error(503, reason=reason))
     with pytest.raises(Unavailable) as caught:
         client.schedule(URL, in_=60)

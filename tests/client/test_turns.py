@@ -10,10 +10,9 @@ import pytest
 
 from postdate import AsyncPostdate, Postdate
 from tests.client.both import KEY, Clock
-from tests.client.line import Fault, Line, answer
+from tests.client.line import CREDITS, Fault, Line, answer
 from tests.support.servers import until, until_async
 
-CREDITS = answer(200, {"creditsRemaining": 7})
 UNAVAILABLE = answer(503, {"error": "No", "reason": "store_unavailable"})
 RETRY_FOR_S = 10.0
 

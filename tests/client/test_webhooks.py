@@ -44,17 +44,11 @@ def test_what_was_signed_is_believed(body: bytes, name: Callable[[str], str]) ->
     verify(headers, body, SECRET.removeprefix("whsec_"), now=NOW_S + 300)
 
 
-def test_a_request_that_is_not_signed_is_not_believed() -> None:
-    headers = signed()
-    del headers["webhook-signature"]
-    with pytest.raises(VerificationFailed, match="no header webhook-signature"):
-        verify(headers, BODY, SECRET, now=NOW_S)
-
-
 def test_now_is_now_unless_it_is_said() -> None:
     verify(signed(at_s=int(time.time())), BODY, SECRET)
-    with pytest.raises(VerificationFailed, match="five minutes"):
-        verify(signed(at_s=NOW_S - 10**7), BODY, SECRET)
+    for given in ({}, {"now": float("nan")}):
+        with pytest.raises(VerificationFailed, match="five minutes"):
+            verify(signed(at_s=NOW_S - 10**7), BODY, SECRET, **given)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +61,13 @@ def test_now_is_now_unless_it_is_said() -> None:
         ({"webhook-timestamp": "\u0661"}, "no number of seconds"),
         ({"webhook-timestamp": "9" * 5000}, "is too long"),
         ({"webhook-id": "inv_2"}, "No signature fits"),
+        ({"webhook-signature": []}, "no header webhook-signature"),
         ({"webhook-signature": ""}, "No signature fits"),
         ({"webhook-signature": "v1,ü"}, "No signature fits"),
         ({"webhook-signature": signed()["webhook-signature"].replace("v1", "v1a")}, "No signature"),
     ],
 )
-def test_what_was_not_signed_so_is_not_believed(change: dict[str, str], says: str) -> None:
+def test_what_was_not_signed_so_is_not_believed(change: dict[str, Any], says: str) -> None:
     with pytest.raises(VerificationFailed, match=says):
         verify({**signed(), **change}, BODY, SECRET, now=NOW_S)
 
@@ -86,31 +81,9 @@ def test_bytes_are_as_good_as_text(kind: Callable[[bytes], Any]) -> None:
 
 # Of what a stranger may send as the value of a header, however it is passed on.
 ODD: list[Any] = [
-    None,
-    "",
-    b"",
-    " ",
-    "v1,",
-    "v1,\xe9",
-    "v1,\udce9",
-    b"v1,\xe9",
-    "v1," * 2000,
-    "v1,a " * 10**6,
-    "v1" + "," * 4000,
-    "a" * 10**6,
-    "\0",
-    "-1",
-    "+1795161600",
-    "1_795_161_600",
-    "1795161600.0",
-    " 1795161600",
-    "0" * 4000,
-    "\u0661\u0667",
-    "nan",
-    "9" * 15,
-    [],
-    ["a", "b"],
-    ("a", b"b"),
+    *(None, "", b"", " ", "v1,", "v1,\xe9", "v1,\udce9", b"v1,\xe9", "v1," * 2000, "v1,a " * 10**6),
+    *("v1" + "," * 4000, "a" * 10**6, "\0", "-1", "+1795161600", "1_795_161_600", "1795161600.0"),
+    *(" 1795161600", "0" * 4000, "\u0661\u0667", "nan", "9" * 15, [], ["a", "b"], ("a", b"b")),
 ]
 
 
@@ -157,22 +130,6 @@ def test_chance_finds_no_other_error() -> None:
             assert (body, {name: kept[name] for name in good}) == (BODY, good)
 
 
-@pytest.mark.parametrize("webhook_id", ["cbk_1", "inv_1"])
-@pytest.mark.parametrize(
-    "body", [b"", b"\xff", b"[" * 10**5, b"9" * 10**5, b'{"data":1e999}', b"{}"]
-)
-def test_a_signed_body_may_be_anything(webhook_id: str, body: bytes) -> None:
-    content = b".".join([webhook_id.encode(), b"%d" % NOW_S, body])
-    signature = b64encode(hmac.digest(b"s" * 32, content, "sha256")).decode()
-    headers = {"webhook-id": webhook_id, "webhook-timestamp": str(NOW_S)}
-    headers["webhook-signature"] = f"v1,{signature}"
-    if webhook_id == "inv_1":
-        assert verify(headers, body, SECRET, now=NOW_S) is None
-    else:
-        with pytest.raises(VerificationFailed, match="no report"):
-            verify(headers, body, SECRET, now=NOW_S)
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -199,11 +156,6 @@ def test_a_wrong_argument_is_named_whatever_was_sent(
     arguments: dict[str, Any] = {"headers": headers, "body": BODY, "secret": SECRET}
     with pytest.raises(TypeError, match=f"^{says}"):
         verify(**arguments | given)
-
-
-def test_no_number_is_no_time() -> None:
-    with pytest.raises(VerificationFailed, match="five minutes"):
-        verify(signed(), BODY, SECRET, now=float("nan"))
 
 
 def test_during_a_rotation_one_that_fits_is_enough() -> None:
@@ -240,30 +192,37 @@ DATA = {
 REPORT = {"type": "schedule.failed", "timestamp": "2026-11-23T12:00:00.000Z", "data": DATA}
 
 
-def report(value: Any) -> ScheduleEnded | None:
-    body = json.dumps(value).encode()
-    return verify(signed(body, webhook_id="cbk_1"), body, SECRET, now=NOW_S)
+def test_a_callback_is_read_and_a_schedules_own_request_is_not() -> None:
+    body = json.dumps(REPORT | {"data": DATA | {"lane": "a", "later": 1}, "version": 2}).encode()
+    assert verify(signed(body), body, SECRET, now=NOW_S) is None
+    assert verify(signed(body, webhook_id="cbk_1"), body, SECRET, now=NOW_S) == ScheduleEnded(
+        "cbk_1", "schedule.failed", ENDED_AT, "sch_1", "inv_1", "https://example.com/hook", "POST",
+        ENDED_AT, ENDED_AT, "failed", 503, 41, "Service Unavailable", 6, lane="a",
+    )  # fmt: skip
 
 
-def test_a_callback_is_read() -> None:
-    ended = report(REPORT | {"data": DATA | {"lane": "a", "later": 1}, "version": 2})
-    assert ended == ScheduleEnded(
-        "cbk_1",
-        "schedule.failed",
-        ENDED_AT,
-        "sch_1",
-        "inv_1",
-        "https://example.com/hook",
-        "POST",
-        ENDED_AT,
-        ENDED_AT,
-        "failed",
-        503,
-        41,
-        "Service Unavailable",
-        6,
-        lane="a",
-    )
+NO_REPORTS = [[], {}, REPORT | {"data": []}, REPORT | {"data": {"lane": "a"}}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"\xff", b"[" * 10**5, b"9" * 10**5, b'{"data":1e999}'),
+        *(json.dumps(each).encode() for each in NO_REPORTS),
+    ],
+    ids=lambda body: repr(body[:20]),
+)
+def test_a_signed_body_may_be_anything_and_is_a_report_only_if_it_reads_as_one(body: bytes) -> None:
+    for webhook_id in ("cbk_1", "inv_1"):
+        content = b".".join([webhook_id.encode(), b"%d" % NOW_S, body])
+        signature = b64encode(hmac.digest(b"s" * 32, content, "sha256")).decode()
+        headers = {"webhook-id": webhook_id, "webhook-timestamp": str(NOW_S)}
+        headers["webhook-signature"] = f"v1,{signature}"
+        if webhook_id == "inv_1":
+            assert verify(headers, body, SECRET, now=NOW_S) is None
+        else:
+            with pytest.raises(VerificationFailed, match="no report"):
+                verify(headers, body, SECRET, now=NOW_S)
 
 
 def test_a_forged_callback_is_not_believed() -> None:
@@ -276,14 +235,3 @@ def test_a_forged_callback_is_not_believed() -> None:
     ):
         with pytest.raises(VerificationFailed, match="No signature fits"):
             verify(forged, body, SECRET, now=NOW_S)
-
-
-def test_a_schedules_own_request_is_not_parsed() -> None:
-    body = json.dumps(REPORT).encode()
-    assert verify(signed(body), body, SECRET, now=NOW_S) is None
-
-
-@pytest.mark.parametrize("value", [[], {}, REPORT | {"data": []}, REPORT | {"data": {"lane": "a"}}])
-def test_what_is_no_report_is_not_believed_to_be_one(value: Any) -> None:
-    with pytest.raises(VerificationFailed, match="no report"):
-        report(value)

@@ -5,28 +5,16 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import pytest
 
-from cli.customer.batch import chunks
+from cli.customer.batch import BatchLine, chunks
 from cli.output import NO_ANSWER
 from tests.support.customer import in_days
-from tests.support.servers import Customer, PostdateProcess, postdate, postdate_json
+from tests.support.servers import Customer, postdate, postdate_json
 
 TARGET = "http://127.0.0.1:9999/batch"
-
-
-@pytest.fixture
-def settings(postdate_up: PostdateProcess) -> dict[str, str]:
-    """Of an account of its own, with ten credits."""
-    up = postdate_up
-    name = f"batch {token_hex(4)}"
-    create = ("account", "create", name, "--credits", "10", "--plan", "unlimited")
-    postdate_json(*create, data_dir=up.data_dir)
-    key = postdate_json("key", "create", name, "--name", "x", data_dir=up.data_dir)["key"]
-    return {"url": up.base_url, "api_key": key}
 
 
 def line(**fields: Any) -> str:
@@ -121,3 +109,25 @@ def test_a_file_falls_into_the_same_calls_each_time() -> None:
     large = b'{"a": "' + b"x" * 600_000 + b'"}\n'
     assert [len(each) for each in chunks(io.BytesIO(large * 3))] == [1, 1, 1]
     assert [len(each) for each in chunks(io.BytesIO(b"{}\n" + large + b"{}\n"))] == [3]
+
+
+def test_lines_of_a_batch_that_name_no_lane_get_one(settings: dict[str, str]) -> None:
+    text = f"{line()}\n{line(lane='own')}\n{{}}\n"
+    done = postdate("batch", "-", "--lane", "all", stdin=text, **settings)
+    assert done.stdout == "2 scheduled, 1 refused\n"
+    for lane in ("all", "own"):
+        assert len(postdate_json("list", "--lane", lane, **settings)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b'{"n": 1.50}\r\n', b'{"lane": "x", "n": 1.50}'),
+        (b" { } \n", b'{"lane": "x" }'),
+        (b'{"lane": null, "n": 1}', b'{"lane": null, "n": 1}'),
+    ],
+)
+def test_what_a_line_says_itself_stays(text: bytes, expected: bytes) -> None:
+    item = BatchLine(1, text, None, "x").item
+    assert item == expected
+    json.loads(item)
