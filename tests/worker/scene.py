@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from scheduler.models import Invocation
 from scheduler.runtime.settings import Settings
 from tests.support.waiting import DEADLINE_S
 from tests.worker.desk import LEASE_MS, ScriptedStore
+from tests.worker.scripted import until
 from tests.worker.send.firing import LOOPBACK
 from worker.leases import Touch
 from worker.worker import Worker
@@ -51,6 +53,11 @@ class Scene:
         ready = asyncio.Event()
         self.running = asyncio.create_task(self.worker.run(self.stopping, ready.set))
         await asyncio.wait_for(ready.wait(), DEADLINE_S)
+
+    async def run_until(self, condition: Callable[[], bool]) -> None:
+        await self.start()
+        await until(condition)
+        await self.stop()
 
     async def stop(self) -> None:
         """Returns once it has drained."""

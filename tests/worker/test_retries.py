@@ -136,6 +136,7 @@ def test_the_wait_is_the_longer_of_the_delay_and_what_the_target_asks_for(code: 
     assert wait_ms(answered(code, "", 5, "120")) == 120_000
     assert wait_ms(answered(code, "", 5, "120"), chance=1) == 144_000
     assert wait_ms(answered(code, "", 5, "3")) == 10_000
+    assert wait_ms(answered(500, "", 5, "120")) == 10_000, "no other status may ask"
 
 
 def test_what_is_asked_for_is_a_day_at_most_and_an_own_delay_may_be_more() -> None:
@@ -143,10 +144,6 @@ def test_what_is_asked_for_is_a_day_at_most_and_an_own_delay_may_be_more() -> No
     for chance in (0, 0.5, 1):
         assert wait_ms(absurd, chance=chance) == DAY_MS
     assert wait_ms(absurd, retry_delays_ms=(2 * DAY_MS,)) == 2 * DAY_MS
-
-
-def test_only_a_429_and_a_503_may_ask() -> None:
-    assert wait_ms(answered(500, "", 5, "120")) == 10_000
 
 
 def test_expires_at_bounds_the_whole() -> None:

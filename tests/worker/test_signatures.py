@@ -158,9 +158,7 @@ async def test_what_is_held_is_read_anew_shard_by_shard(read: Read) -> None:
 async def test_what_a_claim_brings_is_signed(scene: Scene) -> None:
     async with playing(answering(answer(), answer())) as target:
         given = [scene.hand_out(url=target.url()) for _ in range(2)]
-        await scene.start()
-        await until(lambda: set(scene.recorded) == set(given))
-        await scene.stop()
+        await scene.run_until(lambda: set(scene.recorded) == set(given))
     assert len(scene.store.signing.asked) == 1
     now_s = scene.store.clock.now_ms() / 1000
     for request in target.requests:
@@ -225,9 +223,7 @@ async def test_of_an_account_that_was_deleted_nothing_is_held(scene: Scene) -> N
     scene.store.signing.gone.add(ACCOUNT)
     async with playing(answering(answer())) as target:
         scene.hand_out(url=target.url())
-        await scene.start()
-        await until(lambda: scene.store.signing.asked != [] and scene.held == 0)
-        await scene.stop()
+        await scene.run_until(lambda: scene.store.signing.asked != [] and scene.held == 0)
     assert (target.requests, scene.recorded, scene.claims.released) == ([], [], [])
 
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 
 from scheduler.errors import SettingsError
-from scheduler.models import Invocation, Occurrence
+from scheduler.models import Invocation, Occurrence, Outcome
 from scheduler.runtime.settings import Settings
 from tests.worker.desk import COMPLETED, Invocations
 from worker.send.outcome import Failure, failed
@@ -30,6 +30,12 @@ class Traced:
         self.traces = Traces(ratio, self._exporter)
         self.lines = self.traces.traced(lambda _: b"signed\r\n")
 
+    def span_of(self, fired: Invocation, outcome: Outcome = COMPLETED) -> ReadableSpan:
+        self.lines(fired)
+        self.traces.ended(fired, outcome, None)
+        [span] = self.spans()
+        return span
+
     def spans(self) -> list[ReadableSpan]:
         self.traces.close()
         return list(self._exporter.get_finished_spans())
@@ -44,8 +50,7 @@ def test_a_fire_is_a_root_with_a_link_to_its_create() -> None:
     lines = traced.lines(fired)
     traced.traces.ended(fired, COMPLETED, 3)
     [span] = traced.spans()
-    assert lines is not None
-    match = _LINE.fullmatch(lines.removeprefix(b"signed\r\n"))
+    match = _LINE.fullmatch((lines or b"").removeprefix(b"signed\r\n"))
     assert match is not None
     assert span.context is not None
     assert int(match[1], 16) == span.context.trace_id != int.from_bytes(TRACE[:16], "big")
@@ -68,25 +73,17 @@ def test_the_callers_own_traceparent_stays_alone() -> None:
     assert len(traced.spans()) == 1
 
 
-@pytest.mark.parametrize("kind", ["invocation", "callback"])
-def test_a_span_names_the_message_that_went_out(kind: str) -> None:
-    traced, fired = Traced(1.0), invocation(trace=None)
+@pytest.mark.parametrize(("kind", "prefix"), [("invocation", "inv_"), ("callback", "cbk_")])
+@pytest.mark.parametrize("recurring", [None, Occurrence("rec_1", 1)])
+def test_a_span_names_the_message_that_went_out_and_its_recurring_schedule(
+    kind: str, prefix: str, recurring: Occurrence | None
+) -> None:
+    fired = invocation(trace=None, recurring=recurring)
     fired.is_callback = kind == "callback"
-    traced.lines(fired)
-    traced.traces.ended(fired, COMPLETED, None)
-    [span] = traced.spans()
-    found = dict(span.attributes or {})
+    found = dict(Traced(1.0).span_of(fired).attributes or {})
     named = {name: value for name, value in found.items() if name.endswith(("n_id", "k_id"))}
-    prefix = "cbk_" if fired.is_callback else "inv_"
     assert named == {f"postdate.{kind}_id": prefix + fired.schedule_id[4:]}
-
-
-def test_a_span_of_an_occurrence_names_its_recurring_schedule() -> None:
-    traced, fired = Traced(1.0), invocation(trace=None, recurring=Occurrence("rec_1", 1))
-    traced.lines(fired)
-    traced.traces.ended(fired, COMPLETED, None)
-    [span] = traced.spans()
-    assert dict(span.attributes or {})["postdate.recurring_id"] == "rec_1"
+    assert found.get("postdate.recurring_id") == (recurring and "rec_1")
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
@@ -100,10 +97,7 @@ def test_occurrences_follow_the_ratio_alone_and_are_linked_to_their_create(ratio
 
 
 def test_what_fails_says_why() -> None:
-    traced, fired = Traced(1.0), invocation(trace=None)
-    traced.lines(fired)
-    traced.traces.ended(fired, failed(Failure.RESET), None)
-    [span] = traced.spans()
+    span = Traced(1.0).span_of(invocation(trace=None), failed(Failure.RESET))
     assert span.links == ()
     assert span.status.description == "Connection reset"
     assert dict(span.attributes or {})["error.type"] == "no_answer"

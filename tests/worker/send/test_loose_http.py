@@ -13,7 +13,6 @@ from scheduler.models import Answer
 from tests.worker.scene import Scene
 from tests.worker.scripted import (
     Line,
-    Script,
     answer,
     answering,
     answering_then_closing,
@@ -23,7 +22,6 @@ from tests.worker.scripted import (
 from tests.worker.send.firing import OK, fired, firing_at, invocation_of
 from tests.worker.send.test_wire_bytes import DeafTransport, Ends, wired
 from worker.send.answer import MAX_HEAD_BYTES, MAX_INTERIMS, Received
-from worker.send.fire import Fire
 from worker.send.outcome import MAX_MESSAGE_CHARACTERS, Failure
 from worker.send.wire import Wire
 
@@ -42,6 +40,8 @@ def with_headers(*lines: bytes, body: bytes = b"ok", begin: bytes = b"HTTP/1.1 S
 
 SIZED = b"Content-Length: 2"
 IN_CHUNKS = b"Transfer-Encoding: chunked"
+CLOSING_1XX = b"HTTP/1.1 103 Early\r\nConnection: close\r\n\r\n"
+LOWER = b"http/1.1 STATUS"
 # By its name: the answer, and what the message says of it. Each is whole.
 LOOSE = {
     "both": (with_headers(SIZED, IN_CHUNKS, body=CHUNKS), BOTH),
@@ -74,19 +74,13 @@ LOOSE = {
     "NUL": (with_headers(b"A: \0", SIZED), "invalid header"),
     "CR within a value": (with_headers(b"A: b\rContent-Length: 9", SIZED), "missing expected LF"),
     "CR within the reason": (with_headers(SIZED, begin=b"HTTP/1.1 STATUS\r"), "expected LF"),
-    "lower case": (with_headers(SIZED, begin=b"http/1.1 STATUS"), "the status line"),
-    "a long reason": (
-        with_headers(SIZED, begin=b"http/1.1 STATUS" + b"\xff" * 300),
-        "the status line",
-    ),
+    "lower case": (with_headers(SIZED, begin=LOWER), "the status line"),
+    "a long reason": (with_headers(SIZED, begin=LOWER + b"\xff" * 300), "the status line"),
     "no minor version": (with_headers(SIZED, begin=b"HTTP/2 STATUS"), "the status line"),
     "two blanks": (with_headers(SIZED, begin=b"HTTP/1.1  STATUS"), "the status line"),
     "a tab": (with_headers(SIZED, begin=b"HTTP/1.1\tSTATUS"), "the status line"),
     "a loose 1xx": (b"HTTP/1.1 100 Continue\n\n" + with_headers(SIZED), "missing expected CR"),
-    "a 1xx that closes": (
-        with_headers(b"Connection: close", begin=b"HTTP/1.1 103 Early", body=with_headers(SIZED)),
-        "data after",
-    ),
+    "a 1xx that closes": (CLOSING_1XX + with_headers(SIZED), "data after"),
     "blanks behind a chunk's size": (CHUNKED + b"2  \r\nok\r\n0\r\n\r\n", "invalid character in"),
     "blanks before a chunk's size": (CHUNKED + b" 2\r\nok\r\n0\r\n\r\n", "invalid character in"),
     "no size of a chunk": (CHUNKED + b"\r\nok\r\n0\r\n\r\n", "invalid character in chunk size"),
@@ -208,12 +202,10 @@ def test_a_body_where_there_is_none_ends_the_connection(how: str) -> None:
             assert wire.received.odd == ""
 
 
+OTHERS = "contradict each other"
 DOUBTFUL = {
     "no status line": (b"SSH-2.0-OpenSSH_9\r\n", 'it begins with "SSH-2.0-OpenSSH_9", not with'),
-    "control characters": (
-        b"\x15\x03\x01\0\x02\r\n",
-        r'it begins with "\x15\x03\x01\x00\x02", not',
-    ),
+    "control characters": (b"\x15\x03\0\x02\r\n", r'it begins with "\x15\x03\x00\x02", not'),
     "a long line": (b"x" * 50_000, f'it begins with "{"x" * 40}", not with a status line'),
     "another protocol": (with_headers(begin=b"ICY 200 OK"), 'it begins with "ICY 200 OK", not'),
     "garbage before it": (b"ok" + with_headers(SIZED), 'it begins with "okHTTP/1.1 200 OK", not'),
@@ -224,14 +216,11 @@ DOUBTFUL = {
     "a status below 100": (with_headers(SIZED, begin=b"HTTP/1.1 099 X"), "it begins with"),
     "two statuses": (with_headers(b"HTTP/1.1 500 Oh", SIZED), "it has two status lines"),
     "two statuses, one as a header": (with_headers(b"HTTP/1.1 500 Oh: 1"), "it has two status"),
-    "two lengths": (
-        with_headers(SIZED, b"Content-Length: 11"),
-        "its lengths 2 and 11 contradict each other",
-    ),
-    "two listed lengths": (with_headers(b"Content-Length: 2, 3"), "its lengths 2 and 3 contradict"),
+    "two lengths": (with_headers(SIZED, b"Content-Length: 11"), f"its lengths 2 and 11 {OTHERS}"),
+    "two listed lengths": (with_headers(b"Content-Length: 2, 3"), f"its lengths 2 and 3 {OTHERS}"),
     "two lengths and chunks": (
         with_headers(SIZED, IN_CHUNKS, b"Content-Length: 3", body=CHUNKS),
-        "its lengths 2 and 3 contradict",
+        f"its lengths 2 and 3 {OTHERS}",
     ),
 }
 
@@ -275,6 +264,12 @@ def test_the_head_of_a_loose_answer_has_the_same_caps() -> None:
         assert heard(interim * (MAX_INTERIMS + 1) + whole) == too_large
 
 
+def are_heard(firer: Any) -> list[bool]:
+    """Of each fire in flight, whether the head of its answer is there."""
+    flying = [fire for queue in firer._deadlines._queues.values() for fire in queue]
+    return [fire.wire is not None and fire.wire.received.headers_done for fire in flying]
+
+
 CLOSED = "onnection closed before the answer was complete"
 RESET = "onnection reset before the answer was complete"
 BEGUN = {
@@ -299,12 +294,7 @@ async def test_a_connection_that_ends_in_mid_body_leaves_the_status(
     heard = asyncio.Event()
     async with firing_at(script) as (target, firer):
         firing = asyncio.ensure_future(fired(firer, invocation_of(target.url())))
-        await until(
-            lambda: (
-                any(each.wire and each.wire.received.headers_done for each in flying(firer))
-                or firing.done()
-            )
-        )
+        await until(lambda: any(are_heard(firer)) or firing.done())
         heard.set()
         result = await firing
         why = RESET if by_reset else CLOSED
@@ -314,31 +304,12 @@ async def test_a_connection_that_ends_in_mid_body_leaves_the_status(
         assert len(target.requests) == 1
 
 
-def is_heard(fire: Fire) -> bool:
-    return fire.wire is not None and fire.wire.received.headers_done
-
-
-def flying(firer: Any) -> list[Any]:
-    return [fire for queue in firer._deadlines._queues.values() for fire in queue]
-
-
-def staying(said: bytes) -> Script:
-    """Says this, and keeps the connection open."""
-
-    async def script(line: Line) -> None:
-        await line.request()
-        await line.say(said)
-        await line.until_closed()
-
-    return script
-
-
 @pytest.mark.parametrize("end", [b"0", b"0\r", b"0\r\n", b"0\r\n\r", b"000\r\n", b"0\n"])
 async def test_a_last_chunk_without_its_end_is_not_waited_for(
     end: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0.01)
-    async with firing_at(staying(of(CHUNKED, 200) + b"2\r\nok\r\n" + end)) as (target, firer):
+    async with firing_at(answering(of(CHUNKED, 200) + b"2\r\nok\r\n" + end)) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief[:2] == ("completed", 200)
         assert result.outcome.error_message.startswith("Loose HTTP: ")
@@ -367,14 +338,6 @@ async def test_chunks_that_go_on_after_one_that_looked_like_the_last_are_read(
         assert firer.pool.idle_count == 1
 
 
-async def test_a_chunk_of_zeros_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0.01)
-    said = of(CHUNKED, 200) + b"1\r\n0\r\n"
-    async with firing_at(staying(said), limit_ms=100) as (target, firer):
-        result = await fired(firer, invocation_of(target.url()))
-        assert result.brief == ("failed", 0, "Timeout after 0.1 seconds")
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -384,7 +347,7 @@ async def test_a_chunk_of_zeros_is_not_the_last_one(monkeypatch: pytest.MonkeyPa
     ],
 )
 async def test_an_end_that_does_not_come_for_what_is_loose_leaves_the_status(said: bytes) -> None:
-    async with firing_at(staying(of(said, 404)), limit_ms=100) as (target, firer):
+    async with firing_at(answering(of(said, 404)), limit_ms=100) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief[:2] == ("failed", 404)
         assert result.outcome.error_message.startswith("Not Found (loose HTTP: ")
@@ -392,9 +355,15 @@ async def test_an_end_that_does_not_come_for_what_is_loose_leaves_the_status(sai
         await until(lambda: target.ended == 1)
 
 
-async def test_an_answer_in_strict_http_whose_end_does_not_come_is_a_timeout() -> None:
-    said = of(b"HTTP/1.1 STATUS\r\nContent-Length: 3\r\n\r\nok", 200)
-    async with firing_at(staying(said), limit_ms=100) as (target, firer):
+@pytest.mark.parametrize(
+    "said", [b"HTTP/1.1 STATUS\r\nContent-Length: 3\r\n\r\nok", CHUNKED + b"1\r\n0\r\n"]
+)
+async def test_an_answer_in_strict_http_whose_end_does_not_come_is_a_timeout(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk of zeros is not the last one."""
+    monkeypatch.setattr("worker.send.wire._LAST_LINE_S", 0.01)
+    async with firing_at(answering(of(said, 200)), limit_ms=100) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief == ("failed", 0, "Timeout after 0.1 seconds")
 
@@ -409,9 +378,7 @@ async def test_schedules_and_callbacks_are_tried_again_as_their_status_says(
         given = scene.hand_out(url=target.url(), method="POST", body=b"{}", retries=3)
         given.is_callback = is_callback
         acks = scene.claims.called_back if is_callback else scene.claims.acked
-        await scene.start()
-        await until(lambda: acks != [])
-        await scene.stop()
+        await scene.run_until(lambda: acks != [])
     [ack] = acks
     assert ack.outcome.status_code == status
     assert (ack.next_attempt_at_ms is not None) == (status == 503)
@@ -420,36 +387,11 @@ async def test_schedules_and_callbacks_are_tried_again_as_their_status_says(
 
 TOKENS = st.sampled_from(
     [
-        *(
-            b"HTTP/1.1 200 OK\r\n",
-            b"http/1.0 503 No\n",
-            b"HTTP/1.1 100 C\r\n\r\n",
-            b"HTTP/1.1 204 N\n",
-        ),
-        *(
-            b"Content-Length: 2\r\n",
-            b"Content-Length: 3\n",
-            b"Content-Length: 2, 2\r\n",
-            b"A: b\r\n",
-        ),
-        *(
-            b"Transfer-Encoding: chunked\r\n",
-            b"Connection: close\r\n",
-            b" folded\r\n",
-            b"no colon\r\n",
-        ),
-        *(
-            b"\r\n",
-            b"\n",
-            b"\r",
-            b"\0",
-            b"ok",
-            b"2\r\nok\r\n",
-            b"0\r\n\r\n",
-            b"HTTP/1.1 ",
-            b" ",
-            b":",
-        ),
+        *(b"HTTP/1.1 200 OK\r\n", b"http/1.0 503 No\n", b"HTTP/1.1 100 C\r\n\r\n"),
+        *(b"HTTP/1.1 204 N\n", b"Content-Length: 2\r\n", b"Content-Length: 3\n", b"A: b\r\n"),
+        *(b"Content-Length: 2, 2\r\n", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n"),
+        *(b" folded\r\n", b"no colon\r\n", b"\r\n", b"\n", b"\r", b"\0", b"ok", b"2\r\nok\r\n"),
+        *(b"0\r\n\r\n", b"HTTP/1.1 ", b" ", b":"),
     ]
 )
 

@@ -11,7 +11,7 @@ import trustme
 from scheduler.models import Phases
 from tests.worker.scripted import Line, answer, answering, silent, until
 from tests.worker.send.firing import fired, firing_at, invocation_of, server_context
-from tests.worker.send.test_loose_http import flying, is_heard
+from tests.worker.send.test_loose_http import are_heard
 from worker.send.fire import Marks, phases_of
 
 PAUSE_S = 0.05
@@ -76,7 +76,7 @@ async def test_a_name_a_handshake_and_an_answer_in_pieces_are_told_apart(
         await line.request()
         await asyncio.sleep(PAUSE_S)
         await line.say(b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nn")
-        await until(lambda: all(map(is_heard, flying(firer))))
+        await until(lambda: all(are_heard(firer)))
         await asyncio.sleep(2 * PAUSE_S)
         await line.say(b"o")
         await line.until_closed()

@@ -32,17 +32,12 @@ def rendered(
     return first, lines, rest
 
 
-def without_user_agent(lines: list[str]) -> list[str]:
-    agents = [line for line in lines if line.lower().startswith("user-agent:")]
-    assert len(agents) == 1
-    assert agents[0].startswith("User-Agent: Postdate")
-    return [line for line in lines if line not in agents]
-
-
 def test_a_request_whole() -> None:
     first, lines, body = rendered("POST", {"X-A": "1"}, b'{"n":1}', attempt=3)
     assert first == "POST /a?b=%C3%BC HTTP/1.1"
-    assert without_user_agent(lines) == [
+    [agent] = [line for line in lines if line.lower().startswith("user-agent:")]
+    assert agent.startswith("User-Agent: Postdate")
+    assert [line for line in lines if line != agent] == [
         "Host: e.example:81",
         "X-A: 1",
         "Content-Type: application/json",
@@ -72,19 +67,18 @@ def test_the_target_learns_when_no_request_follows_on_its_connection(delivery: D
 
 
 @pytest.mark.parametrize(
-    ("method", "body", "length"),
+    ("method", "body", "lines"),
     [
-        ("GET", None, None),
-        ("POST", None, "0"),
-        ("PATCH", None, "0"),
-        ("GET", b"{}", "2"),
-        ("POST", b"", "0"),
+        ("GET", None, []),
+        ("POST", None, ["Content-Length: 0"]),
+        ("PATCH", None, ["Content-Length: 0"]),
+        ("GET", b"{}", ["Content-Length: 2"]),
+        ("POST", b"", ["Content-Length: 0"]),
     ],
 )
-def test_content_length_is_ours(method: str, body: bytes | None, length: str | None) -> None:
-    _, lines, sent = rendered(method, body=body)
-    found = [line for line in lines if line.startswith("Content-Length")]
-    assert found == ([] if length is None else [f"Content-Length: {length}"])
+def test_content_length_is_ours(method: str, body: bytes | None, lines: list[str]) -> None:
+    _, found, sent = rendered(method, body=body)
+    assert [line for line in found if line.startswith("Content-Length")] == lines
     assert sent == (body or b"")
 
 
@@ -117,26 +111,19 @@ def test_each_kind_of_body_has_its_type_unless_the_caller_says_another(
 
 def test_values_are_latin_1_or_utf_8() -> None:
     _, lines, _ = rendered(headers={"X-A": "café", "X-B": "日本"})
-    assert "X-A: café" in lines
-    assert "X-B: 日本".encode().decode("latin-1") in lines
+    assert {"X-A: café", "X-B: 日本".encode().decode("latin-1")} <= set(lines)
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("name", "value"),
     [
-        {"X": "a\r\nY: b"},
-        {"X": "a\rY: b"},
-        {"X": "a\0"},
-        {"X\r\nY": "a"},
-        {"X Y": "a"},
-        {"Content-length": "1"},
-        {"transfer-encoding": "chunked"},
-        {"HOST": "other.example"},
+        *(("X", "a\r\nY: b"), ("X", "a\rY: b"), ("X", "a\0"), ("X\r\nY", "a"), ("X Y", "a")),
+        *(("Content-length", "1"), ("transfer-encoding", "chunked"), ("HOST", "other.example")),
     ],
 )
-def test_what_could_smuggle_a_second_request_is_not_rendered(headers: dict[str, str]) -> None:
+def test_what_could_smuggle_a_second_request_is_not_rendered(name: str, value: str) -> None:
     with pytest.raises(ValueError):
-        rendered(headers=headers)
+        rendered(headers={name: value})
 
 
 @pytest.mark.parametrize("method", ["get", "CONNECT", "GET / HTTP/1.1\r\nX:"])

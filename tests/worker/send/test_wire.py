@@ -31,6 +31,7 @@ INTERIMS = head("100 Continue") + head("103 Early Hints", "Link: </a>")
 UPGRADE = head("101 Switching Protocols", "Upgrade: x", "Connection: upgrade")
 SWITCHED = ("failed", 101, "Switching Protocols")
 STRAY = "Loose HTTP: a body in an answer to HEAD"
+IN_UTF_8 = "500 \u65e0\u202e".encode().decode("latin-1")
 OLD = b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n"
 # One exchange: answer, method, outcome, and whether the connection is kept for the next.
 CORNERS = {
@@ -52,12 +53,7 @@ CORNERS = {
     "garbage after the end": (answer() + b"\0\0", "POST", OK, False),
     "no reason phrase": (answer(b"", "503"), "POST", ("failed", 503, "Service Unavailable"), True),
     "own reason phrase": (answer(b"", "500 Caf\xe9"), "POST", ("failed", 500, "Caf\xe9"), True),
-    "a reason in UTF-8": (
-        answer(b"", "500 \u65e0\u202e".encode().decode("latin-1")),
-        "POST",
-        ("failed", 500, "\u65e0\\u202e"),
-        True,
-    ),
+    "a reason in UTF-8": (answer(b"", IN_UTF_8), "POST", ("failed", 500, "\u65e0\\u202e"), True),
     "many headers": (head("200 OK", "Content-Length: 0", *["X: x"] * 5000), "POST", OK, True),
     "blank lines first": (b"\r\n\n" + answer(), "POST", OK, True),
 }
@@ -95,10 +91,16 @@ async def test_what_an_answer_means_does_not_depend_on_those_before_it(
             assert target.accepted == number
 
 
+async def resetting(line: Line) -> None:
+    await line.request()
+    line.reset()
+
+
 MIDWAY = "Connection closed before the answer was complete"
 TOO_LARGE = "Answer headers are too large"
 BROKEN = {
     "closed at once": (b"", "Connection closed before an answer"),
+    "reset at once": (None, "Connection reset"),
     "closed in the head": (b"HTTP/1.1 20", MIDWAY),
     "a huge header": (head("200 OK", "X: " + "x" * 70_000), TOO_LARGE),
     "a header without an end": (head("200 OK", "X: " + "x" * 700_000)[:-4], TOO_LARGE),
@@ -109,21 +111,12 @@ BROKEN = {
 @pytest.mark.parametrize("how", BROKEN)
 async def test_a_broken_answer_says_what_is_wrong_with_it(how: str) -> None:
     said, message = BROKEN[how]
-    async with firing_at(answering_then_closing(said)) as (target, firer):
+    script = resetting if said is None else answering_then_closing(said)
+    async with firing_at(script) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief == ("failed", 0, message)
         assert result.invocation.attempt == 1
         assert len(target.requests) == 1
-
-
-async def test_a_reset_is_called_one() -> None:
-    async def script(line: Line) -> None:
-        await line.request()
-        line.reset()
-
-    async with firing_at(script) as (target, firer):
-        result = await fired(firer, invocation_of(target.url()))
-        assert result.brief == ("failed", 0, "Connection reset")
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 10000000", b"X-None: 1"])
@@ -179,13 +172,8 @@ async def test_a_kept_connection_that_died_is_replaced_and_the_raised_attempt_to
     assert done == [("connects", 1), ("told", 2), ("connects", 2)]
 
 
-async def deaf(line: Line) -> None:
-    """Hangs up on reading a request."""
-    await line.request()
-
-
 async def test_a_request_is_sent_again_only_once() -> None:
-    async with firing_at(dying, deaf) as (target, firer):
+    async with firing_at(dying, answering_then_closing(b"")) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         second = await fired(firer, invocation_of(target.url()))
         assert second.brief == ("failed", 0, "Connection closed before an answer")
@@ -193,16 +181,11 @@ async def test_a_request_is_sent_again_only_once() -> None:
 
 
 async def test_a_kept_connection_that_dies_in_mid_answer_is_a_failure() -> None:
-    async def script(line: Line) -> None:
-        await line.request()
-        await line.say(answer())
-        await line.request()
-        await line.say(b"HTTP/1.1 200")
-
+    script = answering_then_closing(answer(), b"HTTP/1.1 200")
     async with firing_at(script) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         second = await fired(firer, invocation_of(target.url()))
-        assert second.brief == ("failed", 0, "Connection closed before the answer was complete")
+        assert second.brief == ("failed", 0, MIDWAY)
         assert (second.invocation.attempt, target.accepted) == (1, 1)
 
 
