@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from tests.client.line import CREDITS, Line
-from tests.client.test_lost import server_context
+from tests.worker.send.firing import server_context
 
 
 def told(scenario: str, *urls: str, **environment: str) -> list[str]:
@@ -38,7 +38,7 @@ def test_a_child_has_connections_of_its_own_and_the_parent_keeps_its(
     authority.cert_pem.write_to_path(str(trusted))
     with (
         Line(CREDITS) as plain,
-        Line(CREDITS, tls=server_context(authority)) as secure,
+        Line(CREDITS, tls=server_context(authority.issue_cert("127.0.0.1"))) as secure,
         Line(CREDITS) as proxy,
     ):
         urls = (plain.url, secure.url, "http://postdate.invalid")

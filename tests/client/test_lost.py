@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
-
 import pytest
 import trustme
 
@@ -11,16 +9,11 @@ from postdate import Cancelled, ConnectionFailed, PostdateError
 from tests.client.both import CREATED, KEY, Client
 from tests.client.line import CREDITS, Fault, Line, Step, answer
 from tests.support.waiting import refusing_port, until
+from tests.worker.send.firing import server_context
 
 ACCEPTED = answer(201, CREATED)
 CANCELLED = answer(200, {"scheduleId": "sch_1", "creditsRemaining": 7})
 UNKNOWN_HOST = "http://postdate.invalid"
-
-
-def server_context(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    return context
 
 
 def why(mode: str, url: str) -> str:
@@ -79,7 +72,7 @@ def test_the_reason_is_told(mode: str) -> None:
     assert why(mode, UNKNOWN_HOST).startswith("Could not resolve host (")
     with Line(CREDITS) as line:
         assert why(mode, line.url.replace("http:", "https:")).startswith("TLS failed (")
-    with Line(CREDITS, tls=server_context(trustme.CA())) as line:
+    with Line(CREDITS, tls=server_context(trustme.CA().issue_cert("127.0.0.1"))) as line:
         assert why(mode, line.url).startswith("TLS certificate is not valid (")
     assert line.requests == []
 

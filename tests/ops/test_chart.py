@@ -26,39 +26,29 @@ KUBERNETES = "1.30"
 OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
 SECRET_KEY = {"secretKeyRef": {"name": "postdate", "key": "secret-key"}}
 STORE = [{"podSelector": {"matchLabels": {"app": "valkey"}}}]
-ALL_ON: dict[str, Any] = {
-    "redis": {"existingSecret": "store"},
-    "env": {"POSTDATE_LEASE_MS": "15000", "POSTDATE_SECRET_KEY": {"valueFrom": SECRET_KEY}},
-    "envFrom": [{"secretRef": {"name": "more"}}],
-    "ingress": {
-        "enabled": True,
-        "className": "nginx",
-        "annotations": {"a": "b"},
-        "hosts": ["postdate.test"],
-        "tls": [{"secretName": "tls", "hosts": ["postdate.test"]}],
-    },
-    "networkPolicy": {
-        "enabled": True,
-        "apiFrom": [{"namespaceSelector": {}}],
-        "egress": [{"to": STORE, "ports": [{"port": 6379}]}],
-    },
-    "serviceAccount": {"create": True, "annotations": {"a": "b"}},
-    "affinity": {"nodeAffinity": {}},
-    "extraVolumes": [{"name": "ca", "secret": {"secretName": "ca"}}],
-    "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca", "readOnly": True}],
-    "keda": {"enabled": True, "minReplicas": 0},
-    "monitoring": {
-        "podMonitor": True,
-        "rules": True,
-        "dashboard": True,
-        "labels": {"x": "y"},
-        "runbooks": "https://wiki.here/runbooks",
-    },
-    "podAnnotations": {"a": "b"},
-    "nodeSelector": {"disk": "ssd"},
-    "tolerations": [{"key": "x", "operator": "Exists"}],
-    "imagePullSecrets": [{"name": "pull"}],
-}
+ALL_ON: dict[str, Any] = yaml.safe_load("""
+redis: {existingSecret: store}
+env: {POSTDATE_LEASE_MS: "15000"}
+envFrom: [{secretRef: {name: more}}]
+ingress:
+  {enabled: true, className: nginx, annotations: {a: b}, hosts: [postdate.test],
+   tls: [{secretName: tls, hosts: [postdate.test]}]}
+networkPolicy: {enabled: true, apiFrom: [{namespaceSelector: {}}]}
+serviceAccount: {create: true, annotations: {a: b}}
+affinity: {nodeAffinity: {}}
+extraVolumes: [{name: ca, secret: {secretName: ca}}]
+extraVolumeMounts: [{name: ca, mountPath: /etc/ca, readOnly: true}]
+keda: {enabled: true, minReplicas: 0}
+monitoring:
+  {podMonitor: true, rules: true, dashboard: true, labels: {x: "y"},
+   runbooks: "https://wiki.here/runbooks"}
+podAnnotations: {a: b}
+nodeSelector: {disk: ssd}
+tolerations: [{key: x, operator: Exists}]
+imagePullSecrets: [{name: pull}]
+""")
+ALL_ON["env"]["POSTDATE_SECRET_KEY"] = {"valueFrom": SECRET_KEY}
+ALL_ON["networkPolicy"]["egress"] = [{"to": STORE, "ports": [{"port": 6379}]}]
 
 pytestmark = pytest.mark.skipif(
     shutil.which("helm") is None and not HAS_GO,

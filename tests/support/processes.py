@@ -214,7 +214,7 @@ class PostdateProcess:
         if self.role != "api":
             return bool(_READY.search(self.stdout))
         is_whole = int(str(self._settings.get("processes", 1))) == 1 or " processes)" in self.stdout
-        return is_whole and _get_ok(self.base_url + "/readyz")
+        return is_whole and get_ok(self.base_url + "/readyz")
 
     def __enter__(self) -> Self:
         self.start()
@@ -240,9 +240,10 @@ def processes_of(data_dir: Path) -> dict[int, str]:
     return found
 
 
-def _get_ok(url: str) -> bool:
+def get_ok(url: str, timeout_s: float = 5.0) -> bool:
+    """Whether it is there, and answers a GET with 200."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

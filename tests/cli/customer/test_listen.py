@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import signal
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from cli.customer.listen import arrival_of, line_of
@@ -32,14 +32,7 @@ class Listener(Running):
         return str(url)
 
     def request(self, method: str, path: str, body: bytes | None = None) -> int:
-        connection = http.client.HTTPConnection(
-            self.url.removeprefix("http://"), timeout=DEADLINE_S
-        )
-        try:
-            connection.request(method, path, body)
-            return connection.getresponse().status
-        finally:
-            connection.close()
+        return httpx.request(method, self.url + path, content=body, timeout=DEADLINE_S).status_code
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
 from tests.support.forks import is_stem
+from tests.support.processes import get_ok
 from tests.support.servers import (
     Deployment,
     PostdateProcess,
@@ -67,8 +67,7 @@ def until_at_work(deployment: Deployment, workers: PostdateProcess) -> None:
 
 
 def serves(process: PostdateProcess) -> bool:
-    with urlopen(process.base_url + "/readyz", timeout=DEADLINE_S) as answer:
-        return bool(answer.status == 200)
+    return get_ok(process.base_url + "/readyz", DEADLINE_S)
 
 
 def connect(api: PostdateProcess) -> socket.socket:

@@ -42,9 +42,9 @@ def _hears_sigterm(pid: int) -> bool:
 
 @pytest.fixture
 def starting(
-    tmp_path: Path, own_valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+    own_valkey: ValkeyProcess,
 ) -> Iterator[Callable[..., PostdateProcess]]:
-    """Makes a process of a role that is not started yet."""
+    """Makes a process of a role that is not started yet. It and all of its own end well."""
     made: list[PostdateProcess] = []
 
     def make(role: str, **settings: object) -> PostdateProcess:
@@ -54,8 +54,13 @@ def starting(
         return made[-1]
 
     yield make
-    for each in made:
-        each.remove()
+    for process in made:
+        try:
+            assert process.wait() == 0, process.stderr
+            assert "Traceback" not in process.stderr
+            assert not processes_of(process.data_dir)
+        finally:
+            process.remove()
 
 
 @pytest.mark.slow
@@ -79,9 +84,6 @@ def test_a_signal_while_it_imports_ends_it_well(
     until(lambda: not process.running or "ready" in process.stdout, "its end, or the ready line")
     if process.running:  # it has imported fewer modules
         process.signal(number)
-    assert process.wait() == 0, process.stderr
-    assert "Traceback" not in process.stderr
-    assert not processes_of(process.data_dir)
 
 
 @pytest.mark.slow
@@ -99,6 +101,3 @@ def test_a_signal_while_others_are_started_leaves_none_of_them(
     until(lambda: _hears_sigterm(process.pid), "Python to begin with our code")
     until(lambda: len(processes_of(process.data_dir)) >= processes, "so many processes")
     process.signal(number)
-    assert process.wait() == 0, process.stderr
-    assert "Traceback" not in process.stderr
-    assert not processes_of(process.data_dir)

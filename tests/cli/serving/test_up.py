@@ -16,6 +16,7 @@ import pytest
 from redis import Redis
 
 from scheduler.target.destinations import is_loopback
+from tests.support.processes import get_ok
 from tests.support.servers import (
     Customer,
     PostdateProcess,
@@ -71,8 +72,7 @@ def test_a_first_start_prints_one_key_and_the_ready_line_last(
     assert json.loads(body)["targetUrl"] == "http://127.0.0.1:9000/hello"
     with urlopen(Request(url, body.encode(), dict([header.split(": ")]))) as answer:
         assert answer.status == 201
-    with urlopen(postdate_up.base_url + "/readyz") as answer:
-        assert answer.status == 200
+    assert get_ok(postdate_up.base_url + "/readyz")
 
 
 def test_a_second_up_on_the_same_data_dir_is_refused_in_one_sentence(
@@ -114,32 +114,27 @@ def test_ctrl_c_stops_everything_but_first_what_is_in_flight_finishes(
 
 def test_ctrl_c_before_it_is_ready_stops_what_was_started(up: PostdateProcess) -> None:
     up.spawn()
-    until(lambda: any("valkey-server" in c for c in processes_of(up.data_dir).values()))
+    until(lambda: pids_of(up, "valkey-server"))
     assert up.interrupt() == 0
     assert not processes_of(up.data_dir)
 
 
 def test_after_kill_9_the_next_start_is_as_if_nothing_had_been() -> None:
-    port = free_port()
-    up = PostdateProcess(port=port)
-    try:
-        up.start()
-        key = up.api_key
+    with PostdateProcess(port=free_port()) as up:
+        url, key = up.base_url, up.api_key
         up.kill()
         until(
-            lambda: ["valkey-server" in c for c in processes_of(up.data_dir).values()] == [True],
+            lambda: {*processes_of(up.data_dir)} == pids_of(up, "valkey-server") != set(),
             "only the Valkey left",
         )
         [orphan] = processes_of(up.data_dir)
         up.start()
-        assert up.base_url == f"http://127.0.0.1:{port}"
+        assert up.base_url == url
         assert not KEY.search(up.stdout)
         assert orphan not in processes_of(up.data_dir)
         [kept] = postdate_json("key", "list", "default", data_dir=up.data_dir)
         assert key.startswith(kept["prefix"])
         assert up.interrupt() == 0
-    finally:
-        up.remove()
 
 
 def test_a_child_that_dies_is_started_again() -> None:
@@ -149,7 +144,7 @@ def test_a_child_that_dies_is_started_again() -> None:
             [killed] = pids_of(up, role)
             os.kill(killed, signal.SIGKILL)
             until(lambda role=role, killed=killed: pids_of(up, role) - {killed}, f"a new {role}")
-            until(lambda: _ready(up.base_url), "served again")
+            until(lambda: get_ok(f"{up.base_url}/readyz"), "served again")
             assert up.stderr.count("ended by itself") == deaths
         assert up.interrupt() == 0
 
@@ -179,7 +174,7 @@ def test_with_a_url_no_valkey_is_started_and_what_it_finds_of_that_one_is_said_o
     given: dict[str, Any] = {"prot": "1", "workers": 2, "data_dir": data_dir}
     with PostdateProcess(redis_url=own_valkey.url, **given) as up:
         assert KEY.search(up.stdout)
-        assert not any("valkey-server" in c for c in processes_of(data_dir).values())
+        assert not pids_of(up, "valkey-server")
         assert up.stderr.count("hash-max-listpack-value is low") == 1
         assert up.stderr.count("POSTDATE_PROT is no setting of Postdate") == 1
         assert up.interrupt() == 0
@@ -197,17 +192,9 @@ def test_workers_json_and_a_data_dir_that_others_may_look_into(tmp_path: Path) -
         assert KEY.fullmatch(first["apiKey"])
         assert targets["allowTargets"] == "127.0.0.0/8,::1/128"
         assert dashboard["signIn"].startswith(ready["ready"] + "/dashboard/link/")
-        assert sum(" worker " in c for c in processes_of(tmp_path).values()) == 2
+        assert len(pids_of(up, " worker ")) == 2
         assert up.stderr.count("Others may look into the data dir") == 1
         assert f"chmod 700 {tmp_path}" in up.stderr
         assert up.interrupt() == 0
     finally:
         up.remove()
-
-
-def _ready(base_url: str) -> bool:
-    try:
-        with urlopen(base_url + "/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
