@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import httpx
+
 from scheduler.times import format_iso8601, parse_iso8601
 from tests.support.servers import Customer, PostdateProcess, Receiver, now_ms, postdate_json
 
@@ -19,10 +21,14 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid_after_
         with Customer(up.base_url, up.api_key) as customer:
             cancelled = customer.schedule(receiver.url + "/cancelled", due_in_s=1.4)
             assert customer.cancel(cancelled).json()["creditsRemaining"] == 1_000_000
-            created = customer.post_text(
+            text = (
                 f'{{"targetUrl": "{target}", "targetMethod": "put",'
                 ' "targetHeaders": {"X-Order": "4711", "Authorization": "Bearer t"},'
                 f' "targetBody": {BODY}, "triggerAt": "{format_iso8601(due_ms)}"}}'
+            )
+            headers = {**customer.headers, "content-type": "application/json"}
+            created = httpx.post(
+                f"{up.base_url}/schedule", content=text.encode(), headers=headers
             ).json()
             key, schedule_id = customer.key, created["scheduleId"]
             assert created["invocationId"] == "inv_" + schedule_id.removeprefix("sch_")

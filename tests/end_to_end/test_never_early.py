@@ -16,13 +16,9 @@ def test_of_hundreds_none_fires_early(deployment: Deployment, receiver: Receiver
     deployment.worker()
     now_us = time.time_ns() // 1000
     due_us = [now_us + number * 3_001 for number in range(400)]
-    ids = deployment.customer().schedule_all(
-        {
-            "targetUrl": receiver.url,
-            "triggerAt": (EPOCH + timedelta(microseconds=us)).isoformat(timespec="microseconds"),
-        }
-        for us in due_us
-    )
+    due = [(EPOCH + timedelta(microseconds=us)).isoformat(timespec="microseconds") for us in due_us]
+    payloads = [{"targetUrl": receiver.url, "triggerAt": each} for each in due]
+    ids = deployment.customer().schedule_batch(payloads)
     arrived = {each.schedule_id: each.at_ns for each in receiver.wait_for(400)}
     assert len(receiver.requests) == 400
     assert min(arrived[id_] / 1e3 - us for id_, us in zip(ids, due_us, strict=True)) >= 0

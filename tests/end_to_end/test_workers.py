@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from tests.end_to_end.conftest import said_by_workers
 from tests.support.servers import Deployment, Receiver, until
 
 
@@ -27,7 +26,12 @@ def test_a_drain_finishes_what_is_in_flight_and_leaves_the_rest_to_another_as_th
     slow = customer.schedule(slow_target)
     receiver.wait_for(1, "/slow")
     waiting = [customer.schedule(receiver.url + "/quick", delivery=delivery) for _ in range(5)]
-    until(lambda: said_by_workers(deployment, "inFlight") == [held], "all that it may hold")
+
+    def in_flight() -> list[int]:
+        workers = deployment.in_store(lambda store: store.workers.all())
+        return [each.says["inFlight"] for each in workers]
+
+    until(lambda: in_flight() == [held], "all that it may hold")
     assert receiver.at("/quick") == []
     stopped.signal(signal.SIGTERM)
     until(lambda: "draining" in stopped.stderr, "the drain")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -12,8 +10,6 @@ import httpx
 
 from scheduler.times import format_iso8601
 from tests.support.waiting import DEADLINE_S, until
-
-_AT_ONCE = 8
 
 
 def now_ms() -> int:
@@ -36,7 +32,6 @@ class Customer:
             base_url=base_url,
             headers={"x-api-key": key},
             timeout=DEADLINE_S * 2,
-            limits=httpx.Limits(max_connections=_AT_ONCE),
             verify=False,  # it speaks no TLS; whom the system trusts takes 20 ms to read
         )
 
@@ -59,23 +54,9 @@ class Customer:
             "/schedule", json={"targetUrl": target, "triggerAt": due, **fields}
         )
 
-    def post_text(self, body: str) -> httpx.Response:
-        """POST /schedule with this very body."""
-        headers = {"content-type": "application/json"}
-        return self._client.post("/schedule", content=body.encode(), headers=headers)
-
     def schedule(self, target: str, due_in_s: float = 0.0, **fields: Any) -> str:
         """Schedules a request, which must be accepted; returns its id."""
         return _accepted(self.post(target, due_in_s, **fields))
-
-    def schedule_all(self, payloads: Iterable[dict[str, Any]]) -> list[str]:
-        """Schedules many, several at a time; returns their ids in order."""
-
-        def create(payload: dict[str, Any]) -> str:
-            return _accepted(self._client.post("/schedule", json=payload))
-
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(create, payloads))
 
     def schedule_batch(self, payloads: list[dict[str, Any]]) -> list[str]:
         """Schedules as many as one request may, in one; returns their ids in order."""

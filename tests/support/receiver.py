@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from http import HTTPStatus
+from http.client import responses
 from typing import Any, Self, cast
 
 import httptools
@@ -20,15 +19,13 @@ from tests.support.waiting import DEADLINE_S
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a receiver does with a request. The body goes out after `delay_s`, in one piece, or
-    a byte every `drip_s`; `never` reads the request and stays silent; `reset` cuts it off; one that
-    is `held` goes out at `let_go`."""
+    """What a receiver does with a request. It goes out after `delay_s`; `never` reads the request
+    and stays silent; `reset` cuts it off; one that is `held` goes out at `let_go`."""
 
     status: int = 200
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
     delay_s: float = 0.0
-    drip_s: float = 0.0
     never: bool = False
     held: bool = False
     reset: bool = False
@@ -205,38 +202,22 @@ class _Exchange(asyncio.Protocol):
         if answer.reset:
             self._transport.abort()
         elif not answer.never:
-            send = self._drip if answer.drip_s else self._send
             if answer.held:
-                self._receiver._held.append(lambda: send(answer, method))
+                self._receiver._held.append(lambda: self._send(answer, method))
             elif answer.delay_s:
-                self._loop.call_later(answer.delay_s, send, answer, method)
+                self._loop.call_later(answer.delay_s, self._send, answer, method)
             else:
-                send(answer, method)
+                self._send(answer, method)
 
     def _send(self, answer: Answer, method: str) -> None:
         if not self._transport.is_closing():
             body = b"" if method == "HEAD" else answer.body
             self._transport.write(_head(answer) + body)
 
-    def _drip(self, answer: Answer, method: str) -> None:
-        self._transport.write(_head(answer))
-        self._drip_on(answer, 0)
-
-    def _drip_on(self, answer: Answer, sent: int) -> None:
-        if sent < len(answer.body) and not self._transport.is_closing():
-            self._transport.write(answer.body[sent : sent + 1])
-            self._loop.call_later(answer.drip_s, self._drip_on, answer, sent + 1)
-
 
 def _head(answer: Answer) -> bytes:
-    lines = [f"HTTP/1.1 {answer.status} {_reason(answer.status)}"]
+    lines = [f"HTTP/1.1 {answer.status} {responses.get(answer.status, 'Whatever')}"]
     lines += [f"{name}: {value}" for name, value in answer.headers]
     if answer.status >= 200 and answer.status != 204:
         lines.append(f"Content-Length: {len(answer.body)}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-def _reason(status: int) -> str:
-    with contextlib.suppress(ValueError):
-        return HTTPStatus(status).phrase
-    return "Whatever"

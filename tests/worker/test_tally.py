@@ -20,34 +20,27 @@ def invocation(*, attempt: int = 1, due_in_ms: int = 0) -> Invocation:
     return Invocation(0, "acc_00_x", schedule_id, "1", attempt, 0.0, request, request.trigger_at_ms)
 
 
+MADE_UP = Outcome(Status.FAILED, 0, 0, "whatever an account could make up")
+
+
 @pytest.mark.parametrize(
-    ("outcome", "code"),
+    ("outcome", "code", "name"),
     [
-        (answered(204, "", 3), 2),
-        (answered(999, "", 3), 5),
-        (timed_out(30_000), NO_ANSWER),
-        (failed(Failure.REFUSED, 3), NO_ANSWER),
+        (answered(204, "", 3), 2, None),
+        (answered(999, "", 3), 5, None),
+        (timed_out(30_000), NO_ANSWER, "timeout"),
+        (failed(Failure.REFUSED, 3), NO_ANSWER, "refused"),
+        (MADE_UP, NO_ANSWER, "other"),
     ],
 )
-def test_a_duration_is_counted_by_its_class(outcome: Outcome, code: int) -> None:
+def test_a_duration_is_counted_by_its_class_and_no_answer_by_a_name_of_ours(
+    outcome: Outcome, code: int, name: str | None
+) -> None:
     tally = Tally()
     tally.note(invocation(), outcome, 0)
     assert [of for of, each in tally.durations_ms.items() if each.count] == [code]
     assert tally.durations_ms[code].total == outcome.response_time_ms
-
-
-@pytest.mark.parametrize(
-    ("outcome", "name"),
-    [
-        (timed_out(30_000), "timeout"),
-        (failed(Failure.REFUSED), "refused"),
-        (Outcome(Status.FAILED, 0, 0, "whatever an account could make up"), "other"),
-    ],
-)
-def test_what_had_no_answer_is_counted_by_a_name_of_ours(outcome: Outcome, name: str) -> None:
-    tally = Tally()
-    tally.note(invocation(), outcome, None)
-    assert tally.failures == {name: 1}
+    assert tally.failures == ({name: 1} if name else {})
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def test_its_log_says_what_was_missed() -> None:
 
 
 def test_a_name_that_there_is_not_is_told() -> None:
-    missing = {"error": "There is no such recurring schedule", "reason": "not_found"}
+    missing = {"error": "There is no such recurring schedule", "reason": "unknown_recurring"}
     with Line(answer(200, {"recurring": [], "nextCursor": None}), answer(404, missing)) as line:
         done = postdate("recurring", "pause", "other", url=line.url, api_key="pd_00_key")
     assert (done.returncode, done.stderr) == (1, "There is no such recurring schedule.\n")

@@ -51,42 +51,37 @@ async def test_until_the_store_has_it_back_it_is_held_and_given_back_again(scene
     await until(lambda: scene.claims.released == [unread] and scene.held == 0)
 
 
+@pytest.mark.parametrize(
+    ("key_id", "moments_s", "waits_s", "told"),
+    [
+        ("", [0, 1, 10, 59, 60, 300, 310], [1, 1, 5, 29.5, 30, 60, 60], [1, 4000, 1000]),
+        # A key that is missing again days later is looked for again at once.
+        (LACKING, [0, 100, 200, 200_000, 200_010], [1, 50, 60, 1, 5], [1, 1000, 1000, 1]),
+    ],
+    ids=["damaged", "a missing key"],
+)
 async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_line_a_minute(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    key_id: str,
+    moments_s: list[int],
+    waits_s: list[float],
+    told: list[int],
 ) -> None:
-    moments_s = [1000.0, 1001.0, 1010.0, 1059.0, 1060.0, 1300.0, 1310.0]
     now_s, now_ms = 0.0, scene.store.clock.now_ms()
     monkeypatch.setattr(scene.store.clock, "now_ms", lambda: now_ms)
     for module in ("worker.occurrences.unreadable", "scheduler.runtime.reminder"):
         monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
-    unreadables, waits_s = scene.pipeline.unreadables, []
-    with capture_logs() as told:
+    unreadables, waited_s = scene.pipeline.unreadables, []
+    with capture_logs() as lines:
         for moment_s in moments_s:
-            now_s = moment_s
+            now_s = 1000.0 + moment_s
             for _ in range(1000):
                 one = scene.claims.make.one()
-                unreadables.put([UnreadClaim(one, "garbled", "")])
-            waits_s.append((one.due_at_ms - now_ms) / 1000)
-    assert waits_s == pytest.approx([1, 1, 5, 29.5, 30, 60, 60], abs=0.2)
-    assert [each["count"] for each in told] == [1, 4000, 1000]
-    unreadables.clear()
-
-
-async def test_what_is_over_is_forgotten_and_begins_anew(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A key that is missing again days later is looked for again at once."""
-    now_s, now_ms = 1000.0, scene.store.clock.now_ms()
-    monkeypatch.setattr(scene.store.clock, "now_ms", lambda: now_ms)
-    for module in ("worker.occurrences.unreadable", "scheduler.runtime.reminder"):
-        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
-    unreadables, waits_s = scene.pipeline.unreadables, []
-    for moment_s in (1000.0, 1100.0, 1200.0, 200_000.0, 200_010.0):
-        now_s = moment_s
-        one = scene.claims.make.one()
-        unreadables.put([UnreadClaim(one, NO_SUCH_KEY, LACKING)])
-        waits_s.append((one.due_at_ms - now_ms) / 1000)
-    assert waits_s == pytest.approx([1, 50, 60, 1, 5], abs=0.2)
+                unreadables.put([UnreadClaim(one, "garbled", key_id)])
+            waited_s.append((one.due_at_ms - now_ms) / 1000)
+    assert waited_s == pytest.approx(waits_s, abs=0.2)
+    assert [each["count"] for each in lines] == told
     unreadables.clear()
 
 

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 import trustme
 
-from scheduler.models import Invocation
 from tests.worker.scripted import Line, answer
 from tests.worker.send.firing import OK, fired, firing_at, invocation_of, server_context
 
 SECRET = "Bearer of-the-victim"
 PREFIX = b"POST /of-the-attacker HTTP/1.1\r\nX-Rest: "
 WHOLE = b"GET /of-the-attacker HTTP/1.1\r\n\r\n"
-ATTACKER, VICTIM = "acc_00_attacker", "acc_00_victim"
 
 
 async def hasty(line: Line) -> None:
@@ -42,14 +40,6 @@ def tls(scheme: str, authority: trustme.CA) -> ssl.SSLContext | None:
     return server_context(authority.issue_cert("hooks.example")) if scheme == "https" else None
 
 
-def attack(url: str, body: bytes) -> Invocation:
-    return invocation_of(url, "GET", body, account_id=ATTACKER)
-
-
-def victims(url: str) -> Invocation:
-    return invocation_of(url, headers={"Authorization": SECRET}, account_id=VICTIM)
-
-
 @pytest.mark.parametrize("body", [PREFIX, WHOLE], ids=["swallows the request", "answers it"])
 @pytest.mark.parametrize("ceiling", [256, 1], ids=["kept", "in line"])
 async def test_an_unread_body_never_reaches_another_account(
@@ -57,10 +47,12 @@ async def test_an_unread_body_never_reaches_another_account(
 ) -> None:
     async with firing_at(hasty, tls=tls, ceiling=ceiling, **options) as (target, firer):
         url = target.url(host="hooks.example", scheme=scheme)
-        attacking = asyncio.create_task(fired(firer, attack(url, body)))
+        attack = invocation_of(url, "GET", body, account_id="acc_00_attacker")
+        attacking = asyncio.create_task(fired(firer, attack))
         if ceiling > 1:
             await attacking
-        result = await fired(firer, victims(url))
+        victims = invocation_of(url, headers={"Authorization": SECRET}, account_id="acc_00_victim")
+        result = await fired(firer, victims)
         assert (await attacking).brief == OK
     assert (result.brief, result.invocation.attempt) == (OK, 1)
     [with_secret] = [each for each in target.requests if SECRET.encode() in each]

@@ -6,8 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from scheduler.models import Answer
 from tests.worker.scene import Scene
@@ -383,32 +381,3 @@ async def test_schedules_and_callbacks_are_tried_again_as_their_status_says(
     assert ack.outcome.status_code == status
     assert (ack.next_attempt_at_ms is not None) == (status == 503)
     assert len(target.requests) == 1
-
-
-TOKENS = st.sampled_from(
-    [
-        *(b"HTTP/1.1 200 OK\r\n", b"http/1.0 503 No\n", b"HTTP/1.1 100 C\r\n\r\n"),
-        *(b"HTTP/1.1 204 N\n", b"Content-Length: 2\r\n", b"Content-Length: 3\n", b"A: b\r\n"),
-        *(b"Content-Length: 2, 2\r\n", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n"),
-        *(b" folded\r\n", b"no colon\r\n", b"\r\n", b"\n", b"\r", b"\0", b"ok", b"2\r\nok\r\n"),
-        *(b"0\r\n\r\n", b"HTTP/1.1 ", b" ", b":"),
-    ]
-)
-
-
-def ended(*pieces: bytes) -> object:
-    wire, ends, transport = hear(*pieces, to_head=False)
-    if not transport.closing:
-        wire.eof_received()
-    [(how, *_)] = ends.noted
-    return how
-
-
-@given(st.lists(TOKENS, min_size=1, max_size=14))
-@example([b"HTTP/1.1 100 C\r\n\r\n", b"http/1.0 503 No\n", b"\n"])
-def test_pieces_make_no_difference_to_an_answer_of_any_kind(tokens: list[bytes]) -> None:
-    said = b"".join(tokens)
-    how = ended(said)
-    assert how is not Failure.INTERNAL
-    assert ended(*(said[at : at + 1] for at in range(len(said)))) == how
-    assert ended(*tokens) == how

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from scheduler.target.targets import Origin
 from worker.loop_budget import ROUND_BYTES, LoopBudget
@@ -83,21 +85,17 @@ class Ends:
         self.noted.append((failure, silent))
 
 
-def unconnected(loop_budget: LoopBudget, cap: int = 100) -> Wire:
+def wired(
+    loop: SteppedLoop | None = None, loop_budget: LoopBudget | None = None, cap: int = 100
+) -> tuple[Wire, DeafTransport]:
+    budget = loop_budget or LoopBudget(cast("Any", loop or SteppedLoop()))
     route = Route(Origin("http", "e.example", 80), "8.8.8.8", "acc_00_a")
     events = WireEvents(
         lambda fire, wire, *answer: cast("Ends", fire).answered(wire, *answer),
         lambda fire, wire, *fault: cast("Ends", fire).broke(wire, *fault),
         lambda wire: None,
     )
-    return Wire(route, cap, loop_budget, events)
-
-
-def wired(
-    loop: SteppedLoop | None = None, loop_budget: LoopBudget | None = None, cap: int = 100
-) -> tuple[Wire, DeafTransport]:
-    wire = unconnected(loop_budget or LoopBudget(cast("Any", loop or SteppedLoop())), cap)
-    transport = DeafTransport()
+    wire, transport = Wire(route, cap, budget, events), DeafTransport()
     wire.connection_made(cast("asyncio.Transport", transport))
     return wire, transport
 
@@ -130,6 +128,25 @@ def test_pieces_make_no_difference(size: int) -> None:
     assert play(b"", size, False) == [(Failure.CLOSED_EARLY, True)]
 
 
+TOKENS = st.sampled_from(
+    [
+        *(b"HTTP/1.1 200 OK\r\n", b"http/1.0 503 No\n", b"HTTP/1.1 100 C\r\n\r\n"),
+        *(b"HTTP/1.1 204 N\n", b"Content-Length: 2\r\n", b"Content-Length: 3\n", b"A: b\r\n"),
+        *(b"Content-Length: 2, 2\r\n", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n"),
+        *(b" folded\r\n", b"no colon\r\n", b"\r\n", b"\n", b"\r", b"\0", b"ok", b"2\r\nok\r\n"),
+        *(b"0\r\n\r\n", b"HTTP/1.1 ", b" ", b":"),
+    ]
+)
+
+
+@given(st.lists(TOKENS, min_size=1, max_size=14).map(b"".join))
+@example(b"HTTP/1.1 100 C\r\n\r\nhttp/1.0 503 No\n\n")
+def test_pieces_make_no_difference_to_an_answer_of_any_kind(said: bytes) -> None:
+    (how, *_), *others = (play(said, size, False)[0] for size in (1, 3, 7, len(said)))
+    assert how is not Failure.INTERNAL
+    assert [other for other, *_ in others] == [how] * 3
+
+
 REQUEST = b"x" * (3 * SLICE_BYTES)
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -146,11 +163,15 @@ class FullTransport(DeafTransport):
         self._wire.pause_writing()
 
 
-def test_a_wire_with_an_unsent_rest_is_not_used_again_though_its_answer_is_whole() -> None:
+def full() -> tuple[Wire, FullTransport, Ends]:
     wire, _ = wired()
     transport = FullTransport(wire)
     wire.connection_made(cast("asyncio.Transport", transport))
-    ends = Ends()
+    return wire, transport, Ends()
+
+
+def test_a_wire_with_an_unsent_rest_is_not_used_again_though_its_answer_is_whole() -> None:
+    wire, transport, ends = full()
     wire.send(ends, b"request", False)
     wire.data_received(WHOLE)  # by now it is known what this means
     wire.resume_writing()
@@ -211,10 +232,7 @@ def test_what_is_known_of_a_whole_answer_is_not_taken_for_a_part_of_one() -> Non
 
 
 def test_the_rest_goes_out_as_the_transport_takes_it_and_then_the_wire_is_used_again() -> None:
-    wire, _ = wired()
-    transport = FullTransport(wire)
-    wire.connection_made(cast("asyncio.Transport", transport))
-    ends = Ends()
+    wire, transport, ends = full()
     wire.send(ends, REQUEST, False)
     wire.resume_writing()
     wire.resume_writing()
@@ -298,31 +316,20 @@ def test_heads_before_the_answer_are_counted() -> None:
     assert play(interim * 3000, 40_000, False) == [(Failure.HEADERS_TOO_LARGE, False)]
 
 
-def said_again(*answers: bytes, size: int = 10_000) -> list[str]:
-    """A wire's Retry-After, answer by answer on one connection."""
-    wire, _ = wired()
-    told = []
-    for said in answers:
-        ends = Ends()
-        wire.send(ends, b"request", False)
-        for at in range(0, len(said), size):
-            wire.data_received(said[at : at + size])
-        assert len(ends.noted) == 1
-        told.append(wire.received.retry_after)
-    return told
-
-
 @pytest.mark.parametrize("size", [3, 10_000])
 def test_a_retry_after_belongs_to_its_answer(size: int) -> None:
-    def answer(status: int, headers: bytes = b"") -> bytes:
-        return b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n%b\r\n" % (status, headers)
-
-    asking = answer(503, b"Retry-After: 7\r\n")
-    slow = answer(429, b"Retry-After: 8\r\n")
-    other = answer(500, b"Retry-After: 9\r\n")
-    fine, busy = answer(200), answer(503)
-    told = said_again(asking, asking, fine, fine, slow, busy, other, asking, size=size)
-    assert told == ["7", "7", "", "", "8", "", "", "7"]
+    """Of many on one connection, each with a status, what it asks for, and what is told of it."""
+    wire, _ = wired()
+    for status, asked, told in (
+        *((503, b"7", "7"), (503, b"7", "7"), (200, b"", ""), (200, b"", "")),
+        *((429, b"8", "8"), (503, b"", ""), (500, b"9", ""), (503, b"7", "7")),
+    ):
+        header = b"Retry-After: %b\r\n" % asked if asked else b""
+        said = b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n%b\r\n" % (status, header)
+        wire.send(ends := Ends(), b"request", False)
+        for at in range(0, len(said), size):
+            wire.data_received(said[at : at + size])
+        assert (len(ends.noted), wire.received.retry_after) == (1, told)
 
 
 def test_a_wire_that_is_kept_holds_no_long_answer() -> None:
