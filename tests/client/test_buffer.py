@@ -106,21 +106,19 @@ async def created(*creating: Awaitable[Created]) -> list[str]:
     return [each.schedule_id for each in await asyncio.gather(*creating)]
 
 
-async def test_what_comes_together_goes_together(client: AsyncPostdate, service: Batches) -> None:
+async def test_what_comes_together_goes_together_and_each_caller_gets_its_own_error(
+    client: AsyncPostdate, service: Batches
+) -> None:
+    names = ["a", "bad1", "b", "bad2", "poor"]
     async with Buffer(client) as buffer:
-        assert await created(*(create(buffer, n) for n in range(50))) == ids(*range(50))
-    assert service.sent == [[str(n) for n in range(50)]]
-
-
-async def test_each_caller_gets_its_own_error(client: AsyncPostdate) -> None:
-    async with Buffer(client) as buffer:
-        creating = [create(buffer, name) for name in ("a", "bad1", "b", "bad2", "poor")]
+        creating = [create(buffer, name) for name in names]
         a, bad1, b, bad2, poor = await asyncio.gather(*creating, return_exceptions=True)
     assert (a, b) == (Created("sch_a", "inv_a", MORNING), Created("sch_b", "inv_b", MORNING))
     assert isinstance(bad1, InvalidRequest)
     assert isinstance(bad2, InvalidRequest)
     assert [bad1.details[0].message, bad2.details[0].message] == ["bad1 is bad.", "bad2 is bad."]
     assert isinstance(poor, InsufficientCredits)
+    assert service.sent == [names]
 
 
 async def test_a_full_batch_does_not_linger(client: AsyncPostdate, service: Batches) -> None:
@@ -221,14 +219,13 @@ async def test_what_meets_a_whole_batch_meets_each_caller(
     assert len({id(each) for each in errors}) == 3
 
 
-def too_large(limit: int) -> Rule:
-    return lambda items: refusing(413, "Too large")(items) if len(items) > limit else None
-
-
 async def test_what_is_too_large_for_something_on_the_way_goes_in_halves(
     client: AsyncPostdate, service: Batches
 ) -> None:
-    service.rules = [too_large(3)] * 100
+    def too_large(items: list[Any]) -> httpx.Response | None:
+        return refusing(413)(items) if len(items) > 3 else None
+
+    service.rules = [too_large] * 100
     async with Buffer(client) as buffer:
         assert await created(*(create(buffer, n) for n in range(8))) == ids(*range(8))
     assert [len(batch) for batch in service.sent] == [8, 4, 2, 2, 4, 2, 2]

@@ -13,38 +13,15 @@ from tests.client.both import URL, Client, Server, answer
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NOON_TEXT = "2026-11-23T12:00:00.000Z"
 LANE: dict[str, Any] = {
-    "lane": "partner:b",
-    "rate": 10,
-    "per": "1m",
-    "burst": 1,
-    "parallelism": None,
-    "note": None,
-    "paused": True,
-    "pausedUntil": NOON_TEXT,
-    "pausedBy": "ci",
-    "calmUntil": None,
-    "state": "paused",
-    "waiting": 7,
-    "due": 2,
-    "running": 1,
-    "oldestDueAt": NOON_TEXT,
+    "lane": "partner:b", "rate": 10, "per": "1m", "burst": 1, "parallelism": None, "note": None,
+    "paused": True, "pausedUntil": NOON_TEXT, "pausedBy": "ci", "calmUntil": None,
+    "state": "paused", "waiting": 7, "due": 2, "running": 1, "oldestDueAt": NOON_TEXT,
     "emptyAt": None,
-}
+}  # fmt: skip
 AS_LANE = Lane(
-    "partner:b",
-    rate=10,
-    per="1m",
-    burst=1,
-    paused=True,
-    paused_until=NOON,
-    paused_by="ci",
-    state="paused",
-    waiting=7,
-    due=2,
-    running=1,
-    oldest_due_at=NOON,
-    etag='"abc"',
-)
+    "partner:b", rate=10, per="1m", burst=1, paused=True, paused_until=NOON, paused_by="ci",
+    state="paused", waiting=7, due=2, running=1, oldest_due_at=NOON, etag='"abc"',
+)  # fmt: skip
 
 
 def test_a_lane_is_read_set_changed_and_cleared(client: Client, server: Server) -> None:

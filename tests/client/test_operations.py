@@ -38,46 +38,24 @@ from tests.client.test_lanes import LANE
 from tests.client.test_recurring import RULE
 
 SCHEDULE: dict[str, Any] = {
-    **CREATED,
-    "status": "scheduled",
-    "createdAt": MORNING_TEXT,
-    "targetUrl": URL,
-    "targetMethod": "POST",
-    "targetHeaders": {"X-A": "1"},
-    "targetBody": {"n": 1},
-    "delivery": "at-least-once",
-    "expiresAt": None,
-    "executedAt": None,
-    "statusCode": None,
-    "responseTimeMs": None,
-    "errorMessage": None,
-}
+    **CREATED, "status": "scheduled", "createdAt": MORNING_TEXT, "targetUrl": URL,
+    "targetMethod": "POST", "targetHeaders": {"X-A": "1"}, "targetBody": {"n": 1},
+    "delivery": "at-least-once", "expiresAt": None, "executedAt": None, "statusCode": None,
+    "responseTimeMs": None, "errorMessage": None,
+}  # fmt: skip
 AS_SCHEDULE = Schedule(
-    "sch_1",
-    "inv_1",
-    "scheduled",
-    MORNING,
-    MORNING,
-    target_url=URL,
-    target_method="POST",
-    target_headers={"X-A": "1"},
-    target_body={"n": 1},
-)
+    "sch_1", "inv_1", "scheduled", MORNING, MORNING, target_url=URL, target_method="POST",
+    target_headers={"X-A": "1"}, target_body={"n": 1},
+)  # fmt: skip
 
 
 def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> None:
     server.plays(answer(201, {**CREATED, "message": "Scheduled"}))
     created = client.schedule(
-        URL,
-        at=MORNING,
-        json={"text": "für später"},
-        method="PUT",
-        headers={"X-A": "1"},
-        delivery="at-most-once",
-        expires_at=MORNING + timedelta(hours=1),
-        timeout=timedelta(seconds=5),
-        idempotency_key="mine",
-    )
+        URL, at=MORNING, json={"text": "für später"}, method="PUT", headers={"X-A": "1"},
+        delivery="at-most-once", expires_at=MORNING + timedelta(hours=1),
+        timeout=timedelta(seconds=5), idempotency_key="mine",
+    )  # fmt: skip
     assert created == Created("sch_1", "inv_1", MORNING, "Scheduled")
     [request] = server.requests
     assert (request.method, str(request.url)) == ("POST", f"{BASE_URL}/schedule")
@@ -87,16 +65,11 @@ def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> 
     assert request.headers["user-agent"].startswith("postdate-client")
     assert server.bodies == [
         {
-            "targetUrl": URL,
-            "triggerAt": "2026-11-20T08:00:00Z",
-            "targetMethod": "PUT",
-            "targetHeaders": {"X-A": "1"},
-            "targetBody": {"text": "für später"},
-            "delivery": "at-most-once",
-            "expiresAt": "2026-11-20T09:00:00Z",
-            "timeout": "5000ms",
+            "targetUrl": URL, "triggerAt": "2026-11-20T08:00:00Z", "targetMethod": "PUT",
+            "targetHeaders": {"X-A": "1"}, "targetBody": {"text": "für später"},
+            "delivery": "at-most-once", "expiresAt": "2026-11-20T09:00:00Z", "timeout": "5000ms",
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_one_that_waits_is_meant_by_its_reference(client: Client, server: Server) -> None:

@@ -10,47 +10,22 @@ from tests.client.both import Client, Server, answer
 
 URL = "https://example.com/report"
 RULE: dict[str, Any] = {
-    "recurringId": "rec_1",
-    "name": "report",
-    "cron": "0 9 * * 1-5",
-    "every": None,
-    "timeZone": "Europe/Berlin",
-    "startsAt": None,
-    "endsAt": "2027-01-01T00:00:00.000Z",
-    "expiresAfter": "1h",
-    "description": "At 09:00 on weekdays, Berlin",
-    "state": "active",
-    "reason": None,
-    "nextAt": "2026-11-24T08:00:00.000Z",
-    "scheduleId": "sch_1",
-    "missed": 0,
+    "recurringId": "rec_1", "name": "report", "cron": "0 9 * * 1-5", "every": None,
+    "timeZone": "Europe/Berlin", "startsAt": None, "endsAt": "2027-01-01T00:00:00.000Z",
+    "expiresAfter": "1h", "description": "At 09:00 on weekdays, Berlin", "state": "active",
+    "reason": None, "nextAt": "2026-11-24T08:00:00.000Z", "scheduleId": "sch_1", "missed": 0,
     "next": ["2026-11-24T08:00:00.000Z", "2026-11-25T08:00:00.000Z"],
-    "createdAt": "2026-11-23T12:00:00.000Z",
-    "targetUrl": URL,
-    "targetMethod": "POST",
-    "targetHeaders": {},
-    "targetBody": {"n": 1},
-}
+    "createdAt": "2026-11-23T12:00:00.000Z", "targetUrl": URL, "targetMethod": "POST",
+    "targetHeaders": {}, "targetBody": {"n": 1},
+}  # fmt: skip
 NEXT = (datetime(2026, 11, 24, 8, tzinfo=UTC), datetime(2026, 11, 25, 8, tzinfo=UTC))
 AS_RECURRING = Recurring(
-    "rec_1",
-    "active",
-    "At 09:00 on weekdays, Berlin",
-    datetime(2026, 11, 23, 12, tzinfo=UTC),
-    name="report",
-    cron="0 9 * * 1-5",
-    time_zone="Europe/Berlin",
-    ends_at=datetime(2027, 1, 1, tzinfo=UTC),
-    expires_after="1h",
-    next_at=NEXT[0],
-    schedule_id="sch_1",
-    next=NEXT,
-    target_url=URL,
-    target_method="POST",
-    target_headers={},
-    target_body={"n": 1},
-    etag='"abc"',
-)
+    "rec_1", "active", "At 09:00 on weekdays, Berlin", datetime(2026, 11, 23, 12, tzinfo=UTC),
+    name="report", cron="0 9 * * 1-5", time_zone="Europe/Berlin",
+    ends_at=datetime(2027, 1, 1, tzinfo=UTC), expires_after="1h", next_at=NEXT[0],
+    schedule_id="sch_1", next=NEXT, target_url=URL, target_method="POST", target_headers={},
+    target_body={"n": 1}, etag='"abc"',
+)  # fmt: skip
 CREATED = {"recurringId": "rec_1", "scheduleId": "sch_1", "nextAt": "2026-11-24T08:00:00.000Z"}
 
 

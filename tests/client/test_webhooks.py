@@ -177,18 +177,11 @@ def test_what_is_no_secret_is_the_receivers_own_mistake(secret: Any) -> None:
 
 ENDED_AT = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DATA = {
-    "scheduleId": "sch_1",
-    "invocationId": "inv_1",
-    "targetUrl": "https://example.com/hook",
-    "targetMethod": "POST",
-    "triggerAt": "2026-11-23T12:00:00.000Z",
-    "executedAt": "2026-11-23T12:00:00.000Z",
-    "status": "failed",
-    "statusCode": 503,
-    "responseTimeMs": 41,
-    "errorMessage": "Service Unavailable",
-    "attempts": 6,
-}
+    "scheduleId": "sch_1", "invocationId": "inv_1", "targetUrl": "https://example.com/hook",
+    "targetMethod": "POST", "triggerAt": "2026-11-23T12:00:00.000Z",
+    "executedAt": "2026-11-23T12:00:00.000Z", "status": "failed", "statusCode": 503,
+    "responseTimeMs": 41, "errorMessage": "Service Unavailable", "attempts": 6,
+}  # fmt: skip
 REPORT = {"type": "schedule.failed", "timestamp": "2026-11-23T12:00:00.000Z", "data": DATA}
 
 

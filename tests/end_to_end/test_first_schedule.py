@@ -54,27 +54,15 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid_after_
         with Customer(up.base_url, key) as customer:
             entry = customer.outcome(schedule_id)
             assert entry == {
-                "scheduleId": schedule_id,
-                "invocationId": created["invocationId"],
-                "createdAt": entry["createdAt"],
-                "scheduledAt": format_iso8601(due_ms),
-                "executedAt": entry["executedAt"],
-                "targetUrl": target,
-                "targetMethod": "PUT",
-                "status": "completed",
-                "statusCode": 202,
-                "responseTimeMs": entry["responseTimeMs"],
-                "errorMessage": "",
-                "attempt": 1,
-                "nextAttemptAt": None,
-                "latenessMs": entry["latenessMs"],
-                "phases": None,
-                "responseBody": None,
-                "lane": None,
-                "reference": None,
-                "recurringId": None,
+                "scheduleId": schedule_id, "invocationId": created["invocationId"],
+                "createdAt": entry["createdAt"], "scheduledAt": format_iso8601(due_ms),
+                "executedAt": entry["executedAt"], "targetUrl": target, "targetMethod": "PUT",
+                "status": "completed", "statusCode": 202,
+                "responseTimeMs": entry["responseTimeMs"], "errorMessage": "", "attempt": 1,
+                "nextAttemptAt": None, "latenessMs": entry["latenessMs"], "phases": None,
+                "responseBody": None, "lane": None, "reference": None, "recurringId": None,
                 "missed": 0,
-            }
+            }  # fmt: skip
             times = [parse_iso8601(entry[at]) for at in ("createdAt", "executedAt")]
             assert began_ms <= times[0] < due_ms <= times[1] <= now_ms()
             assert customer.counts() == (1, 0)

@@ -11,26 +11,8 @@ from tests.support.valkey import ValkeyProcess
 from tests.support.waiting import DEADLINE_S, free_port, refusing_port, until, until_async
 
 __all__ = [
-    "DEADLINE_S",
-    "Answer",
-    "Customer",
-    "Deployment",
-    "DroppingProxy",
-    "PostdateProcess",
-    "Received",
-    "Receiver",
-    "ValkeyCluster",
-    "ValkeyProcess",
-    "environment",
-    "free_port",
-    "in_days",
-    "now_ms",
-    "postdate",
-    "postdate_json",
-    "postdate_process",
-    "processes_of",
-    "refusing_port",
-    "script",
-    "until",
-    "until_async",
-]
+    "DEADLINE_S", "Answer", "Customer", "Deployment", "DroppingProxy", "PostdateProcess",
+    "Received", "Receiver", "ValkeyCluster", "ValkeyProcess", "environment", "free_port",
+    "in_days", "now_ms", "postdate", "postdate_json", "postdate_process", "processes_of",
+    "refusing_port", "script", "until", "until_async",
+]  # fmt: skip

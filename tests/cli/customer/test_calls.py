@@ -271,20 +271,11 @@ def test_for_machines_it_prints_the_answer() -> None:
 
 def test_its_log_says_what_was_missed() -> None:
     entry = {
-        "invocationId": "",
-        "scheduleId": "",
-        "createdAt": NEXT,
-        "scheduledAt": NEXT,
-        "executedAt": None,
-        "targetUrl": "https://example.com/report",
-        "targetMethod": "POST",
-        "status": "skipped",
-        "statusCode": 0,
-        "responseTimeMs": 0,
-        "errorMessage": "",
-        "recurringId": "rec_1",
-        "missed": 1200,
-    }
+        "invocationId": "", "scheduleId": "", "createdAt": NEXT, "scheduledAt": NEXT,
+        "executedAt": None, "targetUrl": "https://example.com/report", "targetMethod": "POST",
+        "status": "skipped", "statusCode": 0, "responseTimeMs": 0, "errorMessage": "",
+        "recurringId": "rec_1", "missed": 1200,
+    }  # fmt: skip
     with Line(answer(200, {"logs": [entry], "nextCursor": None})) as line:
         settings = {"url": line.url, "api_key": "pd_00_key"}
         logged = postdate("logs", "--recurring", "rec_1", "--status", "skipped", **settings)

@@ -66,15 +66,10 @@ def test_a_variable_sets_its_field(field: str, text: str, value: object) -> None
 
 def test_what_looks_like_a_setting_and_is_none_is_told_with_what_may_be_meant() -> None:
     environ = {
-        "PATH": "",
-        "POSTDATE_PORT": "1",
-        "POSTDATE_API_KEY": "x",
-        "POSTDATE_URL": "x",
-        "POSTDATE_RATE_PRO": "1",
-        "POSTDATE_PROT": "1",
-        "POSTDATE_Port": "1",
+        "PATH": "", "POSTDATE_PORT": "1", "POSTDATE_API_KEY": "x", "POSTDATE_URL": "x",
+        "POSTDATE_RATE_PRO": "1", "POSTDATE_PROT": "1", "POSTDATE_Port": "1",
         "POSTDATE_QQQQQQQQ": "1",
-    }
+    }  # fmt: skip
     assert unknown_variables(environ) == [
         "POSTDATE_PROT is no setting of Postdate; did you mean POSTDATE_PORT?",
         "POSTDATE_Port is no setting of Postdate; did you mean POSTDATE_PORT?",

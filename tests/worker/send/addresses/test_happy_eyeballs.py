@@ -88,14 +88,9 @@ async def test_a_refusal_makes_it_the_next_ones_turn_at_once(
 
 # Each tells more than those before it.
 TELLING = [
-    Failure.UNREACHABLE,
-    Failure.CONNECT_TIMEOUT,
-    Failure.NO_CONNECTION,
-    Failure.REFUSED,
-    Failure.RESET,
-    Failure.BAD_HANDSHAKE,
-    Failure.BAD_CERTIFICATE,
-]
+    Failure.UNREACHABLE, Failure.CONNECT_TIMEOUT, Failure.NO_CONNECTION, Failure.REFUSED,
+    Failure.RESET, Failure.BAD_HANDSHAKE, Failure.BAD_CERTIFICATE,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("less", "more"), [*itertools.combinations(TELLING, 2)])
