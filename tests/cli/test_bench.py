@@ -11,12 +11,7 @@ import pytest
 from redis import Redis
 
 from cli.bench.rounds import PROCESSES
-from tests.support.servers import (
-    ValkeyProcess,
-    postdate,
-    postdate_process,
-    processes_of,
-)
+from tests.support.servers import ValkeyProcess, postdate, postdate_process, processes_of
 
 
 @pytest.fixture

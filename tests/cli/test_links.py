@@ -63,9 +63,7 @@ def printed(up: PostdateProcess) -> str:
     return str(link)
 
 
-def test_every_start_prints_a_link_while_there_is_the_first_account(
-    url: str,
-) -> None:
+def test_every_start_prints_a_link_while_there_is_the_first_account(url: str) -> None:
     """Before the ready line; under whatever name that account goes by now. Once it is gone it is
     not made again."""
     with PostdateProcess(redis_url=url) as up:

@@ -35,10 +35,7 @@ def why(mode: str, url: str) -> str:
     ids=["cut", "silent", "half a body", "half a head", "no HTTP"],
 )
 def test_a_lost_answer_may_have_been_carried_out(mode: str, lost: Step) -> None:
-    with (
-        Line(CREDITS, lost) as line,
-        Client(mode, line.url, KEY, retry_for=0.0) as client,
-    ):
+    with Line(CREDITS, lost) as line, Client(mode, line.url, KEY, retry_for=0.0) as client:
         client.credits()  # the connection is a kept one
         with pytest.raises(ConnectionFailed, match="did not answer: ") as caught:
             client.with_options(timeout=0.3).schedule("https://example.com", in_=5)
@@ -48,10 +45,7 @@ def test_a_lost_answer_may_have_been_carried_out(mode: str, lost: Step) -> None:
 
 
 def test_nothing_below_repeats_a_lost_cancel_unseen(mode: str) -> None:
-    with (
-        Line(CREDITS, Fault.CUT, CANCELLED) as line,
-        Client(mode, line.url, KEY) as client,
-    ):
+    with Line(CREDITS, Fault.CUT, CANCELLED) as line, Client(mode, line.url, KEY) as client:
         client.credits()
         assert client.cancel("sch_1") == Cancelled("sch_1", 7)
     assert [each.split()[0] for each in line.requests] == ["GET", "DELETE", "DELETE"]

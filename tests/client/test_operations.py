@@ -84,11 +84,7 @@ def test_one_that_waits_is_meant_by_its_reference(client: Client, server: Server
 
 @pytest.mark.parametrize(
     ("delay", "text"),
-    [
-        ("1h30m", "1h30m"),
-        (0.0001, "1ms"),
-        (timedelta(days=2, microseconds=1), "172800001ms"),
-    ],
+    [("1h30m", "1h30m"), (0.0001, "1ms"), (timedelta(days=2, microseconds=1), "172800001ms")],
 )
 def test_a_delay_is_counted_by_the_server(
     client: Client, server: Server, delay: timedelta | float | str, text: str

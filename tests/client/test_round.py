@@ -21,12 +21,7 @@ from postdate import (
     NotFound,
 )
 from tests.client.both import Client
-from tests.support.servers import (
-    PostdateProcess,
-    in_days,
-    postdate_json,
-    refusing_port,
-)
+from tests.support.servers import PostdateProcess, in_days, postdate_json, refusing_port
 
 URL = "https://example.com"
 

@@ -27,9 +27,7 @@ async def flood(store: Store, account_id: str, target: str) -> None:
         await store.schedules.create_all(account_id, [request] * 1000)
 
 
-def test_beside_2000_due_at_once_a_small_account_does_not_wait_for_them(
-    receiver: Receiver,
-) -> None:
+def test_beside_2000_due_at_once_a_small_account_does_not_wait_for_them(receiver: Receiver) -> None:
     target = receiver.answer("/flood", delay_s=DELAY_S)
     # One shard, so that both meet in the same queue.
     with Deployment(shards=1) as deployment:

@@ -43,10 +43,7 @@ def customer(deployment: Deployment) -> Iterator[Customer]:
     ids=str,
 )
 def test_one_request_decides(
-    customer: Customer,
-    receiver: Receiver,
-    behaviour: dict[str, Any],
-    outcome: tuple[str, int, str],
+    customer: Customer, receiver: Receiver, behaviour: dict[str, Any], outcome: tuple[str, int, str]
 ) -> None:
     limit = {"timeout": "1s"} if outcome == TIMEOUT else {}
     entry = customer.outcome(customer.schedule(receiver.answer("/hook", **behaviour), **limit))

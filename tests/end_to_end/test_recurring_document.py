@@ -25,12 +25,7 @@ _MOMENT = re.compile(
     r"\b(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|[A-Z][a-z]{2} [\d-]+ [\d:]+ [A-Z]+)\b"
 )
 # What may be another text in an answer, by its pattern.
-_VARIES = {
-    "id": _IDS.pattern,
-    "moment": _MOMENT.pattern,
-    "text": "…",
-    "space": r"\s+",
-}
+_VARIES = {"id": _IDS.pattern, "moment": _MOMENT.pattern, "text": "…", "space": r"\s+"}
 _ANY = {**_VARIES, "text": r"(?s:.*?)", "space": r"\s*"}
 _VARYING = re.compile("|".join(f"(?P<{name}>{text})" for name, text in _VARIES.items()))
 _SHELL = """

@@ -13,10 +13,7 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 def test_the_fire_of_a_sampled_create_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     with Receiver() as target, Receiver() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-        with (
-            PostdateProcess(trace_ratio=0) as up,
-            Customer(up.base_url, up.api_key) as customer,
-        ):
+        with PostdateProcess(trace_ratio=0) as up, Customer(up.base_url, up.api_key) as customer:
             customer.headers["traceparent"] = f"00-{TRACE}-{SPAN}-01"
             customer.outcome(customer.schedule(f"{target.url}/traced"))
             del customer.headers["traceparent"]

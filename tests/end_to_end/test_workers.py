@@ -12,10 +12,7 @@ from tests.support.servers import Deployment, Receiver, until
 
 @pytest.mark.parametrize(
     ("ceiling", "delivery", "held"),
-    [
-        ("concurrency", "at-least-once", 1),
-        ("max_connections_per_origin", "at-most-once", 6),
-    ],
+    [("concurrency", "at-least-once", 1), ("max_connections_per_origin", "at-most-once", 6)],
 )
 def test_a_drain_finishes_what_is_in_flight_and_leaves_the_rest_to_another_as_the_first_attempt(
     deployment: Deployment, receiver: Receiver, ceiling: str, delivery: str, held: int

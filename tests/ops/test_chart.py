@@ -51,8 +51,7 @@ ALL_ON["env"]["POSTDATE_SECRET_KEY"] = {"valueFrom": SECRET_KEY}
 ALL_ON["networkPolicy"]["egress"] = [{"to": STORE, "ports": [{"port": 6379}]}]
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("helm") is None and not HAS_GO,
-    reason=lack_of("helm or Go"),
+    shutil.which("helm") is None and not HAS_GO, reason=lack_of("helm or Go")
 )
 
 

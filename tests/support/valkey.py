@@ -22,12 +22,7 @@ class ValkeyProcess:
     With `port` it listens on TCP too. `options` are further lines of its configuration.
     """
 
-    def __init__(
-        self,
-        *,
-        port: int = 0,
-        options: Mapping[str, object] | None = None,
-    ) -> None:
+    def __init__(self, *, port: int = 0, options: Mapping[str, object] | None = None) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="pd-valkey-"))
         self.socket = self.directory / "valkey.sock"
         self.url = "unix://" + quote(str(self.socket))
@@ -41,11 +36,7 @@ class ValkeyProcess:
         extra = [w for name, value in self.options.items() for w in (f"--{name}", str(value))]
         with log.open("ab") as output:
             self._process = children.start(
-                [
-                    find_server(),
-                    *server_arguments(self.directory, self.socket, log),
-                    *extra,
-                ],
+                [find_server(), *server_arguments(self.directory, self.socket, log), *extra],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

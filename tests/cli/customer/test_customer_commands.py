@@ -7,14 +7,7 @@ import re
 
 from cli.customer.remote import with_hint
 from tests.cli.running import Running
-from tests.support.servers import (
-    Receiver,
-    in_days,
-    postdate,
-    postdate_json,
-    refusing_port,
-    until,
-)
+from tests.support.servers import Receiver, in_days, postdate, postdate_json, refusing_port, until
 
 TARGET = "http://127.0.0.1:9999/commands"
 

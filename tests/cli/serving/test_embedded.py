@@ -154,17 +154,10 @@ def test_it_stops_growing_before_the_machine_is_full(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("names", "malloc", "used"),
-    [
-        (("libno-such-allocator.so.1", ANYWHERE), "auto", True),
-        ((ANYWHERE,), "libc", False),
-    ],
+    [(("libno-such-allocator.so.1", ANYWHERE), "auto", True), ((ANYWHERE,), "libc", False)],
 )
 async def test_one_that_is_installed_is_preloaded_unless_it_is_turned_off(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    names: tuple[str, ...],
-    malloc: str,
-    used: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], malloc: str, used: bool
 ) -> None:
     monkeypatch.setattr(embedded, "_ALLOCATORS", names)
     data_dir = DataDir(tmp_path / "data")

@@ -41,9 +41,7 @@ def _hears_sigterm(pid: int) -> bool:
 
 
 @pytest.fixture
-def starting(
-    own_valkey: ValkeyProcess,
-) -> Iterator[Callable[..., PostdateProcess]]:
+def starting(own_valkey: ValkeyProcess) -> Iterator[Callable[..., PostdateProcess]]:
     """Makes a process of a role that is not started yet. It and all of its own end well."""
     made: list[PostdateProcess] = []
 

@@ -57,9 +57,7 @@ def test_behind_a_proxy_nobody_is_let_to_this_machine() -> None:
             assert entry["errorMessage"] == "Host not found, or destination not allowed"
 
 
-def test_a_first_start_prints_one_key_and_the_ready_line_last(
-    postdate_up: PostdateProcess,
-) -> None:
+def test_a_first_start_prints_one_key_and_the_ready_line_last(postdate_up: PostdateProcess) -> None:
     lines = postdate_up.stdout.splitlines()
     assert lines[-1] == f"Postdate is ready: {postdate_up.base_url}"
     assert set(KEY.findall(postdate_up.stdout)) == {postdate_up.api_key}

@@ -69,9 +69,7 @@ async def test_a_shard_that_is_away_is_lost_and_the_next_is_tended(tended: Tende
     assert tended.touch.lost == {0}
 
 
-async def test_an_unforeseen_error_of_one_shard_keeps_the_next_from_nothing(
-    tended: Tended,
-) -> None:
+async def test_an_unforeseen_error_of_one_shard_keeps_the_next_from_nothing(tended: Tended) -> None:
     tended.recurring.raised = [ZeroDivisionError("a rule")]
     with capture_logs() as told:
         await tended.tends.step()

@@ -9,14 +9,7 @@ import pytest
 
 from scheduler.models import Delivery, Invocation
 from tests.worker.scripted import Line, Script, answer, answering, dying, playing, until
-from tests.worker.send.firing import (
-    OK,
-    all_fired,
-    fired,
-    firer_for_tests,
-    firing_at,
-    invocation_of,
-)
+from tests.worker.send.firing import OK, all_fired, fired, firer_for_tests, firing_at, invocation_of
 from worker.send.fire import NOT_SENT
 
 

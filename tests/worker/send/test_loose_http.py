@@ -9,14 +9,7 @@ import pytest
 
 from scheduler.models import Answer
 from tests.worker.scene import Scene
-from tests.worker.scripted import (
-    Line,
-    answer,
-    answering,
-    answering_then_closing,
-    playing,
-    until,
-)
+from tests.worker.scripted import Line, answer, answering, answering_then_closing, playing, until
 from tests.worker.send.firing import OK, fired, firing_at, invocation_of
 from tests.worker.send.test_wire_bytes import DeafTransport, Ends, wired
 from worker.send.answer import MAX_HEAD_BYTES, MAX_INTERIMS, Received
@@ -130,9 +123,7 @@ def test_a_status_that_was_understood_is_the_outcome_wherever_the_answer_is_cut(
 
 
 @pytest.mark.parametrize("how", LOOSE)
-async def test_the_request_is_not_sent_again_and_the_connection_is_not_used_again(
-    how: str,
-) -> None:
+async def test_the_request_is_not_sent_again_and_the_connection_is_not_used_again(how: str) -> None:
     """Neither by its own account nor by another; what came is no answer to the next request."""
     said, odd = LOOSE[how]
     loose = [of(said, status) + answer(b"stolen", "418 Stolen") for status in STATUSES]
