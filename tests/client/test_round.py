@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -21,7 +20,8 @@ from postdate import (
     NotFound,
 )
 from tests.client.both import Client
-from tests.support.servers import PostdateProcess, in_days, postdate_json, refusing_port
+from tests.support.commands import own_account
+from tests.support.servers import PostdateProcess, in_days, refusing_port
 
 URL = "https://example.com"
 
@@ -29,11 +29,7 @@ URL = "https://example.com"
 @pytest.fixture
 def key(postdate_up: PostdateProcess) -> str:
     """Of an account of the test's own: others may have left much in the first one."""
-    where = {"redis_url": postdate_up.redis_url}
-    name = f"client {secrets.token_hex(8)}"
-    limits = ("--credits", "2000", "--plan", "unlimited")
-    account = postdate_json("account", "create", name, *limits, **where)["accountId"]
-    return str(postdate_json("key", "create", account, "--name", "test", **where)["key"])
+    return own_account(postdate_up, 2000)["api_key"]
 
 
 @pytest.fixture

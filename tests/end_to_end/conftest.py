@@ -1,4 +1,4 @@
-"""What tests of several workers start from."""
+"""What tests of several processes start from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.servers import Deployment
+
+
+@pytest.fixture(scope="module")
+def working() -> Iterator[Deployment]:
+    """An API and a worker, for all tests of a file."""
+    with Deployment() as running:
+        running.api()
+        running.worker()
+        yield running
 
 
 @pytest.fixture

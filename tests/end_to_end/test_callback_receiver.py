@@ -61,11 +61,8 @@ class Orders:
 
 
 @pytest.fixture(scope="module")
-def customer() -> Iterator[Customer]:
-    with Deployment() as running:
-        running.api()
-        running.worker()
-        yield running.customer()
+def customer(working: Deployment) -> Customer:
+    return working.customer()
 
 
 @pytest.fixture

@@ -13,23 +13,15 @@ MOVED = (("Location", "/elsewhere"),)
 TIMEOUT = ("failed", 0, "Timeout after 1 second")
 
 
-@pytest.fixture(scope="module")
-def deployment() -> Iterator[Deployment]:
-    with Deployment() as running:
-        running.api()
-        running.worker()
-        yield running
-
-
 @pytest.fixture
-def customer(deployment: Deployment) -> Iterator[Customer]:
+def customer(working: Deployment) -> Iterator[Customer]:
     """Whatever its target did: one credit spent, one execution counted, the store sound."""
-    holder = deployment.customer(credits=5)
+    holder = working.customer(credits=5)
     yield holder
     completed, failed = holder.counts()
     assert completed + failed == 1
     assert holder.credits() == 4
-    assert deployment.problems() == []
+    assert working.problems() == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import textwrap
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -24,19 +23,11 @@ _RUN = [each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
 BLOCKING, COPYING, AWAITING, REPLACING, LIMITING, RECURRING, REPORTING, VERIFYING, BUFFERING = _RUN
 
 
-@pytest.fixture(scope="module")
-def deployment() -> Iterator[Deployment]:
-    with Deployment() as running:
-        running.api()
-        running.worker()
-        yield running
-
-
 @pytest.fixture(autouse=True)
-def customer(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Customer:
+def customer(working: Deployment, monkeypatch: pytest.MonkeyPatch) -> Customer:
     """Whom the environment names."""
-    customer = deployment.customer()
-    monkeypatch.setenv("POSTDATE_URL", deployment.apis[0].base_url)
+    customer = working.customer()
+    monkeypatch.setenv("POSTDATE_URL", customer.base_url)
     monkeypatch.setenv("POSTDATE_API_KEY", customer.key)
     return customer
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 from standardwebhooks.webhooks import Webhook
 
 from postdate import VerificationFailed, verify
+from tests.support.commands import own_account
 from tests.support.servers import PostdateProcess, Receiver, postdate_json
 
 OCTETS = bytes(range(256)) * 4
@@ -18,18 +18,10 @@ TEXT, BINARY = "text/plain; charset=utf-8", "application/octet-stream"
 FORM = "application/x-www-form-urlencoded"
 
 
-@pytest.fixture
-def settings(postdate_up: PostdateProcess) -> dict[str, str]:
-    """Of an account of its own, which no worker knows the secrets of."""
-    where, name = {"data_dir": postdate_up.data_dir}, f"signed {token_hex(4)}"
-    postdate_json("account", "create", name, "--credits", "20", **where)
-    key = postdate_json("key", "create", name, "--name", "x", **where)["key"]
-    return {"url": postdate_up.base_url, "api_key": key}
-
-
 def test_every_kind_of_body_is_signed(
-    settings: dict[str, str], receiver: Receiver, tmp_path: Path
+    postdate_up: PostdateProcess, receiver: Receiver, tmp_path: Path
 ) -> None:
+    settings = own_account(postdate_up, 20)  # whose secrets no worker knows
     (tmp_path / "data").write_bytes(OCTETS)
     secret = postdate_json("signing", "show", **settings)[0]["secret"]
     sent = [

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, contextmanager
+from secrets import token_hex
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ import structlog
 from click.testing import CliRunner
 
 from cli.main import main
-from tests.support.processes import settings_environment
+from tests.support.processes import PostdateProcess, settings_environment
 from tests.support.waiting import DEADLINE_S
 
 
@@ -40,6 +41,15 @@ def postdate_json(*arguments: str, **settings: object) -> Any:
     done = postdate(*arguments, "--json", **settings)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def own_account(up: PostdateProcess, credits: int) -> dict[str, str]:
+    """Settings of a customer's commands: of a new account with the key `deploys`."""
+    name, where = f"customer {token_hex(4)}", {"redis_url": up.redis_url}
+    create = ("account", "create", name, "--credits", str(credits), "--plan", "unlimited")
+    postdate_json(*create, **where)
+    key = postdate_json("key", "create", name, "--name", "deploys", **where)["key"]
+    return {"url": up.base_url, "api_key": key}
 
 
 def _run(

@@ -12,15 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.forks import is_stem
-from tests.support.processes import get_ok
-from tests.support.servers import (
-    Deployment,
-    PostdateProcess,
-    Receiver,
-    ValkeyProcess,
-    processes_of,
-    until,
-)
+from tests.support.processes import PostdateProcess, get_ok, processes_of
+from tests.support.servers import Deployment, Receiver, ValkeyProcess, until
 from tests.support.waiting import DEADLINE_S
 
 

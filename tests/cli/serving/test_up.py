@@ -16,18 +16,8 @@ import pytest
 from redis import Redis
 
 from scheduler.target.destinations import is_loopback
-from tests.support.processes import get_ok
-from tests.support.servers import (
-    Customer,
-    PostdateProcess,
-    Receiver,
-    ValkeyProcess,
-    free_port,
-    postdate_json,
-    postdate_process,
-    processes_of,
-    until,
-)
+from tests.support.processes import PostdateProcess, get_ok, postdate_process, processes_of
+from tests.support.servers import Customer, Receiver, ValkeyProcess, free_port, postdate_json, until
 
 KEY = re.compile(r"\bpd_\d+_[\w-]{43}\b")
 
