@@ -269,20 +269,32 @@ def test_for_machines_it_prints_the_answer() -> None:
     assert RULE.items() <= shown.items()
 
 
-def test_its_log_says_what_was_missed() -> None:
-    entry = {
+def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
+    skipped = {
         "invocationId": "", "scheduleId": "", "createdAt": NEXT, "scheduledAt": NEXT,
-        "executedAt": None, "targetUrl": "https://example.com/report", "targetMethod": "POST",
-        "status": "skipped", "statusCode": 0, "responseTimeMs": 0, "errorMessage": "",
-        "recurringId": "rec_1", "missed": 1200,
+        "executedAt": None, "targetUrl": URL, "targetMethod": "POST", "status": "skipped",
+        "statusCode": 0, "responseTimeMs": 0, "errorMessage": "", "recurringId": "rec_1",
+        "missed": 1200,
     }  # fmt: skip
-    with Line(answer(200, {"logs": [entry], "nextCursor": None})) as line:
-        settings = {"url": line.url, "api_key": "pd_00_key"}
-        logged = postdate("logs", "--recurring", "rec_1", "--status", "skipped", **settings)
-        postdate("list", "--recurring", "rec_1", **settings)
-    assert logged.stdout == f"{NEXT}  skipped    1,200 missed  rec_1\n"
-    assert all("recurringId=rec_1" in each for each in line.requests)
-    assert "status=skipped" in line.requests[0]
+    retrying = {
+        **skipped, "scheduleId": "sch_1", "executedAt": DUE, "status": "retrying", "attempt": 1,
+        "statusCode": 503, "responseTimeMs": 41, "errorMessage": "Busy", "nextAttemptAt": NOON,
+        "reference": "order-1", "lane": "acme", "latenessMs": 3, "responseBody": "later\a",
+        "phases": {"connectionReused": True, "firstByteMs": 1204},
+    }  # fmt: skip
+    pages = [{"logs": each, "nextCursor": None} for each in ([skipped, retrying], [retrying])]
+    with Line(*(answer(200, each) for each in pages)) as line:
+        logged = said(line, "logs", "--recurring", "rec_1", "--status", "skipped,retrying")
+        attempts = said(line, "logs", "sch_1")
+    told = f"{DUE}  retrying   503     41 ms  POST {URL}  sch_1  order-1  in acme  Busy"
+    told += f"  attempt 2 at {NOON}\n"
+    assert logged == f"{NEXT}  skipped    1,200 missed  rec_1\n{told}"
+    more = ["3 ms late", "connection reused, first byte 1,204 ms", '"later\\u0007"']
+    assert attempts == told + "".join(f"    {each}\n" for each in more)
+    asked, of_one = line.requests
+    query = asked.partition("?")[2].removesuffix(" HTTP/1.1").split("&")
+    assert {"recurringId=rec_1", "status=skipped%2Cretrying"} <= set(query)
+    assert "scheduleId=sch_1" in of_one
 
 
 def test_a_name_that_there_is_not_is_told() -> None:

@@ -126,26 +126,19 @@ def test_follow_shows_what_ends_once_and_in_order(settings: dict[str, str]) -> N
     ]
 
 
-def test_retries_are_asked_for_shown_and_stopped(
-    settings: dict[str, str], receiver: Receiver
-) -> None:
+def test_retries_are_shown_and_stopped(settings: dict[str, str], receiver: Receiver) -> None:
     target = receiver.answer("/hook", status=503)
-    retries = ("--retries", "5", "--retry-delays", "1h, 90s", "--timeout", "5")
-    schedule_id = scheduled(settings, target, "--in", "0s", *retries)
-    until(lambda: postdate_json("logs", "--status", "retrying", "--target", target, **settings))
-    logged = postdate("logs", "--status", "retrying", "--target", target, **settings).stdout
-    assert re.search(f"503 .* {schedule_id}  Service Unavailable  attempt 2 at 20", logged)
+    schedule_id = scheduled(settings, target, "--in", "0s", "--retries", "5")
+    until(lambda: postdate_json("logs", "--status", "retrying", **settings))
     waiting = postdate("list", **settings).stdout
     assert f"{schedule_id}  attempt 2, after Service Unavailable" in waiting
     stopped = postdate("cancel", schedule_id, **settings).stdout
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
     ended = postdate("list", "--status", "executed,cancelled", **settings).stdout
-    assert re.search(f"{target}  {schedule_id}  failed  Service Unavailable\n", ended)
+    assert ended.endswith(f"{target}  {schedule_id}  failed  Service Unavailable\n")
     attempts = postdate("logs", schedule_id, **settings).stdout
     lines = (r"\S+  retrying ", "    [0-9]+ ms late", "    .*last byte .*", r"\S+  failed ")
     assert re.search(r".*\n".join(lines), attempts)
-    [retrying] = postdate_json("logs", schedule_id, "--status", "retrying", **settings)
-    assert retrying["phases"]["firstByteMs"] is not None
 
 
 def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str, str]) -> None:
