@@ -6,39 +6,27 @@ from typing import get_args
 
 import pytest
 
-from postdate import (
-    AsyncPostdate,
-    Conflict,
-    FieldError,
-    InsufficientCredits,
-    InvalidRequest,
-    NotFound,
-    Postdate,
-    PostdateError,
-    Reason,
-    Suspended,
-    Unauthorized,
-)
+import postdate
 from scheduler import errors as reasons
 from tests.client.both import BASE_URL, KEY, Answer, Client, Server, answer, error
 
 KINDS = {
-    **dict.fromkeys((400, 413, 415, 422), InvalidRequest),
-    401: Unauthorized,
-    402: InsufficientCredits,
-    403: Suspended,
-    404: NotFound,
-    409: Conflict,
-    **dict.fromkeys((302, 405, 500), PostdateError),
+    **dict.fromkeys((400, 413, 415, 422), postdate.InvalidRequest),
+    401: postdate.Unauthorized,
+    402: postdate.InsufficientCredits,
+    403: postdate.Suspended,
+    404: postdate.NotFound,
+    409: postdate.Conflict,
+    **dict.fromkeys((302, 405, 500), postdate.PostdateError),
 }
 
 
 @pytest.mark.parametrize(("status", "kind"), KINDS.items())
 def test_a_status_is_an_exception_and_is_not_repeated(
-    client: Client, server: Server, status: int, kind: type[PostdateError]
+    client: Client, server: Server, status: int, kind: type[postdate.PostdateError]
 ) -> None:
     server.plays(error(status, "The server's own sentence"))
-    with pytest.raises(PostdateError, match=r"^The server's own sentence$") as caught:
+    with pytest.raises(postdate.PostdateError, match=r"^The server's own sentence$") as caught:
         client.credits()
     assert type(caught.value) is kind
     assert caught.value.status_code == status
@@ -49,25 +37,27 @@ def test_a_status_is_an_exception_and_is_not_repeated(
 def test_an_error_has_what_the_answer_says(client: Client, server: Server) -> None:
     details = [{"field": "targetUrl", "message": "No."}, {"field": "triggerAt", "message": "Nor."}]
     server.plays(error(400, details=details))
-    with pytest.raises(InvalidRequest) as invalid:
+    with pytest.raises(postdate.InvalidRequest) as invalid:
         client.schedule("x", in_=1)
-    fields = (FieldError("targetUrl", "No."), FieldError("triggerAt", "Nor."))
+    fields = (postdate.FieldError("targetUrl", "No."), postdate.FieldError("triggerAt", "Nor."))
     assert invalid.value.details == fields
     server.plays(error(409, "It has ended", status="completed"))
-    with pytest.raises(Conflict) as conflict:
+    with pytest.raises(postdate.Conflict) as conflict:
         client.change("sch_1", in_=1)
     assert conflict.value.status == "completed"
     server.plays(error(404, "No", reason="unknown_schedule", requestId="req_1"))
-    with pytest.raises(NotFound) as unknown:
+    with pytest.raises(postdate.NotFound) as unknown:
         client.get("sch_1")
     assert (unknown.value.reason, unknown.value.request_id) == ("unknown_schedule", "req_1")
     server.plays(Answer(500, b"<html>", {}))
-    with pytest.raises(PostdateError, match="The server answered 500 Internal Server Error"):
+    with pytest.raises(
+        postdate.PostdateError, match="The server answered 500 Internal Server Error"
+    ):
         client.credits()
 
 
 def test_the_reasons_are_the_servers() -> None:
-    assert list(get_args(Reason)) == list(reasons.Reason)
+    assert list(get_args(postdate.Reason)) == list(reasons.Reason)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +68,7 @@ def test_an_answer_that_is_none_of_postdates_is_an_error_of_ours(
     client: Client, server: Server, strange: Answer
 ) -> None:
     server.plays(strange)
-    with pytest.raises(PostdateError, match=r"none of Postdate's"):
+    with pytest.raises(postdate.PostdateError, match=r"none of Postdate's"):
         client.credits()
 
 
@@ -91,9 +81,9 @@ def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sen
     assert server.requests == []
 
 
-@pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
+@pytest.mark.parametrize("kind", [postdate.Postdate, postdate.AsyncPostdate])
 def test_the_environment_has_the_defaults(
-    kind: type[Postdate] | type[AsyncPostdate], monkeypatch: pytest.MonkeyPatch
+    kind: type[postdate.Postdate] | type[postdate.AsyncPostdate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POSTDATE_URL", BASE_URL + "/")
     monkeypatch.setenv("POSTDATE_API_KEY", KEY)

@@ -9,16 +9,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from postdate import (
-    AsyncPostdate,
-    Buffer,
-    Cancelled,
-    Conflict,
-    ConnectionFailed,
-    Created,
-    InvalidRequest,
-    NotFound,
-)
+import postdate
 from tests.client.both import Client
 from tests.support.commands import own_account
 from tests.support.servers import PostdateProcess, in_days, refusing_port
@@ -74,7 +65,9 @@ def test_lost_answers_cost_one_credit_and_give_one_back(
         assert ending.cancel(created.schedule_id).credits_remaining == 2000
 
 
-@pytest.mark.parametrize(("name", "kind"), [("cancel_many", Cancelled), ("replay_many", Conflict)])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("cancel_many", postdate.Cancelled), ("replay_many", postdate.Conflict)]
+)
 def test_each_id_given_has_its_result_in_order(client: Client, name: str, kind: type) -> None:
     """Also one that is given twice, is malformed, or is in no account; over several calls."""
     made = [client.schedule(URL, at=in_days(9), json={"n": n}).schedule_id for n in range(2)]
@@ -84,7 +77,7 @@ def test_each_id_given_has_its_result_in_order(client: Client, name: str, kind: 
     results = getattr(client, name)(ids)
     assert [each.schedule_id for each in results] == ids
     for given, result in zip(ids, results, strict=True):
-        assert isinstance(result, kind if given in made else NotFound)
+        assert isinstance(result, kind if given in made else postdate.NotFound)
 
 
 def test_a_replay_of_many_goes_on_where_an_answer_was_lost(
@@ -101,7 +94,7 @@ def test_a_replay_of_many_goes_on_where_an_answer_was_lost(
     losing = LosingAnswers(1, passes=1)
     with (
         Client(mode, postdate_up.base_url, key, handler=losing, retry_for=0) as impatient,
-        pytest.raises(ConnectionFailed) as caught,
+        pytest.raises(postdate.ConnectionFailed) as caught,
     ):
         impatient.replay_many(made)
     results = client.replay_many(made, idempotency_key=caught.value.idempotency_key)
@@ -117,16 +110,14 @@ async def test_of_thousands_in_a_buffer_each_costs_one_credit_though_answers_are
     urls[7] = urls[1234] = "ftp://example.com"
     transport = httpx.MockTransport(LosingAnswers(3))
     async with httpx.AsyncClient(transport=transport) as http:
-        client = AsyncPostdate(postdate_up.base_url, key, http=http)
-        async with Buffer(client) as buffer:
+        client = postdate.AsyncPostdate(postdate_up.base_url, key, http=http)
+        async with postdate.Buffer(client) as buffer:
             creating = (buffer.schedule(url, at=in_days(9), json={"url": url}) for url in urls)
             results = await asyncio.gather(*creating, return_exceptions=True)
-        assert [n for n, each in enumerate(results) if isinstance(each, InvalidRequest)] == [
-            7,
-            1234,
-        ]
+        bad = [n for n, each in enumerate(results) if isinstance(each, postdate.InvalidRequest)]
+        assert bad == [7, 1234]
         assert await client.credits() == 2000 - 1498
         for n in (0, 1000, 1499):
             created = results[n]
-            assert isinstance(created, Created)
+            assert isinstance(created, postdate.Created)
             assert (await client.get(created.schedule_id)).target_body == {"url": urls[n]}

@@ -7,31 +7,20 @@ import contextlib
 import pytest
 from redis import exceptions
 
-from scheduler.errors import (
-    Conflict,
-    FieldError,
-    InvalidRequest,
-    KeyReused,
-    Reason,
-    RecurringNameTaken,
-    StoreFull,
-    TooManyLanes,
-    TooManySecrets,
-    anew,
-)
+from scheduler import errors
 from scheduler.models import Status
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        StoreFull("The store is full"),
-        Conflict("It has ended", Status.FAILED, Reason.ALREADY_ENDED),
-        InvalidRequest([FieldError("a", "b")], unlisted=3),
-        TooManyLanes(),
-        RecurringNameTaken("ours"),
-        TooManySecrets(3),
-        KeyReused(),
+        errors.StoreFull("The store is full"),
+        errors.Conflict("It has ended", Status.FAILED, errors.Reason.ALREADY_ENDED),
+        errors.InvalidRequest([errors.FieldError("a", "b")], unlisted=3),
+        errors.TooManyLanes(),
+        errors.RecurringNameTaken("ours"),
+        errors.TooManySecrets(3),
+        errors.KeyReused(),
         exceptions.AskError("5 127.0.0.1:7000"),
         ConnectionRefusedError(111, "Connection refused"),
     ],
@@ -43,7 +32,7 @@ def test_an_error_anew_says_the_same_and_leads_to_no_frame(error: Exception) -> 
         raise cause
     with contextlib.suppress(type(error)):
         raise error from cause
-    again = anew(error)
+    again = errors.anew(error)
     assert again is not error
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
     assert getattr(again, "errno", None) == getattr(error, "errno", None)
@@ -57,5 +46,5 @@ def test_an_error_anew_says_the_same_and_leads_to_no_frame(error: Exception) -> 
     ("sentence", "said"), [(None, "a: is bad; b: is worse"), ("Two are bad", "Two are bad")]
 )
 def test_bad_input_is_told_by_a_sentence_or_by_its_faults(sentence: str | None, said: str) -> None:
-    faults = [FieldError("a", "is bad"), FieldError("b", "is worse")]
-    assert str(InvalidRequest(faults, sentence)) == said
+    faults = [errors.FieldError("a", "is bad"), errors.FieldError("b", "is worse")]
+    assert str(errors.InvalidRequest(faults, sentence)) == said

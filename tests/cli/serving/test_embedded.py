@@ -13,14 +13,6 @@ from structlog.testing import capture_logs
 
 from cli.serving import embedded
 from cli.serving.data_dir import DataDir, take_lock
-from cli.serving.embedded import (
-    EmbeddedValkey,
-    ask,
-    find_allocator,
-    find_server,
-    is_running,
-    server_arguments,
-)
 from scheduler.errors import PostdateError
 from tests.support.servers import processes_of, until_async
 
@@ -29,10 +21,10 @@ ANYWHERE = "libresolv.so.2"
 
 
 @pytest.fixture
-async def valkey(tmp_path: Path) -> AsyncIterator[EmbeddedValkey]:
+async def valkey(tmp_path: Path) -> AsyncIterator[embedded.EmbeddedValkey]:
     data_dir = DataDir(tmp_path / "data")
     data_dir.make()
-    server = EmbeddedValkey(data_dir)
+    server = embedded.EmbeddedValkey(data_dir)
     await server.start()
     yield server
     await server.stop()
@@ -44,7 +36,7 @@ def pid_of(data_dir: DataDir) -> int:
         return int(client.info("server")["process_id"])
 
 
-async def test_it_is_durable(valkey: EmbeddedValkey) -> None:
+async def test_it_is_durable(valkey: embedded.EmbeddedValkey) -> None:
     with Redis.from_url(valkey.data_dir.url, decode_responses=True) as client:
         config = client.config_get("*")
     expected = {
@@ -60,19 +52,19 @@ async def test_it_is_durable(valkey: EmbeddedValkey) -> None:
 
 
 async def test_what_was_stored_is_there_after_the_next_start_and_after_a_kill(
-    valkey: EmbeddedValkey,
+    valkey: embedded.EmbeddedValkey,
 ) -> None:
     with Redis.from_url(valkey.data_dir.url) as client:
         client.set("a", "b")
     await valkey.stop()
-    assert not is_running(valkey.data_dir)
+    assert not embedded.is_running(valkey.data_dir)
     await valkey.start()
     with Redis.from_url(valkey.data_dir.url) as client:
         assert client.get("a") == b"b"
     before = pid_of(valkey.data_dir)
     assert os.getsid(before) == before
     os.kill(before, signal.SIGKILL)
-    await until_async(lambda: ask(valkey.data_dir.socket, "PING") == "+PONG", "a new one")
+    await until_async(lambda: embedded.ask(valkey.data_dir.socket, "PING") == "+PONG", "a new one")
     assert pid_of(valkey.data_dir) != before
     with Redis.from_url(valkey.data_dir.url) as client:
         assert client.get("a") == b"b"
@@ -91,7 +83,7 @@ def test_the_lock_tells_whether_its_last_holder_was_killed(tmp_path: Path) -> No
 async def test_a_store_that_is_damaged_is_not_started_over(tmp_path: Path) -> None:
     """It refuses, says why, and leaves the file alone."""
     data_dir = DataDir(tmp_path)
-    valkey = EmbeddedValkey(data_dir)
+    valkey = embedded.EmbeddedValkey(data_dir)
     await valkey.start()
     with Redis.from_url(data_dir.url) as client:
         client.set("a", "b" * 100)
@@ -137,14 +129,14 @@ def test_a_server_on_path_does_if_it_is_new_enough(
     monkeypatch.setattr("shutil.which", lambda name: str(tmp_path / name))
     old = fake_server(tmp_path, version="6.2.9")
     with pytest.raises(PostdateError, match=rf"No valkey-server .* \({old} is 6\.2, .* install"):
-        find_server()
+        embedded.find_server()
     newer = fake_server(tmp_path, name="redis-server", version="7.0.15")
-    assert find_server() == newer
+    assert embedded.find_server() == newer
 
 
 def test_it_stops_growing_before_the_machine_is_full(tmp_path: Path) -> None:
     def most(*given: int) -> int:
-        words = server_arguments(tmp_path, tmp_path / "s", tmp_path / "l", *given)
+        words = embedded.server_arguments(tmp_path, tmp_path / "s", tmp_path / "l", *given)
         return int(words[words.index("--maxmemory") + 1])
 
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -162,7 +154,7 @@ async def test_one_that_is_installed_is_preloaded_unless_it_is_turned_off(
     monkeypatch.setattr(embedded, "_ALLOCATORS", names)
     data_dir = DataDir(tmp_path / "data")
     data_dir.make()
-    valkey = EmbeddedValkey(data_dir, malloc=malloc)
+    valkey = embedded.EmbeddedValkey(data_dir, malloc=malloc)
     with capture_logs() as said:
         await valkey.start()
         try:
@@ -180,8 +172,8 @@ def test_one_that_the_server_does_not_run_with_is_passed_by(
     """The loader takes both, and with the first one the server ends at once."""
     monkeypatch.setattr(embedded, "_ALLOCATORS", (ANYWHERE, "libdl.so.2"))
     server = fake_server(tmp_path, f'case "$LD_PRELOAD" in */{ANYWHERE}) exit 134; esac')
-    found = find_allocator(server)
+    found = embedded.find_allocator(server)
     assert found is not None
     assert found.endswith("/libdl.so.2")
-    assert find_allocator(fake_server(tmp_path, '[ -z "$LD_PRELOAD" ] || exit 134')) is None
-    assert find_allocator(fake_server(tmp_path, malloc="jemalloc-5.3.0")) is None
+    for given in ({"script": '[ -z "$LD_PRELOAD" ] || exit 134'}, {"malloc": "jemalloc-5.3.0"}):
+        assert embedded.find_allocator(fake_server(tmp_path, **given)) is None
