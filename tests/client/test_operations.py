@@ -16,6 +16,7 @@ from postdate import (
     Created,
     InsufficientCredits,
     InvalidRequest,
+    LogEntry,
     NewSchedule,
     Phases,
     PostdateError,
@@ -316,6 +317,15 @@ def test_ids_and_a_choice_are_not_both_meant(client: Client, server: Server, nam
     assert server.requests == []
 
 
+ENTRY = {
+    "invocationId": "inv_1", "scheduleId": "sch_1", "createdAt": MORNING_TEXT,
+    "scheduledAt": MORNING_TEXT, "executedAt": None, "targetUrl": URL, "targetMethod": "GET",
+    "status": "cancelled", "statusCode": 0, "responseTimeMs": 0, "errorMessage": "",
+}  # fmt: skip
+READ = {
+    "list": AS_SCHEDULE,
+    "logs": LogEntry("inv_1", "sch_1", MORNING, MORNING, None, URL, "GET", "cancelled", 0, 0, ""),
+}
 SPAN = {"from_": MORNING, "to": "2026-11-21T00:00:00Z"}
 SPAN_ASKED = {"from": "2026-11-20T08:00:00Z", "to": "2026-11-21T00:00:00Z"}
 CHOSEN = {"status": "failed", "order": "asc"}
@@ -326,6 +336,8 @@ CHOSEN = {"status": "failed", "order": "asc"}
     [
         ("list", "schedules", SCHEDULE, {"url": URL, **SPAN, **CHOSEN},
          {"targetUrl": URL, **SPAN_ASKED, **CHOSEN}),
+        ("logs", "logs", ENTRY, {"status": ("executed", "cancelled")},
+         {"status": "executed,cancelled"}),
         ("lanes", "lanes", LANE, {}, {}),
         ("recurring_all", "recurring", {**RULE, "next": None}, {"state": "active"},
          {"state": "active"}),
@@ -344,7 +356,19 @@ def test_lists_are_read_page_by_page(
     server.plays(*(answer(200, {key: some, "nextCursor": cursor}) for some, cursor in pages))
     first, *others = getattr(client, name)(**given)
     assert others == [first] * 2
-    assert name != "list" or first == AS_SCHEDULE
-    assert name == "list" or first.etag is None
+    if name in READ:
+        assert first == READ[name]
+    else:
+        assert first.etag is None
     asked = {**asked, "limit": "100"}
     assert server.queries == [asked, {**asked, "cursor": "c1"}, {**asked, "cursor": "c2"}]
+
+
+def test_statistics_are_of_a_time_range(client: Client, server: Server) -> None:
+    told = dict.fromkeys(("totalInvocations", "failedInvocations", "successfulInvocations"), 2)
+    span = {"from": MORNING_TEXT, "to": MORNING_TEXT}
+    server.plays(answer(200, {**told, "averageResponseTime": 7, "timeRange": span}))
+    found = client.stats(from_=MORNING)
+    assert (found.total_invocations, found.average_response_time) == (2, 7)
+    assert (found.time_range.from_, found.time_range.to) == (MORNING, MORNING)
+    assert server.queries == [{"from": "2026-11-20T08:00:00Z"}]

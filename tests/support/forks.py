@@ -26,6 +26,7 @@ from typing import Any
 MOST_FDS = 64
 MOST_BYTES = 128 * 1024
 _OURS = ("cli.", "postdate_server", "tests.api.", "tests.isolation.")
+_STEM = "tests.support.stem"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
@@ -46,7 +47,7 @@ def is_ours(command: Sequence[Any]) -> bool:
 
 def is_stem(pid: int) -> bool:
     """Whether this is a process that others are forked from, and none of Postdate's."""
-    return b"\0tests.support.stem\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return f"\0{_STEM}\0".encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 class Popen(subprocess.Popen):  # type: ignore[type-arg]
@@ -101,14 +102,7 @@ class Stem:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "tests.support.stem",
-                    str(theirs.fileno()),
-                    "." * 4096,
-                ],
+                [sys.executable, "-P", "-m", _STEM, str(theirs.fileno()), "." * 4096],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROOM": "." * 16384},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

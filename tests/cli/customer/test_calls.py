@@ -119,6 +119,15 @@ CALLS = [
     Call(f"callback resend sch_1 --to {ENDED}", "POST /schedule/sch_1/callback",
          {"callbackUrl": ENDED}, (PENDING,),
          f"sch_1  pending, 1 attempt: 503 Service Unavailable, next at {DUE}\n"),
+    *(
+        Call("callback resend sch_1", "POST /schedule/sch_1/callback", {}, (PENDING | more,),
+             f"sch_1  {told}\n")
+        for more, told in (
+            ({"attempts": 0}, f"pending, 0 attempts, next at {DUE}"),
+            ({"status": "delivered", "statusCode": 200, "errorMessage": "", "nextAttemptAt": None},
+             "delivered, 1 attempt: 200"),
+        )
+    ),
     of_lane(f"set partner:b {LIMITS}", "PUT /lanes/partner:b", LIMITS_SENT),
     of_lane("show partner:b", "GET /lanes/partner:b", None),
     of_lane("resume partner:b --calm", "PATCH /lanes/partner:b",
@@ -282,15 +291,18 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
         "reference": "order-1", "lane": "acme", "latenessMs": 3, "responseBody": "later\a",
         "phases": {"connectionReused": True, "firstByteMs": 1204},
     }  # fmt: skip
-    pages = [{"logs": each, "nextCursor": None} for each in ([skipped, retrying], [retrying])]
+    pages = [
+        {"logs": each, "nextCursor": None} for each in ([skipped, retrying], [retrying, skipped])
+    ]
     with Line(*(answer(200, each) for each in pages)) as line:
         logged = said(line, "logs", "--recurring", "rec_1", "--status", "skipped,retrying")
         attempts = said(line, "logs", "sch_1")
     told = f"{DUE}  retrying   503     41 ms  POST {URL}  sch_1  order-1  in acme  Busy"
     told += f"  attempt 2 at {NOON}\n"
-    assert logged == f"{NEXT}  skipped    1,200 missed  rec_1\n{told}"
+    missed = f"{NEXT}  skipped    1,200 missed  rec_1\n"
+    assert logged == missed + told
     more = ["3 ms late", "connection reused, first byte 1,204 ms", '"later\\u0007"']
-    assert attempts == told + "".join(f"    {each}\n" for each in more)
+    assert attempts == told + "".join(f"    {each}\n" for each in more) + missed
     asked, of_one = line.requests
     query = asked.partition("?")[2].removesuffix(" HTTP/1.1").split("&")
     assert {"recurringId=rec_1", "status=skipped%2Cretrying"} <= set(query)
