@@ -299,11 +299,11 @@ API = r"""
 # a change of a lane is judged on what it gives alone
 - _refuse_misfits(limits, given)
 + _refuse_misfits(given, given)
-@ scheduler/schema.py tests/api/schema/test_callbacks.py
+@ scheduler/schema.py tests/api/schema/test_fields.py
 # null for a callback means that of the account
 - default="",  # NO_URL
 + default=None,
-@ api/schema/fields.py tests/api/schema/test_callbacks.py
+@ api/schema/fields.py tests/api/schema/test_fields.py
 # a condition is taken where there is to be no callback
 - if url != NO_URL or values["callback_on"] is None:
 + if True:

@@ -9,8 +9,9 @@ import pytest
 
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
-from tests.api.conftest import Api, bad_fields
+from tests.api.conftest import Api, bad_fields, past, payload
 from tests.api.errors import error_of
+from tests.api.letters import BROKEN
 from tests.support.plain import redis_of
 
 LIMITS = {"rate": 10, "per": "1m", "burst": 5, "parallelism": 20, "note": "für B"}
@@ -185,13 +186,35 @@ async def test_a_calm_that_a_target_asked_for_is_ended(api: Api) -> None:
     assert answer.json() == {"lane": "a", **UNSET}
 
 
-async def test_a_lane_too_many_is_a_409(api: Api) -> None:
-    many = {f"lane-{n}": 0 for n in range(MOST_LANES)}
-    await redis_of(api.store).zadd(keys.account(api.account_id) + keys.LANES, many)
-    answer = await api.client.put("/lanes/another", json=LIMITS)
-    assert answer.status_code == 409
-    assert error_of(answer)["reason"] == "too_many_lanes"
-    assert (await api.client.put("/lanes/lane-7", json=LIMITS)).status_code == 200
+async def test_a_lane_too_many_is_a_409_on_every_way_in(api: Api) -> None:
+    """And what stays in the lanes that there are goes through."""
+    waits = await api.create_id(lane="one", reference="ours")
+    failed = await api.create_id(triggerAt=past())
+    await api.execute(BROKEN)
+    lanes = keys.account(api.account_id) + keys.LANES
+    await redis_of(api.store).zadd(lanes, {f"{n}": 0 for n in range(MOST_LANES - 1)})
+    before = (await api.client.get("/stats/remaining-credits")).json()
+    item, post = payload(lane="new"), api.client.post
+    replaced = item | {"reference": "ours", "onExisting": "replace"}
+    for answer in (
+        await post("/schedule", json=item),
+        await post("/schedule", json=item, headers={"Idempotency-Key": "a"}),
+        await post("/schedule", json=replaced),
+        await post("/schedule/batch", json={"schedules": [payload(lane="one"), item]}),
+        await api.client.patch(f"/schedule/{waits}", json={"lane": "new"}),
+        await post(f"/schedule/{failed}/replay", json={"lane": "new"}),
+        await api.client.put("/lanes/new", json=LIMITS),
+    ):
+        assert (answer.status_code, answer.json()["reason"]) == (409, "too_many_lanes")
+        assert "status" not in answer.json()
+    answer = await post("/schedule/batch", json={"schedules": [payload(lane="1"), replaced]})
+    stored, refused = answer.json()["schedules"]
+    assert (refused["code"], refused["reason"]) == (409, "too_many_lanes")
+    assert (await api.read(stored["scheduleId"]))["lane"] == "1"
+    assert (await api.client.put("/lanes/7", json=LIMITS)).status_code == 200
+    left = (await api.client.get("/stats/remaining-credits")).json()["creditsRemaining"]
+    assert left == before["creditsRemaining"] - 1
+    assert (await api.read(waits))["lane"] == "one"
 
 
 async def test_lanes_come_page_by_page(api: Api) -> None:

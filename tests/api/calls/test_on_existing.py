@@ -9,8 +9,6 @@ import pytest
 from tests.api.conftest import Api, payload
 
 KEEP, REPLACE = ({"reference": "order-1", "onExisting": way} for way in ("keep", "replace"))
-NEEDS_REFERENCE, NEEDS_REPLACE = "It needs a reference.", "It needs onExisting to be replace."
-NO_WAY = "It must be keep or replace."
 
 
 @pytest.mark.parametrize("fields", [KEEP, REPLACE, {**REPLACE, "maxWait": "1h"}])
@@ -42,43 +40,6 @@ async def test_several_that_wait_are_a_conflict(api: Api) -> None:
     assert (body["reason"], body["status"]) == ("several_waiting", "scheduled")
     assert body["error"] == "2 schedules wait with this reference; only one can be meant"
     await api.holds(credits=998, waiting=names)
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "message"),
-    [
-        ({"onExisting": "keep"}, "onExisting", NEEDS_REFERENCE),
-        ({"onExisting": "keep", "reference": None}, "onExisting", NEEDS_REFERENCE),
-        ({"onExisting": "drop", "reference": "a"}, "onExisting", NO_WAY),
-        ({"onExisting": 1, "reference": "a"}, "onExisting", "It must be a string."),
-        ({**KEEP, "maxWait": "1h"}, "maxWait", NEEDS_REPLACE),
-        ({"reference": "a", "maxWait": "1h"}, "maxWait", NEEDS_REPLACE),
-        ({**REPLACE, "maxWait": "9999d"}, "maxWait", "It may be at most 1,830 days."),
-    ],
-)
-async def test_what_does_not_go_together_is_refused(
-    api: Api, fields: dict[str, Any], field: str, message: str
-) -> None:
-    answer = await api.create(**fields)
-    assert answer.status_code == 400
-    assert answer.json()["details"] == [{"field": field, "message": message}]
-    await api.holds(credits=1000, waiting=set())
-
-
-async def test_null_is_as_good_as_absent(api: Api) -> None:
-    for fields in ({"onExisting": None}, {"maxWait": None}, {**KEEP, "maxWait": None}):
-        assert (await api.create(**fields)).status_code == 201
-
-
-async def test_a_change_or_a_replay_knows_neither(api: Api) -> None:
-    schedule_id = await api.create_id(reference="order-1")
-    for method, path in (("PATCH", ""), ("POST", "/replay")):
-        answer = await api.client.request(
-            method, f"/schedule/{schedule_id}{path}", json={"onExisting": "keep"}
-        )
-        assert answer.json()["details"] == [
-            {"field": "onExisting", "message": "There is no such field."}
-        ]
 
 
 async def test_in_a_batch_the_later_meets_the_earlier(api: Api) -> None:

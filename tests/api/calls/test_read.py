@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler.ids import new_recurring_id
 from scheduler.masks import MASK
-from scheduler.models import Outcome, Phases, Request, Status
+from scheduler.models import Occurrence, Outcome, Phases, Request, Status
 from tests.api.conftest import NEW_YEAR, URL, Api, bad_fields, past
 from tests.api.errors import error_of
 from tests.api.letters import UNKNOWN
@@ -94,12 +96,14 @@ async def test_secrets_in_the_query_of_a_url_are_masked_and_fired_as_they_are(ap
     assert invocation.request.url == url
 
 
-@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-async def test_an_unknown_one_or_anothers_is_404(api: Api, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "call"), [("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/replay")]
+)
+async def test_an_unknown_one_or_anothers_is_404(api: Api, method: str, call: str) -> None:
     async with api.another() as other:
         theirs = await other.create_id()
         for each in (theirs, UNKNOWN, "x", "%00", "sch_8" + "0" * 25):
-            path = f"/schedule/{each}"
+            path = f"/schedule/{each}{call}"
             answer = await api.client.request(method, path, json={"delivery": None})
             assert answer.status_code == 404
             assert error_of(answer) == {
@@ -166,15 +170,15 @@ async def test_ended_schedules_are_listed_as_they_are_read(api: Api) -> None:
 
 
 async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api) -> None:
-    due_ms = api.store.clock.now_ms() + 3_600_000
-    await api.store.schedules.create_all(api.account_id, [Request(1, "GET", URL)] * 5)
+    rule = new_recurring_id(1)
+    ended = Request(1, "GET", URL, lane="a", reference="a", recurring=Occurrence(rule))
+    waiting = replace(ended, trigger_at_ms=api.store.clock.now_ms() + 3_600_000)
+    await api.store.schedules.create_all(api.account_id, [ended] * 5)
     await api.execute(Outcome(Status.FAILED, 500, 1, "Internal Server Error"))
-    await api.store.schedules.create_all(api.account_id, [Request(due_ms, "GET", URL)] * 9)
-
-    async def cursor_of(path: str) -> str:
-        return str((await api.client.get(path)).json()["nextCursor"])
-
+    await api.store.schedules.create_all(api.account_id, [waiting] * 9)
+    named = ("lane=a", "reference=a", "reference=a*", f"recurringId={rule}")
     lists = [
+        *(f"{path}?limit=2&{each}" for path in ("/schedule", "/stats/logs") for each in named),
         "/schedule?limit=2",
         "/schedule?limit=2&order=desc",
         "/schedule?limit=2&status=failed",
@@ -184,7 +188,7 @@ async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api
         "/stats/logs?limit=2&status=scheduled",
         "/stats/logs?limit=2&status=executed,scheduled",
     ]
-    cursors = {path: await cursor_of(path) for path in lists}
+    cursors = {path: (await api.client.get(path)).json()["nextCursor"] for path in lists}
     for path in lists:
         for giver, cursor in cursors.items():
             answer = await api.client.get(f"{path}&cursor={cursor}")

@@ -8,11 +8,12 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable
 from scheduler.ids import is_schedule_id
 from scheduler.models import Outcome, Status
 from tests.api.conftest import CREDITS, YEAR, Api, past, payload
 from tests.api.errors import error_of
+from tests.api.letters import UNKNOWN
 
 
 async def test_a_create_answers_201_with_both_ids_and_takes_one_credit(api: Api) -> None:
@@ -132,27 +133,47 @@ async def test_what_has_ended_or_is_being_executed_cannot_be_cancelled(api: Api)
     await api.holds(credits=CREDITS - 2, waiting={held})
 
 
+LOST, REPEAT = OutcomeUnknown("x"), "Outcome unknown; repeat the request"
+REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
+
+
 @pytest.mark.parametrize(
-    ("error", "sentence", "reason"),
+    ("error", "call", "asked", "sentence"),
     [
         (
             StoreUnavailable("redis://secret:6379 is full"),
+            ("schedules", "create_all"),
+            ("POST", "", payload()),
             "The service is temporarily unavailable",
-            "store_unavailable",
         ),
+        (LOST, ("schedules", "create_all"), ("POST", "", payload()), REPEAT_CREATE),
+        (LOST, ("canceller", "by_id"), ("POST", "/cancel", {"ids": ["x"]}), REPEAT),
+        (LOST, ("canceller", "cancel"), ("DELETE", f"/{UNKNOWN}", None), REPEAT),
         (
             OutcomeUnknown("x"),
-            "Outcome unknown; repeat with the same Idempotency-Key",
-            "outcome_unknown",
+            ("callbacks", "resend"),
+            ("POST", f"/{UNKNOWN}/callback", {}),
+            REPEAT,
         ),
     ],
+    ids=["away", "create", "cancel many", "cancel", "callback"],
 )
-async def test_a_store_that_fails_a_create_is_503_with_retry_after(
-    api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str, reason: str
+async def test_a_store_that_fails_is_503_and_says_what_to_repeat(
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+    error: PostdateError,
+    call: tuple[str, str],
+    asked: tuple[str, str, Any],
+    sentence: str,
 ) -> None:
-    monkeypatch.setattr(api.store.schedules, "create_all", AsyncMock(side_effect=error))
-    answer = await api.create()
-    assert (answer.status_code, error_of(answer)) == (503, {"error": sentence, "reason": reason})
+    room, name = call
+    monkeypatch.setattr(getattr(api.store, room), name, AsyncMock(side_effect=error))
+    method, path, body = asked
+    answer = await api.client.request(method, f"/schedule{path}", json=body)
+    assert (answer.status_code, error_of(answer)) == (
+        503,
+        {"error": sentence, "reason": error.reason},
+    )
     assert int(answer.headers["retry-after"]) >= 1
 
 

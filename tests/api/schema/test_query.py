@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+import json
+from urllib.parse import quote, urlencode
 
 import pytest
 
+from api.calls.bulk import parse_selection
 from api.calls.stats import log_query, period
-from api.schema.query import OF_LOGS, PERIOD, read_query
+from api.schema.query import OF_LOGS, OF_SCHEDULES, PERIOD, read_query
 from scheduler.errors import FieldError, InvalidRequest
+from scheduler.ids import new_recurring_id
 from scheduler.masks import MASK
-from scheduler.models import LogStatus
+from scheduler.models import LogStatus, Status
 from scheduler.store.log.logs import LogQuery
 from scheduler.times import parse_iso8601
+from tests.api.schema.test_fields import NO_LANE
 from tests.store.scene import new_id
 
 NOW, AT = "2026-11-20T08:00:12.345Z", "2026-11-20T08:00:00Z"
@@ -95,6 +99,33 @@ BAD_URLS = (f"targetUrl={'a' * 8193}", f"targetUrl=https://a.example/?token={quo
 @pytest.mark.parametrize("text", [*BAD.split(), *BAD_URLS, *(f"limit={n}" for n in LIMITS)])
 def test_a_bad_parameter_is_named(text: str) -> None:
     assert bad_fields(text) == [text.partition("=")[0]]
+
+
+RULE = new_recurring_id(0)
+NO_FILTER = "It must be a reference, or how references begin and a * behind that."
+NO_RULE = "It must be the id of a recurring schedule."
+BAD_FILTERS = {
+    ("lane", NO_LANE): ("a*", ""),
+    ("reference", NO_FILTER): ("", "a b", "é", "a" * 130),
+    ("recurringId", NO_RULE): ("report", f"sch_{RULE[4:]}", RULE.upper(), ""),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "text"),
+    [(*named, text) for named, texts in BAD_FILTERS.items() for text in texts],
+)
+def test_a_filter_that_names_nothing_is_refused_everywhere(name: str, says: str, text: str) -> None:
+    query = urlencode({name: text}).encode()
+    body = json.dumps({"status": "failed", name: text}).encode()
+    for read in (
+        lambda: read_query(query, OF_SCHEDULES),
+        lambda: read_query(query, OF_LOGS),
+        lambda: parse_selection(body, "/path", Status.FAILED),
+    ):
+        with pytest.raises(InvalidRequest) as caught:
+            read()
+        assert caught.value.details == [FieldError(name, says)]
 
 
 @pytest.mark.parametrize("text", ["limit=%FF", "a=1&" * 200, "limit=é"])

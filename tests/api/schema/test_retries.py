@@ -1,12 +1,9 @@
-"""The fields for retries, and how answers show them."""
+"""Schedules between two attempts, as answers show them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from api.schema.rules import NO_DURATION
 from scheduler.models import Answer, Outcome, Phases, Status
 from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.api.conftest import NEW_YEAR, Api, past
@@ -21,11 +18,6 @@ UNAVAILABLE = Outcome(
 )
 
 
-NOT_THAT_MANY, NO_NUMBER = "It must be from 0 to 20.", "It must be a whole number."
-NO_ARRAY = "It must be an array of durations."
-NONE_OR_MANY = "It must have from 1 to 20 durations."
-
-
 async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
     """One whose first attempt has failed."""
     schedule_id = await api.create_id(triggerAt=past(), **({"retries": 3} | fields))
@@ -34,57 +26,6 @@ async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
     acks = [Ack(each, UNAVAILABLE, 1, due_ms) for each in held]
     await api.store.ends.ack(held[0].shard, acks)
     return schedule_id
-
-
-@pytest.mark.parametrize(
-    ("fields", "retries", "delays"),
-    [
-        ({"retries": None, "retryDelays": None}, 0, None),
-        ({"retries": 0, "retryDelays": ["1s"]}, 0, None),
-        ({"retries": 3.0}, 3, ["10s", "1m", "10m", "1h", "6h"]),
-        ({"retries": 1, "retryDelays": ["1s"]}, 1, ["1s"]),
-        ({"retries": 20, "retryDelays": [90, "1500ms", 2.0]}, 20, ["1m30s", "1s500ms", "2s"]),
-        ({"retries": 2, "retryDelays": ["10s"] * 20}, 2, ["10s"] * 20),
-    ],
-)
-async def test_what_is_asked_for_comes_back(
-    api: Api, fields: dict[str, Any], retries: int, delays: list[str] | None
-) -> None:
-    found = await api.read(await api.create_id(**fields))
-    assert (found["retries"], found["retryDelays"]) == (retries, delays)
-    assert (found["attempts"], found["nextAttemptAt"]) == (0, None)
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "message"),
-    [
-        *(({"retries": value}, "retries", NOT_THAT_MANY) for value in (-1, 21)),
-        *(({"retries": value}, "retries", NO_NUMBER) for value in (1.5, "5", True)),
-        *(
-            ({"retryDelays": value}, "retryDelays", NO_ARRAY)
-            for value in ("10s", 10, [1.5], [None])
-        ),
-        *(({"retryDelays": value}, "retryDelays", NONE_OR_MANY) for value in ([], ["10s"] * 21)),
-        *(
-            ({"retryDelays": ["10s", delay]}, "retryDelays", "Each must be from 1s to 7d.")
-            for delay in ("7d1ms", 0, 7 * 86_400 + 1)
-        ),
-        ({"retryDelays": ["10s", "soon"]}, "retryDelays", NO_DURATION),
-    ],
-)
-async def test_what_breaks_a_rule_is_named(
-    api: Api, fields: dict[str, Any], field: str, message: str
-) -> None:
-    answer = await api.create(**({"retries": 1} | fields))
-    assert answer.status_code == 400
-    assert answer.json()["details"] == [{"field": field, "message": message}]
-
-
-async def test_delays_without_retries_are_a_mistake(api: Api) -> None:
-    answer = await api.create(retryDelays=["10s"])
-    message = "It needs retries, which is 0 unless you ask for more."
-    assert answer.json()["details"] == [{"field": "retryDelays", "message": message}]
-    assert (await api.create(retryDelays=None)).status_code == 201
 
 
 async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: Api) -> None:
