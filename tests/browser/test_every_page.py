@@ -10,6 +10,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import PAGES, Watched, sign_in
 from tests.browser.test_dashboard import make_key
+from tests.browser.test_recurring import make
 from tests.support.servers import Customer, PostdateProcess, Receiver
 
 # Links within sentences flow with them, and of a row the whole opens what its link does.
@@ -59,7 +60,9 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
         body = b"<html>" + b"y" * 3000
         failed = customer.schedule(receiver.answer("/fails", status=500, body=body))
         customer.outcome(failed)
-    for path in (*PAGES, f"/requests/{failed}", f"/lanes/{lane}"):
+    names = {"name": "n" * 64, "lane": lane, "reference": "r" * 128}
+    rule = "/recurring/" + make(page, signed_in.base_url, url=receiver.url + _NASTY, **names)
+    for path in (*PAGES, f"/requests/{failed}", f"/lanes/{lane}", rule, f"{rule}/change"):
         signed_in.go(path)
         for width in (320, 380, 1440):
             page.set_viewport_size({"width": width, "height": 900})
@@ -103,7 +106,9 @@ def test_no_page_keeps_anybody_out_in_light_or_dark(
     watched.go("/lanes/invoices")
     page.get_by_role("button", name="Pause", exact=True).click()
     page.get_by_text("due ones wait.").first.wait_for()
-    for path in (*PAGES, "/none", f"/requests/{waiting}", f"/requests/{failed}"):
+    rule = "/recurring/" + make(page, watched.base_url)
+    own = (f"/requests/{waiting}", f"/requests/{failed}", rule, f"{rule}/change")
+    for path in (*PAGES, "/none", *own):
         watched.go(path)
         if page.locator("#contact").count() and page.locator("[data-live]").count():
             watched.look_until("#contact", "Live")

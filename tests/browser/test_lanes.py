@@ -35,6 +35,27 @@ def test_a_lane_is_paused_and_resumed_with_one_press(
     context.close()
 
 
+def test_the_banner_of_an_open_page_goes_once_nothing_is_paused(
+    signed_in: Watched, customer: Customer
+) -> None:
+    page = signed_in.page
+    customer.schedule("https://example.com/waits", 3600, lane="pressed")
+    signed_in.go("/lanes")
+    page.get_by_role("button", name="Pause pressed").click()
+    banner = page.locator(".stopped")
+    expect(banner).to_contain_text("Lane pressed is paused")
+    other = page.context.new_page()
+    other.goto(page.url)
+    signed_in.go("/requests/new")
+    page.get_by_role("searchbox").fill("https://example.com/typed")
+    other.get_by_role("button", name="Resume pressed").click()
+    expect(other.locator(".stopped")).to_have_count(0)
+    signed_in.look()
+    expect(banner).to_have_count(0)
+    expect(page.get_by_role("searchbox")).to_have_value("https://example.com/typed")
+    signed_in.assert_quiet()
+
+
 def test_a_save_that_failed_is_told_until_it_is_made(signed_in: Watched) -> None:
     """And a second tab does not overwrite the first one's unseen."""
     page = signed_in.page
@@ -54,32 +75,3 @@ def test_a_save_that_failed_is_told_until_it_is_made(signed_in: Watched) -> None
     expect(other.get_by_label("Parallelism")).to_have_value("7")
     other.get_by_role("button", name="Save").click()
     expect(other.get_by_role("status").first).to_contain_text("Saved: 7 at a time.")
-
-
-def test_the_banner_of_an_open_page_goes_once_nothing_is_paused(
-    signed_in: Watched, customer: Customer
-) -> None:
-    """And a press on a lane is not dropped for news of the list that are under way."""
-    page, waiting = signed_in.page, []
-    customer.schedule("https://example.com/waits", 3600, lane="pressed")
-    signed_in.go("/lanes")
-    page.route(
-        "**/dashboard/lanes",
-        lambda route: waiting.append(route) if not waiting else route.continue_(),
-    )
-    with page.expect_request(lambda request: "hx-boosted" not in request.headers):
-        signed_in.look()
-    page.get_by_role("button", name="Pause pressed").click()
-    banner = page.locator(".stopped")
-    expect(banner).to_contain_text("Lane pressed is paused")
-    other = page.context.new_page()
-    other.goto(page.url)
-    page.unroute("**/dashboard/lanes")
-    signed_in.go("/requests/new")
-    page.get_by_role("searchbox").fill("https://example.com/typed")
-    other.get_by_role("button", name="Resume pressed").click()
-    expect(other.locator(".stopped")).to_have_count(0)
-    signed_in.look()
-    expect(banner).to_have_count(0)
-    expect(page.get_by_role("searchbox")).to_have_value("https://example.com/typed")
-    signed_in.assert_quiet()

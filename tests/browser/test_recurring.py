@@ -3,14 +3,9 @@ alone, and with a button where there are no scripts."""
 
 from __future__ import annotations
 
-import re
-
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Watched, sign_in
-from tests.browser.test_dashboard import store_away
-from tests.browser.test_every_page import _BEYOND, _CUT, _TOO_SMALL, serious
 from tests.support.servers import PostdateProcess, Receiver
 
 
@@ -64,24 +59,6 @@ def test_one_is_made_by_keyboard_and_its_times_follow_the_typing(signed_in: Watc
     signed_in.assert_quiet()
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-def test_one_is_paused_and_resumed_with_one_press(
-    browser: Browser, postdate_up: PostdateProcess, scripts: bool
-) -> None:
-    name = "with" if scripts else "without"
-    context = browser.new_context(java_script_enabled=scripts)
-    sign_in(context, postdate_up)
-    page = context.new_page()
-    make(page, postdate_up.base_url, name=name)
-    page.goto(f"{postdate_up.base_url}/dashboard/recurring")
-    page.get_by_role("button", name=f"Pause {name}", exact=True).click()
-    expect(page.get_by_role("status").first).to_contain_text(f"{name} is paused")
-    expect(page).to_have_url(re.compile("/recurring$"))
-    page.get_by_role("button", name=f"Resume {name}", exact=True).click()
-    expect(page.get_by_role("button", name=f"Pause {name}", exact=True)).to_be_visible()
-    context.close()
-
-
 def test_without_scripts_a_button_shows_the_times(
     browser: Browser, postdate_up: PostdateProcess
 ) -> None:
@@ -117,34 +94,3 @@ def test_an_occurrence_shows_as_a_dot_without_a_reload(
     panel.get_by_role("link", name="runs", exact=True).click()
     expect(page.get_by_role("heading", name="runs")).to_be_visible()
     signed_in.assert_quiet()
-
-
-def test_a_save_that_failed_keeps_what_was_typed(signed_in: Watched) -> None:
-    page = signed_in.page
-    rule = make(page, signed_in.base_url, name="kept")
-    signed_in.go(f"/recurring/{rule}/change")
-    page.get_by_role("textbox", name="Every").fill("2d")
-    page.route("**/change", store_away)
-    page.get_by_role("button", name="Save").click()
-    expect(page.locator("#alarm")).to_contain_text("The store does not answer right now.")
-    expect(page.get_by_role("textbox", name="Every")).to_have_value("2d")
-    page.unroute("**/change")
-    page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("status").first).to_contain_text("It is changed.")
-    expect(page.locator("#live")).to_contain_text("Every 2d")
-
-
-def test_its_pages_fit_and_keep_nobody_out(signed_in: Watched) -> None:
-    page = signed_in.page
-    url = "https://example.com/" + "x" * 300
-    names = {"name": "n" * 64, "lane": "l" * 64, "reference": "r" * 128}
-    rule = make(page, signed_in.base_url, url=url, **names)
-    found: list[str] = []
-    for path in ("/recurring", f"/recurring/{rule}", f"/recurring/{rule}/change"):
-        signed_in.go(path)
-        for width in (320, 380, 1440):
-            page.set_viewport_size({"width": width, "height": 900})
-            for faults in (_BEYOND, _TOO_SMALL, _CUT):
-                assert not page.evaluate(faults), (path, width)
-        found += serious(page)
-    assert found == []

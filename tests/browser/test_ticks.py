@@ -143,17 +143,3 @@ def test_a_press_inside_the_live_part_is_made_while_news_are_on_their_way(
     page.get_by_role("button", name="Resume pressed").click()
     expect(page.get_by_role("button", name="Pause pressed")).to_be_visible()
     signed_in.assert_quiet()
-
-
-def test_workers_are_resumed_while_news_are_on_their_way(signed_in: Watched) -> None:
-    page = signed_in.page
-    signed_in.go("/system/hold")
-    page.get_by_role("button", name="Hold all workers").click()
-    expect(page.get_by_text("On hold: workers claim nothing")).to_be_visible()
-    signed_in.go("/system")
-    page.route("**/dashboard/system", no_news)
-    with page.expect_request(is_tick):
-        signed_in.look()
-    page.locator("#live").get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("Resumed: workers claim due schedules again")).to_be_visible()
-    signed_in.assert_quiet()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from scheduler.callbacks import NO_URL, Callback, CallbackOn, CallbackStatus
+from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
 from scheduler.lane_settings import AccountCallback
 from tests.dashboard.conftest import Browser, once_of
 
@@ -90,27 +88,3 @@ async def test_an_account_says_where_its_callbacks_go(browser: Browser) -> None:
     assert "Callbacks go nowhere by default." in said
     assert await default() is None
     assert (await browser.store.pauses.read(browser.account_id)).pause is not None
-
-
-@pytest.mark.parametrize(
-    ("url", "on", "wish"),
-    [
-        ("", "", None),
-        ("https://example.com/a", "", Callback("https://example.com/a")),
-        ("https://example.com/a", "failed", Callback("https://example.com/a", CallbackOn.FAILED)),
-        ("", "failed", Callback(None, CallbackOn.FAILED)),
-        ("", "none", Callback(NO_URL)),
-    ],
-)
-async def test_a_composed_request_has_the_callback_that_was_asked_for(
-    browser: Browser, url: str, on: str, wish: Callback | None
-) -> None:
-    fields = {"url": "https://example.com/x", "delay": "1h", "once": "1"}
-    made = await browser.write("/requests/new", **fields, callbackUrl=url, callbackOn=on)
-    schedule_id = made.headers["location"].rpartition("/")[2]
-    assert (await browser.kept(schedule_id)).request.callback == wish
-    again = await browser.text("/requests/new", like=schedule_id)
-    assert re.findall(r'name="callbackUrl"[^>]* value="([^"]*)"', again) == [url]
-    assert f'<option value="{on}" selected>' in again
-    bad = await browser.write("/requests/new", **fields, callbackUrl="x", callbackOn="")
-    assert (bad.status_code, "<b>Callback to</b>: " in bad.text) == (400, True)

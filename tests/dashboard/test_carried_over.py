@@ -159,26 +159,31 @@ async def test_a_form_whose_request_is_gone_says_so(browser: Browser) -> None:
     assert (await scheduled(browser, **form | {"body": ""}, once="3")).body is None
 
 
+FAILED, TOKEN = CallbackOn.FAILED, f"{URL}?key=s"
+
+
 @pytest.mark.parametrize(
     ("before", "fields", "after"),
     [
-        (Callback(URL, CallbackOn.FAILED), {"callbackUrl": "", "callbackOn": ""}, None),
+        (None, {"callbackUrl": URL, "callbackOn": ""}, Callback(URL)),
+        (None, {"callbackUrl": URL, "callbackOn": "failed"}, Callback(URL, FAILED)),
+        (None, {"callbackOn": "failed"}, Callback(None, FAILED)),
+        (None, {"callbackOn": "none"}, Callback(NO_URL)),
+        (Callback(URL, FAILED), {"callbackUrl": "", "callbackOn": ""}, None),
         (Callback(NO_URL), {"callbackOn": ""}, None),
-        (Callback(NO_URL), {"callbackOn": "failed"}, Callback(None, CallbackOn.FAILED)),
+        (Callback(NO_URL), {"callbackOn": "failed"}, Callback(None, FAILED)),
         (Callback(URL), {"callbackUrl": ""}, None),
         (Callback(URL), {"callbackOn": "none"}, Callback(NO_URL)),
-        (
-            Callback(f"{URL}?key=s", CallbackOn.FAILED),
-            {"callbackOn": ""},
-            Callback(f"{URL}?key=s"),
-        ),
+        (Callback(TOKEN, FAILED), {"callbackOn": ""}, Callback(TOKEN)),
     ],
 )
-async def test_an_emptied_callback_is_the_accounts(
-    browser: Browser, before: Callback, fields: dict[str, str], after: Callback | None
+async def test_a_callback_is_what_the_form_says_and_the_accounts_where_that_is_empty(
+    browser: Browser, before: Callback | None, fields: dict[str, str], after: Callback | None
 ) -> None:
-    asked = replace(request_of("timeout", "5s", browser.store.clock.now_ms()), callback=before)
-    form = await composer(browser, await ended(browser, asked))
+    form = {"url": URL, "delay": "1h"}
+    if before is not None:
+        asked = request_of("timeout", "5s", browser.store.clock.now_ms())
+        form = await composer(browser, await ended(browser, replace(asked, callback=before)))
     assert (await scheduled(browser, **form | fields, once="1")).callback == after
 
 
@@ -230,6 +235,7 @@ async def test_fields_that_a_form_cannot_mean_are_named(browser: Browser) -> Non
         ({"expiresAfter": "0s"}, "<b>Expires after</b>: "),
         ({"expiresAfter": "soon"}, "<b>Expires after</b>: "),
         ({"expiresAfter": "3000000d"}, "<b>Expires after</b>: "),
+        ({"callbackUrl": "x"}, "<b>Callback to</b>: "),
         ({"body": "AA=", "bodyKind": "base64"}, "<b>Body</b>: It must be base64"),
     ):
         refused = await composed(browser, **form | fields)

@@ -14,10 +14,11 @@ import pytest
 from api.dashboard.render import Page
 from api.fair_queue import Payer
 from benchmarks.support.history import Past, fill
-from scheduler.errors import Damaged, OutcomeUnknown, StoreFull, StoreUnavailable
+from scheduler.errors import Damaged, OutcomeUnknown, StoreFull, StoreUnavailable, TooManyScans
 from scheduler.models import Outcome, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, URL, Browser, Dashboard, once_of, tiles_of
+from tests.dashboard.recurring.recurring import made
 from tests.support.plain import redis_of
 from tests.support.servers import in_days, until_async
 
@@ -42,11 +43,15 @@ async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browse
 async def test_another_accounts_things_are_not_there(
     dashboard: Dashboard, browser: Browser
 ) -> None:
-    bob = dashboard.browser(await dashboard.account("bob"))
+    bob = await dashboard.signed_in(await dashboard.account("bob"))
     key, _ = await browser.store.api_keys.create(bob.account_id, "bobs")
-    waiting = await bob.schedule()
-    for path in (f"/requests/{waiting}", f"/keys/{key.key_id}/deactivate", f"/requests/{UNKNOWN}"):
+    waiting, rule = await bob.schedule(lane="bobs"), await made(bob, name="bobs")
+    for path in (
+        *(f"/requests/{waiting}", f"/keys/{key.key_id}/deactivate", f"/requests/{UNKNOWN}"),
+        *(rule, f"{rule}/change"),
+    ):
         assert (await browser.get(path)).status_code == 404
+    assert (await browser.get("/recurring", q="bobs")).status_code == 400
     for path in (*PAGES, f"/requests?q={URL}"):
         text = await browser.text(path)
         assert (waiting in text, "bobs" in text) == (False, False), path
@@ -237,6 +242,7 @@ async def test_a_quota_that_is_almost_used_up_is_told_in_red(browser: Browser) -
         (StoreUnavailable("10.0.0.1 is away"), 503, "does not answer right now"),
         (StoreFull("10.0.0.1 is full"), 503, "The store is full"),
         (OutcomeUnknown("10.0.0.1 was lost"), 503, "may or may not have been done"),
+        (TooManyScans(3000), 429, "Too much was searched; try again in 3 s."),
         (Damaged(UNKNOWN), 500, f"The stored schedule {UNKNOWN} is damaged"),
         (RuntimeError("10.0.0.1"), 500, "written to the log"),
     ],

@@ -4,8 +4,9 @@ dies in between."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from msgspec.structs import replace
@@ -52,6 +53,12 @@ class Bulks:
     def __init__(self, api: Api, settings: Settings) -> None:
         self.api, self.store, self.account_id = api, api.store, api.account_id
         self.runner, self.other = (BulkRunner(api.store, Rules.of(settings)) for _ in range(2))
+        self.redis, self.base = redis_of(api.store), keys.account(api.account_id)
+        shard, self.local = keys.parts(api.account_id)
+        self.due = keys.shard(shard) + keys.BULK_DUE
+
+    def key(self, action_id: str) -> str:
+        return self.base + keys.BULK + action_id
 
     async def waiting(self, count: int, due_in_ms: int = HOUR_MS, url: str = URL) -> list[str]:
         due_ms = self.store.clock.now_ms() + due_in_ms
@@ -85,12 +92,24 @@ class Bulks:
         return action_id
 
     async def one(self, action_id: str) -> Bulk:
-        [found] = [
-            each
-            for each in await self.store.bulks.all(self.account_id)
-            if each.action_id == action_id
+        return {each.action_id: each for each in await self.store.bulks.all(self.account_id)}[
+            action_id
         ]
-        return found
+
+    async def read(self, schedule_id: str) -> Schedule:
+        return await self.store.schedules.get(self.account_id, schedule_id)
+
+    async def due_ms(self, schedule_ids: list[str]) -> list[int]:
+        return [(await self.read(each)).request.trigger_at_ms for each in schedule_ids]
+
+    async def made_by(self, action_id: str) -> list[str]:
+        """The replays that it lists."""
+        groups = await self.store.bulks.groups(self.account_id, action_id, 0, 9)
+        return sorted(name for group in groups for name in group.schedule_ids)
+
+    async def wait_ms(self) -> float:
+        """Until the account is looked at again."""
+        return float(await self.redis.zscore(self.due, self.local)) - self.store.clock.now_ms()
 
     async def are_due(self, count: int) -> None:
         """The process's idea of the store's clock is behind by as long as a reply takes."""
@@ -103,14 +122,10 @@ class Bulks:
 
     async def at_once(self) -> None:
         """Nobody has a lease, and nothing waits for its turn."""
-        client, base = redis_of(self.store), keys.account(self.account_id)
         for each in await self.store.bulks.all(self.account_id):
             if each.is_due:
-                await client.hset(base + keys.BULK + each.action_id, "n", 1)
-        shard, local = keys.parts(self.account_id)
-        due = keys.shard(shard) + keys.BULK_DUE
-        if await client.zscore(due, local) is not None:
-            await client.zadd(due, {local: 1})
+                await self.redis.hset(self.key(each.action_id), "n", 1)
+        await self.redis.zadd(self.due, {self.local: 1}, xx=True)
 
     async def step(self, runner: BulkRunner | None = None) -> bool:
         await self.at_once()
@@ -137,6 +152,22 @@ class Dies(Exception):
     """The process is no more."""
 
 
+def dying(call: Callable[..., Awaitable[Any]], at: Callable[..., bool]) -> AsyncMock:
+    """The call, but where `at` says so of what is given to it, the process dies before it."""
+
+    async def called(*given: Any, **more: Any) -> Any:
+        if at(*given):
+            raise Dies
+        return await call(*given, **more)
+
+    return AsyncMock(side_effect=called)
+
+
+def has_acted(account_id: str, bulk: Bulk, progress: Progress, *more: object) -> bool:
+    """Whether a note is the one of what came of a step, and not that of its plan."""
+    return not progress.plan
+
+
 async def test_what_is_chosen_is_cancelled_a_step_at_a_time(by: Bulks) -> None:
     made = await by.waiting(5)
     action = await by.ask(Kind.CANCEL, [*made[:3], "sch_" + "0" * 26])
@@ -155,23 +186,12 @@ async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same
     """It dies with the plan noted, before it has acted and after; the one that goes on acts on the
     same ones, though others match by then."""
     made = await (by.failed(4) if kind is Kind.AGAIN else by.waiting(4))
-    before = {each: (await read(by, each)).request.trigger_at_ms for each in made}
+    before = await by.due_ms(made)
     spent = await by.api.credits()
     action = await by.ask(kind, made, shift_ms=HOUR_MS if kind is Kind.MOVE else None)
-    note, notes = by.store.bulks.note, 0
-
-    async def dies_second(*given: Any) -> Bulk | None:
-        """The first note is the plan, the second what came of it."""
-        nonlocal notes
-        notes += 1
-        if notes == 2:
-            raise Dies
-        return await note(*given)
-
     for _ in range(2):
-        notes = 0
         with monkeypatch.context() as patched:
-            patched.setattr(by.store.bulks, "note", dies_second)
+            patched.setattr(by.store.bulks, "note", dying(by.store.bulks.note, has_acted))
             with pytest.raises(Dies):
                 await by.step()
         planned = (await by.one(action)).progress.plan
@@ -179,7 +199,7 @@ async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same
         await by.step(by.other)
     done = await by.acted(action)
     assert (done.state, done.progress.done, done.progress.refused) == (State.DONE, 4, {})
-    now = [await read(by, each) for each in made]
+    now = [await by.read(each) for each in made]
     match kind:
         case Kind.CANCEL:
             assert {each.status for each in now} == {Status.CANCELLED}
@@ -187,41 +207,26 @@ async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same
         case Kind.AGAIN:
             assert await by.api.credits() == spent - 4
             assert len({each.replayed_as for each in now}) == 4
-            groups = await by.store.bulks.groups(by.account_id, action, 0, 9)
-            listed = [name for group in groups for name in group.schedule_ids]
-            assert sorted(listed) == sorted(str(each.replayed_as) for each in now)
+            assert await by.made_by(action) == sorted(str(each.replayed_as) for each in now)
         case Kind.MOVE:
-            after = {each.schedule_id: each.request.trigger_at_ms for each in now}
-            assert after == {name: at_ms + HOUR_MS for name, at_ms in before.items()}
-
-
-async def read(by: Bulks, schedule_id: str) -> Schedule:
-    return await by.store.schedules.get(by.account_id, schedule_id)
+            assert await by.due_ms(made) == [at_ms + HOUR_MS for at_ms in before]
 
 
 async def test_a_move_that_was_made_long_ago_is_not_made_twice(
     by: Bulks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store forgets the operation after an hour; the time was fixed with the plan."""
-    [moved] = await by.waiting(1)
-    due_ms = (await read(by, moved)).request.trigger_at_ms
-    action = await by.ask(Kind.MOVE, [moved], shift_ms=HOUR_MS)
-    note = by.store.bulks.note
-
-    async def dies_acted(*given: Any) -> Bulk | None:
-        if not given[2].plan:
-            raise Dies
-        return await note(*given)
-
+    moved = await by.waiting(1)
+    [due_ms] = await by.due_ms(moved)
+    action = await by.ask(Kind.MOVE, moved, shift_ms=HOUR_MS)
     with monkeypatch.context() as patched:
-        patched.setattr(by.store.bulks, "note", dies_acted)
+        patched.setattr(by.store.bulks, "note", dying(by.store.bulks.note, has_acted))
         with pytest.raises(Dies):
             await by.step()
-    client, base = redis_of(by.store), keys.account(by.account_id)
-    for name in await client.keys(base + keys.OPERATION + "*"):
-        await client.delete(name)
+    for name in await by.redis.keys(by.base + keys.OPERATION + "*"):
+        await by.redis.delete(name)
     await by.step(by.other)
-    assert (await read(by, moved)).request.trigger_at_ms == due_ms + HOUR_MS
+    assert await by.due_ms(moved) == [due_ms + HOUR_MS]
     assert (await by.one(action)).progress.done == 1
 
 
@@ -302,8 +307,8 @@ async def test_one_that_is_stopped_within_a_step_counts_that_step(
 
 async def test_when_the_credits_run_out_it_ends_and_says_so(by: Bulks) -> None:
     made = await by.failed(7)
-    await redis_of(by.store).hincrby(keys.account(by.account_id) + keys.ACCOUNT, "credits", -990)
-    await redis_of(by.store).hincrby(keys.account(by.account_id) + keys.ACCOUNT, "spent", 990)
+    for name, more in (("credits", -990), ("spent", 990)):
+        await by.redis.hincrby(by.base + keys.ACCOUNT, name, more)
     action = await by.ask(Kind.AGAIN, made)
     done = await by.acted(action)
     assert await by.api.credits() == 0
@@ -317,10 +322,7 @@ async def test_when_the_credits_run_out_it_ends_and_says_so(by: Bulks) -> None:
 
 async def test_a_full_store_is_waited_for(by: Bulks, monkeypatch: pytest.MonkeyPatch) -> None:
     action = await by.ask(Kind.AGAIN, await by.failed(2))
-
-    async def full(*_: Any, **__: Any) -> None:
-        raise StoreFull("The store is full")
-
+    full = AsyncMock(side_effect=StoreFull("The store is full"))
     with monkeypatch.context() as patched:
         patched.setattr(by.store.schedules, "replay_all", full)
         await by.step()
@@ -334,10 +336,7 @@ async def test_a_store_that_is_away_is_tried_again_after_the_lease(
     by: Bulks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     action = await by.ask(Kind.CANCEL, await by.waiting(2))
-
-    async def away(*_: Any) -> None:
-        raise OutcomeUnknown("The store's answer was lost")
-
+    away = AsyncMock(side_effect=OutcomeUnknown("The store's answer was lost"))
     with monkeypatch.context() as patched:
         patched.setattr(by.store.canceller, "by_id", away)
         await by.are_due(1)
@@ -356,18 +355,17 @@ async def test_a_suspended_account_waits_and_a_deleted_one_is_forgotten(by: Bulk
     async with by.api.another() as other:
         shard, local = keys.parts(other.account_id)
         due = keys.shard(shard) + keys.BULK_DUE
-        await redis_of(by.store).zadd(due, {local: 1})
+        await by.redis.zadd(due, {local: 1})
         await by.store.changes.delete(other.account_id)
         await by.runner.round()
-        assert await redis_of(by.store).zscore(due, local) is None
+        assert await by.redis.zscore(due, local) is None
 
 
 async def test_several_actions_of_an_account_take_turns(by: Bulks) -> None:
     made = await by.waiting(8)
     first, second = [await by.ask(Kind.CANCEL, some) for some in (made[:4], made[4:])]
-    shard, local = keys.parts(by.account_id)
     for _ in range(2):
-        await redis_of(by.store).zadd(keys.shard(shard) + keys.BULK_DUE, {local: 1})
+        await by.redis.zadd(by.due, {by.local: 1})
         assert await by.runner.step(by.account_id)
     assert [(await by.one(each)).progress.done for each in (first, second)] == [2, 2]
 
@@ -442,7 +440,7 @@ async def test_its_searches_give_way_to_those_of_a_page(
     )
     found = await by.store.logs.page(by.account_id, LogQuery(url_part="example"))
     assert len(found.entries) == 2
-    await redis_of(by.store).delete(keys.account(by.account_id) + keys.SCANS)
+    await by.redis.delete(by.base + keys.SCANS)
     assert (await by.acted(action)).progress.done == 2
 
 
@@ -470,16 +468,6 @@ async def test_one_that_cannot_be_made_again_keeps_no_other(
     monkeypatch.setattr(Change, "of_replay", refused)
     done = await by.acted(await by.ask(Kind.AGAIN, [bad, good]))
     assert (done.progress.done, done.progress.refused) == (1, {"No such target.": 1})
-
-
-async def test_a_damaged_action_hides_no_other(by: Bulks) -> None:
-    first, second = [await by.ask(Kind.CANCEL, await by.waiting(1)) for _ in range(2)]
-    key = keys.account(by.account_id) + keys.BULK + first
-    await redis_of(by.store).hset(key, "p", b"\xc1")
-    await by.runner.round()
-    await by.acted(second)
-    [found] = await by.store.bulks.all(by.account_id)
-    assert (found.action_id, found.state) == (second, State.DONE)
 
 
 async def test_an_account_whose_shard_is_away_keeps_no_other_waiting(
@@ -512,7 +500,7 @@ async def test_a_new_one_waits_for_a_step_and_not_for_a_look(by: Bulks, leased: 
     assert (await by.store.bulks.take(by.account_id) is not None) if leased else True
     if not leased:
         await by.runner.step(by.account_id)
-        assert await wait_ms(by) > 30_000
+        assert await by.wait_ms() > 30_000
     action = await by.ask(Kind.CANCEL, await by.waiting(1))
     assert await by.runner.step(by.account_id) is not leased
     assert (await by.one(action)).progress.done == (0 if leased else 1)
@@ -521,11 +509,9 @@ async def test_a_new_one_waits_for_a_step_and_not_for_a_look(by: Bulks, leased: 
 async def test_a_stop_waits_for_no_look(by: Bulks) -> None:
     await watched_for_hours(by)
     action = await by.ask(Kind.CANCEL, await by.waiting(4))
-    client, key = redis_of(by.store), keys.account(by.account_id) + keys.BULK + action
-    shard, local = keys.parts(by.account_id)
     later_ms = by.store.clock.now_ms() + HOUR_MS // 60
-    await client.hset(key, "n", later_ms)
-    await client.zadd(keys.shard(shard) + keys.BULK_DUE, {local: later_ms})
+    await by.redis.hset(by.key(action), "n", later_ms)
+    await by.redis.zadd(by.due, {by.local: later_ms})
     await by.store.bulks.stop(by.account_id, action)
     assert await by.runner.step(by.account_id)
     assert (await by.one(action)).state is State.STOPPED
@@ -535,16 +521,7 @@ async def watched_for_hours(by: Bulks) -> None:
     action = await by.ask(Kind.AGAIN, await by.failed(2))
     done = await by.acted(action)
     long_ago = replace(done.progress, made_at_ms=done.progress.made_at_ms - 2 * HOUR_MS)
-    key = keys.account(by.account_id) + keys.BULK + action
-    await redis_of(by.store).hset(key, "p", records.packed(long_ago))
-
-
-async def wait_ms(by: Bulks) -> float:
-    """Until the account is looked at again."""
-    shard, local = keys.parts(by.account_id)
-    due_ms = await redis_of(by.store).zscore(keys.shard(shard) + keys.BULK_DUE, local)
-    assert due_ms is not None
-    return float(due_ms) - by.store.clock.now_ms()
+    await by.redis.hset(by.key(action), "p", records.packed(long_ago))
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -556,64 +533,51 @@ async def test_a_step_that_is_repeated_counts_what_it_made(
     made = await by.failed(2)
     await by.store.tick()
     action = await by.ask(Kind.AGAIN, made)
-    replay_all, calls = by.store.schedules.replay_all, 0
-
-    async def dies(*given: Any, **more: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == (2 if forgotten else 3):
-            raise Dies
-        return await replay_all(*given, **more)
-
-    note = by.store.bulks.note
-
-    async def dies_acted(*given: Any) -> Bulk | None:
-        if not given[2].plan:
-            raise Dies
-        return await note(*given)
-
+    schedules, last = by.store.schedules, 2 if forgotten else 3
+    replay_all = dying(schedules.replay_all, lambda *_: replay_all.call_count == last)
     with monkeypatch.context() as patched:
-        patched.setattr(by.store.schedules, "replay_all", dies)
-        patched.setattr(by.store.bulks, "note", dies_acted)
+        patched.setattr(schedules, "replay_all", replay_all)
+        patched.setattr(by.store.bulks, "note", dying(by.store.bulks.note, has_acted))
         if not forgotten:
             patched.setattr(runner, "_MOST_REPLAYED_BYTES", 1)
         with pytest.raises(Dies):
             await by.step()
-    client, base = redis_of(by.store), keys.account(by.account_id)
     if forgotten:
-        for name in await client.keys(base + keys.ONCE + "*"):
-            weight = NOTE_BYTES + await client.strlen(name)
-            hour = await client.pexpiretime(name) // 3_600_000
-            await client.hincrby(base + keys.EXPIRING, hour, -weight)
-            await client.hincrby(base + keys.ACCOUNT, "bytes", -weight)
-            await client.delete(name)
+        for name in await by.redis.keys(by.base + keys.ONCE + "*"):
+            weight = NOTE_BYTES + await by.redis.strlen(name)
+            hour = await by.redis.pexpiretime(name) // HOUR_MS
+            await by.redis.hincrby(by.base + keys.EXPIRING, hour, -weight)
+            await by.redis.hincrby(by.base + keys.ACCOUNT, "bytes", -weight)
+            await by.redis.delete(name)
     done = await by.acted(action)
     assert (done.progress.done, done.progress.refused, done.progress.made) == (2, {}, 2)
-    groups = await by.store.bulks.groups(by.account_id, action, 0, 9)
-    listed = [name for group in groups for name in group.schedule_ids]
-    assert sorted(listed) == sorted([str((await read(by, each)).replayed_as) for each in made])
+    assert await by.made_by(action) == sorted(
+        [str((await by.read(each)).replayed_as) for each in made]
+    )
     assert len(await by.api.listed()) == 2
-    await client.hdel(base + keys.BULK + action, "n")
+    await by.redis.hdel(by.key(action), "n")
     other = await by.acted(await by.ask(Kind.AGAIN, made))
     assert other.progress.refused == {"The schedule was replayed already": 2}
 
 
 @pytest.mark.parametrize("damaged", ["its progress", "a group"])
 async def test_a_damaged_action_slows_no_other(by: Bulks, damaged: str) -> None:
-    client, base = redis_of(by.store), keys.account(by.account_id)
     first = await by.ask(Kind.AGAIN, await by.failed(2))
     await by.acted(first)
     second = await by.ask(Kind.CANCEL, await by.waiting(1))
     await by.at_once()
     if damaged == "a group":
-        await client.lset(base + keys.BULK_MADE + first, 0, b"\xc1")
+        await by.redis.lset(by.base + keys.BULK_MADE + first, 0, b"\xc1")
     else:
-        await client.hset(base + keys.BULK + first, "p", b"\xc1")
+        await by.redis.hset(by.key(first), "p", b"\xc1")
     with pytest.raises(Unreadable):
         await by.runner.step(by.account_id)
     assert await by.runner.step(by.account_id)
     assert (await by.one(second)).progress.done == 1
-    assert await wait_ms(by) > 300_000, "a newer process may be able to read it"
+    assert await by.wait_ms() > 300_000, "a newer process may be able to read it"
+    if damaged == "its progress":
+        [found] = await by.store.bulks.all(by.account_id)
+        assert (found.action_id, found.state) == (second, State.DONE)
 
 
 async def test_a_move_keeps_the_time_of_each_however_few_are_read_at_once(
@@ -622,10 +586,9 @@ async def test_a_move_keeps_the_time_of_each_however_few_are_read_at_once(
     monkeypatch.setattr(records, "STEP", 5)
     monkeypatch.setattr(reading, "CHUNK", 2)
     made = await by.waiting(5)
-    before = [(await read(by, each)).request.trigger_at_ms for each in made]
+    before = await by.due_ms(made)
     done = await by.acted(await by.ask(Kind.MOVE, made, shift_ms=HOUR_MS))
-    after = [(await read(by, each)).request.trigger_at_ms for each in made]
-    assert (done.progress.done, after) == (5, [each + HOUR_MS for each in before])
+    assert (done.progress.done, await by.due_ms(made)) == (5, [each + HOUR_MS for each in before])
 
 
 @pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.MOVE])
@@ -640,11 +603,10 @@ async def test_a_filter_leaves_out_the_next_occurrences(by: Bulks, kind: Kind) -
     words = bulk_strip.strip_of(done).words
     assert "3 belong to recurring schedules: pause those instead." in words
     for rule in rules:
-        found = await by.store.schedules.get(by.account_id, str(rule.schedule_id))
+        found = await by.read(str(rule.schedule_id))
         assert found.request.trigger_at_ms == rule.slot_ms
         assert found.status is Status.SCHEDULED
-    found = await by.store.schedules.get(by.account_id, made[0])
-    assert (found.status is Status.CANCELLED) is (kind is Kind.CANCEL)
+    assert ((await by.read(made[0])).status is Status.CANCELLED) is (kind is Kind.CANCEL)
 
 
 async def test_a_filter_that_names_a_recurring_schedule_means_its_occurrence(by: Bulks) -> None:
@@ -657,20 +619,13 @@ async def test_a_filter_that_names_a_recurring_schedule_means_its_occurrence(by:
 async def test_it_looks_once_each_time_it_is_woken(
     by: Bulks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = 0
-
-    async def idle() -> bool:
-        nonlocal looks
-        looks += 1
-        await asyncio.sleep(0)
-        return False
-
+    idle = AsyncMock(return_value=False)
     monkeypatch.setattr(by.runner, "round", idle)
     running = asyncio.create_task(by.runner.run())
     for woken in range(1, 4):
         for _ in range(20):
             await asyncio.sleep(0)
-        assert looks == woken
+        assert idle.await_count == woken
         by.runner.wake()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -682,11 +637,9 @@ async def test_a_turn_of_an_account_that_has_none_is_forgotten(
 ) -> None:
     """It has nothing to do, or is no more."""
     by = Bulks(api, settings)
-    client, (shard, local) = redis_of(by.store), keys.parts(by.account_id)
     if is_deleted:
         await by.ask(Kind.CANCEL, await by.waiting(1))
-        await client.delete(keys.account(by.account_id) + keys.ACCOUNT)
-    due = keys.shard(shard) + keys.BULK_DUE
-    await client.zadd(due, {local: 1})
+        await by.redis.delete(by.base + keys.ACCOUNT)
+    await by.redis.zadd(by.due, {by.local: 1})
     assert await by.store.bulks.take(by.account_id) is None
-    assert await client.zscore(due, local) is None
+    assert await by.redis.zscore(by.due, by.local) is None

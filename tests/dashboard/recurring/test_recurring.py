@@ -10,14 +10,14 @@ import pytest
 
 from api.dashboard.recurring import listing
 from api.dashboard.zones import zone_named
-from scheduler.errors import StoreUnavailable, TooManyScans
+from scheduler.errors import TooManyScans
 from scheduler.ids import local
 from scheduler.models import LogEntry, LogStatus
 from scheduler.recurrence.recurring import RulePage, RuleState
 from scheduler.store import keys
 from scheduler.store.log.logs import LogPage
 from tests.dashboard.conftest import Browser, Dashboard, once_of, rows, tiles_of
-from tests.dashboard.recurring.recurring import FORM, UNKNOWN, WORDS, made, rule_of, send
+from tests.dashboard.recurring.recurring import UNKNOWN, WORDS, made, rule_of
 from tests.support.plain import redis_of
 
 
@@ -160,19 +160,6 @@ async def test_a_blocked_rule_says_why_and_what_to_do(
     assert "Pause invoices" in text
 
 
-async def test_a_store_that_is_away_is_said(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = await made(browser)
-    away = AsyncMock(side_effect=StoreUnavailable("no"))
-    for name in ("page", "read", "change", "pause", "create"):
-        monkeypatch.setattr(browser.store.recurring, name, away)
-    answers = [await browser.get("/recurring"), await browser.get(path)]
-    answers += [await browser.write(f"{path}/pause"), await send(browser, "/recurring/new", **FORM)]
-    for answer in answers:
-        assert (answer.status_code, "The store does not answer" in answer.text) == (503, True)
-
-
 async def test_an_occurrence_leads_to_its_rule_and_its_neighbours(browser: Browser) -> None:
     path = await made(browser)
     ids = []
@@ -195,15 +182,6 @@ async def test_an_occurrence_leads_to_its_rule_and_its_neighbours(browser: Brows
             assert links == ([] if there is None else [there]), (rel, schedule_id)
     await browser.write(f"{path}/delete")
     assert "Its recurring schedule is deleted." in await browser.text(f"/requests/{ids[1]}")
-
-
-async def test_another_accounts_rules_are_not_there(dashboard: Dashboard, browser: Browser) -> None:
-    path = await made(browser)
-    bob = await dashboard.signed_in(await dashboard.account("bob"))
-    assert "invoices" not in await bob.text("/recurring")
-    for where in (path, f"{path}/change"):
-        assert (await bob.get(where)).status_code == 404
-    assert (await bob.get("/recurring", q="invoices")).status_code == 400
 
 
 async def test_times_that_were_missed_are_no_requests(
