@@ -18,3 +18,9 @@ def error_of(answer: httpx.Response | Reply) -> dict[str, Any]:
     assert re.match(PATTERN, request_id)
     assert request_id == answer.headers["postdate-request-id"]
     return body
+
+
+def refusal_of(answer: httpx.Response) -> tuple[Any, ...]:
+    """The status, the sentence, the reason, and what else the body has."""
+    body = error_of(answer)
+    return answer.status_code, body.pop("error"), body.pop("reason"), *body.values()

@@ -11,7 +11,7 @@ from api.app import Hosts, create_app
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.runtime.settings import Settings
 from tests.api.conftest import CREDITS, Api, bad_fields, client_of, payload
-from tests.api.errors import error_of
+from tests.api.errors import error_of, refusal_of
 from tests.support.servers import ValkeyProcess, until_async
 
 AWAY = {"error": "The service is temporarily unavailable", "reason": "store_unavailable"}
@@ -21,10 +21,7 @@ async def test_an_unknown_path_is_404(api: Api) -> None:
     for method in ("GET", "POST", "DELETE", "PUT"):
         for path in ("/nothing", "/schedules", "/schedule/a/b", "/stats/log"):
             answer = await api.client.request(method, path)
-            assert (answer.status_code, error_of(answer)) == (
-                404,
-                {"error": "Not found", "reason": "not_found"},
-            )
+            assert refusal_of(answer) == (404, "Not found", "not_found")
             assert answer.headers["content-type"] == "application/json"
 
 
@@ -93,10 +90,7 @@ async def test_a_draining_process_is_alive_but_not_ready(api: Api) -> None:
     api.app.state.service.draining = True
     assert (await api.client.get("/healthz")).status_code == 200
     answer = await api.client.get("/readyz")
-    assert (answer.status_code, error_of(answer)) == (
-        503,
-        {"error": "The service is draining", "reason": "draining"},
-    )
+    assert refusal_of(answer) == (503, "The service is draining", "draining")
 
 
 async def test_without_its_store_it_is_alive_but_not_ready(
@@ -153,8 +147,5 @@ async def test_a_fault_outside_of_any_handler_is_a_500_in_the_usual_shape(
 ) -> None:
     monkeypatch.setattr(Hosts, "allows", Mock(side_effect=RuntimeError("secret detail")))
     answer = await api.client.get("/schedule")
-    assert (answer.status_code, error_of(answer)) == (
-        500,
-        {"error": "Internal server error", "reason": "internal_error"},
-    )
+    assert refusal_of(answer) == (500, "Internal server error", "internal_error")
     assert "secret detail" in "".join(capfd.readouterr())

@@ -157,16 +157,3 @@ async def test_the_list_of_faults_ends(
     assert (answer.status_code, answer.json()["reason"]) == (400, "invalid_field")
     assert len(details) == listed + 1
     assert details[-1] == {"field": "…", "message": f"and {rest:,} more"}
-
-
-async def test_the_list_of_faults_of_a_batch_ends_and_each_item_says_why(api: Api) -> None:
-    items = [{"targetHeaders": {f"Host{n}": n for n in range(30)}}, many(30), {}] * 20
-    answer = await api.client.post("/schedule/batch", json={"schedules": items})
-    found = answer.json()["schedules"]
-    assert {(each["code"], each["reason"], bool(each["error"])) for each in found} == {
-        (400, "invalid_field", True)
-    }
-    assert max(len(each["details"]) for each in found) == 21
-    named = [detail for each in found for detail in each["details"] if detail["field"] != "…"]
-    assert len(named) == 100
-    assert all(each["details"] for each in found)

@@ -10,15 +10,7 @@ import pytest
 
 from api import dashboard
 from api.dashboard import formats
-from api.dashboard.charts import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    Axis,
-    Layer,
-    stacked,
-    stretch_of,
-)
+from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Layer, stacked, stretch_of
 from api.dashboard.overview import drawn, spending
 from api.dashboard.requests.attempts import Bar, waterfall
 from api.dashboard.requests.filters import read_filter

@@ -20,7 +20,7 @@ from scheduler.runtime.settings import Settings
 from scheduler.target.destinations import Destinations
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, payload
-from tests.api.errors import error_of
+from tests.api.errors import error_of, refusal_of
 from tests.support.apps import app_of
 
 UNPAID = {
@@ -116,11 +116,7 @@ async def test_a_batch_has_a_larger_bound_than_a_create(api: Api, settings: Sett
         assert len(ids_of(await batch(bulk, items))) == 5
         answer = await batch(bulk, items * 2)
         assert await bulk.credits() == CREDITS - 5
-    assert answer.status_code == 413
-    assert error_of(answer) == {
-        "error": "The request body is larger than 600,000 bytes",
-        "reason": "too_large",
-    }
+    assert refusal_of(answer) == (413, "The request body is larger than 600,000 bytes", "too_large")
 
 
 async def test_an_item_is_bounded_as_a_request_of_its_own_is(api: Api, settings: Settings) -> None:

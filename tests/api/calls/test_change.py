@@ -10,7 +10,7 @@ import httpx
 
 from scheduler.models import Delivery, Outcome, Status
 from tests.api.conftest import CREDITS, NEW_YEAR, URL, YEAR, Api, bad_fields, past
-from tests.api.errors import error_of
+from tests.api.errors import refusal_of
 
 BEFORE: dict[str, Any] = {
     "targetMethod": "POST",
@@ -58,8 +58,7 @@ async def test_what_has_ended_or_is_being_executed_is_409_and_stays_as_it_is(api
         (held, "Execution has started", "already_started", "scheduled"),
     ):
         answer = await change(api, schedule_id, {"targetUrl": URL + "/new"})
-        said = {"error": error, "reason": reason, "status": status}
-        assert (answer.status_code, error_of(answer)) == (409, said)
+        assert refusal_of(answer) == (409, error, reason, status)
     assert await api.stored(held) == invocation.request
 
 

@@ -64,14 +64,3 @@ async def test_in_a_batch_the_later_meets_the_earlier(api: Api) -> None:
     assert (last["code"], last["reason"]) == (409, "several_waiting")
     names = {each["scheduleId"] for each in (first, third, fourth)}
     await api.holds(credits=997, waiting=names)
-
-
-async def test_a_key_repeats_what_came_of_the_first_call(api: Api) -> None:
-    schedule_id = await api.create_id(reference="order-1")
-    key, body = {"Idempotency-Key": "key"}, payload(**REPLACE)
-    first = await api.client.post("/schedule", json=body, headers=key)
-    await api.client.delete(f"/schedule/{schedule_id}")
-    again = await api.client.post("/schedule", json=body, headers=key)
-    assert (first.status_code, again.status_code) == (200, 200)
-    assert first.json() == again.json()
-    assert again.headers["Idempotency-Replayed"] == "true"

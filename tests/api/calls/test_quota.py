@@ -49,12 +49,3 @@ async def test_what_is_over_the_quota_is_a_413_and_costs_nothing(bounded: Api) -
     )
     assert (answer.status_code, error_of(answer)) == (413, FULL)
     await bounded.holds(credits=CREDITS - 1, waiting={first})
-
-
-async def test_a_cancellation_makes_room_and_keeps_no_body(bounded: Api) -> None:
-    first = await bounded.create_id(**large())
-    assert (await bounded.client.delete(f"/schedule/{first}")).status_code == 200
-    told = await bounded.read(first)
-    assert (told["status"], told["targetMethod"], told["targetBody"]) == ("cancelled", "POST", None)
-    second = await bounded.create_id(**large())
-    await bounded.holds(credits=CREDITS - 1, waiting={second})

@@ -13,7 +13,7 @@ from scheduler.models import Plan
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import CREDITS, Api, client_of, payload
-from tests.api.errors import error_of
+from tests.api.errors import error_of, refusal_of
 from tests.support.apps import app_of
 
 HEADERS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
@@ -43,12 +43,7 @@ def limited(api: Api, monkeypatch: pytest.MonkeyPatch, rate: Rate | None) -> Non
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS)
 async def test_every_answer_tells_the_rate_and_beyond_it_is_429(
-    api: Api,
-    monkeypatch: pytest.MonkeyPatch,
-    method: str,
-    path: str,
-    body: object,
-    status: int,
+    api: Api, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: object, status: int
 ) -> None:
     limited(api, monkeypatch, USED_UP)
     answer = await api.client.request(method, path, json=body)
@@ -116,10 +111,7 @@ async def test_who_is_turned_away_out_of_turn_loses_the_connection(
     monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
     async with client_of(api.app, "pd_00_" + "x" * 43) as client:
         answer = await client.get("/stats")
-    assert (answer.status_code, error_of(answer)) == (
-        401,
-        {"error": "Invalid or inactive API key", "reason": "unauthorized"},
-    )
+    assert refusal_of(answer) == (401, "Invalid or inactive API key", "unauthorized")
     assert answer.headers.get("connection") == (None if in_turn else "close")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from datetime import UTC, datetime, timedelta
@@ -14,11 +13,9 @@ import pytest
 from api.schema.payload import Change
 from scheduler import ids
 from scheduler.models import Request, Schedule, Status
-from scheduler.store.lifecycle.create import creator
 from tests.api.conftest import CREDITS, URL, Api, bad_fields
-from tests.api.errors import error_of
+from tests.api.errors import error_of, refusal_of
 from tests.api.letters import UNKNOWN, fail, failed
-from tests.store.lifecycle.create.parts import at_part, cut
 
 
 async def replay(
@@ -121,8 +118,7 @@ async def test_a_read_says_what_a_replay_would_answer(api: Api) -> None:
     ):
         read, answer = await api.read(schedule_id), await replay(api, schedule_id)
         assert (read["replayable"], read["notReplayableReason"]) == (False, reason)
-        said = {"error": error, "reason": reason, "status": status}
-        assert (answer.status_code, error_of(answer)) == (409, said)
+        assert refusal_of(answer) == (409, error, reason, status)
     for schedule_id in (failed, bare):
         read, answer = await api.read(schedule_id), await replay(api, schedule_id)
         assert (read["replayable"], read["notReplayableReason"]) == (True, None)
@@ -140,16 +136,6 @@ async def test_without_credits_it_is_402(api: Api) -> None:
         assert [each.get("code") for each in items] == [None, 402]
         assert items[1] == {"code": 402, **unpaid, "details": [], "replayOf": originals[1]}
         assert await failed(poor) == originals[1:]
-
-
-async def test_a_key_is_of_one_replay(api: Api) -> None:
-    first, second = await fail(api, 2)
-    made = await asyncio.gather(*(replay(api, first, key="k") for _ in range(9)))
-    assert {answer.status_code for answer in made} == {201}
-    assert len({answer.text for answer in made}) == 1
-    assert (await replay(api, second, key="k")).status_code == 422
-    assert (await replay_many(api, {"ids": [second]}, key="k")).status_code == 422
-    await api.holds(credits=CREDITS - 3, waiting={made[0].json()["scheduleId"]})
 
 
 async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
@@ -176,19 +162,3 @@ async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
     assert await failed(api) == []
     assert await api.credits() == CREDITS - 7
     assert await api.store.check() == []
-
-
-async def test_a_repeat_ends_what_was_cut_off(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"ids": await fail(api, 3)}
-    monkeypatch.setattr(creator, "_MOST_AT_ONCE", 1)
-    with monkeypatch.context() as patch:
-        at_part(patch, 2, cut)
-        answer = await replay_many(api, asked, "k")
-    assert (answer.status_code, answer.json()["reason"]) == (503, "outcome_unknown")
-    assert sorted(await failed(api)) == asked["ids"][1:]
-    done = await replay_many(api, asked, "k")
-    items = done.json()["schedules"]
-    assert done.headers["idempotency-replayed"] == "true"
-    assert [each["replayOf"] for each in items] == asked["ids"]
-    await api.holds(credits=CREDITS - 6, waiting={each["scheduleId"] for each in items})
-    assert (await replay_many(api, asked, "k")).json() == done.json()

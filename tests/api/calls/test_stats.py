@@ -7,24 +7,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from api.schema.query import Walk
-from scheduler.models import LogEntry, Status, Usage
-from scheduler.store.log.logs import LogPage, LogQuery
+from scheduler.models import Usage
 from tests.api.conftest import CREDITS, URL, Api, bad_fields
-
-EXECUTED = LogEntry(
-    schedule_id="sch_01jd3v9x8kfw3s9s2m2v2v2v2v",
-    created_at_ms=1_795_161_600_000,
-    scheduled_at_ms=1_795_161_660_000,
-    executed_at_ms=1_795_161_660_013,
-    url=URL,
-    method="POST",
-    status=Status.FAILED,
-    status_code=404,
-    response_time_ms=12,
-    error_message="Not Found",
-    attempt=1,
-)
 
 
 async def test_credits_are_what_is_left(api: Api) -> None:
@@ -64,35 +48,6 @@ async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
         "recurringId": None,
         "missed": 0,
     }
-
-
-async def test_a_query_reaches_the_log_and_an_outcome_comes_back(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = AsyncMock(return_value=LogPage([EXECUTED], "def"))
-    monkeypatch.setattr(api.store.logs, "page", page)
-    walk = Walk("/stats/logs", "asc", "failed", URL, None, None, None, None)
-    parameters = {
-        "status": "failed",
-        "targetUrl": URL,
-        "from": "1970-01-01T00:00:01Z",
-        "to": "1970-01-01T00:00:02Z",
-        "limit": "7",
-        "order": "asc",
-        "cursor": walk.given_out("abc"),
-    }
-    answer = await api.client.get("/stats/logs", params=parameters)
-    query = LogQuery((Status.FAILED,), URL, 1000, 2000, 7, False, "abc")
-    page.assert_awaited_once_with(api.account_id, query)
-    body = answer.json()
-    [entry] = body["logs"]
-    assert body["nextCursor"] == walk.given_out("def")
-    assert (entry["scheduledAt"], entry["executedAt"]) == (
-        "2026-11-20T08:01:00.000Z",
-        "2026-11-20T08:01:00.013Z",
-    )
-    assert (entry["status"], entry["statusCode"], entry["responseTimeMs"]) == ("failed", 404, 12)
-    assert (entry["errorMessage"], entry["attempt"]) == ("Not Found", 1)
 
 
 async def test_usage_has_the_contracts_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,10 +259,7 @@ def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProce
 @pytest.mark.parametrize("flood", floods.HELD.values(), ids=floods.HELD)
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"max_connections_per_address": 40},
-        {"max_connections_per_address": 0, "most_files": 300},
-    ],
+    [{"max_connections_per_address": 40}, {"max_connections_per_address": 0, "most_files": 300}],
     ids=["of an address", "at the limit of open files"],
 )
 def test_health_and_schedules_are_answered_whatever_is_held(

@@ -58,6 +58,7 @@ def callback(
     return given, {"callback": made}, {"callbackUrl": url, "callbackOn": on}
 
 
+HUSH, MASKED = (f"{URL}?job=7&token={each}" for each in ("hush", MASK))
 # What is given, what of a request it makes, and what is shown of that.
 TAKEN = [
     *(timeout(each, 5) for each in ("5s", 5, 5.0)),
@@ -75,6 +76,13 @@ TAKEN = [
     body("targetBodyBase64", "AAEC/w==", b"\x00\x01\x02\xff", BodyKind.BINARY),
     body("targetBody", {"a": 1}, b'{"a": 1}', BodyKind.JSON),
     callback({}, None, None, None),
+    callback({"callbackUrl": HUSH}, Callback(HUSH), MASKED, "executed"),
+    ({"targetUrl": HUSH}, {"url": HUSH}, {"targetUrl": MASKED}),
+    (
+        {"targetHeaders": {"Authorization": "hush", "X-TOKEN": "hush", "X-Order": "12"}},
+        {},
+        {"targetHeaders": {"Authorization": MASK, "X-TOKEN": MASK, "X-Order": "12"}},
+    ),
     callback({"callbackUrl": None}, Callback(NO_URL), None, None),
     callback({"callbackUrl": URL}, Callback(URL), URL, "executed"),
     callback({"callbackOn": "failed"}, Callback(None, CallbackOn.FAILED), None, "failed"),
@@ -229,11 +237,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"body": b"b", "body_kind": BodyKind.TEXT},
     ),
     (JSON_BEFORE, {"targetBodyText": None}, {"body": None, "method": "GET"}),
-    (
-        {},
-        {"targetBodyText": "b"},
-        {"body": b"b", "body_kind": BodyKind.TEXT, "method": "POST"},
-    ),
+    ({}, {"targetBodyText": "b"}, {"body": b"b", "body_kind": BodyKind.TEXT, "method": "POST"}),
     ({}, {"targetBodyText": None}, {}),
     (
         {"targetBodyText": "b"},

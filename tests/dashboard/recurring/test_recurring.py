@@ -143,9 +143,7 @@ async def test_outcomes_that_cannot_be_looked_for_take_no_page_away(
         assert "too much was searched" in await browser.text(where)
 
 
-async def test_a_blocked_rule_says_why_and_what_to_do(
-    dashboard: Dashboard,
-) -> None:
+async def test_a_blocked_rule_says_why_and_what_to_do(dashboard: Dashboard) -> None:
     poor = await dashboard.signed_in(await dashboard.account("poor", credits=1))
     path = await made(poor)
     await poor.write(f"{path}/pause")
