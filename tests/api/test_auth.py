@@ -138,16 +138,9 @@ SENTENCE = "This account is suspended; due schedules wait until it is resumed"
 async def test_every_call_is_a_403_and_changes_nothing(api: Api) -> None:
     kept = await api.create_id()
     await api.store.changes.suspend(api.account_id)
-    for method, path in (
-        ("POST", "/schedule"),
-        ("POST", "/schedule/batch"),
-        ("GET", "/schedule"),
-        ("PATCH", "/schedule/sch_x"),
-        ("DELETE", f"/schedule/{kept}"),
-        ("GET", "/stats/remaining-credits"),
-        ("GET", "/no/such/path"),
-        ("PUT", "/schedule"),
-    ):
+    calls = f"""POST /schedule, POST /schedule/batch, GET /schedule, PATCH /schedule/sch_x,
+    DELETE /schedule/{kept}, GET /stats/remaining-credits, GET /no/such/path, PUT /schedule"""
+    for method, path in map(str.split, calls.split(",")):
         answer = await api.client.request(method, path, json=payload())
         assert refusal_of(answer) == (403, SENTENCE, "suspended")
     assert (await api.client.get("/readyz")).status_code == 200  # no account's

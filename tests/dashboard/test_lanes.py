@@ -182,21 +182,17 @@ async def test_a_lane_too_many_is_refused_by_its_name(browser: Browser) -> None:
 
 async def test_a_request_in_a_lane_is_composed_found_and_shown(browser: Browser) -> None:
     assert 'value="invoices"' in await browser.text("/requests/new", lane="invoices")
-    given = {"url": "https://example.com/x", "delay": "1h", "once": "1"}
-    made = await browser.write("/requests/new", lane="invoices", **given)
-    waiting = made.headers["location"].rpartition("/")[2]
+    waiting = await browser.schedule(lane="invoices")
     await browser.schedule()
-    assert (await browser.kept(waiting)).request.lane == "invoices"
     assert rows(await browser.text("/requests", lane="invoices")) == [waiting]
     text = await browser.text(f"/requests/{waiting}")
     assert '<dt>Lane</dt><dd class="id"><a href="/dashboard/lanes/invoices">' in text
     assert 'title="Lane">invoices</span>' in text
-    assert 'value="invoices"' in await browser.text("/requests/new", like=waiting)
-    refused = await browser.write("/requests/new", lane="a b", **given | {"once": "2"})
+    bad = {"url": "https://example.com/x", "delay": "1h", "once": "2", "lane": "a b"}
+    refused = await browser.write("/requests/new", **bad)
     assert (refused.status_code, "<b>Lane</b>: " in refused.text) == (400, True)
-    asked = await browser.write(
-        "/requests/bulk", action="cancel", scope="matching", lane="invoices"
-    )
+    matching = {"action": "cancel", "scope": "matching", "lane": "invoices"}
+    asked = await browser.write("/requests/bulk", **matching)
     assert re.findall(r'name="id" value="([^"]*)"', asked.text) == [waiting]
     assert (await browser.get("/requests", lane="a b")).status_code == 400
 

@@ -52,14 +52,17 @@ async def test_all_that_lists_or_acts_on_many_goes_by_it(
     body = {"status": "scheduled", **query}
     cancelled = (await api.client.post("/schedule/cancel", json=body)).json()["schedules"]
     assert ids(cancelled) == wanted
-    assert ids(await api.listed()) == left
+    assert (await api.listed(**query), ids(await api.listed())) == ([], left)
     wanted = await stored(api, *fields, in_ms=-1000)
     left = await stored(api, *others, in_ms=-1000)
     await api.execute(BROKEN)
     assert sorted(ids(await api.listed(**by_id, status="failed"))) == wanted
+    logged = (await api.client.get("/stats/logs", params=query | {"status": "failed"})).json()
+    assert sorted(ids(logged["logs"])) == wanted
     body = {"status": "failed", **query}
     replayed = (await api.client.post("/schedule/replay", json=body)).json()["schedules"]
     assert sorted(each["replayOf"] for each in replayed) == wanted
+    assert await api.listed(**query, status="failed") == []
     assert sorted(ids(await api.listed(status="failed"))) == left
     again = await api.read(replayed[0]["scheduleId"])
     assert (again["recurringId"], again["slot"]) == (RULE if name == "recurringId" else None, None)

@@ -15,19 +15,9 @@ from tests.api.letters import BROKEN
 from tests.support.plain import redis_of
 
 LIMITS = {"rate": 10, "per": "1m", "burst": 5, "parallelism": 20, "note": "für B"}
-UNSET: dict[str, Any] = {
-    **dict.fromkeys(LIMITS),
-    "paused": False,
-    "pausedUntil": None,
-    "pausedBy": None,
-    "calmUntil": None,
-    "state": "open",
-    "waiting": 0,
-    "due": 0,
-    "running": 0,
-    "oldestDueAt": None,
-    "emptyAt": None,
-}
+UNSET: dict[str, Any] = dict.fromkeys((*LIMITS, "pausedUntil", "pausedBy", "calmUntil"))
+UNSET |= dict.fromkeys(("oldestDueAt", "emptyAt")) | {"paused": False, "state": "open"}
+UNSET |= dict.fromkeys(("waiting", "due", "running"), 0)
 
 
 def in_an_hour(hours: float = 1) -> str:

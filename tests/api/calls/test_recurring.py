@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -352,10 +353,7 @@ async def test_a_cancellation_stands_where_the_next_could_not_be_made(
     api: Api, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = await created(api)
-
-    async def away(*_: object) -> None:
-        raise Unreadable("away")
-
+    away = AsyncMock(side_effect=Unreadable("away"))
     monkeypatch.setattr(store.recurring, "tend", away)
     answer = await api.client.delete(f"/schedule/{rule['scheduleId']}")
     assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")

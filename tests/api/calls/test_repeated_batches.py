@@ -129,19 +129,6 @@ async def test_items_near_the_bounds_keep_their_ids(
     await assert_sound(api, first)
 
 
-async def test_what_the_credits_did_not_reach_stays_402(api: Api, clock: SlowClock) -> None:
-    items = at_the_bounds(clock)
-    async with api.another(credits=10) as poor:
-        first = await batch(poor.client, items)
-        await api.store.accounts.grant(poor.account_id, 100)
-        clock.ms += HOUR_MS
-        assert_replayed(await batch(poor.client, items), first)
-        assert await poor.credits() == 100
-    assert {None, 400, 402} == set(codes_of(first))
-    assert len(ids_of(first)) == 10
-    assert await api.store.check() == []
-
-
 async def test_an_id_stays_though_the_rules_change(api: Api, settings: Settings) -> None:
     narrow = app_of(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
     two_days = format_iso8601(api.store.clock.now_ms() + 2 * DAY_MS)

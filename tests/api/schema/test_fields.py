@@ -58,6 +58,9 @@ def callback(
     return given, {"callback": made}, {"callbackUrl": url, "callbackOn": on}
 
 
+BOTH = {"callbackUrl": URL, "callbackOn": "failed"}
+HERE_IF_FAILED, THERE_IF_FAILED = (Callback(url, CallbackOn.FAILED) for url in (URL, THERE))
+ON_FAILED = Callback(None, CallbackOn.FAILED)
 HUSH, MASKED = (f"{URL}?job=7&token={each}" for each in ("hush", MASK))
 # What is given, what of a request it makes, and what is shown of that.
 TAKEN = [
@@ -85,12 +88,8 @@ TAKEN = [
     ),
     callback({"callbackUrl": None}, Callback(NO_URL), None, None),
     callback({"callbackUrl": URL}, Callback(URL), URL, "executed"),
-    callback({"callbackOn": "failed"}, Callback(None, CallbackOn.FAILED), None, "failed"),
-    callback(
-        {"callbackUrl": URL, "callbackOn": "failed"},
-        Callback(URL, CallbackOn.FAILED),
-        *(URL, "failed"),
-    ),
+    callback({"callbackOn": "failed"}, ON_FAILED, None, "failed"),
+    callback(BOTH, HERE_IF_FAILED, URL, "failed"),
 ]
 
 
@@ -201,10 +200,13 @@ BEFORE: dict[str, Any] = {
     "expiresAt": LATER,
     "timeout": "5s",
 }
-BOTH = {"callbackUrl": URL, "callbackOn": "failed"}
-HERE_IF_FAILED, THERE_IF_FAILED = (Callback(url, CallbackOn.FAILED) for url in (URL, THERE))
-ON_FAILED = Callback(None, CallbackOn.FAILED)
-JSON_BEFORE = {"targetBody": {"a": 1}}
+JSON_BEFORE, METHOD = {"targetBody": {"a": 1}}, {"targetMethod": "GET"}
+NO_CALLBACK: dict[str, Any] = {"callbackUrl": None}
+TEXT = {"body": b"b", "body_kind": BodyKind.TEXT}
+NO_BODY = {"body": None, "body_kind": BodyKind.JSON, "method": "GET"}
+POST_BY_DEFAULT = {"method": "POST", "method_given": False}
+SAME_ORIGIN = ("https://EXAMPLE.com:443/other", "https://example.com./x?y")
+ORIGINS = ("https://other.example/", "http://example.com/hook", "https://example.com:8443/hook")
 # A schedule's fields, those of a change, and what of the request is another one then.
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (BEFORE, {"targetUrl": THERE}, {"url": THERE}),
@@ -222,48 +224,23 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     # A default method follows the body, and a given one stays.
     ({}, {"targetBody": {"a": 1}}, {"method": "POST", "body": b'{"a": 1}'}),
     (JSON_BEFORE, {"targetBody": None}, {"method": "GET", "body": None}),
-    ({"targetMethod": "GET"}, {"targetBody": {"a": 1}}, {"body": b'{"a": 1}'}),
-    (
-        {"targetMethod": "GET"},
-        {"targetBody": {}, "targetMethod": None},
-        {"method": "POST", "body": b"{}", "method_given": False},
-    ),
+    (METHOD, {"targetBody": {"a": 1}}, {"body": b'{"a": 1}'}),
+    (METHOD, {"targetBody": {}, "targetMethod": None}, {"body": b"{}"} | POST_BY_DEFAULT),
     # One body takes the place of another; without one there is no kind of it to be kept.
-    (JSON_BEFORE, {"targetBodyText": "b"}, {"body": b"b", "body_kind": BodyKind.TEXT}),
+    (JSON_BEFORE, {"targetBodyText": "b"}, TEXT),
     (JSON_BEFORE, {"targetBodyBase64": "AA=="}, {"body": b"\0", "body_kind": BodyKind.BINARY}),
-    (
-        JSON_BEFORE,
-        {"targetBody": None, "targetBodyText": "b"},
-        {"body": b"b", "body_kind": BodyKind.TEXT},
-    ),
+    (JSON_BEFORE, {"targetBody": None, "targetBodyText": "b"}, TEXT),
     (JSON_BEFORE, {"targetBodyText": None}, {"body": None, "method": "GET"}),
-    ({}, {"targetBodyText": "b"}, {"body": b"b", "body_kind": BodyKind.TEXT, "method": "POST"}),
+    ({}, {"targetBodyText": "b"}, TEXT | POST_BY_DEFAULT),
     ({}, {"targetBodyText": None}, {}),
-    (
-        {"targetBodyText": "b"},
-        {"targetBodyText": None},
-        {"body": None, "body_kind": BodyKind.JSON, "method": "GET"},
-    ),
+    ({"targetBodyText": "b"}, {"targetBodyText": None}, NO_BODY),
     # The same origin keeps secrets, and another one the rest.
+    *(({"targetHeaders": SECRETS}, {"targetUrl": url}, {"url": url}) for url in SAME_ORIGIN),
+    ({"targetHeaders": {"X-Order": "12"}}, {"targetUrl": ORIGINS[0]}, {"url": ORIGINS[0]}),
     (
         {"targetHeaders": SECRETS},
-        {"targetUrl": "https://EXAMPLE.com:443/other"},
-        {"url": "https://EXAMPLE.com:443/other"},
-    ),
-    (
-        {"targetHeaders": SECRETS},
-        {"targetUrl": "https://example.com./x?y"},
-        {"url": "https://example.com./x?y"},
-    ),
-    (
-        {"targetHeaders": {"X-Order": "12"}},
-        {"targetUrl": "https://other.example/"},
-        {"url": "https://other.example/"},
-    ),
-    (
-        {"targetHeaders": SECRETS},
-        {"targetUrl": "https://other.example/", "targetHeaders": {"Authorization": "z"}},
-        {"url": "https://other.example/", "headers": {"Authorization": "z"}},
+        {"targetUrl": ORIGINS[0], "targetHeaders": {"Authorization": "z"}},
+        {"url": ORIGINS[0], "headers": {"Authorization": "z"}},
     ),
     # A callback keeps what is not named.
     ({"callbackUrl": URL}, {"callbackUrl": THERE}, {"callback": Callback(THERE)}),
@@ -274,11 +251,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (BOTH, {"retries": 1}, {"retries": 1}),
     ({"callbackOn": "failed"}, {"callbackUrl": URL}, {"callback": HERE_IF_FAILED}),
     ({"callbackOn": "failed"}, {"callbackOn": None}, {"callback": None}),
-    (
-        {"callbackUrl": None},
-        {"callbackUrl": URL, "callbackOn": "executed"},
-        {"callback": Callback(URL)},
-    ),
+    (NO_CALLBACK, {"callbackUrl": URL, "callbackOn": "executed"}, {"callback": Callback(URL)}),
     ({}, {"callbackOn": "failed"}, {"callback": ON_FAILED}),
     ({"lane": "one"}, {"lane": "b"}, {"lane": "b"}),
     ({"lane": "one"}, {"lane": None}, {"lane": None}),
@@ -299,7 +272,6 @@ def test_a_change_and_a_replay_keep_what_they_do_not_name(
 
 
 AUTHORIZATION, AUTH = "targetHeaders.Authorization", "targetHeaders.X-Auth"
-ORIGINS = ("https://other.example/", "http://example.com/hook", "https://example.com:8443/hook")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +287,7 @@ ORIGINS = ("https://other.example/", "http://example.com/hook", "https://example
         (BEFORE, {"targetHeaders": {"Authorization": MASK}}, [AUTHORIZATION]),
         (BEFORE, {"onExisting": "keep"}, ["onExisting"]),
         *(({"targetHeaders": SECRETS}, {"targetUrl": u}, [AUTHORIZATION, AUTH]) for u in ORIGINS),
-        ({"callbackUrl": None}, {"callbackOn": "failed"}, ["callbackOn"]),
+        (NO_CALLBACK, {"callbackOn": "failed"}, ["callbackOn"]),
     ],
 )
 def test_a_bad_change_is_refused_with_all_that_is_wrong(

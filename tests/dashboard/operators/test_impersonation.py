@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -166,11 +167,8 @@ async def test_looking_is_noted_once_an_hour(
 async def test_a_look_that_the_store_did_not_note_is_noted_with_the_next_page(
     boss: Browser, browser: Browser, view: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refused(*_: object, **__: object) -> bool:
-        return False
-
     with monkeypatch.context() as patched:
-        patched.setattr(boss.store.events, "record", refused)
+        patched.setattr(boss.store.events, "record", AsyncMock(return_value=False))
         assert (await boss.get(view)).status_code == 200
     await boss.get(view)
     events = await boss.store.events.newest()

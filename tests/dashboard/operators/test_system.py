@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -23,6 +24,14 @@ from tests.support.plain import redis_of
 SAYS: dict[str, Any] = {"host": "quiet", "pid": 1, "inFlight": 2, "concurrency": 4096, "fired": 3}
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was read a moment ago is shown again."""
+    for name in ("operators.system._", "operators.system._HISTORY_", "operators.accounts._"):
+        monkeypatch.setattr(f"api.dashboard.{name}GOOD_FOR_S", 0.0)
+    monkeypatch.setattr("api.dashboard.viewer.session._HOLD_GOOD_FOR_S", 0.0)
+
+
 async def test_the_system_is_for_operators(browser: Browser, boss: Browser) -> None:
     assert "/dashboard/system" not in await browser.text("")
     await browser.store.workers.beat("w", SAYS)
@@ -35,7 +44,6 @@ async def test_the_system_is_for_operators(browser: Browser, boss: Browser) -> N
 async def test_a_worker_that_is_gone_stays_listed_as_lost(
     boss: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.dashboard.operators.system._GOOD_FOR_S", 0.0)
     await boss.store.workers.beat("w", SAYS)
     assert "No worker is alive" not in await boss.text("/system")
     now_ms = boss.store.clock.now_ms()
@@ -47,11 +55,7 @@ async def test_a_worker_that_is_gone_stays_listed_as_lost(
     assert re.search(r"quiet.*?lost.*?20 s ago", text, re.DOTALL)
 
 
-async def test_operators_see_a_hold_be_it_of_some_shards_only(
-    boss: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("api.dashboard.operators.system._GOOD_FOR_S", 0.0)
-    monkeypatch.setattr("api.dashboard.viewer.session._HOLD_GOOD_FOR_S", 0.0)
+async def test_operators_see_a_hold_be_it_of_some_shards_only(boss: Browser) -> None:
     await boss.store.hold.begin()
     assert "Put on hold" in await boss.text("/system")
     await redis_of(boss.store).delete(keys.shard(0) + keys.HOLD)
@@ -62,8 +66,6 @@ async def test_operators_see_a_hold_be_it_of_some_shards_only(
 async def test_a_press_holds_and_shows_what_is_in_flight_until_it_is_safe(
     boss: Browser, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.dashboard.operators.system._GOOD_FOR_S", 0.0)
-    monkeypatch.setattr("api.dashboard.viewer.session._HOLD_GOOD_FOR_S", 0.0)
     store, client = boss.store, redis_of(boss.store)
 
     async def said(age_ms: int, in_flight: int) -> str:
@@ -126,10 +128,7 @@ async def test_operators_acts_are_noted(boss: Browser, browser: Browser) -> None
 async def test_an_act_is_done_if_its_note_is_lost_and_says_so(
     boss: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refused(*_: object, **__: object) -> bool:
-        return False
-
-    monkeypatch.setattr(boss.store.events, "record", refused)
+    monkeypatch.setattr(boss.store.events, "record", AsyncMock(return_value=False))
     answer = await boss.write("/system/hold")
     assert "did not take its entry for the audit" in await boss.text_after(answer)
     assert (await boss.store.hold.look()).on_hold == 4
@@ -183,7 +182,6 @@ async def test_operators_find_accounts_and_see_what_they_did(
 async def test_accounts_are_sorted_by_any_column_as_the_address_says(
     dashboard: Dashboard, boss: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.dashboard.operators.accounts._GOOD_FOR_S", 0.0)
     for name, credits, waiting in (("zeta", 5, 3), ("Eta", 9, 0), ("beta", 7, 1)):
         theirs = dashboard.browser(await dashboard.account(name, credits=credits))
         for _ in range(waiting):
@@ -262,11 +260,7 @@ def test_the_meter_is_red_when_full_or_full_within_a_day(
     assert (meter.full_in_ms is None) == (not grows or not most)
 
 
-async def test_the_page_says_when_the_store_is_full_at_this_rate(
-    boss: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("api.dashboard.operators.system._GOOD_FOR_S", 0.0)
-    monkeypatch.setattr("api.dashboard.operators.system._HISTORY_GOOD_FOR_S", 0.0)
+async def test_the_page_says_when_the_store_is_full_at_this_rate(boss: Browser) -> None:
     store, client = boss.store, redis_of(boss.store)
     before = (await client.config_get("maxmemory"))["maxmemory"]
     try:
