@@ -59,6 +59,15 @@ class Loop:
         await asyncio.gather(*(self.request(each, SHORT_S, 5) for each in accounts))
         self.steps.clear()
 
+    async def heavy(self, name: str, count: int, ran: int) -> list[asyncio.Task[None]]:
+        """Eight requests of one account, of which so many steps have run."""
+        await self.charge("a")
+        tasks = [self.request(name, LONG_S, count, "a") for _ in range(8)]
+        while self.steps.count(name) < ran:
+            await asyncio.sleep(0)
+        self.steps.clear()
+        return tasks
+
     async def count_rounds(self) -> None:
         while True:
             self.rounds += 1
@@ -97,13 +106,16 @@ async def test_an_account_gains_nothing_by_waiting_for_long(loop: Loop) -> None:
 
 
 async def test_an_account_that_takes_little_never_waits(loop: Loop) -> None:
-    await loop.charge("a")
-    heavy = [loop.request("a", LONG_S, 50, "a") for _ in range(8)]
-    while loop.steps.count("a") < 20:
-        await asyncio.sleep(0)
-    loop.steps.clear()
+    heavy = await loop.heavy("a", 50, 20)
     await loop.request("little", 0.0001, 10)
     assert loop.steps.count("a") <= 5
+    await asyncio.gather(*heavy)
+
+
+async def test_of_an_account_the_request_goes_first_that_has_taken_least(loop: Loop) -> None:
+    heavy = await loop.heavy("heavy", 30, 80)
+    await loop.request("small", SHORT_S, 5, "a")
+    assert loop.steps.count("heavy") <= 2
     await asyncio.gather(*heavy)
 
 
@@ -113,17 +125,6 @@ async def test_what_was_taken_is_forgotten_in_time(loop: Loop) -> None:
     assert loop.turns.must_wait(payer)
     loop.clock.now_s += 1
     assert not loop.turns.must_wait(payer)
-
-
-async def test_of_an_account_the_request_goes_first_that_has_taken_least(loop: Loop) -> None:
-    await loop.charge("a")
-    heavy = [loop.request("heavy", LONG_S, 30, "a") for _ in range(8)]
-    while loop.steps.count("heavy") < 80:
-        await asyncio.sleep(0)
-    loop.steps.clear()
-    await loop.request("small", SHORT_S, 5, "a")
-    assert loop.steps.count("heavy") <= 2
-    await asyncio.gather(*heavy)
 
 
 @pytest.mark.parametrize(("step_s", "least"), [(LONG_S, fair_queue._ROUNDS), (0.00001, 0)])

@@ -1,38 +1,32 @@
-"""Lanes in a real browser: paused and resumed with a press, with and without scripts."""
+"""Lanes in a real browser: paused and resumed with a press."""
 
 from __future__ import annotations
 
 import re
 
-import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Watched, sign_in
+from tests.browser.conftest import Watched
 from tests.browser.test_dashboard import store_away
-from tests.support.servers import Customer, PostdateProcess
+from tests.support.servers import Customer
 
 
-@pytest.mark.parametrize("scripts", [True, False])
 def test_a_lane_is_paused_and_resumed_with_one_press(
-    browser: Browser, postdate_up: PostdateProcess, customer: Customer, scripts: bool
+    signed_in: Watched, customer: Customer
 ) -> None:
-    lane = "with" if scripts else "without"
-    waiting = customer.schedule("https://example.com/waits", 3600, lane=lane)
-    context = browser.new_context(java_script_enabled=scripts)
-    sign_in(context, postdate_up)
-    page = context.new_page()
-    page.goto(f"{postdate_up.base_url}/dashboard")
+    waiting = customer.schedule("https://example.com/waits", 3600, lane="once")
+    page = signed_in.page
+    signed_in.go()
     page.get_by_role("link", name="Lanes", exact=True).click()
-    page.get_by_role("button", name=f"Pause {lane}", exact=True).click()
+    page.get_by_role("button", name="Pause once", exact=True).click()
     banner = page.locator(".stopped")
-    expect(banner).to_contain_text(f"Lane {lane} is paused until it is resumed.")
+    expect(banner).to_contain_text("Lane once is paused until it is resumed.")
     expect(page).to_have_url(re.compile("/lanes$"))
-    page.get_by_role("link", name=f"1 that wait in {lane}").click()
-    expect(page.locator(f"#r-{waiting}")).to_contain_text(lane)
+    page.get_by_role("link", name="1 that wait in once").click()
+    expect(page.locator(f"#r-{waiting}")).to_contain_text("once")
     banner.get_by_role("button", name="Resume").click()
     expect(banner).to_have_count(0)
-    expect(page).to_have_url(re.compile(f"lane={lane}$"))
-    context.close()
+    expect(page).to_have_url(re.compile("lane=once$"))
 
 
 def test_the_banner_of_an_open_page_goes_once_nothing_is_paused(

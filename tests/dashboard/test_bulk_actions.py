@@ -42,6 +42,15 @@ async def pressed(browser: Browser, action: str, chosen: list[str], **fields: st
     return name
 
 
+async def ended(browser: Browser, *outcomes: Outcome | None) -> list[str]:
+    """Those of the first that are due which end so; one without an outcome goes on."""
+    shard = keys.parts(browser.account_id).shard
+    held = (await browser.store.claims.claim(shard, lease_ms=15_000, most=10)).invocations
+    ends = [(each, outcome) for each, outcome in zip(held, outcomes, strict=False) if outcome]
+    await browser.store.ends.ack(shard, [Ack(each, outcome, 0) for each, outcome in ends])
+    return [each.schedule_id for each, _ in ends]
+
+
 async def finish(browser: Browser, settings: Settings) -> None:
     """What an API process does."""
     runner, client = BulkRunner(browser.store, Rules.of(settings)), redis_of(browser.store)
@@ -68,11 +77,7 @@ async def test_a_group_that_runs_again_is_shown_until_all_ended_and_it_is_closed
         assert "3 run again: 3 not ended yet. Show them" in shown[name]
     bob = await dashboard.signed_in(await dashboard.account("bob"))
     assert (strips(await bob.text("")), rows(await bob.text("/requests", bulk=name))) == ({}, [])
-    shard = keys.parts(browser.account_id).shard
-    held = (await browser.store.claims.claim(shard, lease_ms=15_000, most=10)).invocations
-    outcomes = [COMPLETED, COMPLETED, FAILED]
-    acks = [Ack(each, outcome, 0) for each, outcome in zip(held, outcomes, strict=True)]
-    await browser.store.ends.ack(shard, acks)
+    await ended(browser, COMPLETED, COMPLETED, FAILED)
     await finish(browser, settings)
     shown = strips(await other.text(""))
     words = "3 run again: 2 completed, 1 failed. Show them Show those that failed"
@@ -92,10 +97,7 @@ async def test_only_replays_of_the_status_are_read_whole(
 ) -> None:
     bad = [await browser.execute(503) for _ in range(6)]
     name = await pressed(browser, "again", bad)
-    shard = keys.parts(browser.account_id).shard
-    held = (await browser.store.claims.claim(shard, lease_ms=15_000, most=10)).invocations
-    await browser.store.ends.ack(shard, [Ack(each, FAILED, 0) for each in held[1:4]])
-    failed = [each.schedule_id for each in held[1:4]]
+    failed = await ended(browser, None, FAILED, FAILED, FAILED)
     every: list[str] = []
     read_by_id = reading.read_by_id
 

@@ -274,29 +274,6 @@ async def test_who_has_no_credits_is_told_how_to_get_some(dashboard: Dashboard) 
     assert html.escape(URL) in refused.text, "the written text survives"
 
 
-async def test_the_loop_goes_on_while_a_page_is_rendered_and_one_is_at_a_time(
-    dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_end, rendering, at_once = threading.Event(), list[str](), list[int]()
-    rendered = Page._rendered
-
-    def slowly(page: Page) -> tuple[bytes, float]:
-        rendering.append(page.account_id)
-        at_once.append(len(rendering))
-        assert may_end.wait(30)
-        found = rendered(page)
-        rendering.remove(page.account_id)
-        return found
-
-    monkeypatch.setattr(Page, "_rendered", slowly)
-    pages = [asyncio.create_task(browser.get("/account")) for _ in range(3)]
-    await until_async(lambda: rendering, "the first page")
-    assert (await browser.client.get("/healthz")).status_code == 200
-    may_end.set()
-    assert [each.status_code for each in await asyncio.gather(*pages)] == [200] * 3
-    assert at_once == [1, 1, 1]
-
-
 async def test_what_a_page_takes_is_charged_to_its_account(
     dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,26 +283,34 @@ async def test_what_a_page_takes_is_charged_to_its_account(
     assert turns.must_wait(Payer(browser.account_id))
 
 
-async def test_a_page_that_is_given_up_keeps_its_turn_until_its_thread_ends_and_is_charged(
-    dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_end, begun = threading.Event(), list[str]()
+class Slow:
+    """Pages that are rendered once they may end, and then take five seconds of their turn."""
 
-    def slowly(page: Page) -> tuple[bytes, float]:
-        begun.append(page.account_id)
-        assert may_end.wait(30)
+    def __init__(self) -> None:
+        self.may_end, self.begun, self.ended = threading.Event(), list[str](), 0
+
+    def rendered(self, page: Page) -> tuple[bytes, float]:
+        assert len(self.begun) == self.ended, "one is rendered at a time"
+        self.begun.append(page.account_id)
+        assert self.may_end.wait(30)
+        self.ended += 1
         return b"", 5.0
 
-    monkeypatch.setattr(Page, "_rendered", slowly)
+
+async def test_the_loop_goes_on_while_pages_are_rendered_one_at_a_time(
+    dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is given up keeps its turn until its thread ends, and is charged."""
+    slow = Slow()
+    monkeypatch.setattr(Page, "_rendered", lambda page: slow.rendered(page))
     given_up = asyncio.create_task(browser.get("/account"))
-    await until_async(lambda: begun, "the first page")
+    await until_async(lambda: slow.begun, "the first page")
     given_up.cancel()
     other = dashboard.browser(await dashboard.account("bob"))
-    second = asyncio.create_task(other.get("/sign-in"))
+    others = [asyncio.create_task(other.get("/sign-in")) for _ in range(2)]
     assert (await browser.client.get("/healthz")).status_code == 200
-    assert len(begun) == 1
-    may_end.set()
-    assert (await second).status_code == 200
-    assert given_up.cancelled()
-    assert len(begun) == 2
+    assert len(slow.begun) == 1
+    slow.may_end.set()
+    assert [each.status_code for each in await asyncio.gather(*others)] == [200, 200]
+    assert (given_up.cancelled(), slow.ended) == (True, 3)
     assert dashboard.app.state.service.turns.must_wait(Payer(browser.account_id))

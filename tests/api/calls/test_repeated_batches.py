@@ -6,11 +6,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from contextlib import aclosing
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 from api.schema.rules import MAX_PAST_MS
@@ -18,14 +16,12 @@ from scheduler.durations import DAY_MS
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Idempotency
 from scheduler.runtime.settings import Settings
-from scheduler.store import Store
 from scheduler.store.lifecycle.create import creator
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 from tests.store.lifecycle.create.parts import at_part
 from tests.support.apps import app_of
-from tests.support.servers import DroppingProxy, script
 
 FUTURE_MS = Settings().max_horizon_days * DAY_MS
 HOUR_MS = 3_600_000
@@ -185,28 +181,6 @@ async def test_one_that_finds_nothing_acceptable_any_more_looks_again(
     stored.set()
     assert_replayed(await late, first)
     await assert_sound(api, first)
-
-
-async def test_a_first_answer_that_never_came_is_given_by_the_repeat(
-    proxy: DroppingProxy, settings: Settings, api: Api, clock: SlowClock
-) -> None:
-    warm = await api.client.delete(f"/schedule/{await api.create_id()}")
-    assert warm.status_code == 200  # from here on the server knows the script
-    items = at_the_bounds(clock)
-    behind = msgspec.structs.replace(settings, redis_url=proxy.url)
-    async with (
-        aclosing(await Store.open(behind)) as store,
-        client_of(app_of(behind, store), api.key) as client,
-    ):
-        store.clock.now_ms = clock.now_ms  # type: ignore[method-assign]
-        proxy.drop_reply(script("lifecycle/create/create"), times=100)
-        assert (await batch(client, items)).status_code == 503
-        proxy.forget_rules()
-    clock.ms += HOUR_MS
-    again = await batch(api.client, items)
-    assert is_replay(again)
-    assert {None, 400} == set(codes_of(again))
-    await assert_sound(api, again)
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])

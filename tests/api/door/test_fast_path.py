@@ -206,23 +206,18 @@ async def test_faults_get_the_usual_answer(
     assert (usual.status, usual) == (500 if isinstance(error, OSError) else 503, fast)
 
 
-async def test_each_request_counts_once_against_the_rate(api: Api) -> None:
+async def test_each_request_counts_once_against_the_rate_and_beyond_it_is_429(api: Api) -> None:
     """Also one that is refused: its credits are spent."""
     async with api.another(1, Plan.FREE) as limited:
-        two = await Two.of(limited)
-        await two.api.store.server.call("DEL", keys.account(limited.account_id) + keys.RATE)
-        usual, fast, _ = await two.answers(json.dumps(payload()).encode())
+        two, body = await Two.of(limited), json.dumps(payload()).encode()
+        rate = keys.account(limited.account_id) + keys.RATE
+        await two.api.store.server.call("DEL", rate)
+        usual, fast, _ = await two.answers(body)
         assert (usual.status, usual.body) == (402, fast.body)
         left = [line for each in (usual, fast) for line in each.headers if "remaining" in line]
         assert left == [f"ratelimit-remaining: {n}" for n in (9, 8)]
-
-
-async def test_beyond_the_rate_it_is_429(api: Api) -> None:
-    async with api.another(100, Plan.FREE) as limited:
-        two = await Two.of(limited)
-        rate = keys.account(limited.account_id) + keys.RATE
         await two.api.store.server.call("SET", rate, 2**52)
-        usual, fast, _ = await two.answers(json.dumps(payload()).encode())
+        usual, fast, _ = await two.answers(body)
         assert (usual.status, usual) == (429, fast)
 
 

@@ -17,7 +17,7 @@ from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.masks import MASK
-from scheduler.models import BodyKind, Delivery, Request, Schedule, Status
+from scheduler.models import BodyKind, Delivery, Occurrence, Request, Schedule, Status
 from scheduler.schema import MOST_RAW_BODY_BYTES
 from scheduler.times import parse_iso8601
 from tests.api.schema.test_payload import AT, NOW_MS, RULES, URL, parse, payload
@@ -269,6 +269,19 @@ def test_a_change_and_a_replay_keep_what_they_do_not_name(
     due_ms = others.get("trigger_at_ms", NOW_MS)
     replay = change.of_replay(Schedule("sch_1", 0, asked, Status.FAILED), NOW_MS)
     assert replay == msgspec.structs.replace(after, trigger_at_ms=due_ms, replay_of="sch_1")
+
+
+def test_a_move_of_an_occurrence_moves_its_end() -> None:
+    asked = parse(payload(expiresAt="2026-11-20T09:10:00Z"))
+    asked = msgspec.structs.replace(asked, recurring=Occurrence("rec_1", asked.trigger_at_ms))
+    for given, lasts_ms in (
+        ({"triggerAt": LATER}, 600_000),
+        ({"triggerAt": LATER, "expiresAt": "2026-11-20T12:00:01Z"}, 1000),
+    ):
+        moved = parse_change(json.dumps(given).encode(), RULES, NOW_MS).of(asked)
+        assert moved.expires_at_ms == moved.trigger_at_ms + lasts_ms
+    ended = parse_change(b'{"expiresAt": null}', RULES, NOW_MS).of(asked)
+    assert ended == msgspec.structs.replace(asked, expires_at_ms=None)
 
 
 AUTHORIZATION, AUTH = "targetHeaders.Authorization", "targetHeaders.X-Auth"
