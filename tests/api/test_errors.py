@@ -70,9 +70,7 @@ def test_the_documents_have_every_reason() -> None:
         assert "reason" in schemas[body]["required"]
 
 
-async def test_every_refusal_has_a_reason_and_every_answer_a_request_id(
-    own_valkey: ValkeyProcess,
-) -> None:
+async def test_refusals_have_a_reason_and_answers_a_request_id(own_valkey: ValkeyProcess) -> None:
     made = await scene(own_valkey.url)
     request_ids, reasons = set(), set()
     with serving(own_valkey.url, **SETTINGS) as server:

@@ -263,9 +263,7 @@ async def test_heavy_calls_are_charged_to_the_account_and_those_of_strangers_to_
             assert payers == {api.account_id if key == api.key else STRANGERS}, (path, key)
 
 
-async def test_small_creates_and_questions_after_health_take_no_turns(
-    api: Api, watched: Watched
-) -> None:
+async def test_small_creates_and_health_checks_take_no_turns(api: Api, watched: Watched) -> None:
     for _ in range(2):
         assert (await api.create()).status_code == 201
         for path in ("/healthz", "/readyz"):

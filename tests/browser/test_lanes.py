@@ -11,9 +11,7 @@ from tests.browser.test_dashboard import store_away
 from tests.support.servers import Customer
 
 
-def test_a_lane_is_paused_and_resumed_with_one_press(
-    signed_in: Watched, customer: Customer
-) -> None:
+def test_a_lane_is_paused_and_resumed_with_a_press(signed_in: Watched, customer: Customer) -> None:
     waiting = customer.schedule("https://example.com/waits", 3600, lane="once")
     page = signed_in.page
     signed_in.go()

@@ -27,9 +27,7 @@ def test_a_row_far_down_opens_its_panel_in_sight(signed_in: Watched, customer: C
         page.locator("#panel article").wait_for(state="detached")
 
 
-def test_a_press_is_made_while_news_are_on_their_way(
-    signed_in: Watched, customer: Customer
-) -> None:
+def test_a_press_is_made_while_news_are_on_the_way(signed_in: Watched, customer: Customer) -> None:
     page = signed_in.page
     waiting = _soonest(customer, "pressed", 800)
     signed_in.go("/requests")

@@ -176,9 +176,7 @@ async def test_one_that_waits_with_a_reference_is_kept_or_replaced(browser: Brow
     assert "<b>If one waits with it</b>: It needs a reference." in nameless.text
 
 
-async def test_a_request_is_composed_once_shown_and_judged_as_the_api_does(
-    browser: Browser,
-) -> None:
+async def test_a_request_is_composed_shown_and_judged_as_the_api_does(browser: Browser) -> None:
     """What becomes of each field: test_carried_over.py."""
     given = {
         "once": once_of(await browser.text("/requests/new")),

@@ -40,9 +40,7 @@ async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browse
         assert headers["cache-control"] == "no-store"
 
 
-async def test_another_accounts_things_are_not_there(
-    dashboard: Dashboard, browser: Browser
-) -> None:
+async def test_things_of_others_are_not_there(dashboard: Dashboard, browser: Browser) -> None:
     bob = await dashboard.signed_in(await dashboard.account("bob"))
     key, _ = await browser.store.api_keys.create(bob.account_id, "bobs")
     waiting, rule = await bob.schedule(lane="bobs"), await made(bob, name="bobs")

@@ -204,9 +204,7 @@ async def test_a_search_goes_on_by_itself_and_can_be_stopped(
     assert wanted in text
 
 
-async def test_a_request_opens_beside_the_list_and_follows_what_becomes_of_it(
-    browser: Browser,
-) -> None:
+async def test_a_request_opens_by_the_list_and_follows_what_becomes_of_it(browser: Browser) -> None:
     waiting = await browser.schedule(60_000)
     path = f"/dashboard/requests/{waiting}?status=failed"
     panel = await browser.client.get(path, headers=PANEL)
@@ -235,9 +233,7 @@ async def test_an_entry_of_the_log_is_shown_when_its_schedule_is_no_longer_kept(
     assert (await bob.client.get(address)).status_code == 404
 
 
-async def test_the_panel_never_has_a_whole_page_in_it(
-    dashboard: Dashboard, browser: Browser
-) -> None:
+async def test_no_panel_has_a_whole_page_in_it(dashboard: Dashboard, browser: Browser) -> None:
     """Neither where a request is gone, nor where it may not be touched, nor after a session."""
     path = f"/dashboard/requests/{await browser.schedule()}"
     gone = await browser.client.get(f"{path[:-3]}aaa", headers=PANEL)

@@ -96,9 +96,7 @@ async def test_over_tls_the_cookie_is_the_hosts_alone(dashboard: Dashboard, link
     assert page.headers["strict-transport-security"] == "max-age=31536000"
 
 
-async def test_two_postdates_on_one_host_keep_their_sessions_apart(
-    dashboard: Dashboard, link: str
-) -> None:
+async def test_two_postdates_on_a_host_keep_sessions_apart(dashboard: Dashboard, link: str) -> None:
     here, client = "http://127.0.0.1:8001", dashboard.browser().client
     answer = await client.post(f"{here}/dashboard/link/{link}", headers={"origin": here})
     assert answer.headers["set-cookie"].startswith("postdate_session_8001=")

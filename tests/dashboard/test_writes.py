@@ -115,13 +115,16 @@ class Holder:
         return await browser.post(path.format_map(used), headers, **fields, **token)
 
     async def stored(self, but: str = "") -> dict[bytes, bytes]:
-        """All that the store has, except below a prefix."""
-        found = await redis_of(self.dashboard.store).eval(_DUMPS, 0)
-        return {
-            name: value
-            for name, value in found
-            if name != keys.META.encode() and not (but and name.startswith(but.encode()))
-        }
+        return await stored(self.dashboard.store, but)
+
+
+async def stored(store: Store, but: str = "") -> dict[bytes, bytes]:
+    """All that the store has, except below a prefix."""
+    return {
+        name: value
+        for name, value in await redis_of(store).eval(_DUMPS, 0)
+        if name != keys.META.encode() and not (but and name.startswith(but.encode()))
+    }
 
 
 @pytest.fixture

@@ -163,9 +163,7 @@ async def test_idle_connections_are_cut_off_and_many_keep_no_other_out(
         writer.close()
 
 
-async def test_a_port_that_is_taken_is_told_once_and_had_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_taken_port_is_told_once_and_had_later(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, create_server = list[object](), socket.create_server
 
     def create(*given: Any, **options: Any) -> socket.socket:

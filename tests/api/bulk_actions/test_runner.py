@@ -422,9 +422,7 @@ def acks(held: list[Invocation], outcome: Outcome) -> list[Ack]:
     return [Ack(each, outcome, 0) for each in held]
 
 
-async def test_its_searches_give_way_to_those_of_a_page(
-    by: Bulks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_its_searches_give_way_to_a_page(by: Bulks, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bucket has room for a page's search, and none for the action's; it empties in minutes."""
     monkeypatch.setattr(scans, "SCANS_US_PER_S", 50)
     monkeypatch.setattr(scans, "_BURST_US", 1_000_000_000)
@@ -616,9 +614,7 @@ async def test_a_filter_that_names_a_recurring_schedule_means_its_occurrence(by:
     assert (done.progress.done, done.progress.refused) == (1, {})
 
 
-async def test_it_looks_once_each_time_it_is_woken(
-    by: Bulks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_looks_once_whenever_it_wakes(by: Bulks, monkeypatch: pytest.MonkeyPatch) -> None:
     idle = AsyncMock(return_value=False)
     monkeypatch.setattr(by.runner, "round", idle)
     running = asyncio.create_task(by.runner.run())

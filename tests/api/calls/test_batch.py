@@ -101,9 +101,7 @@ async def test_a_thousand_are_taken_and_one_more_is_a_400(api: Api) -> None:
         (b'{"schedules":' + b"[" * 100_000, ["body"]),
     ],
 )
-async def test_no_batch_is_a_400_and_costs_nothing(
-    api: Api, body: bytes, fields: list[str]
-) -> None:
+async def test_no_batch_is_400_and_costs_nothing(api: Api, body: bytes, fields: list[str]) -> None:
     answer = await api.client.post("/schedule/batch", content=body)
     assert bad_fields(answer) == fields
     await api.holds(credits=CREDITS, waiting=set())

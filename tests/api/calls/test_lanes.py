@@ -239,7 +239,5 @@ async def test_the_account_is_paused_and_resumed(api: Api) -> None:
     ("body", "field"),
     [({}, "body"), ({"rate": 5}, "rate"), ({"paused": "x"}, "paused"), ({"note": 5}, "note")],
 )
-async def test_a_bad_change_of_the_account_is_named(
-    api: Api, body: dict[str, Any], field: str
-) -> None:
+async def test_a_bad_account_change_is_named(api: Api, body: dict[str, Any], field: str) -> None:
     assert bad_fields(await api.client.patch("/account", json=body)) == [field]

@@ -12,9 +12,7 @@ KEEP, REPLACE = ({"reference": "order-1", "onExisting": way} for way in ("keep",
 
 
 @pytest.mark.parametrize("fields", [KEEP, REPLACE, {**REPLACE, "maxWait": "1h"}])
-async def test_the_first_is_created_and_the_next_one_exists(
-    api: Api, fields: dict[str, Any]
-) -> None:
+async def test_the_first_is_created_and_the_next_exists(api: Api, fields: dict[str, Any]) -> None:
     first = await api.create(**fields)
     assert first.status_code == 201
     assert "existing" not in first.json()

@@ -78,9 +78,7 @@ async def test_a_replay_is_answered_though_its_time_has_become_too_old(
 
 
 @pytest.mark.parametrize("keys", [[b""], [b"a" * 256], [b"a b"], [b"\x7f"], [b"one", b"two"]])
-async def test_a_bad_key_or_two_are_a_400_that_names_the_header(
-    api: Api, keys: list[bytes]
-) -> None:
+async def test_a_bad_key_or_two_are_a_400_naming_the_header(api: Api, keys: list[bytes]) -> None:
     """Which of two counts, the one who sent them and a proxy between may see differently."""
     headers = [(b"idempotency-key", key) for key in keys]
     for path in ("/schedule", "/schedule/batch"):

@@ -352,9 +352,7 @@ async def test_a_cancellation_stands_where_the_next_could_not_be_made(
 
 
 @pytest.mark.parametrize("given", [{"name": "other"}, {"targetUrl": "https://other.example/"}])
-async def test_a_change_leaves_what_is_set_on_the_next_occurrence(
-    api: Api, given: dict[str, str]
-) -> None:
+async def test_a_change_leaves_what_an_occurrence_has(api: Api, given: dict[str, str]) -> None:
     rule = await created(api, targetBody={"n": 1}, lane="a", retries=2, expiresAfter="10m")
     path = f"/schedule/{rule['scheduleId']}"
     own = {"targetBody": {"n": 2}, "lane": "b", "retries": 5, "retryDelays": ["7s"]}

@@ -114,9 +114,7 @@ async def assert_sound(api: Api, answer: httpx.Response) -> None:
 
 
 @pytest.mark.parametrize("passed_ms", [1, 23 * HOUR_MS, -AROUND_MS])
-async def test_items_near_the_bounds_keep_their_ids(
-    api: Api, clock: SlowClock, passed_ms: int
-) -> None:
+async def test_items_near_bounds_keep_their_ids(api: Api, clock: SlowClock, passed_ms: int) -> None:
     items = at_the_bounds(clock)
     first = await batch(api.client, items)
     assert {None, 400} == set(codes_of(first))

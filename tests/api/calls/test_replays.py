@@ -32,9 +32,7 @@ async def replay_many(api: Api, body: Any, key: str | None = None) -> httpx.Resp
     return await api.client.post("/schedule/replay", json=body, headers=headers)
 
 
-async def test_a_replay_is_a_new_schedule_due_now(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replay_is_a_new_one_due_now(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     [original] = await fail(api)
     looks = itertools.count(api.store.clock.now_ms(), 7)
     monkeypatch.setattr(api.store.clock, "now_ms", lambda: next(looks))

@@ -60,9 +60,7 @@ async def test_a_bad_payload_is_a_400_that_names_every_field_and_costs_nothing(a
         (b"[]", "body", "body: It must be a JSON object."),
     ],
 )
-async def test_one_bad_field_is_in_the_sentence(
-    api: Api, body: Any, field: str, error: str
-) -> None:
+async def test_a_bad_field_is_in_the_sentence(api: Api, body: Any, field: str, error: str) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body)
     answer = await api.client.post("/schedule", content=content)
     assert answer.status_code == 400

@@ -238,9 +238,7 @@ BODY = json.dumps({"targetUrl": URL, "delay": "1h"}).encode()
         ({"body": b""}, 400),
     ],
 )
-async def test_other_requests_go_the_usual_way(
-    two: Two, changes: dict[str, Any], status: int
-) -> None:
+async def test_others_go_the_usual_way(two: Two, changes: dict[str, Any], status: int) -> None:
     for _ in range(2):
         connection = two.connection()
         answer = await connection.ask(connection.request(**({"body": BODY} | changes)))

@@ -100,9 +100,7 @@ def is_closed(connection: socket.socket) -> bool:
         ("URL", 414, "The request's path and query are longer than 8,192 bytes"),
     ],
 )
-def test_an_endless_head_is_refused(
-    server: ApiProcess, flood: str, status: int, error: str
-) -> None:
+def test_endless_heads_are_refused(server: ApiProcess, flood: str, status: int, error: str) -> None:
     assert_healthy(server)
     before = server.memory_bytes()
     with closing(server.connect()) as connection:

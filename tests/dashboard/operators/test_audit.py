@@ -104,9 +104,7 @@ async def test_texts_of_events_are_no_markup(boss: Browser) -> None:
     assert "&lt;script&gt;" in text
 
 
-async def test_the_picture_says_what_stood_still_and_names_nobody(
-    browser: Browser, boss: Browser
-) -> None:
+async def test_it_shows_what_stood_still_and_names_nobody(browser: Browser, boss: Browser) -> None:
     await browser.execute()
     await boss.execute()
     events, now_ms = browser.store.events, browser.store.clock.now_ms()

@@ -160,9 +160,7 @@ def test_it_is_safe_once_each_worker_said_so_since_the_hold_began(
     assert (found.in_flight, len(found.unheard), found.is_safe) == (in_flight, unheard, is_safe)
 
 
-async def test_operators_find_accounts_and_see_what_they_did(
-    browser: Browser, boss: Browser
-) -> None:
+async def test_operators_find_accounts_and_what_they_did(browser: Browser, boss: Browser) -> None:
     await browser.execute()
     await browser.execute(503)
     await browser.schedule(-90_000)
