@@ -79,7 +79,7 @@ async def test_256_kib_are_taken_and_a_byte_more_is_413(api: Api) -> None:
 
 
 async def test_a_cancel_refunds_and_its_repeat_tells_the_credits_by_then(api: Api) -> None:
-    schedule_id = await api.create_id()
+    schedule_id = await api.create_id(lane="one", targetBody={"a": 1})
     told = {
         "scheduleId": schedule_id,
         "status": "cancelled",
@@ -88,7 +88,8 @@ async def test_a_cancel_refunds_and_its_repeat_tells_the_credits_by_then(api: Ap
     }
     answer = await api.client.delete(f"/schedule/{schedule_id}")
     assert (answer.status_code, answer.json()) == (200, told)
-    other = await api.create_id()
+    kept, other = await api.read(schedule_id), await api.create_id()
+    assert (kept["status"], kept["lane"], kept["targetBody"]) == ("cancelled", "one", None)
     for _ in range(2):
         again = await api.client.delete(f"/schedule/{schedule_id}")
         assert (again.status_code, again.json()) == (200, told | {"creditsRemaining": CREDITS - 1})
