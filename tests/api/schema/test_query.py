@@ -11,7 +11,6 @@ from api.calls.bulk import parse_selection
 from api.calls.stats import log_query, period
 from api.schema.query import OF_LOGS, OF_SCHEDULES, PERIOD, read_query
 from scheduler.errors import FieldError, InvalidRequest
-from scheduler.ids import new_recurring_id
 from scheduler.masks import MASK
 from scheduler.models import LogStatus, Status
 from scheduler.store.log.logs import LogQuery
@@ -101,7 +100,7 @@ def test_a_bad_parameter_is_named(text: str) -> None:
     assert bad_fields(text) == [text.partition("=")[0]]
 
 
-RULE = new_recurring_id(0)
+RULE = "rec_0000000000ewa87q9axa9833sj"
 NO_FILTER = "It must be a reference, or how references begin and a * behind that."
 NO_RULE = "It must be the id of a recurring schedule."
 BAD_FILTERS = {
