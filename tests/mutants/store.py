@@ -580,15 +580,15 @@ STORE = r"""
 # what waits with a reference is on every page of the log
 - [each for each in places if stretch.has(each[0])]
 + places
-@ scheduler/store/log/logs.py tests/store/log/test_logs.py -k 'reference and not redis'
+@ scheduler/store/log/logs.py tests/store/queries/test_searches.py -k 'log and not redis'
 # a reference finds the log of every other
 - if self.reference is not None and not matches(self.reference, one.reference):
 + if False:
-@ scheduler/store/log/logs.py tests/store/queries/test_lane_lists.py -k 'not redis'
+@ scheduler/store/log/logs.py tests/store/queries/test_searches.py -k 'not redis'
 # a lane finds the log of every other
 - self.lane not in (None, one.lane)
 + False
-@ scheduler/store/queries/listing.py tests/store/queries/test_lane_lists.py -k 'not redis'
+@ scheduler/store/queries/listing.py tests/store/queries/test_searches.py -k 'not redis'
 # a list lacks what waits in lanes
 - waiting = (keys.WAITING, keys.LANED) if lane is None
 + waiting = (keys.WAITING,) if lane is None
@@ -655,7 +655,7 @@ STORE = r"""
 # an advance takes any occurrence of a rule as the one that it stands on
 - elif found is not None and found.occurrence in fired[name]:
 + elif found is not None:
-@ scheduler/store/recurring/rules.py tests/store/recurring/test_rules_back.py
+@ scheduler/store/recurring/rules.py tests/store/recurring/test_stories.py
 # a later slot that an owner had sent early is sent again, as if the clock had been ahead
 - if ids.created_at_ms(ids.schedule_id(self.occurrence)) <= latest_ms:
 + if False:
@@ -721,13 +721,14 @@ STORE = r"""
 # of two changes of a lane at once one is lost
 - if digest_of(before, LAST) ~= ARGV[4] then
 + if false then
+# what a pause held back is late from its due time on
+- if starts_anew or ended then
++ if false then
+@ scheduler/store/lanes/set.lua tests/store/accounts/test_pauses.py
 # a repeated change of a lane undoes a later one
 - if was_done(base, ARGV[3]) then
 -   return V.DONE
 - end
-# what a pause held back is late from its due time on
-- if starts_anew or ended then
-+ if false then
 @ scheduler/store/lanes/clear.lua tests/store/lanes/test_lane_settings.py
 # what limits held back is late when they are cleared
 - redis.call('HSET', key, 'gate', now_ms)
@@ -981,15 +982,15 @@ STORE = r"""
 # a replay stands for the slot once more
 - Occurrence(request.recurring_id) if request.recurring_id else None
 + request.recurring
-@ scheduler/store/lifecycle/end/end_rows.py tests/store/log/test_occurrence_log.py -k valkey
+@ scheduler/store/lifecycle/end/end_rows.py tests/store/queries/test_searches.py -k valkey
 # an end is not found by its rule
 - url_places(named, rules)
 + url_places(named)
-@ scheduler/store/log/logs.py tests/store/log/test_occurrence_log.py -k valkey
+@ scheduler/store/log/logs.py tests/store/queries/test_searches.py -k valkey
 # a rule finds the log of those that share its index
 - if self.recurring_id not in (None, one.recurring_id):
 + if False:
-@ scheduler/store/queries/listing.py tests/store/log/test_occurrence_log.py -k valkey
+@ scheduler/store/queries/listing.py tests/store/queries/test_searches.py -k valkey
 # a list of a rule and a reference has those of every rule
 - if self.recurring_id not in (None, request.recurring_id):
 + if False:
@@ -1023,7 +1024,7 @@ STORE = r"""
 - redis.call('PEXPIRE', deleted, 3600000)
 # a thousand deletions make the last one unknown
 - note_done(base, rule)
-@ scheduler/store/recurring/rules.py tests/store/recurring/test_recurring_owner.py -k fired_early
+@ scheduler/store/recurring/rules.py tests/store/recurring/test_stories.py -k early
 # a slot that was fired early is fired again
 - return max(self.fired_ms, self.cancelled_ms)
 + return self.cancelled_ms
@@ -1038,7 +1039,7 @@ STORE = r"""
 # a deploy under another trace changes a recurring schedule
 - request = msgspec.structs.replace(template(draft.request, rule.recurring_id), trace=was.trace)
 + request = template(draft.request, rule.recurring_id)
-@ scheduler/store/recurring/tending.py tests/store/recurring/test_recurring.py -k outlives
+@ scheduler/store/recurring/tending.py tests/store/recurring/test_stories.py -k outlives
 # the slot of an occurrence that outlives a pause is made once more
 - rule.note_fired()
 -         return self._chain.let_go(rule)

@@ -11,15 +11,20 @@ import msgspec
 import pytest
 
 from scheduler import ids
+from scheduler.callbacks import Callback
+from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Schedule, Status
 from scheduler.store import Store, keys
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.claim.claim import Batch, Look
 from scheduler.store.lifecycle.end import cancel
 from scheduler.store.lifecycle.end.cancel import Cancellations
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange, Series
+from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.reading import read_by_id
+from scheduler.store.verdict import Verdict
 from tests.store.clocks import START_MS, Clock
 from tests.support.plain import redis_of
 
@@ -27,6 +32,7 @@ CREDITS = 100
 LEASE_MS = 15_000
 _AT_ONCE = 1000
 URL = "https://example.com/hook"
+OWN = Callback("https://example.com/ended")
 COMPLETED = Outcome(Status.COMPLETED, 200, 12, "")
 FAILED = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
 
@@ -184,6 +190,53 @@ class Scene:
             self.account_id, schedule_id, lambda old: msgspec.structs.replace(old, **fields)
         )
 
+    async def settings(self, lane: str | None = None) -> Any:
+        """Those of a lane, or of the account itself."""
+        if lane is None:
+            return await self.store.pauses.read(self.account_id)
+        return (await self.store.lanes.read(self.account_id, lane)).settings
+
+    async def set(self, lane: str | None, changed: Any, if_match: Sequence[str] = ()) -> Any:
+        """The same, once `changed` has changed them."""
+        if lane is None:
+            return await self.store.pauses.change(self.account_id, changed, if_match)
+        return (await self.store.lanes.change(self.account_id, lane, changed, if_match)).settings
+
+    async def pause(
+        self, lane: str | None = None, until_ms: int | None = None, by: str = "a key"
+    ) -> Any:
+        pause = Pause(by, until_ms)
+        return await self.set(lane, lambda old: msgspec.structs.replace(old, pause=pause))
+
+    async def resume(self, lane: str | None = None) -> Any:
+        return await self.set(lane, lambda old: msgspec.structs.replace(old, pause=None))
+
+    async def limit(self, lane: str = "a", **limits: int) -> None:
+        await self.store.lanes.put(self.account_id, lane, LaneSettings(**limits))
+
+    async def answer(
+        self, call: Invocation, outcome: Outcome = COMPLETED, wait_ms: int | None = None
+    ) -> Verdict:
+        """To a callback, which is tried again so much later than now; with None never."""
+        due_ms = None if wait_ms is None else await self.clock.now_ms() + wait_ms
+        [verdict] = await self.store.callbacks.ack(self.shard, [CallbackAck(call, outcome, due_ms)])
+        return verdict
+
+    async def ended(self, count: int, **fields: Any) -> None:
+        """So many schedules have ended, and are to be called back; nothing else may be due."""
+        await self.store.accounts.grant(self.account_id, count)
+        for _ in range(count):
+            await self.create(**({"callback": OWN} | fields))
+        while count > 0:
+            held = [each for each in await self.claim() if not each.is_callback]
+            await self.ack(held)
+            count -= len(held)
+
+    async def spoil(self, key: str) -> None:
+        """A key is of a type that the store never gives it."""
+        await self.redis.delete(key)
+        await self.redis.set(key, "none of ours")
+
     async def cancel(self, schedule_id: str) -> Cancellations:
         return await self.store.canceller.cancel(self.account_id, schedule_id)
 
@@ -203,6 +256,20 @@ class Scene:
             cursor = page.next_cursor
             if cursor is None:
                 return entries
+
+    async def listed(
+        self, source: Any, *statuses: Sequence[Status], descending: bool = False, **selected: Any
+    ) -> list[Schedule]:
+        """Every schedule of a list that is selected, page by page."""
+        found, cursor = list[Schedule](), None
+        while True:
+            asked = Selection(**selected, cursor=cursor)
+            page = await source.page(self.account_id, *statuses, asked, descending=descending)
+            assert len(page.schedules) <= asked.limit
+            found += page.schedules
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
 
     async def visible_at_ms(self, schedule_id: str) -> float | None:
         places = (self.base + "waiting", self.base + "laned")
@@ -239,6 +306,18 @@ class Scene:
         assert found.spent == found.waiting + usage.executed
 
 
+def reads_of(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Any]]:
+    """The commands that read from now on."""
+    reads, asked = scene.store.server.reads, list[Sequence[Any]]()
+
+    async def noting(commands: Sequence[Sequence[Any]], **options: Any) -> list[Any]:
+        asked.extend(commands)
+        return await reads(commands, **options)
+
+    monkeypatch.setattr(scene.store.server, "reads", noting)
+    return asked
+
+
 def lease_end_ms(invocation: Invocation) -> float:
     """When its lease ends, as the claim or the extension said that brought its token."""
     return int(invocation.token) / 1000
@@ -249,8 +328,8 @@ def new_id() -> str:
     return ids.new_schedule_ids(1, START_MS)[0]
 
 
-def ids_of(invocations: Iterable[Invocation]) -> list[str]:
-    return [each.schedule_id for each in invocations]
+def ids_of(some: Iterable[Invocation | Schedule | LogEntry]) -> list[str]:
+    return [each.schedule_id for each in some]
 
 
 async def settled(call: Callable[[], Awaitable[Any]]) -> Any:

@@ -48,8 +48,7 @@ async def test_a_request_that_cannot_be_read_is_no_matter_of_other_schedules(
 ) -> None:
     first, broken, last = [await scene.create() for _ in range(3)]
     if other_kind:
-        await scene.redis.delete(scene.key(broken))
-        await scene.redis.set(scene.key(broken), "none of ours")
+        await scene.spoil(scene.key(broken))
     else:
         await scene.redis.hset(scene.key(broken), "r", b"\x91\xa5later version's")
     claimed = await scene.claim()
@@ -70,8 +69,7 @@ async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
     [other] = await scene.neighbours(1)
     await scene.create()
     await scene.create(account_id=other)
-    await scene.redis.delete(scene.base + place)
-    await scene.redis.set(scene.base + place, "none of ours")
+    await scene.spoil(scene.base + place)
     batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
     assert [each.account_id for each in batch.invocations] == [other]
     assert batch.broken == [scene.account_id]
@@ -103,8 +101,7 @@ async def test_a_list_shows_the_others(scene: Scene, ended: bool, other_kind: bo
         await scene.ack(await scene.claim(), FAILED)
     key = scene.key(made[1])
     if other_kind:
-        await scene.redis.delete(key)
-        await scene.redis.set(key, "none of ours")
+        await scene.spoil(key)
     else:
         await scene.redis.hset(key, "r", b"\xc0")
     listing = scene.store.failed if ended else scene.store.unended
@@ -120,8 +117,7 @@ async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: 
     await scene.create(-1000, account_id=other)
     shard, _ = keys.parts(scene.account_id)
     key = keys.shard(shard) + place if place == "accounts" else scene.base + place
-    await scene.redis.delete(key)
-    await scene.redis.set(key, "none of ours")
+    await scene.spoil(key)
     restore, now_ms = scene.store.restore, await scene.clock.now_ms()
     ended: list[int] = []
     await restore.last_entry_ms(now_ms)

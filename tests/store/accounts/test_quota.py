@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
@@ -11,8 +9,7 @@ from scheduler.errors import KeyReused, QuotaExceeded
 from scheduler.models import Answer, Idempotency, Outcome, Plan, Request
 from scheduler.runtime.settings import Settings
 from scheduler.store.stored import pack_request, unpack_request
-from tests.store.clocks import FakeClock
-from tests.store.conftest import open_fake
+from tests.store.conftest import SHARDS
 from tests.store.lifecycle.end.dead_letters import due_at
 from tests.store.scene import COMPLETED, FAILED, URL, Scene, settled
 
@@ -21,16 +18,18 @@ QUOTA = 10_000
 HOUR_MS = 3_600_000
 
 
+pytestmark = pytest.mark.sound
+
+
 @pytest.fixture
-async def bounded(fake_clock: FakeClock, settings: Settings) -> AsyncIterator[Scene]:
-    """An account of a plan with a quota, and credits for more than that."""
+def settings() -> Settings:
     bounds = {Plan.FREE: QUOTA, Plan.PRO: 2 * QUOTA, Plan.SCALE: QUOTA}
-    store = await open_fake(msgspec.structs.replace(settings, stored_bytes=bounds))
-    account = await store.accounts.create("first", credits=100, plan=Plan.FREE)
-    scene = Scene(store, fake_clock, account.account_id)
-    yield scene
-    await scene.assert_sound()
-    await store.aclose()
+    return Settings(shards=SHARDS, stored_bytes=bounds)
+
+
+@pytest.fixture
+def scene(fake_scene: Scene) -> Scene:
+    return fake_scene
 
 
 async def counted(scene: Scene) -> int:
@@ -72,43 +71,43 @@ def test_the_default_timeout_takes_no_byte() -> None:
     assert len(pack_request(timed)) < len(pack_request(plain)) + 30
 
 
-async def test_what_is_over_the_quota_is_refused_and_changes_nothing(bounded: Scene) -> None:
+async def test_what_is_over_the_quota_is_refused_and_changes_nothing(scene: Scene) -> None:
     """Of this account; another has a quota of its own, and a batch is stored whole or not."""
-    await create(bounded, 8000)
-    before, had = await bounded.holdings(), await counted(bounded)
+    await create(scene, 8000)
+    before, had = await scene.holdings(), await counted(scene)
     for sizes in ((2000,), (0, 2000), (500, 500, 500)):
         with pytest.raises(QuotaExceeded, match=r"^Storage quota exceeded"):
-            await create(bounded, *sizes)
-        assert (await bounded.holdings(), await counted(bounded)) == (before, had)
-    await create(bounded, 1000)
-    other = Scene(bounded.store, bounded.clock, await bounded.account("second"))
+            await create(scene, *sizes)
+        assert (await scene.holdings(), await counted(scene)) == (before, had)
+    await create(scene, 1000)
+    other = Scene(scene.store, scene.clock, await scene.account("second"))
     await create(other, 3000, 3000, 2000)
     await other.assert_sound()
 
 
-async def test_what_no_credit_is_left_for_takes_no_room(bounded: Scene) -> None:
-    poor = Scene(bounded.store, bounded.clock, await bounded.account("poor", credits=1))
+async def test_what_no_credit_is_left_for_takes_no_room(scene: Scene) -> None:
+    poor = Scene(scene.store, scene.clock, await scene.account("poor", credits=1))
     assert len(await create(poor, 5000, 5000)) == 1
     await poor.assert_sound()
 
 
-async def test_quotas_go_by_plan_from_the_next_create_on(bounded: Scene) -> None:
+async def test_quotas_go_by_plan_from_the_next_create_on(scene: Scene) -> None:
     for plan, size in ((Plan.FREE, 9000), (Plan.PRO, 9000), (Plan.UNLIMITED, 5 * QUOTA)):
-        await bounded.store.changes.plan(bounded.account_id, plan)
-        await create(bounded, size)
-    await bounded.store.changes.plan(bounded.account_id, Plan.FREE)
+        await scene.store.changes.plan(scene.account_id, plan)
+        await create(scene, size)
+    await scene.store.changes.plan(scene.account_id, Plan.FREE)
     with pytest.raises(QuotaExceeded):
-        await create(bounded, 0)
+        await create(scene, 0)
 
 
-async def test_a_cancelled_schedule_keeps_no_body_and_makes_room(bounded: Scene) -> None:
-    [schedule_id] = await create(bounded, 9000)
-    await bounded.cancel(schedule_id)
-    cancelled = await bounded.get(schedule_id)
+async def test_a_cancelled_schedule_keeps_no_body_and_makes_room(scene: Scene) -> None:
+    [schedule_id] = await create(scene, 9000)
+    await scene.cancel(schedule_id)
+    cancelled = await scene.get(schedule_id)
     assert (cancelled.request.body, cancelled.body_dropped) == (None, True)
     assert (cancelled.request.url, cancelled.request.method) == (URL, "POST")
-    assert 0 < await counted(bounded) < 500
-    await create(bounded, 9000)
+    assert 0 < await counted(scene) < 500
+    await create(scene, 9000)
 
 
 @pytest.mark.parametrize(
@@ -122,55 +121,55 @@ async def test_a_cancelled_schedule_keeps_no_body_and_makes_room(bounded: Scene)
     ],
 )
 async def test_an_ended_one_counts_until_the_hour_in_which_it_is_forgotten_is_over(
-    bounded: Scene, after_ms: int, counts: bool
+    scene: Scene, after_ms: int, counts: bool
 ) -> None:
     """What settles the hours before it in the same hour settles none that is not over."""
-    assert await bounded.clock.now_ms() % HOUR_MS == 0
-    await end(bounded, 9000)
-    await bounded.clock.pass_ms(after_ms)
-    weighs = await bounded.store.accounts.stored_bytes(bounded.account_id)
+    assert await scene.clock.now_ms() % HOUR_MS == 0
+    await end(scene, 9000)
+    await scene.clock.pass_ms(after_ms)
+    weighs = await scene.store.accounts.stored_bytes(scene.account_id)
     assert (weighs > 9000) is counts
-    await create(bounded, 0)
-    refused = isinstance(await settled(lambda: create(bounded, 9000)), QuotaExceeded)
+    await create(scene, 0)
+    refused = isinstance(await settled(lambda: create(scene, 9000)), QuotaExceeded)
     assert refused is counts
-    assert bool(await bounded.redis.hgetall(bounded.base + "expiring")) is counts
+    assert bool(await scene.redis.hgetall(scene.base + "expiring")) is counts
 
 
 @pytest.mark.parametrize("way", [COMPLETED, FAILED, None], ids=["completed", "failed", "cancelled"])
 async def test_several_that_end_in_one_step_all_count_until_they_are_forgotten(
-    bounded: Scene, way: Outcome | None
+    scene: Scene, way: Outcome | None
 ) -> None:
-    made = await create(bounded, 10, 700, 1500, due_in_ms=-1000)
+    made = await create(scene, 10, 700, 1500, due_in_ms=-1000)
     if way is None:
-        await bounded.cancel_all(made)
+        await scene.cancel_all(made)
     else:
-        await bounded.ack(await bounded.claim(), way)
-    hours = await bounded.redis.hgetall(bounded.base + "expiring")
-    assert sum(map(int, hours.values())) == await counted(bounded)
-    await bounded.clock.pass_ms(10 * 24 * HOUR_MS)
-    [last] = await create(bounded, 0)
-    request = (await bounded.get(last)).request
-    assert await counted(bounded) == len(pack_request(request)) + BESIDE
+        await scene.ack(await scene.claim(), way)
+    hours = await scene.redis.hgetall(scene.base + "expiring")
+    assert sum(map(int, hours.values())) == await counted(scene)
+    await scene.clock.pass_ms(10 * 24 * HOUR_MS)
+    [last] = await create(scene, 0)
+    request = (await scene.get(last)).request
+    assert await counted(scene) == len(pack_request(request)) + BESIDE
 
 
 async def test_what_is_kept_for_a_shorter_time_in_the_end_counts_for_a_shorter_time(
-    bounded: Scene,
+    scene: Scene,
 ) -> None:
     """A dead letter that was replayed is forgotten as any other that has ended."""
-    letter = await end(bounded, 4000, FAILED)
-    [hour] = await bounded.redis.hkeys(bounded.base + "expiring")
-    await replay_one(bounded, letter)
-    hours = await bounded.redis.hgetall(bounded.base + "expiring")
+    letter = await end(scene, 4000, FAILED)
+    [hour] = await scene.redis.hkeys(scene.base + "expiring")
+    await replay_one(scene, letter)
+    hours = await scene.redis.hgetall(scene.base + "expiring")
     weights = [int(hours[each]) for each in sorted(hours, key=int)]
     assert (len(weights), weights[0] > 4000, hours[hour]) == (2, True, b"0")
 
 
-async def test_a_replay_that_is_over_the_quota_is_refused(bounded: Scene) -> None:
-    letter = await end(bounded, 6000, FAILED)
-    before = await bounded.holdings()
+async def test_a_replay_that_is_over_the_quota_is_refused(scene: Scene) -> None:
+    letter = await end(scene, 6000, FAILED)
+    before = await scene.holdings()
     with pytest.raises(QuotaExceeded):
-        await replay_one(bounded, letter)
-    assert await bounded.holdings() == before
+        await replay_one(scene, letter)
+    assert await scene.holdings() == before
 
 
 @pytest.mark.parametrize(
@@ -184,38 +183,38 @@ async def test_a_replay_that_is_over_the_quota_is_refused(bounded: Scene) -> Non
     ],
 )
 async def test_a_change_is_judged_by_the_quota_of_its_own_plan(
-    bounded: Scene, plan: Plan, size: int, fits: bool
+    scene: Scene, plan: Plan, size: int, fits: bool
 ) -> None:
-    [schedule_id] = await create(bounded, 100)
-    await bounded.store.changes.plan(bounded.account_id, plan)
-    changed = await settled(lambda: bounded.change(schedule_id, body=b" " * size))
+    [schedule_id] = await create(scene, 100)
+    await scene.store.changes.plan(scene.account_id, plan)
+    changed = await settled(lambda: scene.change(schedule_id, body=b" " * size))
     assert isinstance(changed, QuotaExceeded) is not fits
 
 
-async def test_who_is_over_the_quota_may_still_make_a_schedule_smaller(bounded: Scene) -> None:
-    await bounded.store.changes.plan(bounded.account_id, Plan.PRO)
-    [schedule_id] = await create(bounded, 15_000)
-    await bounded.store.changes.plan(bounded.account_id, Plan.FREE)
-    await bounded.change(schedule_id, body=b" " * 14_000)
+async def test_who_is_over_the_quota_may_still_make_a_schedule_smaller(scene: Scene) -> None:
+    await scene.store.changes.plan(scene.account_id, Plan.PRO)
+    [schedule_id] = await create(scene, 15_000)
+    await scene.store.changes.plan(scene.account_id, Plan.FREE)
+    await scene.change(schedule_id, body=b" " * 14_000)
 
 
-async def test_a_repeat_is_answered_though_there_is_no_room_for_another(bounded: Scene) -> None:
-    first = await create(bounded, 9000, once="k")
-    assert await create(bounded, 9000, once="k") == first
+async def test_a_repeat_is_answered_though_there_is_no_room_for_another(scene: Scene) -> None:
+    first = await create(scene, 9000, once="k")
+    assert await create(scene, 9000, once="k") == first
     with pytest.raises(KeyReused):
-        await create(bounded, 9001, once="k")
+        await create(scene, 9001, once="k")
 
 
 @pytest.mark.parametrize("size", [2, 1024])
-async def test_what_a_target_said_counts_as_long_as_it_is_kept(bounded: Scene, size: int) -> None:
+async def test_what_a_target_said_counts_as_long_as_it_is_kept(scene: Scene, size: int) -> None:
     said = Answer("text/plain", b"n" * size)
-    [letter] = await create(bounded, 1000, due_in_ms=-1000)
-    had = await counted(bounded)
-    await bounded.ack([await bounded.claim_one()], msgspec.structs.replace(FAILED, answer=said))
-    found = (await bounded.get(letter)).outcome
+    [letter] = await create(scene, 1000, due_in_ms=-1000)
+    had = await counted(scene)
+    await scene.ack([await scene.claim_one()], msgspec.structs.replace(FAILED, answer=said))
+    found = (await scene.get(letter)).outcome
     assert found.answer == said
-    assert (await counted(bounded) > had + 500) is (size == 1024)
-    await bounded.assert_sound()
-    await replay_one(bounded, letter)
-    await bounded.assert_sound()
-    await bounded.clock.pass_ms(26 * HOUR_MS)
+    assert (await counted(scene) > had + 500) is (size == 1024)
+    await scene.assert_sound()
+    await replay_one(scene, letter)
+    await scene.assert_sound()
+    await scene.clock.pass_ms(26 * HOUR_MS)

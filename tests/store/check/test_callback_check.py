@@ -11,19 +11,16 @@ import pytest
 from scheduler.callbacks import Callback, CallbackOn
 from scheduler.models import Outcome
 from scheduler.store import keys
-from scheduler.store.lifecycle.callback.callbacks import CallbackAck
-from tests.store.scene import COMPLETED, FAILED, Scene
+from tests.store.scene import COMPLETED, FAILED, OWN, Scene
 
-OWN = Callback("https://example.com/ended")
 FAR_MS = 3_600_000
+pytestmark = pytest.mark.usefixtures("checks_at_once")
 Breakage = Callable[[Scene, str], Awaitable[object]]
 
 
 async def answer(scene: Scene, outcome: Outcome, wait_ms: int | None = None) -> None:
     """Of the callback that is due."""
-    call = await scene.claim_one()
-    due_ms = None if wait_ms is None else await scene.clock.now_ms() + wait_ms
-    assert await scene.store.callbacks.ack(scene.shard, [CallbackAck(call, outcome, due_ms)]) == [1]
+    assert await scene.answer(await scene.claim_one(), outcome, wait_ms) == 1
 
 
 async def pending(scene: Scene) -> None: ...
@@ -64,7 +61,6 @@ async def ended_ones(scene: Scene) -> list[str]:
     return ["sch_" + name.decode()[-26:] for name in names]
 
 
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize("reference", [None, "a"])
 @pytest.mark.parametrize("outcome", [COMPLETED, FAILED])
 @pytest.mark.parametrize(
@@ -81,7 +77,6 @@ async def test_a_callback_at_each_step_of_its_life_is_sound(
     assert await scene.store.check() == []
 
 
-@pytest.mark.usefixtures("checks_at_once")
 async def test_an_end_that_is_not_to_be_reported_lacks_nothing(scene: Scene) -> None:
     only_failed = Callback(OWN.url, CallbackOn.FAILED)
     for callback in (only_failed, Callback(""), Callback(None), None):
@@ -91,17 +86,9 @@ async def test_an_end_that_is_not_to_be_reported_lacks_nothing(scene: Scene) -> 
     assert await scene.store.check() == []
 
 
-@pytest.mark.usefixtures("checks_at_once")
 async def test_an_account_of_which_as_many_run_as_may_is_sound(scene: Scene) -> None:
     """Claims look again when the first lease ends."""
-    await scene.store.accounts.grant(scene.account_id, 70)
-    for _ in range(66):
-        await scene.create(callback=OWN)
-    done = 0
-    while done < 66:
-        plain = [each for each in await scene.claim() if not each.is_callback]
-        await scene.ack(plain)
-        done += len(plain)
+    await scene.ended(66)
     for _ in range(20):
         await scene.claim()
     assert await scene.redis.zcard(scene.base + keys.CALLING) == 64
@@ -155,7 +142,6 @@ async def suspended_alone(scene: Scene, _: str) -> None:
 STRANGER = "01jd3m0000e0080000000000a0"
 
 
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     ("breakage", "sentence"),
     [
@@ -186,7 +172,6 @@ async def test_a_broken_index_of_callbacks_is_reported(
     assert all(scene.account_id in each for each in found)
 
 
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     "breakage",
     [
@@ -206,7 +191,6 @@ async def test_a_worker_finds_callbacks_that_no_claim_would_look_at(
     assert len(await scene.claim()) == 1
 
 
-@pytest.mark.usefixtures("checks_at_once")
 async def test_a_worker_leaves_callbacks_of_a_suspended_account_alone(scene: Scene) -> None:
     made = await scene.run(COMPLETED, callback=OWN)
     for breakage in (suspended_alone, turn(keys.CALLBACK_HEADS, None)):
@@ -217,7 +201,6 @@ async def test_a_worker_leaves_callbacks_of_a_suspended_account_alone(scene: Sce
     assert await scene.claim() == []
 
 
-@pytest.mark.usefixtures("checks_at_once")
 async def test_one_whose_callback_has_ended_is_to_be_forgotten(scene: Scene) -> None:
     made = await scene.run(COMPLETED, callback=OWN)
     await delivered(scene)

@@ -17,6 +17,7 @@ Breakage = Callable[[Scene], Awaitable[object]]
 LANE = "mail:s:1"
 DUE_MS = 60_000
 FAR_MS = 3_600_000
+pytestmark = pytest.mark.usefixtures("checks_at_once")
 
 
 async def members(scene: Scene, key: str) -> list[bytes]:
@@ -81,7 +82,6 @@ PAUSED = {"paused": 1, "paused_until": 2**42}
 ENDS = {"paused": 1, "until": 2**42}
 
 
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     ("breakage", "sentence", "sentences"),
     [
@@ -149,7 +149,6 @@ def until(field: str, at_ms: float, **others: float) -> Callable[[float], Mappin
     return lambda now_ms: {field: now_ms + at_ms} | others
 
 
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     ("limits", "latest_ms"),
     [
@@ -178,7 +177,6 @@ async def test_a_lane_is_looked_at_no_later_than_its_limits_let_it_start(
         assert len(await fake_scene.store.check()) == told, late_ms
 
 
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     ("limits", "told"),
     [
@@ -197,7 +195,6 @@ async def test_a_lane_where_nothing_waits_is_listed_if_something_is_kept_of_it(
     assert [sentence in each for each in await fake_scene.store.check()] == [True] * told
 
 
-@pytest.mark.usefixtures("checks_at_once")
 async def test_a_full_lane_is_looked_at_when_enough_of_its_leases_end(fake_scene: Scene) -> None:
     for _ in range(4):
         await fake_scene.create(-1000, lane=LANE)
@@ -214,43 +211,31 @@ async def test_a_full_lane_is_looked_at_when_enough_of_its_leases_end(fake_scene
         assert len(await fake_scene.store.check()) == told, late_ms
 
 
-async def of_the_lane(scene: Scene, pause: Pause | None) -> object:
-    change = scene.store.lanes.change
-    return await change(scene.account_id, LANE, lambda before: replace(before, pause=pause))
-
-
-async def of_the_account(scene: Scene, pause: Pause | None) -> object:
-    change = scene.store.pauses.change
-    return await change(scene.account_id, lambda before: replace(before, pause=pause))
-
-
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
-    ("breakage", "pausing"),
+    ("breakage", "lane"),
     [
-        (gone(keys.LANES), of_the_lane),
-        (gone(keys.LANE_HEADS), of_the_lane),
-        (lane_head(FAR_MS), of_the_lane),
-        (lane_head(-math.inf), of_the_lane),
-        (head("%s/", None), of_the_lane),
-        (head("%s/", FAR_MS), of_the_lane),
-        (head("%s/", -math.inf), of_the_account),
-        (head("%s", -math.inf), of_the_account),
+        (gone(keys.LANES), LANE),
+        (gone(keys.LANE_HEADS), LANE),
+        (lane_head(FAR_MS), LANE),
+        (lane_head(-math.inf), LANE),
+        (head("%s/", None), LANE),
+        (head("%s/", FAR_MS), LANE),
+        (head("%s/", -math.inf), None),
+        (head("%s", -math.inf), None),
     ],
 )
 async def test_a_pause_and_its_end_heal_what_the_check_says_they_do(
-    scene: Scene, breakage: Breakage, pausing: Callable[[Scene, Pause | None], Awaitable[object]]
+    scene: Scene, breakage: Breakage, lane: str | None
 ) -> None:
-    for lane in (None, LANE):
-        await scene.create(DUE_MS, lane=lane)
+    for each in (None, LANE):
+        await scene.create(DUE_MS, lane=each)
     await breakage(scene)
     assert len(await scene.store.check()) == 1
     for pause in (Pause("operator"), None):
-        await pausing(scene, pause)
+        await scene.set(lane, lambda before: replace(before, pause=pause))  # noqa: B023
         assert await scene.store.check() == []
 
 
-@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     "breakage",
     [
@@ -276,7 +261,6 @@ async def test_a_worker_finds_what_no_claim_would_look_at(scene: Scene, breakage
     assert len(await scene.claim()) == (0 if stopped else 2)
 
 
-@pytest.mark.usefixtures("checks_at_once")
 async def test_a_change_puts_a_schedule_into_the_queue_of_its_lane_again(scene: Scene) -> None:
     schedule_id = await scene.create(DUE_MS, lane=LANE)
     await gone(keys.LANE_QUEUE + LANE)(scene)

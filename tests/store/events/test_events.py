@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,9 +10,8 @@ from msgspec.structs import replace
 
 from scheduler.errors import NotFound, OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.events import ACTS, OWN, SERVICE, Event, Kind
-from scheduler.lane_settings import LaneSettings, Pause
+from scheduler.lane_settings import Pause
 from scheduler.store import Store, keys
-from scheduler.store.accounts.pauses import Change
 from scheduler.store.events.events import _RECORD
 from scheduler.store.server.writes import one_call
 from tests.store.clocks import FakeClock
@@ -116,9 +114,9 @@ async def test_pauses_of_an_account_and_of_a_lane_are_in_its_own_stream_and_in_n
 ) -> None:
     store, account_id = scene.store, scene.account_id
     for pause in (Pause("alice"), Pause("alice"), None, None):
-        await store.pauses.change(account_id, _paused(pause))
-        await store.lanes.change(account_id, "x", _lane_paused(pause))
-    await store.lanes.change(account_id, "x", _lane_paused(Pause("bob")))
+        for lane in (None, "x"):
+            await scene.set(lane, lambda before: replace(before, pause=pause))  # noqa: B023
+    await scene.pause("x", by="bob")
     await store.lanes.clear(account_id, "x")
     for _ in range(2):
         await store.changes.suspend(account_id)
@@ -134,18 +132,9 @@ async def test_pauses_of_an_account_and_of_a_lane_are_in_its_own_stream_and_in_n
     assert await told(store) == []
 
 
-def _paused(pause: Pause | None) -> Change:
-    return lambda before: replace(before, pause=pause)
-
-
-def _lane_paused(pause: Pause | None) -> Callable[[LaneSettings], LaneSettings]:
-    return lambda before: replace(before, pause=pause)
-
-
 async def test_a_pause_is_done_though_its_stream_is_damaged(scene: Scene) -> None:
-    await scene.redis.set(scene.base + keys.EVENTS, "a foreign value")
-    await scene.store.pauses.change(scene.account_id, _paused(Pause("alice")))
-    assert (await scene.store.pauses.read(scene.account_id)).pause is not None
+    await scene.spoil(scene.base + keys.EVENTS)
+    assert (await scene.pause()).pause is not None
     assert not await scene.store.events.note(scene.account_id, Kind.BULK)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +12,6 @@ from scheduler import ids
 from scheduler.errors import (
     InvalidRequest,
     NotFound,
-    OutcomeUnknown,
     PreconditionFailed,
     TooManyLanes,
     TooManyScans,
@@ -24,9 +21,8 @@ from scheduler.lane_settings import Lane, LaneSettings, LaneState, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
 from scheduler.store.scans import _WRITTEN_US
-from scheduler.store.server import Script
 from scheduler.times import parse_iso8601
-from tests.store.scene import Scene, ids_of
+from tests.store.scene import Scene
 
 LIMITS = LaneSettings(rate=100, per_ms=1000, burst=5, parallelism=7, note="für B")
 DAILY = LaneSettings(rate=1, per_ms=86_400_000)
@@ -37,31 +33,14 @@ def bare(settings: LaneSettings) -> LaneSettings:
     return replace(settings, etag=None)
 
 
-def resumed(before: LaneSettings) -> LaneSettings:
-    return replace(before, pause=None)
-
-
-def paused(by: str = "ci", until_ms: int | None = None) -> Callable[[LaneSettings], LaneSettings]:
-    return lambda before: replace(before, pause=Pause(by, until_ms))
-
-
 async def stored(scene: Scene, lane: str = "a") -> dict[bytes, bytes]:
     return dict(await scene.redis.hgetall(scene.base + keys.LANE + lane))
 
 
-async def settings_of(scene: Scene, lane: str = "a") -> LaneSettings:
-    return bare((await scene.store.lanes.read(scene.account_id, lane)).settings)
-
-
 async def test_a_lane_that_nobody_set_has_nothing_and_is_not_made_by_a_look(scene: Scene) -> None:
     lane = await scene.store.lanes.read(scene.account_id, "a")
-    assert bare(lane.settings) == LaneSettings()
-    assert (lane.state, lane.waiting, lane.running, lane.empty_at_ms) == (
-        LaneState.OPEN,
-        0,
-        0,
-        None,
-    )
+    assert replace(lane, settings=bare(lane.settings)) == Lane("a", LaneSettings(), lane.now_ms)
+    assert (lane.state, lane.empty_at_ms) == (LaneState.OPEN, None)
     assert await stored(scene) == {}
     assert (await scene.store.lanes.page(scene.account_id, 100)).lanes == []
 
@@ -69,10 +48,7 @@ async def test_a_lane_that_nobody_set_has_nothing_and_is_not_made_by_a_look(scen
 @pytest.mark.parametrize(
     ("limits", "fields"),
     [
-        (
-            LIMITS,
-            {"rate": 100, "per": 1000, "burst": 5, "parallelism": 7, "note": "für B"},
-        ),
+        (LIMITS, {"rate": 100, "per": 1000, "burst": 5, "parallelism": 7, "note": "für B"}),
         (DAILY, {"rate": 1, "per": 86_400_000, "burst": 1}),
         (LaneSettings(parallelism=1), {"parallelism": 1}),
         (LaneSettings(), {}),
@@ -112,107 +88,53 @@ def test_no_window_has_more_starts_than_rate_and_burst(rate: int, per_ms: int, b
 
 
 async def test_a_put_leaves_a_pause_as_it_is(scene: Scene) -> None:
-    lanes = scene.store.lanes
-    lane = await lanes.change(scene.account_id, "a", paused("ops"))
+    pause = (await scene.pause("a")).pause
+    lane = await scene.store.lanes.put(scene.account_id, "a", LIMITS)
     assert lane.state == LaneState.PAUSED
-    pause = lane.settings.pause
-    assert pause is not None
-    assert (pause.by, pause.until_ms) == ("ops", None)
-    assert lane.now_ms - 5000 < pause.since_ms <= lane.now_ms
-    lane = await lanes.put(scene.account_id, "a", LIMITS)
     assert bare(lane.settings) == replace(LIMITS, is_set=True, pause=pause)
-    lane = await lanes.change(scene.account_id, "a", resumed)
-    assert bare(lane.settings) == replace(LIMITS, is_set=True)
-
-
-async def test_who_paused_first_stays_and_a_new_end_holds(scene: Scene) -> None:
-    lanes = scene.store.lanes
-    first = (await lanes.change(scene.account_id, "a", paused("ops"))).settings.pause
-    assert first is not None
-    until_ms = first.since_ms + MINUTE_MS
-
-    def with_end(before: LaneSettings) -> LaneSettings:
-        assert before.pause is not None
-        return replace(before, pause=replace(before.pause, until_ms=until_ms))
-
-    pause = (await lanes.change(scene.account_id, "a", with_end)).settings.pause
-    assert pause == replace(first, until_ms=until_ms)
+    assert bare(await scene.resume("a")) == replace(LIMITS, is_set=True)
 
 
 @pytest.mark.time_passes
 async def test_a_pause_ends_by_itself(scene: Scene) -> None:
     lanes, until_ms = scene.store.lanes, await scene.clock.now_ms() + 100
     before = (await lanes.put(scene.account_id, "a", LIMITS)).settings
-    await lanes.change(scene.account_id, "a", paused("ops", until_ms))
+    await scene.pause("a", until_ms)
     await scene.clock.pass_ms(101)
-    lane = await lanes.read(scene.account_id, "a")
-    assert lane.settings == before  # its etag is as it was, too
+    assert await scene.settings("a") == before, "its etag is as it was, too"
     assert (await lanes.page(scene.account_id, 100)).lanes[0].settings == bare(before)
-    again = await lanes.change(scene.account_id, "a", paused("ci"), [before.etag or ""])
-    assert again.settings.pause is not None
-    assert (again.settings.pause.by, again.settings.pause.until_ms) == ("ci", None)
-
-
-async def test_a_write_bound_to_other_settings_changes_nothing(scene: Scene) -> None:
-    lanes = scene.store.lanes
-    old = (await lanes.read(scene.account_id, "a")).settings.etag or ""
-    new = (await lanes.put(scene.account_id, "a", LIMITS, [old])).settings.etag or ""
-    before = await stored(scene)
-    with pytest.raises(PreconditionFailed):
-        await lanes.put(scene.account_id, "a", LaneSettings(), [old])
-    with pytest.raises(PreconditionFailed):
-        await lanes.change(scene.account_id, "a", paused(), [old])
-    assert await stored(scene) == before
-    assert (await lanes.change(scene.account_id, "a", paused(), [old, new])).settings.pause
+    pause = Pause("ci")
+    again = await scene.set("a", lambda old: replace(old, pause=pause), [before.etag])
+    assert (again.pause.by, again.pause.until_ms) == ("ci", None)
 
 
 async def test_a_repeat_of_what_is_done_is_no_mismatch(scene: Scene) -> None:
     """A caller who did not get the answer sends the same If-Match again."""
-    lanes = scene.store.lanes
-    old = (await lanes.read(scene.account_id, "a")).settings.etag or ""
-    first = await lanes.put(scene.account_id, "a", LIMITS, [old])
+    put, old = scene.store.lanes.put, (await scene.settings("a")).etag
+    first = await put(scene.account_id, "a", LIMITS, [old])
     before = await stored(scene)
-    again = await lanes.put(scene.account_id, "a", LIMITS, [old])
+    again = await put(scene.account_id, "a", LIMITS, [old])
     assert again.settings == first.settings
+    with pytest.raises(PreconditionFailed):
+        await put(scene.account_id, "a", LaneSettings(), [old])
     assert await stored(scene) == before
-
-
-async def test_a_repeat_after_a_lost_reply_undoes_no_later_write(scene: Scene) -> None:
-    lanes, server = scene.store.lanes, scene.store.server
-    old = (await lanes.read(scene.account_id, "a")).settings.etag or ""
-    run, lost = server.run, []
-
-    async def lossy(script: Script, *arguments: Any) -> Any:
-        reply = await run(script, *arguments)
-        if script.path == "lanes/set" and not lost:
-            lost.append(script)
-            await lanes.put(scene.account_id, "a", LaneSettings(note="later"))
-            raise OutcomeUnknown("The reply was lost")
-        return reply
-
-    with patch.object(server, "run", lossy):
-        lane = await lanes.put(scene.account_id, "a", LIMITS, [old])
-    assert lost
-    assert bare(lane.settings) == LaneSettings(note="later", is_set=True)
 
 
 @pytest.mark.time_passes
 async def test_what_a_pause_held_back_is_late_from_its_end_on(scene: Scene) -> None:
-    lanes, until_ms = scene.store.lanes, await scene.clock.now_ms() + 100
-    await lanes.change(scene.account_id, "a", paused("ops", until_ms))
+    until_ms = await scene.clock.now_ms() + 100
+    await scene.pause("a", until_ms)
     await scene.clock.pass_ms(150)
-    await lanes.change(scene.account_id, "a", lambda before: replace(before, note="x"))
+    await scene.set("a", lambda before: replace(before, note="x"))
     assert float((await stored(scene))[b"gate"]) == until_ms
 
 
 async def test_writes_at_once_come_one_after_the_other(scene: Scene) -> None:
-    lanes = scene.store.lanes
-
     def more(before: LaneSettings) -> LaneSettings:
         return replace(before, parallelism=(before.parallelism or 0) + 1, is_set=True)
 
-    await asyncio.gather(*(lanes.change(scene.account_id, "a", more) for _ in range(8)))
-    assert (await settings_of(scene)).parallelism == 8
+    await asyncio.gather(*(scene.set("a", more) for _ in range(8)))
+    assert (await scene.settings("a")).parallelism == 8
 
 
 async def test_a_calm_is_ended_and_nothing_else(scene: Scene) -> None:
@@ -231,9 +153,9 @@ async def test_a_calm_is_ended_and_nothing_else(scene: Scene) -> None:
 async def test_clearing_removes_all_that_was_set(scene: Scene) -> None:
     lanes = scene.store.lanes
     await lanes.put(scene.account_id, "a", LIMITS)
-    await lanes.change(scene.account_id, "a", paused())
+    await scene.pause("a")
     assert [await lanes.clear(scene.account_id, "a") for _ in range(2)] == [0, 0]
-    assert await settings_of(scene) == LaneSettings()
+    assert bare(await scene.settings("a")) == LaneSettings()
     assert await stored(scene) == {}
 
 
@@ -242,16 +164,16 @@ async def test_paused_lanes_are_known_while_their_pauses_last(scene: Scene) -> N
     now_ms = await scene.clock.now_ms()
     soon_ms, later_ms = now_ms + MINUTE_MS, now_ms + 2 * MINUTE_MS
     for lane, until_ms in (("a", None), ("b", later_ms), ("c", soon_ms), ("d", None)):
-        await lanes.change(account_id, lane, paused(until_ms=until_ms))
+        await scene.pause(lane, until_ms)
     assert await lanes.paused(account_id, 3) == (4, [("c", soon_ms), ("b", later_ms), ("a", None)])
-    await lanes.change(account_id, "a", resumed)
+    await scene.resume("a")
     await lanes.clear(account_id, "d")
     await lanes.put(account_id, "b", LIMITS)  # which leaves its pause as it is
     assert await lanes.paused(account_id, 1) == (2, [("c", soon_ms)])
     # One that has ended by itself is none, and the next write forgets it.
     await scene.redis.zadd(scene.base + keys.LANES_PAUSED, {"c": now_ms - 1})
     assert await lanes.paused(account_id, 3) == (1, [("b", later_ms)])
-    await lanes.change(account_id, "b", resumed)
+    await scene.resume("b")
     assert not await scene.redis.exists(scene.base + keys.LANES_PAUSED)
 
 
@@ -284,24 +206,6 @@ async def test_pages_go_through_all_by_name(scene: Scene) -> None:
             await lanes.page(scene.account_id, 4, bad)
 
 
-async def test_what_a_pause_held_back_starts_when_it_is_resumed(scene: Scene) -> None:
-    lanes = scene.store.lanes
-    first = await scene.create(lane="a")
-    await lanes.change(scene.account_id, "a", paused())
-    second, other = await scene.create(lane="a"), await scene.create(lane="b")
-    assert ids_of(await scene.claim()) == [other]
-    lane = await lanes.read(scene.account_id, "a")
-    assert (lane.waiting, lane.due, lane.running, lane.empty_at_ms) == (2, 2, 0, None)
-    assert lane.oldest_due_at_ms is not None
-    resumed_ms = await scene.clock.now_ms()
-    await lanes.change(scene.account_id, "a", resumed)
-    claimed = await scene.claim()
-    assert ids_of(claimed) == [first, second]
-    assert all((each.slot_us or 0) >= 1000 * resumed_ms for each in claimed)
-    lane = await lanes.read(scene.account_id, "a")
-    assert (lane.waiting, lane.running, lane.oldest_due_at_ms) == (0, 2, None)
-
-
 @pytest.mark.time_passes
 async def test_schedules_of_a_lost_worker_wait_in_their_lane(scene: Scene) -> None:
     lanes = scene.store.lanes
@@ -312,46 +216,29 @@ async def test_schedules_of_a_lost_worker_wait_in_their_lane(scene: Scene) -> No
     assert await lanes.clear(scene.account_id, "a") == 1
 
 
-@pytest.mark.time_passes
-async def test_a_pause_with_an_end_lets_go_by_itself(scene: Scene) -> None:
-    until_ms = await scene.clock.now_ms() + 200
-    made = await scene.create(lane="a")
-    await scene.store.lanes.change(scene.account_id, "a", paused("ops", until_ms))
-    batch = await scene.batch()
-    assert (batch.invocations, batch.next_look_ms) == ([], until_ms)
-    await scene.clock.pass_ms(201)
-    [claimed] = await scene.claim()
-    assert (claimed.schedule_id, claimed.slot_us) == (made, 1000 * until_ms)
-    assert await settings_of(scene) == LaneSettings(is_set=True)
-
-
-async def test_what_limits_held_back_goes_on_when_they_are_cleared(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("limits", "state"),
+    [(DAILY, LaneState.LIMITED), (replace(DAILY, parallelism=1), LaneState.FULL)],
+)
+async def test_what_limits_held_back_goes_on_when_they_are_cleared(
+    scene: Scene, limits: LaneSettings, state: LaneState
+) -> None:
     lanes = scene.store.lanes
-    await lanes.put(scene.account_id, "a", LaneSettings(rate=1, per_ms=86_400_000, parallelism=1))
+    await lanes.put(scene.account_id, "a", limits)
     for _ in range(3):
         await scene.create(lane="a")
     assert len(await scene.claim()) == 1
     lane = await lanes.read(scene.account_id, "a")
-    assert (lane.state, lane.waiting, lane.running) == (LaneState.FULL, 2, 1)
+    assert (lane.state, lane.waiting, lane.due, lane.running) == (state, 2, 2, 1)
+    assert lane.oldest_due_at_ms is not None
+    assert (lane.empty_at_ms or 0) > lane.now_ms + 86_400_000
     cleared_ms = await scene.clock.now_ms()
     assert await lanes.clear(scene.account_id, "a") == 2
     claimed = await scene.claim()
     assert len(claimed) == 2
     assert all((each.slot_us or 0) >= 1000 * cleared_ms for each in claimed)
-
-
-async def test_a_rate_that_is_raised_holds_from_the_next_claim_on(fake_scene: Scene) -> None:
-    scene, lanes = fake_scene, fake_scene.store.lanes
-    await lanes.put(scene.account_id, "a", LaneSettings(rate=1, per_ms=86_400_000))
-    for _ in range(3):
-        await scene.create(lane="a")
-    assert len(await scene.claim()) == 1
     lane = await lanes.read(scene.account_id, "a")
-    assert (lane.state, lane.waiting) == (LaneState.LIMITED, 2)
-    assert (lane.empty_at_ms or 0) > lane.now_ms + 86_400_000
-    await lanes.put(scene.account_id, "a", LaneSettings(rate=1000, per_ms=1000, burst=1000))
-    await scene.clock.pass_ms(1100)  # the window that it holds for
-    assert len(await scene.claim()) == 2
+    assert (lane.waiting, lane.running, lane.oldest_due_at_ms) == (0, 3, None)
 
 
 async def test_a_list_counts_as_a_search(scene: Scene) -> None:
@@ -386,12 +273,7 @@ async def test_a_list_counts_as_a_search(scene: Scene) -> None:
         ),
         (LaneSettings(1, 1000), {"waiting": 3, "last_due_at_ms": 9000}, LaneState.OPEN, 9000),
         (LaneSettings(5, 1000, 5), {"waiting": 8, "last_due_at_ms": 0}, LaneState.OPEN, 600),
-        (
-            LaneSettings(1, 86_400_000),
-            {"waiting": 10**7, "last_due_at_ms": 0},
-            LaneState.OPEN,
-            None,
-        ),
+        (DAILY, {"waiting": 10**7, "last_due_at_ms": 0}, LaneState.OPEN, None),
     ],
 )
 def test_how_a_lane_stands(
@@ -414,7 +296,7 @@ async def test_a_damaged_lane_is_no_matter_of_the_others(
     for name in "ab":
         await lanes.put(scene.account_id, name, LIMITS)
     if damage is None:
-        await scene.redis.set(key, "none of ours")
+        await scene.spoil(key)
     else:
         await scene.redis.hset(key, mapping=damage)
     with pytest.raises(Unreadable):
@@ -424,7 +306,7 @@ async def test_a_damaged_lane_is_no_matter_of_the_others(
     assert [each.lane for each in (await lanes.page(scene.account_id, 100)).lanes] == ["b"]
     if damage is not None:
         await lanes.clear(scene.account_id, "a")
-        assert await settings_of(scene) == LaneSettings()
+        assert bare(await scene.settings("a")) == LaneSettings()
 
 
 async def test_an_account_that_is_no_more_has_no_lanes(scene: Scene) -> None:

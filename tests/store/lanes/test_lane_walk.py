@@ -101,12 +101,8 @@ class Walk:
 
     async def pause(self) -> None:
         pause = self.one(None, Pause("a key"), Pause("a key", await self.later(2000)))
-        account_id, store = self.scene.account_id, self.scene.store
-        if self.one(True, True, False):
-            lane = self.one(*LANES)
-            await store.lanes.change(account_id, lane, lambda old: replace(old, pause=pause))
-        else:
-            await store.pauses.change(account_id, lambda old: replace(old, pause=pause))
+        lane = self.one(*LANES) if self.one(True, True, False) else None
+        await self.scene.set(lane, lambda old: replace(old, pause=pause))
 
     async def suspend(self) -> None:
         changes = self.scene.store.changes
@@ -115,7 +111,7 @@ class Walk:
     async def drain(self) -> None:
         account_id, store = self.scene.account_id, self.scene.store
         await store.changes.resume(account_id)
-        await store.pauses.change(account_id, lambda old: replace(old, pause=None))
+        await self.scene.resume()
         for lane in LANES:
             await store.lanes.clear(account_id, lane)
         for _ in range(5):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler.models import LogEntry
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.log.entries import unpack_chunk, url_place
 from tests.store.scene import COMPLETED, FAILED, Scene, ids_of
@@ -54,7 +53,3 @@ async def logged(scene: Scene) -> list[int]:
     counted = sum(max(size, -(-len(each) // 512)) for size, each in zip(sizes, packed, strict=True))
     assert int(await scene.redis.hget(scene.base + "logged", "n") or 0) == counted
     return sizes
-
-
-def names(entries: Sequence[LogEntry]) -> list[str]:
-    return [entry.schedule_id for entry in entries]

@@ -15,7 +15,7 @@ from scheduler.store.log import attempts
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk
 from scheduler.store.log.logs import LogQuery
-from tests.store.scene import COMPLETED, FAILED, URL, Scene, new_id
+from tests.store.scene import COMPLETED, FAILED, URL, Scene, new_id, reads_of
 
 pytestmark = pytest.mark.usefixtures("endless_searches")
 SAID = Answer("text/plain", b"no such order")
@@ -169,15 +169,9 @@ async def test_a_strangers_schedule_is_read_and_answered_as_an_unknown_one(
 ) -> None:
     other = Scene(scene.store, scene.clock, await scene.account("other"))
     theirs = await other.run()
-    asked: list[list[str]] = []
-    reads = scene.store.server.reads
-
-    async def counted(commands: Sequence[Sequence[Any]], **options: Any) -> list[Any]:
-        asked[-1] += [str(each[0]) for each in commands]
-        return await reads(commands, **options)
-
-    monkeypatch.setattr(scene.store.server, "reads", counted)
+    found, asked = list[list[str]](), reads_of(scene, monkeypatch)
     for schedule_id in (theirs, ids.new_schedule_ids(1, ids.created_at_ms(theirs))[0]):
-        asked.append([])
+        asked.clear()
         assert await of(scene, schedule_id) == []
-    assert asked[0] == asked[1]
+        found.append([str(words[0]) for words in asked])
+    assert found[0] == found[1]

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler import ids
 from scheduler.errors import Unreadable
-from scheduler.models import LogStatus, Occurrence, Request, Status
+from scheduler.models import LogStatus, Occurrence, Request
 from scheduler.store.log.entries import (
     entry,
     pack_chunk,
@@ -19,12 +19,11 @@ from scheduler.store.log.entries import (
     skipped_places,
     unpack_chunk,
 )
-from scheduler.store.queries.listing import Selection
 from scheduler.store.server import scripts
+from tests.store.queries.test_searches import RULES
 from tests.store.scene import FAILED, URL, Scene, new_id
 
 pytestmark = pytest.mark.sound
-RULES = ["rec_01h455vb4pex5vsknk084sn02q", "rec_01h455vb4pex5vsknk084sn12q"]
 MISSED_MS, WHY = 1_900_000_000_000, "Insufficient credits"
 _APPEND = """
 --@include shared/now
@@ -42,78 +41,9 @@ async def skip(scene: Scene, rule: str, missed: int) -> None:
     await scene.redis.eval(source, 1, scene.base, chunk, *skipped_places(rule, request))
 
 
-async def played(scene: Scene) -> dict[str, list[str]]:
-    """Occurrences of two rules and what is of none: fired, retried, cancelled, waiting."""
-    made: dict[str, list[str]] = {}
-    rules = [*RULES, ""]
-    for rule in rules:
-        occurrence = {"recurring": Occurrence(rule, 1)} if rule else {}
-        more = [await scene.create(reference=name, **occurrence) for name in (None, "x")]
-        more.append(await scene.create(lane="a", **occurrence))
-        made[rule] = more
-    claimed = await scene.claim()
-    assert len(claimed) == 9
-    await scene.ack(claimed[:5])
-    await scene.retry(claimed[5:], 60_000)
-    for rule in rules:
-        occurrence = {"recurring": Occurrence(rule)} if rule else {}
-        made[rule].append(await scene.create(60_000, **occurrence))
-        await scene.cancel(made[rule][-1])
-        made[rule].append(await scene.create(60_000, **occurrence))
-    return made
-
-
-@pytest.mark.parametrize("limit", [1, 2, 50])
-@pytest.mark.parametrize("down", [False, True], ids=["asc", "desc"])
-async def test_the_log_of_a_rule_has_its_occurrences(scene: Scene, limit: int, down: bool) -> None:
-    made = await played(scene)
-    everything = await scene.log(descending=down, limit=50)
-    assert {each.recurring_id for each in everything} == {*RULES, None}
-    for rule in RULES:
-        found = await scene.log(recurring_id=rule, descending=down, limit=limit)
-        assert found == [each for each in everything if each.recurring_id == rule]
-        assert {each.schedule_id for each in found} == set(made[rule])
-        retrying = await scene.log(
-            recurring_id=rule, statuses=(LogStatus.RETRYING,), descending=down, limit=limit
-        )
-        assert retrying == [each for each in found if each.status is LogStatus.RETRYING]
-        one = await scene.log(recurring_id=rule, reference="x", descending=down, limit=limit)
-        assert {each.schedule_id for each in one} == {made[rule][1]}
-    assert not await scene.log(recurring_id=ids.new_recurring_id(1), limit=limit)
-
-
 async def test_rules_that_share_an_index_are_told_apart(scene: Scene) -> None:
     assert recurring_place(RULES[0])[0] == recurring_place(RULES[1])[0] == "r2q"
     assert recurring_place(RULES[0]) != recurring_place(RULES[1])
-
-
-@pytest.mark.parametrize("limit", [1, 50])
-async def test_lists_find_what_is_of_a_rule(scene: Scene, limit: int) -> None:
-    made = await played(scene)
-    for rule in RULES:
-        selected = Selection(recurring_id=rule, limit=limit)
-        assert selected.searches
-        for page_of, statuses in ((scene.store.unended, ()), (scene.store.kept, ([*Status],))):
-            cursor, found = None, set[str]()
-            while True:
-                asked = selected._replace(cursor=cursor)
-                page = await page_of.page(scene.account_id, *statuses, asked)
-                found |= {each.schedule_id for each in page.schedules}
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
-            wanted = set(made[rule])
-            if not statuses:
-                waits = {Status.SCHEDULED}
-                wanted = {each for each in wanted if await scene.status(each) in waits}
-            assert found == wanted
-        one = Selection(recurring_id=rule, reference="x", limit=limit)
-        kept = await scene.store.kept.page(scene.account_id, [*Status], one)
-        assert [each.schedule_id for each in kept.schedules] == made[rule][1:2]
-    done = await scene.store.canceller.waiting(scene.account_id, Selection(recurring_id=RULES[0]))
-    assert {each.schedule_id for each in done.each} <= set(made[RULES[0]])
-    assert not await scene.log(recurring_id=RULES[0], statuses=(LogStatus.SCHEDULED,))
-    assert await scene.log(recurring_id=RULES[1], statuses=(LogStatus.SCHEDULED,))
 
 
 async def test_missed_times_are_one_entry_and_in_no_statistics(scene: Scene) -> None:

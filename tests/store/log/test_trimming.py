@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
 
-import msgspec
 import pytest
 
-from scheduler.models import Plan, Status
+from scheduler.models import Status
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS
 from scheduler.runtime.settings import Settings
 from scheduler.store import keys
 from scheduler.store.log.entries import url_place
 from tests.store.clocks import FakeClock
-from tests.store.conftest import open_fake
-from tests.store.log.chunks import chunks, logged, names
-from tests.store.scene import CREDITS, Scene
+from tests.store.conftest import SHARDS
+from tests.store.log.chunks import chunks, logged
+from tests.store.scene import Scene, ids_of
 
 KEPT_ENTRIES = 100
 
 
 @pytest.fixture
-async def small_log(fake_clock: FakeClock, settings: Settings) -> AsyncIterator[Scene]:
-    """An account whose log keeps `KEPT_ENTRIES`."""
-    store = await open_fake(msgspec.structs.replace(settings, log_max_entries=KEPT_ENTRIES))
-    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
-    yield Scene(store, fake_clock, account.account_id)
-    await store.aclose()
+def settings() -> Settings:
+    return Settings(shards=SHARDS, log_max_entries=KEPT_ENTRIES)
 
 
-async def test_a_log_is_cut_by_number_exact_to_a_chunk(small_log: Scene) -> None:
-    scene, chance = small_log, random.Random(5)
+async def test_a_log_is_cut_by_number_exact_to_a_chunk(fake_scene: Scene) -> None:
+    scene, chance = fake_scene, random.Random(5)
     made: list[str] = []
     for _ in range(35):
         size = chance.choice([1, 1, 2, 15, 16, 17, 30])
@@ -43,7 +37,7 @@ async def test_a_log_is_cut_by_number_exact_to_a_chunk(small_log: Scene) -> None
         # No more went than had to: with the last one that went it would be over.
         gone = [*before, size][: len(before) + 1 - len(sizes)]
         assert not gone or sum(sizes) + gone[-1] > KEPT_ENTRIES
-        assert names(await scene.log(descending=False)) == made[-sum(sizes) :]
+        assert ids_of(await scene.log(descending=False)) == made[-sum(sizes) :]
         await scene.clock.pass_ms(3)
     for status in (Status.COMPLETED, Status.FAILED):
         expected = [entry for entry in await scene.log() if entry.status == status]
@@ -79,11 +73,11 @@ async def test_each_new_chunk_takes_only_a_few_old_ones_with_it(fake_scene: Scen
 
 
 async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
-    small_log: Scene, fake_clock: FakeClock
+    fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
     """So that statistics are exact from there on, and wherever a period is cut in two, the parts
     add up."""
-    scene = small_log
+    scene = fake_scene
     began_ms, moments = fake_clock.ms, []
     for n in range(40):
         await fake_clock.pass_ms(130)
@@ -103,9 +97,9 @@ async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
             assert after.executed == sum(cut_ms <= ms for ms in moments)
 
 
-async def test_long_urls_make_no_longer_log_than_short_ones(small_log: Scene) -> None:
+async def test_long_urls_make_no_longer_log_than_short_ones(fake_scene: Scene) -> None:
     """Each counts as an entry for each 512 bytes: two of them."""
-    scene = small_log
+    scene = fake_scene
     await scene.store.accounts.grant(scene.account_id, KEPT_ENTRIES)
     for _ in range(KEPT_ENTRIES):
         await scene.run(url="https://example.com/".ljust(2000, "a"))
@@ -125,8 +119,8 @@ async def test_an_index_lives_as_long_as_its_newest_entry_is_kept(fake_scene: Sc
         await scene.clock.pass_ms(HOUR_MS * 5)
 
 
-async def test_indexes_are_cut_with_the_log(small_log: Scene) -> None:
-    scene = small_log
+async def test_indexes_are_cut_with_the_log(fake_scene: Scene) -> None:
+    scene = fake_scene
     await scene.store.accounts.grant(scene.account_id, 400)
     for _ in range(400):
         await scene.run()

@@ -6,16 +6,14 @@ import math
 
 import pytest
 
-from scheduler.callbacks import Callback
-from scheduler.models import Invocation, Outcome, Request
+from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from scheduler.store import keys
-from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.operators.census import WINDOW_MS
 from tests.store.clocks import FakeClock
 from tests.store.lanes.lanes import Lane
-from tests.store.scene import COMPLETED, FAILED, URL, Scene
+from tests.store.scene import FAILED, URL, Scene
 
 
 async def test_what_is_due_and_what_comes_and_what_a_worker_holds(fake_scene: Scene) -> None:
@@ -105,22 +103,16 @@ async def test_pending_callbacks_are_counted_and_accounts_of_which_some_failed(
         figures = await fake_scene.store.census.look()
         return list(figures.counted[fake_scene.shard][10:12])
 
-    async def answered(call: Invocation, outcome: Outcome, wait_ms: int | None = None) -> None:
-        ack = CallbackAck(call, outcome, wait_ms and fake_clock.ms + wait_ms)
-        assert await fake_scene.store.callbacks.ack(fake_scene.shard, [ack]) == [1]
-
-    for _ in range(2):
-        await fake_scene.create(callback=Callback("https://example.com/ended"))
-    await fake_scene.ack(await fake_scene.claim())
+    await fake_scene.ended(2)
     assert await counted() == [2, 0]
     first, second = [await fake_scene.claim_one(most=1) for _ in range(2)]
     assert await counted() == [2, 0], "that a worker holds one is no failure"
-    await answered(first, FAILED, 10_000)
+    await fake_scene.answer(first, FAILED, 10_000)
     assert await counted() == [2, 1]
-    await answered(second, COMPLETED)
+    await fake_scene.answer(second)
     assert await counted() == [1, 1]
     fake_clock.ms += 10_000
-    await answered(await fake_scene.claim_one(), FAILED)
+    await fake_scene.answer(await fake_scene.claim_one(), FAILED)
     assert await counted() == [0, 0]
 
 

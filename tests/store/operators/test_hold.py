@@ -6,10 +6,8 @@ import asyncio
 import json
 
 import pytest
-from msgspec.structs import replace
 
 from scheduler.callbacks import Callback
-from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Delivery, Request, Status
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
@@ -149,10 +147,9 @@ async def test_a_restore_gives_back_what_was_held_in_lanes(scene: Scene) -> None
 async def test_a_restore_ends_what_was_due_in_lanes_that_hold_it_back(scene: Scene) -> None:
     """Paused, limited and in a paused account; what was due later waits there as before."""
     by_ms = await scene.clock.now_ms()
-    lanes, pause = scene.store.lanes, Pause("operator")
-    await lanes.put(scene.account_id, "limited", LaneSettings(rate=1, per_ms=1000, parallelism=1))
-    await lanes.change(scene.account_id, "paused", lambda before: replace(before, pause=pause))
-    await scene.store.pauses.change(scene.account_id, lambda before: replace(before, pause=pause))
+    await scene.limit("limited", rate=1, per_ms=1000, parallelism=1)
+    for lane in ("paused", None):
+        await scene.pause(lane)
     ended = [
         await scene.create_at(by_ms - n, lane=lane)
         for lane in ("limited", "paused", None)
@@ -166,10 +163,9 @@ async def test_a_restore_ends_what_was_due_in_lanes_that_hold_it_back(scene: Sce
     assert await scene.store.check() == []
     await scene.clock.pass_ms(2)
     assert await scene.claim() == []
-    await scene.store.pauses.change(scene.account_id, lambda before: replace(before, pause=None))
+    await scene.resume()
     assert ids_of(await scene.claim()) == left[:1]
-    assert (await lanes.read(scene.account_id, "paused")).waiting == 1
-    await lanes.change(scene.account_id, "paused", lambda before: replace(before, pause=None))
+    await scene.resume("paused")
     assert ids_of(await scene.claim()) == left[1:]
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from scheduler.errors import NotFound
-from scheduler.lane_settings import Pause
 from scheduler.models import Plan
 from scheduler.store import keys
 from scheduler.store.operators import roster
@@ -47,9 +45,7 @@ async def test_what_a_pause_holds_back_is_not_overdue(fake_scene: Scene, how: st
         await store.changes.suspend(scene.account_id)
     else:
         until_ms = now_ms + 1000 if how == "pause that ended" else None
-        await store.pauses.change(
-            scene.account_id, lambda before: replace(before, pause=Pause("a key", until_ms))
-        )
+        await scene.pause(until_ms=until_ms)
     found = await row(scene)
     state = "suspended" if how == "suspension" else "paused"
     assert (found.state, found.overdue, found.overdue_since_ms) == (state, 0, None)
@@ -69,8 +65,7 @@ async def test_damage_of_one_account_hides_no_other(
         for i in range(3 * store.shards.count)
     ]
     broken = scene.base + keys.WAITING
-    await scene.redis.delete(broken)
-    await scene.redis.set(broken, "x")
+    await scene.spoil(broken)
     look = await store.roster.look(5000)
     assert look.damaged == [scene.account_id]
     assert sorted(each.account_id for each in look.rows) == sorted(others)

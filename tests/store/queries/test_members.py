@@ -11,10 +11,9 @@ import pytest
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.members import Members, read_members
 from scheduler.store.queries.timeline import WAITING, Place, Span
-from tests.store.scene import Scene
+from tests.store.scene import Scene, ids_of, reads_of
 
 MS = 5000
 CROWD = 300
@@ -103,55 +102,47 @@ async def test_what_moves_while_a_page_is_read_is_listed_once(
         return found
 
     monkeypatch.setattr(scene.store.server, "reads", moving)
-    page = await scene.store.unended.page(scene.account_id, Selection())
-    assert [each.schedule_id for each in page.schedules] == made
-
-
-@pytest.fixture
-def commands(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of those that read from now on."""
-    reads, asked = scene.store.server.reads, list[str]()
-
-    async def noting(commands: Any, **options: Any) -> list[Any]:
-        asked.extend(words[0] for words in commands)
-        return await reads(commands, **options)
-
-    monkeypatch.setattr(scene.store.server, "reads", noting)
-    return asked
+    assert ids_of(await scene.listed(scene.store.unended)) == made
 
 
 @pytest.mark.parametrize(("executed", "waiting", "weighed"), [(5, 2, False), (0, 5, True)])
 async def test_what_ended_makes_the_list_of_waiting_ones_no_dearer(
-    scene: Scene,
-    commands: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    executed: int,
-    waiting: int,
-    weighed: bool,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, executed: int, waiting: int, weighed: bool
 ) -> None:
     """Requests are weighed before they are read only where those that wait are heavy together."""
     monkeypatch.setattr("scheduler.store.queries.members._LIGHT_BYTES", 150)
     for _ in range(executed):
         await scene.run()
     made = [await scene.create(60_000 + n) for n in range(waiting)]
-    page = await scene.store.unended.page(scene.account_id, Selection())
-    assert [each.schedule_id for each in page.schedules] == made
-    assert ("HSTRLEN" in commands) is weighed
+    asked = reads_of(scene, monkeypatch)
+    assert ids_of(await scene.listed(scene.store.unended)) == made
+    assert ("HSTRLEN" in [words[0] for words in asked]) is weighed
 
 
 @pytest.mark.parametrize("key", [keys.EXPIRING, keys.TRIED])
 async def test_a_damaged_sum_is_no_matter_of_a_list(scene: Scene, key: str) -> None:
     made = await scene.create(60_000)
-    await scene.redis.set(scene.base + key, "none of ours")
-    page = await scene.store.unended.page(scene.account_id, Selection())
-    assert [each.schedule_id for each in page.schedules] == [made]
+    await scene.spoil(scene.base + key)
+    assert ids_of(await scene.listed(scene.store.unended)) == [made]
 
 
 async def test_where_waiting_ones_fill_a_page_the_log_is_not_read(
-    scene: Scene, commands: list[str]
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.run()
     made = [await scene.create(2 * DAY_MS + n) for n in range(3)]
+    asked = reads_of(scene, monkeypatch)
     page = await scene.store.logs.page(scene.account_id, LogQuery(limit=2))
-    assert [each.schedule_id for each in page.entries] == made[:0:-1]
-    assert "XREVRANGE" not in commands
+    assert ids_of(page.entries) == made[:0:-1]
+    assert "XREVRANGE" not in [words[0] for words in asked]
+
+
+async def test_a_list_asks_for_a_set_of_lanes_and_its_size(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for the rank of a place only where that is a member's."""
+    asked, names = reads_of(scene, monkeypatch), ("waiting", "laned", "held")
+    for place, commands in ((Place(0), 9), (Place(5, 1, "0" * 26), 12)):
+        await read_members(scene.store.server, scene.base, names, Span(place, 2**53, False), 10)
+        assert len(asked) == commands
+        asked.clear()

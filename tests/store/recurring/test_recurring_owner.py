@@ -27,22 +27,10 @@ from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import RuleState
 from scheduler.store import keys
 from tests.store.clocks import START_MS
-from tests.store.recurring.rules import ALL, DAY_MS, HOUR_MS, HOURLY, Rules, draft, slot_of
+from tests.store.recurring.rules import DAY_MS, HOUR_MS, HOURLY, Rules, draft, slot_of
 from tests.store.scene import CREDITS, Scene
 
-HALF_PAST = Timing(cron="30 * * * *")
-DAILY = Timing(cron="0 12 * * *")
 NEXT_MS = START_MS + HOUR_MS
-
-
-@pytest.fixture
-def rules(scene: Scene) -> Rules:
-    return Rules(scene)
-
-
-@pytest.fixture
-def fake_rules(fake_scene: Scene) -> Rules:
-    return Rules(fake_scene)
 
 
 async def bytes_of(scene: Scene) -> int:
@@ -108,71 +96,6 @@ async def test_a_change_reaches_the_occurrence_that_waits(rules: Rules) -> None:
     assert await scene.credits() == CREDITS - 1
 
 
-async def test_a_change_of_the_times_moves_what_waits(fake_rules: Rules) -> None:
-    rules = fake_rules
-    rule = await rules.create()
-    await rules.change(rule, timing=HALF_PAST)
-    assert await rules.waiting() == [(START_MS + HOUR_MS // 2,) * 2]
-    await rules.change(rule, timing=DAILY)
-    assert await rules.waiting() == [(START_MS + 4 * HOUR_MS,) * 2]
-    with pytest.raises(InvalidRequest) as refused:
-        await rules.change(rule, timing=Timing(cron="0 0 30 2 *"))
-    assert [each.field for each in refused.value.details] == ["cron"]
-    assert await rules.waiting() == [(START_MS + 4 * HOUR_MS,) * 2]
-
-
-async def test_a_time_to_which_the_owner_moved_an_occurrence_stays(fake_rules: Rules) -> None:
-    rules = fake_rules
-    rule = await rules.create()
-    await rules.scene.change(str(rule.schedule_id), trigger_at_ms=NEXT_MS + 7)
-    await rules.change(rule, body=b"{}")
-    assert await rules.waiting() == [(NEXT_MS, NEXT_MS + 7)]
-
-
-async def test_a_slot_that_was_fired_early_is_not_made_again(fake_rules: Rules) -> None:
-    rules = fake_rules
-    rule = await rules.create()
-    await rules.scene.change(str(rule.schedule_id), trigger_at_ms=START_MS)
-    assert len(await rules.fire()) == 1
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-    await rules.change(rule, timing=Timing(cron="0,0 * * * *"))
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-
-
-async def test_a_cancelled_time_does_not_hold_up_other_times(fake_rules: Rules) -> None:
-    rules, scene = fake_rules, fake_rules.scene
-    rule = await rules.create(DAILY)
-    await scene.cancel(str(rule.schedule_id))
-    await rules.tend()
-    assert await rules.waiting() == [(START_MS + 4 * HOUR_MS + DAY_MS,) * 2]
-    await rules.recurring.pause(scene.account_id, rule.recurring_id)
-    await rules.recurring.resume(scene.account_id, rule.recurring_id)
-    assert await rules.waiting() == [(START_MS + 4 * HOUR_MS + DAY_MS,) * 2]
-    await rules.change(rule, timing=HALF_PAST)
-    assert await rules.waiting() == [(START_MS + HOUR_MS // 2,) * 2]
-    [page] = (await scene.store.unended.page(scene.account_id, ALL)).schedules
-    await scene.cancel(page.schedule_id)
-    await rules.change(rule, timing=HOURLY)  # before it is tended
-    assert await rules.waiting() == [(NEXT_MS,) * 2]
-
-
-async def test_another_end_moves_none(fake_rules: Rules) -> None:
-    rules = fake_rules
-    rule = await rules.create()
-    await rules.scene.cancel(str(rule.schedule_id))
-    await rules.tend()
-    await rules.change(rule, timing=replace(HOURLY, ends_at_ms=NEXT_MS + DAY_MS))
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-    with pytest.raises(InvalidRequest) as refused:
-        await rules.change(rule, timing=replace(HOURLY, ends_at_ms=NEXT_MS))
-    assert [each.field for each in refused.value.details] == ["endsAt"]
-    await rules.to(NEXT_MS + 2 * HOUR_MS)  # late now
-    await rules.change(rule, timing=replace(HOURLY, ends_at_ms=NEXT_MS + HOUR_MS))
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-    await rules.fire()
-    assert (await rules.read(rule)).state == RuleState.ENDED
-
-
 async def test_a_resume_amid_a_pause_loses_no_time(
     rules: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,69 +129,6 @@ async def test_a_call_that_met_only_changes_says_so(
     monkeypatch.setattr(rules.recurring, "_is_done", changed)
     with pytest.raises(KeepsChanging):
         await getattr(rules.recurring, call)(account_id, rule.recurring_id)
-
-
-async def test_how_long_occurrences_last_moves_none(fake_rules: Rules) -> None:
-    rules, lasting = fake_rules, replace(HOURLY, expires_after_ms=DAY_MS)
-    rule = await rules.create()
-    await rules.scene.cancel(str(rule.schedule_id))
-    await rules.tend()
-    await rules.change(rule, timing=lasting)
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-    await rules.to(NEXT_MS + 2 * HOUR_MS)  # late now
-    await rules.change(rule, timing=replace(lasting, expires_after_ms=2 * DAY_MS))
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-    [late] = (await rules.scene.store.unended.page(rules.scene.account_id, ALL)).schedules
-    assert late.request.expires_at_ms == NEXT_MS + HOUR_MS + 2 * DAY_MS
-
-
-async def test_a_change_beside_a_held_occurrence_makes_the_next(fake_rules: Rules) -> None:
-    rules, scene = fake_rules, fake_rules.scene
-    rule = await rules.create()
-    await rules.to(NEXT_MS)
-    held = await scene.claim()
-    changed = await rules.change(rule, body=b"{}")
-    assert changed.schedule_id != rule.schedule_id
-    await rules.recurring.advance(held)
-    await scene.ack(held)
-    assert held[0].request.body is None
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-    assert await scene.credits() == CREDITS - 2
-
-
-async def test_a_change_of_a_paused_rule_makes_nothing(rules: Rules) -> None:
-    scene, rule = rules.scene, await rules.create()
-    await rules.recurring.pause(scene.account_id, rule.recurring_id)
-    changed = await rules.change(rule, timing=HALF_PAST, body=b"{}")
-    assert (changed.state, await rules.waiting()) == (RuleState.PAUSED, [])
-    resumed = await rules.recurring.resume(scene.account_id, rule.recurring_id)
-    assert resumed.slot_ms is not None
-    assert resumed.slot_ms % HOUR_MS == HOUR_MS // 2
-
-
-async def test_an_ended_rule_goes_on_with_other_times(fake_rules: Rules) -> None:
-    rules = fake_rules
-    rule = await rules.create(replace(HOURLY, ends_at_ms=NEXT_MS))
-    await rules.to(NEXT_MS)
-    await rules.fire()
-    assert (await rules.change(rule, body=b"{}")).state == RuleState.ENDED
-    assert (await rules.change(rule, timing=HOURLY)).state == RuleState.ACTIVE
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-
-
-async def test_a_change_without_credit_for_the_next_occurrence_blocks(fake_rules: Rules) -> None:
-    rules, scene = fake_rules, fake_rules.scene
-    rule = await rules.create()
-    await rules.take_credits(0)
-    await rules.to(NEXT_MS)
-    held = await scene.claim()
-    changed = await rules.change(rule, body=b"{}")
-    assert (changed.state, changed.reason) == (RuleState.BLOCKED, "insufficient_credits")
-    assert changed.request.body == b"{}"
-    await rules.recurring.advance(held)
-    await scene.store.accounts.grant(scene.account_id, 1)
-    resumed = await rules.recurring.resume(scene.account_id, rule.recurring_id)
-    assert (resumed.state, resumed.slot_ms) == (RuleState.ACTIVE, NEXT_MS + HOUR_MS)
 
 
 # Creates

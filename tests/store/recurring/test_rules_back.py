@@ -4,7 +4,6 @@ away, is sent at its next time all the same."""
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.recurrence.recurring import Rule, RuleState
@@ -40,46 +39,6 @@ async def back(rules: Rules) -> int:
     return await rules.scene.store.renewal.bring_back(rules.scene.shard)
 
 
-async def test_its_next_time_is_the_one_after_now(rules: Rules, fake_clock: FakeClock) -> None:
-    rule = await fired_ahead(rules, fake_clock, YEAR_MS)
-    assert await back(rules) == 0, "the clock is ahead still"
-    await jump(rules, fake_clock, -YEAR_MS)
-    assert (await rules.read(rule)).slot_ms == NEXT_MS + YEAR_MS
-    assert await back(rules) == 1
-    assert await rules.waiting() == [(NEXT_MS, NEXT_MS)]
-    assert await back(rules) == 0, "a repeat changes nothing"
-    await rules.to(NEXT_MS)
-    await rules.fire()
-    assert await rules.waiting() == [(NEXT_MS + HOUR_MS,) * 2]
-    assert await rules.scene.store.check() == []
-
-
-async def test_one_that_was_cancelled_in_the_future_comes_at_its_next_time(
-    rules: Rules, fake_clock: FakeClock
-) -> None:
-    rule = await fired_ahead(rules, fake_clock, YEAR_MS)
-    await rules.scene.cancel(str((await rules.read(rule)).schedule_id))
-    await rules.recurring.tend(rules.scene.account_id, [rule.recurring_id])
-    await jump(rules, fake_clock, -YEAR_MS)
-    assert await back(rules) == 1
-    assert await rules.waiting() == [(NEXT_MS, NEXT_MS)]
-
-
-async def test_a_blocked_one_is_left_as_its_owner_may_have_had_a_later_slot_sent(
-    rules: Rules, fake_clock: FakeClock
-) -> None:
-    rule = await rules.create(replace(HOURLY, cron="0 0 1 * *"))
-    slot_ms = (await rules.waiting())[0][0]
-    await rules.scene.change(str(rule.schedule_id), trigger_at_ms=fake_clock.ms)
-    await rules.take_credits(0)
-    assert len(await rules.fire()) == 1
-    assert (await rules.read(rule)).state == RuleState.BLOCKED
-    await rules.scene.store.accounts.grant(rules.scene.account_id, 5)
-    assert await back(rules) == 0
-    await rules.recurring.tend(rules.scene.account_id, [rule.recurring_id])
-    assert slot_ms not in {slot for slot, _ in await rules.waiting()}
-
-
 async def test_one_that_was_paused_stays_so_though_its_occurrence_has_not_ended(
     rules: Rules, fake_clock: FakeClock
 ) -> None:
@@ -89,29 +48,6 @@ async def test_one_that_was_paused_stays_so_though_its_occurrence_has_not_ended(
     await jump(rules, fake_clock, -YEAR_MS)
     assert await back(rules) == 0
     assert (await rules.read(rule)).state == RuleState.PAUSED
-
-
-async def test_of_a_clock_that_was_ahead_by_an_hour_nothing_is_sent_twice(
-    rules: Rules, fake_clock: FakeClock
-) -> None:
-    await fired_ahead(rules, fake_clock, HOUR_MS)
-    waiting = await rules.waiting()
-    await jump(rules, fake_clock, -HOUR_MS)
-    assert await back(rules) == 0
-    assert await rules.waiting() == waiting == [(NEXT_MS + HOUR_MS,) * 2]
-
-
-async def test_a_later_slot_that_its_owner_had_sent_now_stays_sent(
-    rules: Rules, fake_clock: FakeClock
-) -> None:
-    rule = await rules.create(HOURLY)
-    slots = (NEXT_MS, NEXT_MS + HOUR_MS, NEXT_MS + 2 * HOUR_MS)
-    for _ in slots:
-        schedule_id = (await rules.read(rule)).schedule_id or ""
-        await rules.scene.change(schedule_id, trigger_at_ms=fake_clock.ms)
-        assert len(await rules.fire()) == 1
-    assert await back(rules) == 0
-    assert await rules.waiting() == [(NEXT_MS + 3 * HOUR_MS,) * 2]
 
 
 async def test_one_that_is_held_is_left_and_a_damaged_one_is_in_no_other_s_way(

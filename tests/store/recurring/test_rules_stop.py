@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler.lane_settings import AccountSettings, Pause
 from scheduler.models import Invocation
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Rule, RuleState
@@ -113,8 +112,7 @@ async def on_hold(rules: Rules, rule: Rule) -> list[Invocation]:
 
 
 async def of_a_paused_account(rules: Rules, rule: Rule) -> list[Invocation]:
-    paused = AccountSettings(Pause("owner"))
-    await rules.scene.store.pauses.change(rules.scene.account_id, lambda _: paused)
+    await rules.scene.pause()
     await rules.to(START_MS + 7 * SECOND_MS + 1)
     assert await rules.scene.claim() == []
     return []

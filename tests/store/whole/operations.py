@@ -27,6 +27,7 @@ from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
+from scheduler.store.server.scripts import Script
 from scheduler.store.server.server import _READ, _TOUCH
 from scheduler.store.verdict import Verdict
 from tests.store.recurring import ruled
@@ -46,6 +47,7 @@ CALLS: dict[str, list[Invocation]] = {}
 # What came of an operation for an account of which something is damaged.
 DAMAGED = "damaged"
 NEW_ACCOUNT = "acc_00_22222222"
+SHARD = keys.shard(0)
 _REQUEST, _OTHER = Request(FAR_MS, "POST", URL), Request(FAR_MS + 1, "PUT", URL)
 _REFERRED = Request(FAR_MS, "POST", URL, reference="ours")
 _ONTO = [
@@ -70,6 +72,7 @@ class Hall(NamedTuple):
 
 
 Act = Callable[[Hall, Sequence[Party]], Awaitable[list[Any]]]
+Call = Callable[[Hall, Party], Awaitable[object]]
 
 
 class Operation(NamedTuple):
@@ -96,7 +99,7 @@ async def told(call: Awaitable[object]) -> object:
         return type(error).__name__
 
 
-def each(*calls: Callable[[Hall, Party], Awaitable[object]]) -> Act:
+def each(*calls: Call) -> Act:
     """Calls for each party, one after the other; of all parties at once, so that calls collected
     goes out together."""
 
@@ -110,10 +113,8 @@ def each(*calls: Callable[[Hall, Party], Awaitable[object]]) -> Act:
     return act
 
 
-def op(
-    name: str, scripts: str, *calls: Callable[[Hall, Party], Awaitable[object]], **more: Any
-) -> Operation:
-    return Operation(name, scripts.split(), each(*calls), **more)
+def op(name: str, scripts: str, *calls: Call, act: Act | None = None, **more: Any) -> Operation:
+    return Operation(name, scripts.split(), act or each(*calls), **more)
 
 
 def shard_wide(call: Callable[[Hall], Awaitable[object]]) -> Act:
@@ -164,6 +165,37 @@ def create_account(hall: Hall, _: Party) -> Awaitable[object]:
     )
 
 
+def create(*wanted: Request | Upsert, once: Idempotency | None = None) -> Call:
+    return lambda hall, party: hall.store.schedules.create_all(party.account_id, wanted, once)
+
+
+def change(which: str, to: Request) -> Call:
+    """That schedule of the party becomes another one."""
+
+    def changed(hall: Hall, party: Party) -> Awaitable[object]:
+        return hall.store.schedules.change(party.account_id, getattr(party, which), lambda _: to)
+
+    return changed
+
+
+def cancel_many(hall: Hall, party: Party) -> Awaitable[object]:
+    some = [party.waiting, party.due, party.dead]
+    return hall.store.canceller.by_id(party.account_id, some)
+
+
+def resend(hall: Hall, party: Party) -> Awaitable[object]:
+    return hall.store.callbacks.resend(party.account_id, party.dead, URL, "an operation")
+
+
+def change_account(changed: Any) -> Call:
+    return lambda hall, party: hall.store.pauses.change(party.account_id, changed)
+
+
+def run(script: Script, of: Callable[[Party], tuple[str, Sequence[Any]]]) -> Call:
+    """The script alone, with this key and these arguments."""
+    return lambda hall, party: hall.store.server.run(script, *of(party))
+
+
 def suspend(hall: Hall, party: Party) -> Awaitable[object]:
     return hall.store.changes.suspend(party.account_id)
 
@@ -171,20 +203,6 @@ def suspend(hall: Hall, party: Party) -> Awaitable[object]:
 def set_lane(hall: Hall, party: Party) -> Awaitable[object]:
     limits = LaneSettings(rate=1, per_ms=1000)
     return hall.store.lanes.put(party.account_id, "a", limits)
-
-
-def realign_lanes(hall: Hall, party: Party) -> Awaitable[object]:
-    lanes = (party.account_id[7:], "", 100)
-    return hall.store.server.run(_REALIGN_LANES, keys.shard(0), lanes)
-
-
-def realign_rules(hall: Hall, party: Party) -> Awaitable[object]:
-    rules = (party.account_id[7:], "", 100)
-    return hall.store.server.run(_REALIGN_RULES, keys.shard(0), rules)
-
-
-def unlease(hall: Hall, party: Party) -> Awaitable[object]:
-    return hall.store.server.run(_UNLEASE, keys.shard(0), (party.account_id[7:], 2**20))
 
 
 async def claim(hall: Hall, parties: Sequence[Party]) -> list[Any]:
@@ -247,6 +265,10 @@ def answer(store: Store, held: list[Invocation]) -> Awaitable[object]:
     return store.callbacks.ack(0, acks)
 
 
+def realign(hall: Hall) -> Awaitable[object]:
+    return hall.store.claims.realign(0)
+
+
 async def census(hall: Hall) -> bool:
     figures = await hall.store.census.look()
     return bool(figures.due and figures.counted)
@@ -262,7 +284,7 @@ async def reseal(hall: Hall) -> bool:
 
 async def set_the_clock_back(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     heads = {party.account_id[7:]: FAR_MS for party in parties}
-    await redis_of(hall.store).zadd(keys.shard(0) + keys.HEADS, heads)
+    await redis_of(hall.store).zadd(SHARD + keys.HEADS, heads)
     return []
 
 
@@ -328,128 +350,49 @@ async def tend(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     return await ruled.verdicts(hall.store, parties, told(hall.store.recurring.tend_due(0)))
 
 
-def long_leases(party: Party) -> list[Any]:
-    """What it holds, as if no lease could last until now."""
-    rows = [value for held in party.held for value in (ids.local(held.schedule_id), "", "", 0)]
+def long_leases(party: Party, held: Sequence[Invocation]) -> list[Any]:
+    """Leases of these, as if none could last until now."""
+    rows = [value for one in held for value in (ids.local(one.schedule_id), "", "", 0)]
     return [party.account_id[7:], -(2**40), *rows]
 
 
-def long_calls(party: Party) -> list[Any]:
-    """The same of the callbacks that it holds."""
-    rows = [value for one in CALLS[party.account_id] for value in (one.schedule_id[4:], "", "", 0)]
-    return [party.account_id[7:], -(2**40), *rows]
-
-
+CREATE, CHANGE = "lifecycle/create/create", "lifecycle/create/change"
+CLAIM, LEASE, END = "lifecycle/claim/claim", "lifecycle/claim/lease", "lifecycle/end/end"
+CALLBACK, STEP = "lifecycle/callback/callback", "recurring/step_with_room"
+HAVE_RULE = each(lambda h, p: ruled.have_rule(h.store, p))
 TOGETHER = [
-    op(
-        "create",
-        "lifecycle/create/create",
-        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST] * 3),
-    ),
-    op(
-        "create with a key that was used",
-        "lifecycle/create/create",
-        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], ONCE),
-    ),
-    op(
-        "create with a key that is new",
-        "lifecycle/create/create",
-        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], _NEW),
-    ),
-    op(
-        "create with a reference",
-        "lifecycle/create/create",
-        lambda h, p: h.store.schedules.create_all(p.account_id, [_REFERRED] * 2),
-    ),
-    op(
-        "create onto what waits",
-        "lifecycle/create/create",
-        lambda h, p: h.store.schedules.create_all(p.account_id, _ONTO),
-    ),
-    op(
-        "create in lanes",
-        "lifecycle/create/create",
-        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST, *_LANED]),
-    ),
-    op(
-        "create onto what waits, in lanes",
-        "lifecycle/create/create",
-        lambda h, p: h.store.schedules.create_all(p.account_id, _ONTO_LANED),
-    ),
-    op("create by an API key", "lifecycle/create/create", create_by_key),
-    Operation("replay", ["lifecycle/create/create"], replay),
+    op("create", CREATE, create(*[_REQUEST] * 3)),
+    op("create with a key that was used", CREATE, create(_REQUEST, once=ONCE)),
+    op("create with a key that is new", CREATE, create(_REQUEST, once=_NEW)),
+    op("create with a reference", CREATE, create(*[_REFERRED] * 2)),
+    op("create onto what waits", CREATE, create(*_ONTO)),
+    op("create in lanes", CREATE, create(_REQUEST, *_LANED)),
+    op("create onto what waits, in lanes", CREATE, create(*_ONTO_LANED)),
+    op("create by an API key", CREATE, create_by_key),
+    op("replay", CREATE, act=replay),
     op("admit", "accounts/admit", lambda h, p: h.store.api_keys.admit(p.api_key)),
-    Operation("claim", ["lifecycle/claim/claim"], claim),
-    Operation("ack", ["lifecycle/end/end"], settle("lifecycle/end/end", ack)),
-    Operation("retry", ["lifecycle/end/end"], settle("lifecycle/end/end", retry)),
-    Operation("extend", ["lifecycle/claim/lease"], settle("lifecycle/claim/lease", extend)),
-    Operation("release", ["lifecycle/claim/lease"], settle("lifecycle/claim/lease", release)),
-    Operation(
-        "ack with callbacks",
-        ["lifecycle/end/end"],
-        settle("lifecycle/end/end", ack),
-        prepare=each(set_callback),
-    ),
-    Operation("claim callbacks", ["lifecycle/claim/claim"], claim, prepare=await_callbacks),
-    Operation(
-        "answers to callbacks",
-        ["lifecycle/callback/callback"],
-        calls("lifecycle/callback/callback", answer),
-        prepare=call_back,
-    ),
-    Operation(
-        "extend callbacks",
-        ["lifecycle/claim/lease"],
-        calls("lifecycle/claim/lease", extend),
-        prepare=call_back,
-    ),
-    Operation(
-        "release callbacks",
-        ["lifecycle/claim/lease"],
-        calls("lifecycle/claim/lease", release),
-        prepare=call_back,
-    ),
-    Operation(
-        "realign",
-        ["lifecycle/claim/realign"],
-        shard_wide(lambda h: h.store.claims.realign(0)),
-        prepare=set_the_clock_back,
-    ),
-    Operation("census", ["operators/due", "operators/walk"], shard_wide(census)),
-    Operation("roster", ["operators/roster"], shard_wide(roster)),
+    op("claim", CLAIM, act=claim),
+    op("ack", END, act=settle(END, ack)),
+    op("retry", END, act=settle(END, retry)),
+    op("extend", LEASE, act=settle(LEASE, extend)),
+    op("release", LEASE, act=settle(LEASE, release)),
+    op("ack with callbacks", END, act=settle(END, ack), prepare=each(set_callback)),
+    op("claim callbacks", CLAIM, act=claim, prepare=await_callbacks),
+    op("answers to callbacks", CALLBACK, act=calls(CALLBACK, answer), prepare=call_back),
+    op("extend callbacks", LEASE, act=calls(LEASE, extend), prepare=call_back),
+    op("release callbacks", LEASE, act=calls(LEASE, release), prepare=call_back),
+    op("realign", "lifecycle/claim/realign", act=shard_wide(realign), prepare=set_the_clock_back),
+    op("census", "operators/due operators/walk", act=shard_wide(census)),
+    op("roster", "operators/roster", act=shard_wide(roster)),
 ]
 OF_SCHEDULES = [
-    op(
-        "change",
-        "lifecycle/create/change",
-        lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _REQUEST),
-    ),
-    op(
-        "change between attempts",
-        "lifecycle/create/change",
-        lambda h, p: h.store.schedules.change(p.account_id, p.retried, lambda _: _OTHER),
-    ),
-    op(
-        "change to another lane",
-        "lifecycle/create/change",
-        lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _LANED[1]),
-    ),
-    op(
-        "cancel",
-        "lifecycle/end/end",
-        lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting),
-    ),
-    op("stop", "lifecycle/end/end", lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
-    op(
-        "cancel many",
-        "lifecycle/end/end",
-        lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead]),
-    ),
-    op(
-        "send a callback again",
-        "lifecycle/callback/resend",
-        lambda h, p: h.store.callbacks.resend(p.account_id, p.dead, URL, "an operation"),
-    ),
+    op("change", CHANGE, change("waiting", _REQUEST)),
+    op("change between attempts", CHANGE, change("retried", _OTHER)),
+    op("change to another lane", CHANGE, change("waiting", _LANED[1])),
+    op("cancel", END, lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting)),
+    op("stop", END, lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
+    op("cancel many", END, cancel_many),
+    op("send a callback again", "lifecycle/callback/resend", resend),
     op("quota", "accounts/stored", lambda h, p: h.store.accounts.stored_bytes(p.account_id)),
 ]
 OF_ACCOUNTS = [
@@ -478,36 +421,27 @@ OF_ACCOUNTS = [
         lambda h, p: h.store.api_keys.create(p.account_id, "another key"),
         lambda h, p: h.store.api_keys.deactivate(p.key_id),
     ),
-    op(
-        "search",
-        "scan",
-        lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000, 0)),
-    ),
+    op("search", "scan", run(_SCAN, lambda p: (p.base, (1000, 50_000, 10_000_000, 0)))),
     op("set a lane", "lanes/read lanes/set", set_lane),
-    op("realign lanes", "lifecycle/claim/realign_lanes", realign_lanes, prepare=each(set_lane)),
+    op(
+        "realign lanes",
+        "lifecycle/claim/realign_lanes",
+        run(_REALIGN_LANES, lambda p: (SHARD, (p.account_id[7:], "", 100))),
+        prepare=each(set_lane),
+    ),
     op(
         "clear a lane",
         "lanes/clear",
         lambda h, p: h.store.lanes.clear(p.account_id, "a"),
         prepare=each(set_lane),
     ),
-    op(
-        "pause and resume",
-        "accounts/pause",
-        lambda h, p: h.store.pauses.change(p.account_id, PAUSED),
-        lambda h, p: h.store.pauses.change(p.account_id, RESUMED),
-    ),
-    op(
-        "set and remove the account's callback",
-        "accounts/pause",
-        lambda h, p: h.store.pauses.change(p.account_id, _CALLED[0]),
-        lambda h, p: h.store.pauses.change(p.account_id, _CALLED[1]),
-    ),
+    op("pause and resume", "accounts/pause", *map(change_account, (PAUSED, RESUMED))),
+    op("set and remove the account's callback", "accounts/pause", *map(change_account, _CALLED)),
     op(
         "a bulk action",
         "bulk/add bulk/take bulk/step bulk/stop",
         lambda h, p: h.store.bulks.add(p.account_id, "an action", _BULK),
-        lambda h, p: take_and_note(h, p),
+        take_and_note,
         lambda h, p: h.store.bulks.stop(p.account_id, "an action"),
     ),
     op(
@@ -544,20 +478,28 @@ OF_HOLDERS = [
     ),
 ]
 OF_OPERATORS = [
-    op("unlease", "operators/unlease", unlease, prepare=each(let_lapse)),
+    op(
+        "unlease",
+        "operators/unlease",
+        run(_UNLEASE, lambda p: (SHARD, (p.account_id[7:], 2**20))),
+        prepare=each(let_lapse),
+    ),
     op(
         "mend what a clock that was set back left",
         "lifecycle/claim/clock_back",
-        lambda h, p: h.store.server.run(_CLOCK_BACK, keys.shard(0), long_leases(p)),
+        run(_CLOCK_BACK, lambda p: (SHARD, long_leases(p, p.held))),
     ),
     op(
         "mend callbacks that a clock that was set back left",
         "lifecycle/callback/callbacks_back",
-        lambda h, p: h.store.server.run(_CALLBACKS_BACK, keys.shard(0), long_calls(p)),
+        run(_CALLBACKS_BACK, lambda p: (SHARD, long_leases(p, CALLS[p.account_id]))),
         prepare=call_back,
     ),
-    Operation(
-        "reseal", ["operators/reseal", "operators/reseal_secrets"], shard_wide(reseal), walk=True
+    op(
+        "reseal",
+        "operators/reseal operators/reseal_secrets",
+        act=shard_wide(reseal),
+        walk=True,
     ),
     op("check", "check/weigh", lambda h, _: h.store.check()),
     op(
@@ -565,78 +507,55 @@ OF_OPERATORS = [
         "operators/heartbeat operators/hold raise_shards read touch events/record",
         lambda h, _: h.store.workers.beat("a worker", {}),
         lambda h, _: h.store.hold.begin(),
-        lambda h, _: h.store.server.run(_RECORD, keys.ACTS, _ACT),
+        run(_RECORD, lambda _: (keys.ACTS, _ACT)),
         lambda h, _: h.store.start(),
-        lambda h, _: h.store.server.run(_TOUCH, keys.waited(keys.shard(0)), ()),
-        lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),
+        run(_TOUCH, lambda _: (keys.waited(SHARD), ())),
+        run(_READ, lambda p: (p.base, (2, "HGETALL", p.base + keys.ACCOUNT))),
     ),
 ]
 OF_RULES = [
-    op(
-        "create a rule",
-        "recurring/step_with_room",
-        lambda h, p: ruled.create_rule(h.store, p),
-    ),
+    op("create a rule", STEP, lambda h, p: ruled.create_rule(h.store, p)),
     op(
         "create a rule with a key",
-        "recurring/step_with_room",
+        STEP,
         lambda h, p: ruled.create_rule(h.store, p, ruled.ONCE_A_RULE),
     ),
-    op(
-        "change a rule",
-        "recurring/step_with_room",
-        lambda h, p: ruled.change_rule(h.store, p),
-        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
-    ),
+    op("change a rule", STEP, lambda h, p: ruled.change_rule(h.store, p), prepare=HAVE_RULE),
     op(
         "pause a rule",
         "recurring/step lifecycle/end/end",
         lambda h, p: h.store.recurring.pause(p.account_id, ruled.id_of(p)),
-        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+        prepare=HAVE_RULE,
     ),
     op(
         "delete a rule",
         "recurring/step lifecycle/end/end",
         lambda h, p: h.store.recurring.delete(p.account_id, ruled.id_of(p)),
-        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+        prepare=HAVE_RULE,
     ),
-    Operation(
-        "advance rules",
-        ["recurring/advance"],
-        advance,
-        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
-        together=True,
-    ),
+    op("advance rules", "recurring/advance", act=advance, prepare=HAVE_RULE, together=True),
     op(
         "realign rules",
         "lifecycle/claim/realign_rules",
-        realign_rules,
-        prepare=each(lambda h, p: ruled.have_rule(h.store, p)),
+        run(_REALIGN_RULES, lambda p: (SHARD, (p.account_id[7:], "", 100))),
+        prepare=HAVE_RULE,
     ),
-    Operation(
+    op(
         "tend rules",
-        ["recurring/step"],
-        tend,
+        "recurring/step",
+        act=tend,
         prepare=lambda h, parties: ruled.have_untended_rules(h.store, parties),
         together=True,
     ),
 ]
 OPERATIONS = [
     *(operation._replace(together=True) for operation in TOGETHER),
-    *OF_SCHEDULES,
-    *OF_ACCOUNTS,
-    *OF_HOLDERS,
-    *OF_OPERATORS,
-    *OF_RULES,
+    *(*OF_SCHEDULES, *OF_ACCOUNTS, *OF_HOLDERS, *OF_OPERATORS, *OF_RULES),
 ]
 # Those that do something else where schedules have a lane.
-OF_LANES = [
-    each
-    for each in OPERATIONS
-    if each.name
-    in {
-        *("claim", "ack", "retry", "extend", "release", "change between attempts", "stop"),
-        *("create onto what waits, in lanes", "change to another lane", "cancel many"),
-        *("delete account", "pause and resume", "unlease"),
-    }
-]
+_DIFFER = {
+    *("claim", "ack", "retry", "extend", "release", "change between attempts", "stop"),
+    *("create onto what waits, in lanes", "change to another lane", "cancel many"),
+    *("delete account", "pause and resume", "unlease"),
+}
+OF_LANES = [each for each in OPERATIONS if each.name in _DIFFER]

@@ -26,7 +26,6 @@ from scheduler.store.lifecycle.claim.claim import UnreadClaim
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.overview import ChartRange
-from scheduler.store.queries.listing import Selection
 from tests.store.keyed import REQUEST
 from tests.store.scene import COMPLETED, Scene, ids_of
 from tests.store.whole import operator_walks as operators
@@ -105,27 +104,14 @@ async def admitted_keys(scene: Scene, count: int) -> Found:
 
 async def created_at_once(scene: Scene, count: int) -> Found:
     made = await asyncio.gather(*(scene.create_at(FAR_MS) for _ in range(count)))
-    return await listed(scene, 3), made
-
-
-async def listed(scene: Scene, limit: int) -> list[str]:
-    """All that wait, page by page."""
-    found: list[str] = []
-    cursor = None
-    while True:
-        page = await scene.store.unended.page(
-            scene.account_id, Selection(limit=limit, cursor=cursor)
-        )
-        found += [each.schedule_id for each in page.schedules]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
+    return ids_of(await scene.listed(scene.store.unended, limit=3)), made
 
 
 async def listed_schedules(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
-    assert sorted(await listed(scene, 3)) == sorted(made)
-    return await listed(scene, 100), made
+    pages = [await scene.listed(scene.store.unended, limit=limit) for limit in (3, 100)]
+    assert pages[0] == pages[1]
+    return ids_of(pages[0]), made
 
 
 async def cancelled(scene: Scene, count: int) -> Found:
@@ -226,17 +212,10 @@ async def listed_ended(scene: Scene, count: int) -> Found:
     await scene.store.canceller.by_id(scene.account_id, made[::2])
     for each in made[1::2]:
         await scene.store.canceller.by_id(scene.account_id, [each])
-    pages, both = list[str](), (Status.COMPLETED, Status.CANCELLED)
-    for limit in (3, 100):
-        found, cursor = list[str](), None
-        while not found or cursor is not None:
-            selected = Selection(limit=limit, cursor=cursor)
-            page = await scene.store.kept.page(scene.account_id, both, selected)
-            found += [each.schedule_id for each in page.schedules]
-            cursor = page.next_cursor
-        pages.append(",".join(found))
+    both = (Status.COMPLETED, Status.CANCELLED)
+    pages = [await scene.listed(scene.store.kept, both, limit=limit) for limit in (3, 100)]
     assert pages[0] == pages[1]
-    return pages[0].split(","), made
+    return ids_of(pages[0]), made
 
 
 # The worker, over a scripted store

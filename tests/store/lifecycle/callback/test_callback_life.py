@@ -11,23 +11,21 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
+from scheduler.callbacks import Callback, CallbackOn, CallbackState, CallbackStatus
 from scheduler.errors import Conflict, InvalidRequest, TooManyResends, UnknownSchedule
 from scheduler.masks import masked_url
-from scheduler.models import Invocation, Outcome, Status
+from scheduler.models import Invocation, Outcome
 from scheduler.store import keys
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.verdict import Verdict
 from tests.store.clocks import FakeClock
-from tests.store.scene import COMPLETED, FAILED, LEASE_MS, URL, Scene, new_id
-from tests.store.whole.operations import PAUSED
+from tests.store.scene import COMPLETED, FAILED, LEASE_MS, OWN, URL, Scene, new_id
 
 pytestmark = pytest.mark.sound
 HERE = "https://example.com/ended"
 NEW = "https://example.com/elsewhere?" + 700 * "x"
 DEFAULT = "https://example.com/of-the-account"
-OWN = Callback(HERE)
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 
 
@@ -49,12 +47,10 @@ async def expiring(scene: Scene) -> int:
     return sum(int(each) for each in found)
 
 
-async def answer(
-    scene: Scene, call: Invocation, outcome: Outcome = COMPLETED, wait_ms: int | None = None
-) -> Verdict:
-    due_ms = None if wait_ms is None else await scene.clock.now_ms() + wait_ms
-    [verdict] = await scene.store.callbacks.ack(scene.shard, [CallbackAck(call, outcome, due_ms)])
-    return verdict
+async def state_of(scene: Scene, call: Invocation) -> CallbackState:
+    state = (await scene.get(call.schedule_id)).callback
+    assert state is not None
+    return state
 
 
 async def called(scene: Scene, outcome: Outcome = COMPLETED, **fields: Any) -> Invocation:
@@ -104,14 +100,16 @@ async def test_the_end_sets_the_callback(
     assert await scene.store.ends.ack(scene.shard, acks) == [Verdict.ENDED] * 3
     for call in await scene.claim():
         assert call.request.url == (HERE if wish and wish.url else DEFAULT)
-        assert await answer(scene, call) == Verdict.DONE
+        assert await scene.answer(call) == Verdict.DONE
     assert await pending(scene) == set()
 
 
 async def test_a_cancellation_is_never_reported(scene: Scene) -> None:
     await set_default(scene)
     for wish in (None, OWN):
-        await scene.cancel(await scene.create(60_000, callback=wish))
+        made = await scene.create(60_000, callback=wish)
+        await scene.cancel(made)
+        assert (await scene.get(made)).callback is None
     assert await pending(scene) == set()
     assert await scene.redis.exists(keys.shard(scene.shard) + keys.CALLBACK_HEADS) == 0
 
@@ -165,12 +163,12 @@ async def test_a_schedule_is_kept_from_the_end_of_its_callback_on(
         assert await ttl_ms(scene, call.schedule_id) == -1
         assert await expiring(scene) == weight
         before = await scene.store.accounts.stored_bytes(scene.account_id)
-        assert await answer(scene, call, FAILED, 1) == Verdict.DONE
+        assert await scene.answer(call, FAILED, 1) == Verdict.DONE
         assert await ttl_ms(scene, call.schedule_id) == -1
         await scene.clock.pass_ms(60)
         again = await scene.claim_one()
         assert again.schedule_id == call.schedule_id
-        assert await answer(scene, again) == Verdict.DONE
+        assert await scene.answer(again) == Verdict.DONE
         assert kept_ms - 5000 < await ttl_ms(scene, call.schedule_id) <= kept_ms
         assert await scene.store.accounts.stored_bytes(scene.account_id) == before
         weight = await expiring(scene)
@@ -179,23 +177,21 @@ async def test_a_schedule_is_kept_from_the_end_of_its_callback_on(
 
 async def test_attempts_of_a_callback(scene: Scene) -> None:
     call = await called(scene)
-    assert await answer(scene, call, FAILED, 100) == Verdict.DONE
-    state = (await scene.get(call.schedule_id)).callback
-    assert state is not None
+    assert await scene.answer(call, FAILED, 100) == Verdict.DONE
+    state = await state_of(scene, call)
     assert state.next_attempt_at_ms is not None
     assert (state.status, state.attempts, state.status_code) == (CallbackStatus.PENDING, 1, 503)
-    assert await answer(scene, call, FAILED, 100) in (Verdict.ENDED, Verdict.HELD)
+    assert await scene.answer(call, FAILED, 100) in (Verdict.ENDED, Verdict.HELD)
     assert await scene.claim() == []
     await scene.clock.pass_ms(110)
     again = await scene.claim_one()
     assert (again.attempt, again.retry and again.retry.number) == (2, 1)
     assert again.due_at_ms == state.next_attempt_at_ms
     assert again.request.body == call.request.body
-    assert await answer(scene, call) == Verdict.HELD
-    assert await answer(scene, again, FAILED) == Verdict.DONE
-    assert await answer(scene, again, FAILED) == Verdict.ENDED
-    state = (await scene.get(call.schedule_id)).callback
-    assert state is not None
+    assert await scene.answer(call) == Verdict.HELD
+    assert await scene.answer(again, FAILED) == Verdict.DONE
+    assert await scene.answer(again, FAILED) == Verdict.ENDED
+    state = await state_of(scene, call)
     assert (state.status, state.attempts, state.next_attempt_at_ms) == ("failed", 2, None)
     assert await scene.claim() == []
 
@@ -216,8 +212,8 @@ async def test_the_lease_of_a_callback(scene: Scene) -> None:
     other = await scene.claim_one()
     assert (other.schedule_id, other.attempt) == (call.schedule_id, 1)
     assert await scene.extend(LEASE_MS, [lost]) == [lost]
-    assert await answer(scene, lost) == Verdict.HELD
-    assert await answer(scene, other) == Verdict.DONE
+    assert await scene.answer(lost) == Verdict.HELD
+    assert await scene.answer(other) == Verdict.DONE
     for name in (keys.CALLBACKS, keys.CALLING):
         assert await scene.redis.exists(scene.base + name) == 0
     shard = keys.shard(scene.shard)
@@ -227,39 +223,24 @@ async def test_the_lease_of_a_callback(scene: Scene) -> None:
     assert await scene.redis.exists(shard + keys.CALLBACK_HEADS, shard + keys.HEADS) == 0
 
 
-async def ended(scene: Scene, count: int, **fields: Any) -> None:
-    """So many ended schedules with a callback."""
-    await scene.store.accounts.grant(scene.account_id, count)
-    for _ in range(count):
-        await scene.create(callback=OWN, **fields)
-    done = 0
-    while done < count:
-        held = [each for each in await scene.claim() if not each.is_callback]
-        await scene.ack(held)
-        done += len(held)
-
-
 async def test_a_tenth_of_a_claim_and_64_that_run(scene: Scene) -> None:
-    await ended(scene, 70)
-    calls: list[Invocation] = []
-    calls += [each for each in await scene.claim() if each.is_callback]
-    await scene.release(calls)
-    plain = await scene.create_many(100, 1)
+    await scene.ended(70)
+    await scene.release([each for each in await scene.claim() if each.is_callback])
+    await scene.create_many(100, 1)
     found = await scene.claim(most=100)
     assert [each.is_callback for each in found].count(True) == 10
     assert len(found) == 100
     await scene.release(found)
-    calls, looks = [], 0
-    while looks < 20:
-        looks, batch = looks + 1, await scene.batch(most=120)
-        calls += [each for each in batch.invocations if each.is_callback]
-        await scene.ack([each for each in batch.invocations if not each.is_callback])
+    calls = list[Invocation]()
+    for _ in range(20):
+        found = await scene.claim(most=120)
+        calls += [each for each in found if each.is_callback]
+        await scene.ack([each for each in found if not each.is_callback])
     assert len(calls) == 64
-    assert plain
     look = (await scene.look()).next_look_ms
     assert look is not None
     assert look > await scene.clock.now_ms() + 1000
-    await answer(scene, calls[0])
+    await scene.answer(calls[0])
     assert len(await scene.claim()) == 1
 
 
@@ -277,7 +258,7 @@ async def test_failed_attempts_keep_their_places_for_a_moment(
     """Callbacks of an account fail 50 times a second at most, and start one by one while most
     fail. A delivered one makes room at once."""
     scene, far_ms = fake_scene, fake_clock.ms + HOUR_MS
-    await ended(scene, 140)
+    await scene.ended(140)
     await fake_clock.pass_ms(LEASE_MS + 1)  # of those that came with the schedules
 
     async def record(calls: list[Invocation], outcome: Outcome) -> None:
@@ -311,7 +292,7 @@ async def test_an_account_whose_callbacks_fail_is_not_looked_at_in_vain(
 ) -> None:
     """Neither after each outcome nor because workers claim ahead: a claim brings eight."""
     scene, ahead_ms = fake_scene, 50
-    await ended(scene, 80)
+    await scene.ended(80)
     await fake_clock.pass_ms(LEASE_MS + 1)
     first = await calling(scene)
     acks = [CallbackAck(call, FAILED, fake_clock.ms + HOUR_MS) for call in first]
@@ -328,12 +309,12 @@ async def test_an_account_whose_callbacks_fail_is_not_looked_at_in_vain(
 async def test_places_that_failed_attempts_keep_leave_nothing_behind(scene: Scene) -> None:
     """Not where nothing is pending, nor after attempts that did not fail."""
     for outcome in (FAILED, COMPLETED):
-        assert await answer(scene, await called(scene), outcome) == Verdict.DONE
+        assert await scene.answer(await called(scene), outcome) == Verdict.DONE
         assert await scene.redis.exists(scene.base + keys.CALLBACK) == 0
-    await answer(scene, await called(scene), FAILED, HOUR_MS)
+    await scene.answer(await called(scene), FAILED, HOUR_MS)
     assert await scene.redis.hkeys(scene.base + keys.CALLBACK) == [b"failing"]
     await scene.clock.pass_ms(20)
-    await answer(scene, await called(scene))
+    await scene.answer(await called(scene))
     assert await scene.redis.exists(scene.base + keys.CALLBACK) == 0
 
 
@@ -346,9 +327,8 @@ async def test_each_attempt_is_kept_until_it_is_sent_again(
     for number in range(1, 7):
         failed = replace(FAILED, error_message=f"{number}" + 199 * "é", response_time_ms=number)
         expected.append((number, fake_clock.ms, failed.status_code, number))
-        await answer(scene, call, failed, 1000 if number < 6 else None)
-        state = (await scene.get(call.schedule_id)).callback
-        assert state is not None
+        await scene.answer(call, failed, 1000 if number < 6 else None)
+        state = await state_of(scene, call)
         assert [msgspec.structs.astuple(each)[:4] for each in state.made] == expected
         assert state.made[-1].error_message == failed.error_message
         short = [f"{each}" + 58 * "é" + "…" for each in range(1, number)]
@@ -360,9 +340,8 @@ async def test_each_attempt_is_kept_until_it_is_sent_again(
     again = await scene.store.callbacks.resend(scene.account_id, call.schedule_id)
     assert again.callback is not None
     assert again.callback.made == ()
-    await answer(scene, await scene.claim_one())
-    state = (await scene.get(call.schedule_id)).callback
-    assert state is not None
+    await scene.answer(await scene.claim_one())
+    state = await state_of(scene, call)
     assert [each.number for each in state.made] == [1]
 
 
@@ -383,23 +362,23 @@ async def test_accounts_share_the_tenth(scene: Scene) -> None:
 
 
 async def test_a_claim_of_one_serves_both(scene: Scene) -> None:
-    await ended(scene, 3)
+    await scene.ended(3)
     await scene.create_many(3, 1)
     kinds = [(await scene.claim_one(most=1)).is_callback for _ in range(6)]
     assert kinds in ([False, True] * 3, [True, False] * 3)
 
 
 async def test_a_suspension_stops_callbacks_and_a_pause_does_not(scene: Scene) -> None:
-    await ended(scene, 1)
+    await scene.ended(1)
     await scene.store.changes.suspend(scene.account_id)
     assert await scene.claim() == []
     await scene.store.changes.resume(scene.account_id)
     call = await scene.claim_one()
-    await scene.store.pauses.change(scene.account_id, PAUSED)
+    await scene.pause()
     await scene.release([call])
     call = await scene.claim_one()
     await scene.store.changes.suspend(scene.account_id)
-    assert await answer(scene, call, FAILED, 1) == Verdict.DONE
+    assert await scene.answer(call, FAILED, 1) == Verdict.DONE
     await scene.clock.pass_ms(5)
     assert await scene.claim() == []
     await scene.store.changes.resume(scene.account_id)
@@ -407,7 +386,7 @@ async def test_a_suspension_stops_callbacks_and_a_pause_does_not(scene: Scene) -
 
 
 async def test_accounts_that_are_passed_over_keep_their_callbacks(scene: Scene) -> None:
-    await ended(scene, 1)
+    await scene.ended(1)
     batch = await scene.batch(pass_over=[scene.account_id])
     assert (batch.invocations, batch.next_look_ms) == ([], None)
     assert len(await scene.claim()) == 1
@@ -415,11 +394,11 @@ async def test_accounts_that_are_passed_over_keep_their_callbacks(scene: Scene) 
 
 @pytest.mark.harmed
 async def test_a_deletion_drops_callbacks(scene: Scene) -> None:
-    await ended(scene, 2)
+    await scene.ended(2)
     await set_default(scene)
     [*_, call] = await scene.claim()
     await scene.store.changes.delete(scene.account_id)
-    assert await answer(scene, call) in (Verdict.ENDED, Verdict.HELD)
+    assert await scene.answer(call) in (Verdict.ENDED, Verdict.HELD)
     assert await scene.claim() == []
     shard = keys.shard(scene.shard)
     assert await scene.redis.keys(scene.base + "*") == []
@@ -433,15 +412,8 @@ async def test_a_replay_does_not_shorten_the_life_of_a_pending_callback(scene: S
     )
     assert await ttl_ms(scene, made) == -1
     [call] = [each for each in await scene.claim() if each.is_callback]
-    assert await answer(scene, call) == Verdict.DONE
+    assert await scene.answer(call) == Verdict.DONE
     assert DAY_MS - 5000 < await ttl_ms(scene, made) <= DAY_MS
-
-
-async def test_a_status_of_a_cancelled_one_has_no_callback(scene: Scene) -> None:
-    made = await scene.create(60_000, callback=OWN)
-    await scene.cancel(made)
-    found = await scene.get(made)
-    assert (found.status, found.callback) == (Status.CANCELLED, None)
 
 
 RESENT = [
@@ -463,7 +435,7 @@ async def test_a_callback_is_sent_again(
 ) -> None:
     made = await scene.run(FAILED, callback=wish, reference="b")
     for call in await scene.claim():
-        assert await answer(scene, call, FAILED) == Verdict.DONE
+        assert await scene.answer(call, FAILED) == Verdict.DONE
     if default:
         await set_default(scene)
     ttl, resend = await ttl_ms(scene, made), scene.store.callbacks.resend
@@ -483,10 +455,8 @@ async def test_a_callback_is_sent_again(
         await resend(scene.account_id, made, url)
     call = await scene.claim_one()
     assert (call.request.url, call.attempt, call.retry) == (goes_to, 1, None)
-    assert await answer(scene, call) == Verdict.DONE
-    state = (await scene.get(made)).callback
-    assert state is not None
-    assert state.status is CallbackStatus.DELIVERED
+    assert await scene.answer(call) == Verdict.DONE
+    assert (await state_of(scene, call)).status is CallbackStatus.DELIVERED
     assert 7 * DAY_MS - 60_000 < await ttl_ms(scene, made) <= 7 * DAY_MS
     assert await expiring(scene) == await scene.store.accounts.stored_bytes(scene.account_id)
 
@@ -506,14 +476,14 @@ async def test_callbacks_are_sent_again_at_a_rate(fake_scene: Scene, fake_clock:
     """50 a second, at once at first. What is refused costs nothing, nor does a repeat."""
     scene, resend = fake_scene, fake_scene.store.callbacks.resend
     ended_call = await called(scene)
-    await answer(scene, ended_call)
+    await scene.answer(ended_call)
     made = ended_call.schedule_id
     for number in range(50):
         await resend(scene.account_id, made, operation=f"{number}")
         await resend(scene.account_id, made, operation=f"{number}")
         with pytest.raises(Conflict):
             await resend(scene.account_id, made)
-        await answer(scene, await scene.claim_one())
+        await scene.answer(await scene.claim_one())
     before = await scene.redis.dump(scene.base + keys.RESENDS)
     for _ in range(3):
         with pytest.raises(TooManyResends, match="sent again; try again in 1 s"):
@@ -524,24 +494,6 @@ async def test_callbacks_are_sent_again_at_a_rate(fake_scene: Scene, fake_clock:
     assert (await resend(scene.account_id, made)).callback is not None
     await fake_clock.pass_ms(HOUR_MS)
     assert not await scene.redis.exists(scene.base + keys.RESENDS)
-
-
-async def test_a_turn_in_the_future_comes_back_to_the_servers_clock(scene: Scene) -> None:
-    await ended(scene, 1)
-    shard, far_ms = keys.shard(scene.shard), await scene.clock.now_ms() + HOUR_MS
-    await scene.redis.zadd(shard + keys.CALLBACK_HEADS, {scene.account_id[7:]: far_ms})
-    await scene.redis.zadd(shard + keys.HEADS, {keys.CALLBACK_TURN: far_ms})
-    assert await scene.claim() == []
-    await scene.store.claims.realign(scene.shard)
-    assert (await scene.claim_one()).is_callback
-
-
-async def test_a_shard_on_hold_calls_nobody_back(scene: Scene) -> None:
-    await ended(scene, 1)
-    await scene.store.hold.begin()
-    assert (await scene.batch()).on_hold
-    await scene.store.hold.end()
-    assert (await scene.claim_one()).is_callback
 
 
 async def test_a_dead_letter_that_is_dropped_keeps_its_callback(scene: Scene) -> None:
@@ -562,14 +514,14 @@ async def test_a_dead_letter_that_is_dropped_keeps_its_callback(scene: Scene) ->
     await scene.redis.zadd(keys.shard(scene.shard) + keys.CALLBACK_HEADS, {scene.account_id[7:]: 1})
     await scene.redis.zadd(keys.shard(scene.shard) + keys.HEADS, {keys.CALLBACK_TURN: 1})
     for call in await scene.claim():
-        assert await answer(scene, call) == Verdict.DONE
+        assert await scene.answer(call) == Verdict.DONE
     days = [round(await ttl_ms(scene, each) / DAY_MS) for each in made]
     assert days == [1, 1, 7]
 
 
 @pytest.mark.harmed
 async def test_a_call_records_many_and_each_once(scene: Scene) -> None:
-    await ended(scene, 4)
+    await scene.ended(4)
     gone, again, over, damaged = calls = [each for each in await scene.claim() if each.is_callback]
     await scene.redis.delete(scene.key(gone.schedule_id), scene.key(damaged.schedule_id))
     await scene.redis.set(scene.key(damaged.schedule_id), "")
@@ -590,7 +542,7 @@ async def test_a_long_story_of_a_callback_weighs_in_the_quota_until_it_is_sent_a
     call = await called(scene)
     before = await scene.store.accounts.stored_bytes(scene.account_id)
     for wait_ms in (-1, -1, -1, -1, -1, None):
-        await answer(scene, call, said, wait_ms)
+        await scene.answer(call, said, wait_ms)
         call = await scene.claim_one() if wait_ms else call
     story = await scene.redis.hstrlen(scene.key(call.schedule_id), "c")
     assert story > 400

@@ -7,7 +7,7 @@ from scheduler.store import keys
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.queries.listing import Selection
 from tests.store.clocks import FakeClock
-from tests.store.scene import COMPLETED, FAILED, LEASE_MS, Scene, ids_of
+from tests.store.scene import FAILED, LEASE_MS, Scene, ids_of
 
 HOUR_MS = 3_600_000
 WAIT_MS = 60_000
@@ -130,8 +130,7 @@ async def test_a_damaged_account_keeps_no_other_back(
     await fake_scene.create()
     await fake_scene.create(account_id=other)
     await fake_scene.claim()
-    await fake_scene.redis.delete(fake_scene.base + keys.HELD)
-    await fake_scene.redis.set(fake_scene.base + keys.HELD, "none of ours")
+    await fake_scene.spoil(fake_scene.base + keys.HELD)
     fake_clock.ms -= HOUR_MS
     assert await mended(fake_scene) == 1
 
@@ -151,12 +150,9 @@ async def test_callbacks_wait_as_long_as_they_were_to(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
     """One that no worker has had, one that a lost one had, and one that failed before."""
-    made = [await fake_scene.create(callback=CALLBACK) for _ in range(3)]
-    await fake_scene.ack(await fake_scene.claim())
-    calls = [await fake_scene.claim_one(most=1) for _ in made]
-    failed, lost, fresh = calls
-    acks = [CallbackAck(failed, FAILED, fake_clock.ms + WAIT_MS)]
-    assert await fake_scene.store.callbacks.ack(fake_scene.shard, acks) == [1]
+    await fake_scene.ended(3)
+    failed, lost, fresh = [await fake_scene.claim_one(most=1) for _ in range(3)]
+    assert await fake_scene.answer(failed, FAILED, WAIT_MS) == 1
     await fake_scene.release([fresh])
     fake_clock.ms -= HOUR_MS
     await fake_scene.store.claims.realign(fake_scene.shard)
@@ -174,8 +170,7 @@ async def test_callbacks_wait_as_long_as_they_were_to(
     assert {each.due_at_ms for each in again} == {fake_clock.ms}, "and not in an hour"
     fake_clock.ms += WAIT_MS // 2
     assert await mended(fake_scene) == 0, "a repeat does not put it off"
-    acks = [CallbackAck(each, COMPLETED) for each in again]
-    assert await fake_scene.store.callbacks.ack(fake_scene.shard, acks) == [1, 1]
+    assert [await fake_scene.answer(each) for each in again] == [1, 1]
     fake_clock.ms += WAIT_MS // 2
     assert ids_of(await fake_scene.claim()) == [failed.schedule_id]
     assert await fake_scene.store.check() == []
@@ -184,9 +179,7 @@ async def test_callbacks_wait_as_long_as_they_were_to(
 async def test_failed_callbacks_keep_no_places_by_a_moment_of_before(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
-    for _ in range(60):
-        await fake_scene.create(callback=CALLBACK)
-    await fake_scene.ack(await fake_scene.claim())
+    await fake_scene.ended(60)
     calls = []
     while more := await fake_scene.claim():
         calls += more
@@ -203,7 +196,7 @@ async def test_a_callback_is_not_put_off_by_a_moment_of_before(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
     """Its state may name one that is long in coming, when its turn has come."""
-    await fake_scene.run(callback=CALLBACK)
+    await fake_scene.ended(1)
     fake_clock.ms -= HOUR_MS
     local = (await fake_scene.redis.zrange(fake_scene.base + keys.CALLBACKS, 0, -1))[0]
     await fake_scene.redis.zadd(fake_scene.base + keys.CALLBACKS, {local: fake_clock.ms})

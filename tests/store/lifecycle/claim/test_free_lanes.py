@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from scheduler.models import Invocation
 from scheduler.store import keys
 from scheduler.store.verdict import Verdict
 from tests.store.clocks import FakeClock
-from tests.store.lifecycle.claim.test_lane_claims import limit, pause
 from tests.store.scene import LEASE_MS, Scene, ids_of
 
 LANES = ("a", "b", "c", "d")
@@ -117,20 +115,20 @@ async def test_large_requests_of_another_account_keep_lanes_waiting_for_one_clai
     assert [each.account_id for each in second.invocations[:2]] == [other] * 2
 
 
-@pytest.mark.parametrize("hold", [limit, pause])
+@pytest.mark.parametrize("pauses", [False, True])
 async def test_a_lane_that_is_set_while_others_of_its_account_run_is_not_passed_over(
-    fake_scene: Scene, fake_clock: FakeClock, hold: Callable[..., Awaitable[None]]
+    fake_scene: Scene, fake_clock: FakeClock, pauses: bool
 ) -> None:
-    scene, limits = fake_scene, {"parallelism": 1} if hold is limit else {}
+    scene = fake_scene
     made = {lane: [await scene.create(lane=lane) for _ in range(2)] for lane in ("a", "b")}
     running = await scene.claim(most=4)
     assert set(ids_of(running)) == {*made["a"], *made["b"]}
-    await hold(scene, **limits)
+    await (scene.pause("a") if pauses else scene.limit("a", parallelism=1))
     await scene.create(lane="a")
     free = await scene.create(lane="b")
     assert ids_of(await scene.claim()) == [free], "two run already, or none may"
     assert await scene.ack(running) == [Verdict.DONE] * 4
-    assert len(await scene.claim()) == (1 if hold is limit else 0)
+    assert len(await scene.claim()) == (0 if pauses else 1)
     fake_clock.ms += LEASE_MS + 1
     assert await scene.store.check() == []
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from msgspec.structs import replace
 
 from scheduler.errors import TooManyLanes
 from scheduler.events import Kind
-from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.models import Delivery, Invocation, Request
 from scheduler.store import keys
@@ -21,23 +19,6 @@ from tests.store.scene import FAILED, LEASE_MS, URL, Scene, ids_of
 SECOND_MS, HOUR_MS, DAY_MS = 1000, 3_600_000, 86_400_000
 
 
-async def limit(scene: Scene, lane: str = "a", **limits: int) -> None:
-    await scene.store.lanes.put(scene.account_id, lane, LaneSettings(**limits))
-
-
-async def pause(scene: Scene, lane: str = "a", until_ms: int | None = None) -> None:
-    by = Pause("a key", until_ms)
-    await scene.store.lanes.change(scene.account_id, lane, lambda old: replace(old, pause=by))
-
-
-async def resume(scene: Scene, lane: str = "a") -> None:
-    await scene.store.lanes.change(scene.account_id, lane, lambda old: replace(old, pause=None))
-
-
-async def next_look_ms(scene: Scene) -> float | None:
-    return (await scene.look()).next_look_ms
-
-
 async def calm(scene: Scene, held: Invocation, until_ms: int) -> None:
     ack = Ack(held, FAILED, 0, calm_until_ms=until_ms)
     assert await scene.store.ends.ack(scene.shard, [ack]) == [Verdict.DONE]
@@ -45,7 +26,7 @@ async def calm(scene: Scene, held: Invocation, until_ms: int) -> None:
 
 @pytest.mark.usefixtures("checks_at_once")
 async def test_as_many_run_as_places_and_each_end_gives_its_place_back(scene: Scene) -> None:
-    await limit(scene, parallelism=2)
+    await scene.limit(parallelism=2)
     made = [await scene.create(-1000 + n, lane="a") for n in range(6)]
     first, second = await scene.claim()
     assert (ids_of([first, second]), first.bounded) == (made[:2], True)
@@ -59,22 +40,22 @@ async def test_as_many_run_as_places_and_each_end_gives_its_place_back(scene: Sc
     assert ids_of(await scene.claim()) == [made[2]], "the one given back is due first"
     assert await scene.claim() == []
     assert fourth.schedule_id == made[3]
-    await limit(scene, parallelism=3)
+    await scene.limit(parallelism=3)
     assert ids_of(await scene.claim()) == [made[4]]
-    await limit(scene)
+    await scene.limit()
     assert ids_of(await scene.claim()) == [made[5]]
 
 
 async def test_a_lost_worker_gives_its_places_back_when_its_leases_end(fake_scene: Scene) -> None:
     scene = fake_scene
-    await limit(scene, parallelism=2)
+    await scene.limit(parallelism=2)
     made = [await scene.create(-1000 + n, lane="a") for n in range(4)]
     first, second = await scene.claim(lease_ms=LEASE_MS)
     ends_ms = int(first.token) / 1000
-    assert await next_look_ms(scene) == ends_ms
-    scene.clock.ms += 5_000  # type: ignore[attr-defined]
+    assert (await scene.look()).next_look_ms == ends_ms
+    await scene.clock.pass_ms(5000)
     assert await scene.extend(LEASE_MS, [second]) == []
-    scene.clock.ms += LEASE_MS - 4_000  # type: ignore[attr-defined]
+    await scene.clock.pass_ms(LEASE_MS - 4000)
     [again] = await scene.claim()
     assert (again.schedule_id, again.attempt, again.taken_over) == (made[0], 2, True)
     assert await scene.claim() == [], "one place is the extended lease's"
@@ -90,7 +71,7 @@ async def test_what_can_only_end_takes_no_place_and_is_found_after_a_lost_worker
 ) -> None:
     """Expired ones, and an at-most-once one of a lost worker: beside a lane that is full."""
     scene, now_ms = fake_scene, fake_clock.ms
-    await limit(scene, parallelism=1, rate=1, per_ms=HOUR_MS)
+    await scene.limit(parallelism=1, rate=1, per_ms=HOUR_MS)
     once = await scene.create(-3000, lane="a", delivery=Delivery.AT_MOST_ONCE)
     assert (await scene.claim_one()).schedule_id == once
     expired = await scene.create(-2000, lane="a", expires_at_ms=now_ms + 10_000)
@@ -143,7 +124,7 @@ async def test_one_claim_ends_many_that_expired_before_the_lane_goes_on(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
     scene, ends_ms = fake_scene, fake_clock.ms + 100
-    await limit(scene, rate=1, per_ms=SECOND_MS)
+    await scene.limit(rate=1, per_ms=SECOND_MS)
     await scene.create(-3000, lane="a")
     assert await scene.ack(await scene.claim()) == [Verdict.DONE]
     made = [await scene.create(n - 2000, lane="a", expires_at_ms=ends_ms) for n in range(90)]
@@ -157,13 +138,13 @@ async def test_a_lane_goes_out_in_order_of_due_time_whatever_came_first(
     fake_scene: Scene, fake_clock: FakeClock, burst: int
 ) -> None:
     scene, chance = fake_scene, random.Random(burst)
-    await limit(scene, rate=10, per_ms=1000, burst=burst)
-    await pause(scene)
+    await scene.limit(rate=10, per_ms=1000, burst=burst)
+    await scene.pause("a")
     dues = chance.sample(range(-500, 0), 30)
     made = {await scene.create(due, lane="a"): due for due in dues}
-    assert await next_look_ms(scene) is None
+    assert (await scene.look()).next_look_ms is None
     assert await scene.claim() == []
-    await resume(scene)
+    await scene.resume("a")
     resumed_us, order = fake_clock.ms * 1000, list[Invocation]()
     for _ in range(60):
         order += await scene.claim(ahead_ms=50, most=7)
@@ -194,20 +175,20 @@ async def test_another_rate_holds_from_the_next_claim_on(
         look_ms = await scene.redis.zscore(scene.base + keys.LANE_HEADS, "a")
         assert look_ms == pytest.approx(fake_clock.ms + wait_ms, rel=0, abs=within_ms)
 
-    await limit(scene, **daily)
+    await scene.limit(**daily)
     for _ in range(3):
         await scene.create(lane="a")
     await scene.ack([await scene.claim_one()])
-    await limit(scene, rate=rate, per_ms=per_ms)
+    await scene.limit(rate=rate, per_ms=per_ms)
     await assert_waits(waits_ms)
     for limits in (daily, {"rate": 100, "per_ms": DAY_MS, "burst": 5}, daily):
-        await limit(scene, **limits)
+        await scene.limit(**limits)
     await assert_waits(DAY_MS, 90_000)  # the store keeps whole microseconds
     fake_clock.ms += DAY_MS + 2 * SECOND_MS
-    await limit(scene, rate=1000, per_ms=SECOND_MS)
+    await scene.limit(rate=1000, per_ms=SECOND_MS)
     await scene.ack([await scene.claim_one(most=1)])
-    await limit(scene)
-    await limit(scene, **daily)
+    await scene.limit()
+    await scene.limit(**daily)
     assert len(await scene.claim()) == 1, "a lane without a rate pays for nothing"
 
 
@@ -270,7 +251,7 @@ async def test_a_clock_that_jumps_ahead_and_back_blocks_a_lane_for_a_window_at_m
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
     scene = fake_scene
-    await limit(scene, rate=1, per_ms=1000)
+    await scene.limit(rate=1, per_ms=1000)
     made = [await scene.create_at(1 + n, lane="a") for n in range(4)]
     fake_clock.ms += 48 * HOUR_MS
     [first] = await scene.claim()
@@ -290,18 +271,17 @@ async def test_pauses_end_by_themselves_and_a_suspension_outlasts_them(
     scene, now_ms = fake_scene, fake_clock.ms
     laned, plain = await scene.create(lane="a"), await scene.create()
     ends_ms = now_ms + 60 * SECOND_MS
-    changed = scene.store.pauses.change
-    await changed(scene.account_id, lambda old: replace(old, pause=Pause("a key", ends_ms)))
+    await scene.pause(until_ms=ends_ms)
     await scene.store.changes.suspend(scene.account_id)
     await scene.store.changes.resume(scene.account_id)
     assert await scene.claim() == [], "a resumption does not end a pause"
-    assert await next_look_ms(scene) == ends_ms
+    assert (await scene.look()).next_look_ms == ends_ms
     fake_clock.ms = ends_ms - 50
     assert await scene.claim(ahead_ms=50) == []
     found = await scene.claim(ahead_ms=50)
     assert set(ids_of(found)) == {laned, plain}
     assert {each.slot_us for each in found} == {ends_ms * 1000}
-    assert (await scene.store.pauses.read(scene.account_id)).pause is None
+    assert (await scene.settings()).pause is None
     assert await scene.ack(found) == [Verdict.DONE] * 2
     assert await scene.redis.zcard(keys.shard(scene.shard) + keys.RESUMED) == 0
     fresh = await scene.held()
@@ -315,7 +295,7 @@ async def test_lanes_have_their_turns_and_none_delays_what_has_no_lane(scene: Sc
     await scene.store.accounts.grant(scene.account_id, 1000)
     due_ms = await scene.clock.now_ms() - 1000
     for lane in range(200):
-        await limit(scene, f"{lane}", rate=1, per_ms=HOUR_MS)
+        await scene.limit(f"{lane}", rate=1, per_ms=HOUR_MS)
     requests = [Request(due_ms, "POST", URL, lane=f"{n % 200}") for n in range(800)]
     for start in (0, 400):
         await scene.store.schedules.create_all(scene.account_id, requests[start : start + 400])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
@@ -12,25 +10,24 @@ from scheduler.runtime.settings import Settings
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES
-from tests.store.clocks import FakeClock
-from tests.store.conftest import open_fake
+from tests.store.conftest import SHARDS
 from tests.store.scene import COMPLETED, FAILED, Scene
 
 WAIT_MS = 60_000
-KEY = bytes(32)
 
 
 def saying(body: bytes, content_type: str = "text/plain") -> Outcome:
     return msgspec.structs.replace(FAILED, answer=Answer(content_type, body))
 
 
-@pytest.fixture(params=[(), (KEY,)], ids=["in clear", "encrypted"])
-async def scene(
-    fake_clock: FakeClock, settings: Settings, request: pytest.FixtureRequest
-) -> AsyncIterator[Scene]:
-    store = await open_fake(msgspec.structs.replace(settings, secret_key=request.param))
-    yield await Scene.of(store, fake_clock)
-    await store.aclose()
+@pytest.fixture(params=[(), (bytes(32),)], ids=["in clear", "encrypted"])
+def settings(request: pytest.FixtureRequest) -> Settings:
+    return Settings(shards=SHARDS, secret_key=request.param)
+
+
+@pytest.fixture
+def scene(fake_scene: Scene) -> Scene:
+    return fake_scene
 
 
 async def said(scene: Scene, schedule_id: str) -> bytes | None:

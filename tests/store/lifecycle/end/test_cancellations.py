@@ -15,7 +15,7 @@ from scheduler.errors import (
     StoreError,
     StoreUnavailable,
 )
-from scheduler.models import Request, Status
+from scheduler.models import Occurrence, Request, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end import cancel
 from scheduler.store.lifecycle.end.cancel import Cancellations
@@ -37,6 +37,7 @@ from tests.store.scene import (
 )
 
 pytestmark = pytest.mark.sound
+RULE = Occurrence("rec_01h455vb4pex5vsknk084sn02q")
 
 
 async def test_a_cancellation_gives_the_credit_back(scene: Scene) -> None:
@@ -136,17 +137,26 @@ async def test_what_was_done_before_the_store_failed_makes_the_outcome_unknown(
     assert canceller.cancelled == 300
 
 
-async def test_a_selection_is_by_url_and_trigger_at(scene: Scene) -> None:
+async def test_a_selection_is_cancelled_and_no_other(scene: Scene) -> None:
     """What a worker holds is in none."""
     now_ms = await scene.clock.now_ms()
     await scene.held()
-    made = [await scene.create_at(now_ms + 60_000 + n, url=f"{URL}?{n % 2}") for n in range(10)]
-    wanted = Selection(f"{URL}?1", now_ms + 60_002, now_ms + 60_008, 100)
-    left = [each for n, each in enumerate(made) if n not in (3, 5, 7)]
-    for selection, found in ((wanted, [made[3], made[5], made[7]]), (Selection(), left)):
+    more: dict[int, dict[str, Any]] = {0: {"lane": "a"}, 2: {"lane": "a"}, 8: {"recurring": RULE}}
+    more |= {4: {"reference": "a-1"}, 6: {"reference": "a-2"}, 9: {"reference": "b"}}
+    made = [
+        await scene.create_at(now_ms + 60_000 + n, url=f"{URL}?{n % 2}", **more.get(n, {}))
+        for n in range(10)
+    ]
+    for selection, places in (
+        (Selection(f"{URL}?1", now_ms + 60_002, now_ms + 60_008, 100), (3, 5, 7)),
+        (Selection(lane="a"), (0, 2)),
+        (Selection(reference="a-*"), (4, 6)),
+        (Selection(recurring_id=RULE.recurring_id), (8,)),
+        (Selection(), (1, 9)),
+    ):
         done = await scene.store.canceller.waiting(scene.account_id, selection)
-        assert [each.schedule_id for each in done.each] == found
-        assert refusals(done) == [""] * len(done.each)
+        assert [each.schedule_id for each in done.each] == [made[n] for n in places]
+        assert refusals(done) == [""] * len(places)
         assert done.next_cursor is None
 
 
