@@ -72,7 +72,7 @@ STORE = r"""
 # what has ended is never taken off the count
 - settle(account.base, account.over)
 + redis.call('PING')
-@ scheduler/store/lifecycle/create/once.inc.lua tests/store/lifecycle/create/test_once_keys.py
+@ scheduler/store/lifecycle/create/once.inc.lua tests/store/lifecycle/create/test_idempotency.py
 # a once-key never expires
 - redis.call('SET', key, note[1], 'PXAT', whole(note[2]))
 + redis.call('SET', key, note[1])
@@ -137,7 +137,7 @@ STORE = r"""
 # an index is trimmed to its newest
 - 'MINID', '~', oldest, id,
 + 'MINID', '~', now_ms, id,
-@ scheduler/store/shared/rate.inc.lua tests/store/accounts/test_rates.py
+@ scheduler/store/shared/rate.inc.lua tests/store/accounts/test_api_keys.py
 # a plan's rate is forgotten at once
 - 'PX', 2000)
 + 'PX', 20)
@@ -162,7 +162,7 @@ STORE = r"""
 # an account's damage ends the admission of its neighbours
 - sound, caller = pcall(caller_of, stored)
 + sound, caller = true, caller_of(stored)
-@ scheduler/store/lifecycle/row/queue.inc.lua tests/store/lifecycle/claim/test_turns.py -k push_ahead
+@ scheduler/store/lifecycle/row/queue.inc.lua tests/store/lifecycle/claim/test_fairness.py -k push_ahead
 # what comes in with an early time pushes ahead
 - math.max(at, now_ms)
 + at
@@ -198,7 +198,7 @@ STORE = r"""
 # a restore wakes a suspended account
 - if only and redis.call('ZSCORE', heads, account) == '-inf' then
 + if false then
-@ scheduler/store/operators/heartbeat.lua tests/store/operators/test_workers.py
+@ scheduler/store/operators/heartbeat.lua tests/store/operators/test_roster.py
 # the dead are never forgotten
 - each[1] > tonumber(ARGV[4])
 + each[1] > 1e15
@@ -606,21 +606,21 @@ STORE = r"""
 - each_thousand('ZREM', group.base .. K.REFERENCES, group.members)
 # what a reference weighed goes on counting
 - bytes = bytes + S.REFERENCE_BYTES + #member
-@ scheduler/store/lifecycle/row/failed.inc.lua tests/store/queries/test_named_dead_letters.py
+@ scheduler/store/lifecycle/row/failed.inc.lua tests/store/queries/test_references.py
 # a dead letter that is trimmed stays in the list by reference
 - each_thousand('ZREM', others, trimmed[3])
 # an index by reference never expires
 - redis.call('PEXPIRE', others, kept_ms)
-@ scheduler/store/lifecycle/create/create.lua tests/store/queries/test_named_dead_letters.py
+@ scheduler/store/lifecycle/create/create.lua tests/store/queries/test_references.py
 # a dead letter that is replayed stays in the list by reference
 - each_thousand('ZREM', account.base .. K.FAILED_REFERENCES, account.named)
-@ scheduler/store/lifecycle/row/weight.inc.lua tests/store/queries/test_named_dead_letters.py
+@ scheduler/store/lifecycle/row/weight.inc.lua tests/store/queries/test_references.py
 # the reference of a dead letter weighs nothing
 - return #member > 26 and S.REFERENCE_BYTES + #member or 0
 + return 0
 # what the reference of a dead letter weighs is forgotten late
 - bytes = bytes + beside
-@ scheduler/store/queries/listing.py tests/store/queries/test_named_dead_letters.py
+@ scheduler/store/queries/listing.py tests/store/queries/test_references.py
 # dead letters by reference are listed after they are kept
 - from_ms=max(selected.from_ms or 0, self._oldest_ms())
 + from_ms=selected.from_ms

@@ -591,7 +591,7 @@ WORKER = r"""
 # a target calms a lane for a day
 - min(_asked_ms(outcome, now_ms), LONGEST_CALM_MS)
 + _asked_ms(outcome, now_ms)
-@ scheduler/store/lifecycle/claim/claimed.py tests/store/lanes/test_lane_slots.py
+@ scheduler/store/lifecycle/claim/claimed.py tests/store/lanes/test_lanes.py
 # a worker uses all of a lane's slack
 - slack_us * 3 // 4 + max
 + slack_us + max

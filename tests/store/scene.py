@@ -52,7 +52,7 @@ class Scene:
 
     def __init__(self, store: Store, clock: Clock, account_id: str) -> None:
         self.store = store
-        self.clock = clock
+        self.clock: Any = clock  # fakeredis's can be set, too
         self.account_id = account_id
 
     @classmethod

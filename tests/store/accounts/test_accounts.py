@@ -76,7 +76,6 @@ async def test_more_shards_are_taken_up_and_fewer_refused(
     [theirs] = [each for each in made if keys.parts(each).shard == 4]
     _, value = await raised.api_keys.create(theirs, "x")
     caller = await valkey_scene.store.api_keys.admit(value)
-    assert caller is not None
     assert caller.account_id == theirs
     assert valkey_scene.store.shards.count == 5
     await raised.aclose()

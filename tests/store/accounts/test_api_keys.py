@@ -1,4 +1,4 @@
-"""API keys: whom they admit, and how many there are."""
+"""API keys: whom they admit, how often, and how many there are."""
 
 from __future__ import annotations
 
@@ -115,3 +115,13 @@ async def test_an_account_has_a_hundred_active_keys_at_most(scene: Scene) -> Non
     await api_keys.deactivate(made[50][0].key_id)
     await api_keys.create(scene.account_id, "one more")
     await api_keys.create(await scene.account("another"), "its first")
+
+
+async def test_of_a_plans_burst_the_last_bit_is_paid_for_after_a_second(fake_scene: Scene) -> None:
+    scene = fake_scene
+    _, value = await scene.store.api_keys.create(scene.account_id, "key")
+    for _ in range(10):
+        await scene.store.api_keys.admit(value)
+    await scene.clock.pass_ms(950)
+    standing = (await scene.store.api_keys.admit(value)).rate
+    assert (standing.wait_s, standing.remaining) == (0, 8)

@@ -141,7 +141,6 @@ async def test_what_goes_on_in_its_life_breaks_nothing(fake_scene: Scene) -> Non
     scene, recurring = fake_scene, fake_scene.store.recurring
     rule = await create(scene)
     account_id, name = scene.account_id, rule.recurring_id
-    assert rule.slot_ms is not None
 
     async def sound() -> None:
         assert await scene.store.check() == []

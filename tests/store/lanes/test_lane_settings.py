@@ -79,7 +79,6 @@ async def test_a_put_sets_all_and_a_second_one_leaves_nothing_of_the_first(
 def test_no_window_has_more_starts_than_rate_and_burst(rate: int, per_ms: int, burst: int) -> None:
     """The first starts of a window are as late as they may be, all others as early."""
     pace = LaneSettings(rate=rate, per_ms=per_ms, burst=burst).pace
-    assert pace is not None
     interval_us, slack_us = pace
     assert 20_000 <= slack_us <= 1_000_000
     # Slots from the latest one that may start at the window's begin; `burst` come at its end.

@@ -22,6 +22,11 @@ STEPS = 120
 LANES = ("a", "b", "c")
 
 
+@pytest.fixture
+def scene(fake_scene: Scene) -> Scene:
+    return fake_scene
+
+
 class Walk:
     """What a walk holds, and its steps."""
 
@@ -129,16 +134,16 @@ STEPS_OF_A_WALK: list[Callable[[Walk], Awaitable[None]]] = [
 @pytest.mark.slow
 @pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize("seed", range(3))
-async def test_no_step_breaks_an_invariant(fake_scene: Scene, seed: int) -> None:
-    await fake_scene.store.accounts.grant(fake_scene.account_id, STEPS)
-    walk, trail = Walk(fake_scene, seed), list[str]()
+async def test_no_step_breaks_an_invariant(scene: Scene, seed: int) -> None:
+    await scene.store.accounts.grant(scene.account_id, STEPS)
+    walk, trail = Walk(scene, seed), list[str]()
     for _ in range(STEPS):
         step = walk.random.choice(STEPS_OF_A_WALK)
         trail.append(step.__name__)
         with suppress(Conflict, UnknownSchedule):
             await step(walk)
-        assert await fake_scene.store.check() == [], trail[-9:]
+        assert await scene.store.check() == [], trail[-9:]
     await walk.drain()
-    assert await fake_scene.store.check() == []
+    assert await scene.store.check() == []
     left = (keys.LANED, keys.WAITING, keys.HELD, keys.TRIED, keys.LANES, keys.LANE_HEADS)
-    assert await fake_scene.redis.exists(*(fake_scene.base + each for each in left)) == 0
+    assert await scene.redis.exists(*(scene.base + each for each in left)) == 0

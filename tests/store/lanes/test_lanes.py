@@ -115,3 +115,17 @@ async def test_a_replacement_in_another_lane_leaves_the_turn_of_the_first(scene:
     assert (await stands(scene, "a"))["lane_waiting"] == 1
     assert (await stands(scene, "b"))["lane_waiting"] == 1
     assert (await scene.claim_one()).schedule_id == due
+
+
+async def test_a_quarter_of_the_slack_is_left_for_the_way_and_a_passed_slot_counts_from_the_claim(
+    scene: Scene,
+) -> None:
+    await set_lane(scene, rate=100)
+    for _ in range(2):
+        await scene.create(lane="a")
+    past, coming = await scene.claim(ahead_ms=50)
+    claimed_us = int(past.token) - LEASE_MS * 1000
+    assert past.slot_us < claimed_us
+    assert 0 <= claimed_us - (past.slot_us + past.slack_us - 15_000) <= 1
+    assert coming.slot_us > claimed_us
+    assert coming.slack_us == 15_000

@@ -11,7 +11,6 @@ from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS
 from scheduler.runtime.settings import Settings
 from scheduler.store import keys
 from scheduler.store.log.entries import url_place
-from tests.store.clocks import FakeClock
 from tests.store.conftest import SHARDS
 from tests.store.log.chunks import chunks, logged
 from tests.store.scene import Scene, ids_of
@@ -20,12 +19,17 @@ KEPT_ENTRIES = 100
 
 
 @pytest.fixture
+def scene(fake_scene: Scene) -> Scene:
+    return fake_scene
+
+
+@pytest.fixture
 def settings() -> Settings:
     return Settings(shards=SHARDS, log_max_entries=KEPT_ENTRIES)
 
 
-async def test_a_log_is_cut_by_number_exact_to_a_chunk(fake_scene: Scene) -> None:
-    scene, chance = fake_scene, random.Random(5)
+async def test_a_log_is_cut_by_number_exact_to_a_chunk(scene: Scene) -> None:
+    chance = random.Random(5)
     made: list[str] = []
     for _ in range(35):
         size = chance.choice([1, 1, 2, 15, 16, 17, 30])
@@ -44,8 +48,7 @@ async def test_a_log_is_cut_by_number_exact_to_a_chunk(fake_scene: Scene) -> Non
         assert await scene.log(statuses=[status]) == expected
 
 
-async def test_old_chunks_go_by_their_age(fake_scene: Scene) -> None:
-    scene = fake_scene
+async def test_old_chunks_go_by_their_age(scene: Scene) -> None:
     await chunks(scene, [30, 1, 1, 1, 16])
     await scene.clock.pass_ms(20 * DAY_MS)
     await chunks(scene, [5])
@@ -60,9 +63,8 @@ async def test_old_chunks_go_by_their_age(fake_scene: Scene) -> None:
     assert usage.executed == 15
 
 
-async def test_each_new_chunk_takes_only_a_few_old_ones_with_it(fake_scene: Scene) -> None:
+async def test_each_new_chunk_takes_only_a_few_old_ones_with_it(scene: Scene) -> None:
     """However many there are: all other calls wait meanwhile."""
-    scene = fake_scene
     await chunks(scene, [1] * 9)
     await scene.clock.pass_ms(20 * DAY_MS)
     await chunks(scene, [2])
@@ -72,19 +74,16 @@ async def test_each_new_chunk_takes_only_a_few_old_ones_with_it(fake_scene: Scen
         assert (await logged(scene)).index(2) == old
 
 
-async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
+async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(scene: Scene) -> None:
     """So that statistics are exact from there on, and wherever a period is cut in two, the parts
     add up."""
-    scene = fake_scene
-    began_ms, moments = fake_clock.ms, []
+    began_ms, moments = scene.clock.ms, []
     for n in range(40):
-        await fake_clock.pass_ms(130)
+        await scene.clock.pass_ms(130)
         size = 1 + n % 17
         await chunks(scene, [size])
-        moments += [fake_clock.ms] * size
-    end_ms = fake_clock.ms + 1
+        moments += [scene.clock.ms] * size
+    end_ms = scene.clock.ms + 1
     whole_ms = int(await scene.redis.hget(scene.base + "logged", "first"))
     assert began_ms + 2000 < whole_ms < end_ms
     [(oldest, _)] = await scene.redis.xrange(scene.base + "log", count=1)
@@ -97,18 +96,17 @@ async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
             assert after.executed == sum(cut_ms <= ms for ms in moments)
 
 
-async def test_long_urls_make_no_longer_log_than_short_ones(fake_scene: Scene) -> None:
+async def test_long_urls_make_no_longer_log_than_short_ones(scene: Scene) -> None:
     """Each counts as an entry for each 512 bytes: two of them."""
-    scene = fake_scene
     await scene.store.accounts.grant(scene.account_id, KEPT_ENTRIES)
     for _ in range(KEPT_ENTRIES):
         await scene.run(url="https://example.com/".ljust(2000, "a"))
     assert len(await logged(scene)) == KEPT_ENTRIES // 2
 
 
-async def test_an_index_lives_as_long_as_its_newest_entry_is_kept(fake_scene: Scene) -> None:
+async def test_an_index_lives_as_long_as_its_newest_entry_is_kept(scene: Scene) -> None:
     """Though it gets its time to live once in half a day, each at another hour of it."""
-    scene, urls = fake_scene, [f"https://example.com/{n}" for n in range(4)]
+    urls = [f"https://example.com/{n}" for n in range(4)]
     for n in range(30):
         await scene.run(url=urls[n % 3])
         if n > 20:
@@ -119,8 +117,7 @@ async def test_an_index_lives_as_long_as_its_newest_entry_is_kept(fake_scene: Sc
         await scene.clock.pass_ms(HOUR_MS * 5)
 
 
-async def test_indexes_are_cut_with_the_log(fake_scene: Scene) -> None:
-    scene = fake_scene
+async def test_indexes_are_cut_with_the_log(scene: Scene) -> None:
     await scene.store.accounts.grant(scene.account_id, 400)
     for _ in range(400):
         await scene.run()

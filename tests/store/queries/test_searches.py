@@ -143,7 +143,6 @@ async def test_a_cursor_of_another_reference_is_refused(scene: Scene, ended: boo
     await scene.ack(await scene.claim() if ended else [], FAILED)
     source = scene.store.failed if ended else scene.store.unended
     page = await source.page(scene.account_id, Selection(limit=1, reference="a"))
-    assert page.next_cursor is not None
     names_no_schedule = encode_member(b"b\0x")
     for cursor in (page.next_cursor, names_no_schedule, "x", "YQ", "é", ""):
         with pytest.raises(InvalidRequest):

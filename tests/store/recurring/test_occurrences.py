@@ -154,44 +154,33 @@ async def test_a_damaged_rule_keeps_no_occurrence_from_being_cancelled(
 
 
 @pytest.mark.parametrize("named", NAMED)
-async def test_a_change_keeps_the_occurrence(scene: Scene, named: dict[str, Any]) -> None:
-    schedule_id = await scene.create(60_000, recurring=OCCURRENCE, **named)
-    due_ms = await scene.clock.now_ms() + 90_000
-    changed = await scene.store.schedules.change(
-        scene.account_id, schedule_id, lambda _: Request(due_ms, "PUT", URL, reference="y")
-    )
-    assert changed.request == Request(due_ms, "PUT", URL, reference="y", recurring=OCCURRENCE)
-    assert (await scene.get(schedule_id)).request == changed.request
-
-
-@pytest.mark.parametrize("named", NAMED)
-async def test_a_replay_is_an_occurrence_beside_the_slots(
-    scene: Scene, named: dict[str, Any]
+@pytest.mark.parametrize("act", ["change", "replay", "onto", "onto a lane"])
+async def test_it_stays_an_occurrence_and_a_replay_is_one_beside_the_slots(
+    scene: Scene, named: dict[str, Any], act: str
 ) -> None:
-    [schedule_id] = await fail(scene, recurring=OCCURRENCE, **named)
-    due_ms = await scene.clock.now_ms() + 60_000
-    done = await scene.store.schedules.replay(
-        scene.account_id, schedule_id, lambda _: Request(due_ms, "PUT", URL)
-    )
-    made = done.each[0].schedule_id
-    assert made is not None
-    assert (await scene.get(made)).request.recurring == Occurrence(RULE)
-    assert (await scene.get(schedule_id)).request.recurring == OCCURRENCE
-
-
-@pytest.mark.parametrize("named", [{"reference": "x"}, {"lane": "a", "reference": "x"}])
-@pytest.mark.parametrize("with_lane", [False, True])
-async def test_a_create_onto_an_occurrence_keeps_it_one(
-    scene: Scene, named: dict[str, Any], with_lane: bool
-) -> None:
-    schedule_id = await scene.create(60_000, recurring=OCCURRENCE, **named)
-    due_ms = await scene.clock.now_ms() + 90_000
-    lane = "b" if with_lane else None
+    if act == "replay":
+        [made] = await fail(scene, recurring=OCCURRENCE, **named)
+    else:
+        made = await scene.create(60_000, recurring=OCCURRENCE, **named)
+    due_ms, schedules = await scene.clock.now_ms() + 90_000, scene.store.schedules
+    lane = "b" if act == "onto a lane" else None
     request = Request(due_ms, "PUT", URL, body=b"{}", lane=lane, reference="x")
-    upserts = [Upsert(replace(request, url=URL + "/1"), keep=False), Upsert(request, keep=False)]
-    done = await scene.store.schedules.create_all(scene.account_id, upserts)
-    assert done.schedule_ids == [schedule_id] * 2
-    assert (await scene.get(schedule_id)).request == replace(request, recurring=OCCURRENCE)
+    if act == "change":
+        changed = await schedules.change(scene.account_id, made, lambda _: request)
+        assert changed == await scene.get(made)
+    elif act == "replay":
+        done = await schedules.replay(scene.account_id, made, lambda _: request)
+        new = await scene.get(str(done.each[0].schedule_id))
+        assert new.request.recurring == Occurrence(RULE)
+    elif "reference" in named:
+        upserts = [Upsert(each, keep=False) for each in (replace(request, url=URL + "/1"), request)]
+        placed = await schedules.create_all(scene.account_id, upserts)
+        assert placed.schedule_ids == [made] * 2
+    else:
+        return  # without a reference nothing is created onto it
+    found = (await scene.get(made)).request
+    assert found.recurring == OCCURRENCE
+    assert act == "replay" or found == replace(request, recurring=OCCURRENCE)
 
 
 async def test_the_report_of_an_occurrence_names_its_rule(scene: Scene) -> None:

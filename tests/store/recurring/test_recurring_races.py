@@ -78,7 +78,6 @@ class Race:
             return
         for each in held:
             mark = each.request.recurring
-            assert mark is not None
             if mark.slot_ms is not None:
                 self.fired[mark.recurring_id, mark.slot_ms] += 1
         await self.scene.ack(held)

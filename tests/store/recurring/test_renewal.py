@@ -48,14 +48,12 @@ async def test_the_occurrence_that_waits_moves_once(
 ) -> None:
     await scene.store.tick()
     rule = await made_before(scene, monkeypatch, MONTHLY)
-    assert rule.slot_ms is not None
     assert await scene.store.renewal.renew(scene.shard) == 1
     assert scene.store.recurring.computed_anew == 1
     after = await read(scene, rule)
     assert (after.slot_ms, after.schedule_id) == (rule.slot_ms - HOUR_MS, rule.schedule_id)
     moved = await scene.get(rule.schedule_id or "")
     assert moved.request.trigger_at_ms == after.slot_ms
-    assert moved.request.recurring is not None
     assert moved.request.recurring.slot_ms == after.slot_ms
     assert await scene.store.renewal.renew(scene.shard) == 0
     mark = await scene.redis.hget(keys.META, f"tzdata:{scene.shard}")

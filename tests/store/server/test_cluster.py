@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from scheduler.events import Kind
-from scheduler.models import Plan
+from scheduler.models import Account, Plan
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.log.logs import LogQuery
@@ -27,11 +27,18 @@ async def store(cluster: ValkeyCluster) -> AsyncIterator[Store]:
     await opened.aclose()
 
 
-async def test_accounts_on_every_node_run_and_balance(store: Store) -> None:
-    accounts = [
+@pytest.fixture
+async def accounts(store: Store) -> list[Account]:
+    """One in each shard."""
+    return [
         await store.accounts.create(f"account {n}", credits=50, plan=Plan.FREE)
         for n in range(SHARDS)
     ]
+
+
+async def test_accounts_on_every_node_run_and_balance(
+    store: Store, accounts: list[Account]
+) -> None:
     scenes = [Scene(store, ServerClock(store), each.account_id) for each in accounts]
     assert len({keys.slot(keys.tag(scene.shard)) * NODES // SLOTS for scene in scenes}) == NODES
     for scene in scenes:
@@ -49,19 +56,14 @@ async def test_accounts_on_every_node_run_and_balance(store: Store) -> None:
         assert len(page.entries) == 5
         _, key = await store.api_keys.create(scene.account_id, "key")
         caller = await store.api_keys.admit(key)
-        assert caller is not None
         assert caller.account_id == scene.account_id
         await scene.assert_sound()
     assert len((await store.accounts.some())[0]) == SHARDS
 
 
 async def test_events_of_the_service_and_of_accounts_are_noted_and_read_over_all_nodes(
-    store: Store,
+    store: Store, accounts: list[Account]
 ) -> None:
-    accounts = [
-        await store.accounts.create(f"account {n}", credits=5, plan=Plan.FREE)
-        for n in range(SHARDS)
-    ]
     says = {"host": "box", "pid": 7, "version": "1.0"}
     await store.workers.beat("a", says)
     await store.workers.leave("a")
@@ -79,11 +81,7 @@ async def test_events_of_the_service_and_of_accounts_are_noted_and_read_over_all
     assert await store.check() == []
 
 
-async def test_operators_see_all_nodes(store: Store) -> None:
-    accounts = [
-        await store.accounts.create(f"account {n}", credits=9, plan=Plan.FREE)
-        for n in range(SHARDS)
-    ]
+async def test_operators_see_all_nodes(store: Store, accounts: list[Account]) -> None:
     made = [await Scene(store, ServerClock(store), a.account_id).create(60_000) for a in accounts]
     assert [await store.owners.find(each) for each in made] == [a.account_id for a in accounts]
     look = await store.roster.look(5000)

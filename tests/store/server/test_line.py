@@ -47,9 +47,7 @@ def lines_of(store: Store) -> Lines:
 
 
 def line_of(scene: Scene) -> Line:
-    line = lines_of(scene.store)._line
-    assert line is not None
-    return line
+    return lines_of(scene.store)._line
 
 
 async def test_many_calls_share_one_connection_and_each_gets_its_own_reply(

@@ -128,7 +128,6 @@ async def test_a_wait_leaves_no_key_and_meets_none_of_another_account(careful: S
     assert not noted.lost
     secret = (await store.sessions.open(account_id, password="hash")).secret
     session = await store.sessions.find(secret)
-    assert session is not None
     await store.sessions.say(session, "words")
     await store.signing.rotate(account_id, 0)
     await store.changes.plan(account_id, Plan.PRO)

@@ -72,9 +72,7 @@ async def opened(stack: AsyncExitStack, *said: FakeSentinel, **settings: int) ->
 
 def sentinels_of(store: Store) -> Sentinels:
     assert isinstance(store.server.way, Single)
-    found = store.server.way._sentinels
-    assert found is not None
-    return found
+    return store.server.way._sentinels
 
 
 async def name(store: Store) -> str:

@@ -136,7 +136,6 @@ async def test_a_server_that_went_away_is_unavailable_and_comes_back(
 async def test_a_full_turn_over_tcp_and_over_a_unix_socket(strict_valkey: ValkeyProcess) -> None:
     """Two databases of one server are two stores."""
     tcp = strict_valkey.tcp_url
-    assert tcp is not None
     async with opened(tcp, shards=4) as one, opened(tcp[:-1] + "1") as two:
         await round_trip(one)
         assert (await two.accounts.some())[0] == []

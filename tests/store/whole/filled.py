@@ -119,7 +119,6 @@ async def _fill_its_lists(scene: Scene) -> None:
         asked = Asked(Kind.AGAIN, "dashboard", 1, packed_ids(chosen), {}, 1, {"q": "x" * 1000})
         await store.bulks.add(account_id, f"action {n}", asked)
     bulk = await store.bulks.take(account_id)
-    assert bulk is not None
     groups = {n: Group(bytes(16), bytes(200), (200, 0, 0)) for n in range(500)}
     await store.bulks.note(account_id, bulk, bulk.progress, bulk.state, None, groups)
 

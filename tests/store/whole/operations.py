@@ -302,7 +302,6 @@ async def take_and_note(hall: Hall, party: Party) -> bool:
     """A step with a group of replays that is new, and one with what became of it."""
     bulk, group = await hall.store.bulks.take(party.account_id), Group(bytes(16), b"\0")
     for _ in range(2):
-        assert bulk is not None
         of_one = (party.account_id, bulk, bulk.progress, bulk.state, 100, {0: group})
         bulk = await hall.store.bulks.note(*of_one)
     return bulk is not None
@@ -332,7 +331,6 @@ async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
 
 async def create_by_key(hall: Hall, party: Party) -> tuple[CreateResult | None, list[Rate]]:
     key, standings = hall.store.api_keys.known(party.api_key), list[Rate]()
-    assert key is not None
     created = await hall.store.schedules.create_by_key(key, _REQUEST, None, 1, standings.append)
     if created is None and not standings:
         raise Unreadable("The key, or its account, was refused")

@@ -48,9 +48,7 @@ async def expiring(scene: Scene) -> int:
 
 
 async def state_of(scene: Scene, call: Invocation) -> CallbackState:
-    state = (await scene.get(call.schedule_id)).callback
-    assert state is not None
-    return state
+    return (await scene.get(call.schedule_id)).callback
 
 
 async def called(scene: Scene, outcome: Outcome = COMPLETED, **fields: Any) -> Invocation:
@@ -179,7 +177,6 @@ async def test_attempts_of_a_callback(scene: Scene) -> None:
     call = await called(scene)
     assert await scene.answer(call, FAILED, 100) == Verdict.DONE
     state = await state_of(scene, call)
-    assert state.next_attempt_at_ms is not None
     assert (state.status, state.attempts, state.status_code) == (CallbackStatus.PENDING, 1, 503)
     assert await scene.answer(call, FAILED, 100) in (Verdict.ENDED, Verdict.HELD)
     assert await scene.claim() == []
@@ -238,7 +235,6 @@ async def test_a_tenth_of_a_claim_and_64_that_run(scene: Scene) -> None:
         await scene.ack([each for each in found if not each.is_callback])
     assert len(calls) == 64
     look = (await scene.look()).next_look_ms
-    assert look is not None
     assert look > await scene.clock.now_ms() + 1000
     await scene.answer(calls[0])
     assert len(await scene.claim()) == 1
@@ -252,14 +248,12 @@ async def calling(scene: Scene) -> list[Invocation]:
     return calls
 
 
-async def test_failed_attempts_keep_their_places_for_a_moment(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
+async def test_failed_attempts_keep_their_places_for_a_moment(fake_scene: Scene) -> None:
     """Callbacks of an account fail 50 times a second at most, and start one by one while most
     fail. A delivered one makes room at once."""
-    scene, far_ms = fake_scene, fake_clock.ms + HOUR_MS
+    scene, far_ms = fake_scene, fake_scene.clock.ms + HOUR_MS
     await scene.ended(140)
-    await fake_clock.pass_ms(LEASE_MS + 1)  # of those that came with the schedules
+    await scene.clock.pass_ms(LEASE_MS + 1)  # of those that came with the schedules
 
     async def record(calls: list[Invocation], outcome: Outcome) -> None:
         due_ms = far_ms if outcome is FAILED else None
@@ -271,38 +265,36 @@ async def test_failed_attempts_keep_their_places_for_a_moment(
     assert len(first) == 64
     await record(first[:48], FAILED)
     assert await calling(scene) == []
-    assert (await scene.look()).next_look_ms == pytest.approx(fake_clock.ms + 8 * 20, abs=1)
-    await fake_clock.pass_ms(7 * 20)
+    assert (await scene.look()).next_look_ms == pytest.approx(scene.clock.ms + 8 * 20, abs=1)
+    await scene.clock.pass_ms(7 * 20)
     assert await calling(scene) == [], "a claim for each would cost more than it brings"
-    await fake_clock.pass_ms(20)
+    await scene.clock.pass_ms(20)
     held = await calling(scene)
     first_us = held[0].slot_us or 0
-    assert first_us // 1000 == fake_clock.ms
+    assert first_us // 1000 == scene.clock.ms
     assert [each.slot_us for each in held] == [first_us + 20_000 * n for n in range(8)]
     assert await scene.store.check() == []
-    await fake_clock.pass_ms(8 * 20)
+    await scene.clock.pass_ms(8 * 20)
     await record(held, COMPLETED)
     rest = await calling(scene)
     assert len(rest) == 4, "there are no more"
     assert {each.slot_us for each in rest} == {None}, "kept places are fewer than free ones"
 
 
-async def test_an_account_whose_callbacks_fail_is_not_looked_at_in_vain(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
+async def test_an_account_whose_callbacks_fail_is_not_looked_at_in_vain(fake_scene: Scene) -> None:
     """Neither after each outcome nor because workers claim ahead: a claim brings eight."""
     scene, ahead_ms = fake_scene, 50
     await scene.ended(80)
-    await fake_clock.pass_ms(LEASE_MS + 1)
+    await scene.clock.pass_ms(LEASE_MS + 1)
     first = await calling(scene)
-    acks = [CallbackAck(call, FAILED, fake_clock.ms + HOUR_MS) for call in first]
+    acks = [CallbackAck(call, FAILED, scene.clock.ms + HOUR_MS) for call in first]
     await scene.store.callbacks.ack(scene.shard, acks)
-    room_at_ms = fake_clock.ms + 8 * 20
+    room_at_ms = scene.clock.ms + 8 * 20
     assert (await scene.look()).next_look_ms == pytest.approx(room_at_ms, abs=1)
-    await fake_clock.pass_ms(8 * 20 - ahead_ms - 10)
+    await scene.clock.pass_ms(8 * 20 - ahead_ms - 10)
     assert await scene.claim(ahead_ms=ahead_ms) == []
     assert (await scene.look()).next_look_ms == pytest.approx(room_at_ms, abs=1)
-    await fake_clock.pass_ms(10)
+    await scene.clock.pass_ms(10)
     assert len(await scene.claim(ahead_ms=ahead_ms)) == 8
 
 
@@ -318,15 +310,13 @@ async def test_places_that_failed_attempts_keep_leave_nothing_behind(scene: Scen
     assert await scene.redis.exists(scene.base + keys.CALLBACK) == 0
 
 
-async def test_each_attempt_is_kept_until_it_is_sent_again(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
+async def test_each_attempt_is_kept_until_it_is_sent_again(fake_scene: Scene) -> None:
     """Those before the last one with the beginning of their messages: 60 characters."""
     scene, expected = fake_scene, list[tuple[int, ...]]()
     call = await called(scene)
     for number in range(1, 7):
         failed = replace(FAILED, error_message=f"{number}" + 199 * "é", response_time_ms=number)
-        expected.append((number, fake_clock.ms, failed.status_code, number))
+        expected.append((number, scene.clock.ms, failed.status_code, number))
         await scene.answer(call, failed, 1000 if number < 6 else None)
         state = await state_of(scene, call)
         assert [msgspec.structs.astuple(each)[:4] for each in state.made] == expected
@@ -334,11 +324,10 @@ async def test_each_attempt_is_kept_until_it_is_sent_again(
         short = [f"{each}" + 58 * "é" + "…" for each in range(1, number)]
         assert [each.error_message for each in state.earlier] == short
         assert len(await scene.redis.hget(scene.key(call.schedule_id), "c")) < 1200
-        await fake_clock.pass_ms(1000)
+        await scene.clock.pass_ms(1000)
         if number < 6:
             call = await scene.claim_one()
     again = await scene.store.callbacks.resend(scene.account_id, call.schedule_id)
-    assert again.callback is not None
     assert again.callback.made == ()
     await scene.answer(await scene.claim_one())
     state = await state_of(scene, call)
@@ -446,7 +435,6 @@ async def test_a_callback_is_sent_again(
         return
     for _ in range(2):  # a repeat changes nothing
         again = await resend(scene.account_id, made, url, "an operation")
-        assert again.callback is not None
         assert (again.callback.status, again.callback.attempts) == ("pending", 0)
         assert again == await scene.get(made)
         assert await ttl_ms(scene, made) == -1

@@ -1,12 +1,14 @@
-"""Fair shares: one account's flood is not its neighbours' delay."""
+"""Fair shares: one account's flood is not its neighbours' delay, nor does it push ahead."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.store.scene import Scene, ids_of, lease_end_ms
 
-FLOOD = 5_000
+FLOOD, HOUR_MS = 5000, 3_600_000
 
 
 async def test_small_accounts_beside_a_flood_are_served_at_once(valkey_scene: Scene) -> None:
@@ -56,4 +58,36 @@ async def test_who_is_passed_over_keeps_its_place(scene: Scene) -> None:
     nothing = await scene.batch(lease_ms=1000, most=10, pass_over=[scene.account_id, other])
     assert nothing[:3] == ([], None, False)
     assert ids_of(await scene.claim(most_accounts=1)) == [mine]
+    await scene.assert_sound()
+
+
+async def test_a_backlog_survives_a_clock_that_is_set_back(fake_scene: Scene) -> None:
+    due_ms = await fake_scene.clock.now_ms() - 2 * HOUR_MS
+    await fake_scene.create_many(300, due_ms)
+    first = await fake_scene.claim()
+    assert await fake_scene.ack(first) == [1] * 128
+
+    fake_scene.clock.ms -= HOUR_MS
+    assert await fake_scene.claim() == [], "its turn lies an hour ahead now"
+    await fake_scene.store.claims.realign(fake_scene.shard)
+
+    assert len(await fake_scene.claim()) == 128
+
+
+@pytest.mark.time_passes
+@pytest.mark.parametrize("how", ["created", "given back", "changed"])
+async def test_what_comes_in_with_an_early_time_does_not_push_ahead(scene: Scene, how: str) -> None:
+    theirs = Scene(scene.store, scene.clock, (await scene.neighbours(1))[0])
+    held = [await theirs.held(due_in_ms=-60_000)] if how == "given back" else []
+    changed = await theirs.create(60_000)
+    waiting = await scene.create(-1000)
+    await scene.clock.pass_ms(2)
+    early_ms = await scene.clock.now_ms() - 60_000
+    if how == "created":
+        await theirs.create_at(early_ms)
+    elif how == "changed":
+        await theirs.change(changed, trigger_at_ms=early_ms)
+    else:
+        await scene.release(held)
+    assert ids_of(await scene.claim(most_accounts=1)) == [waiting]
     await scene.assert_sound()

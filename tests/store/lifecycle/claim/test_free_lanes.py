@@ -16,6 +16,11 @@ from tests.store.scene import LEASE_MS, Scene, ids_of
 LANES = ("a", "b", "c", "d")
 
 
+@pytest.fixture
+def scene(fake_scene: Scene) -> Scene:
+    return fake_scene
+
+
 class Side:
     """One of two accounts with the same schedules; `turns`: each of its lanes has a state, which
     holds nothing back, but makes claims look at one lane after the other."""
@@ -59,9 +64,9 @@ class Side:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 async def test_claims_leave_the_store_as_if_each_lane_had_had_its_turn(
-    fake_scene: Scene, fake_clock: FakeClock, seed: int
+    scene: Scene, fake_clock: FakeClock, seed: int
 ) -> None:
-    scene, chance = fake_scene, random.Random(seed)
+    chance = random.Random(seed)
     other = (await scene.neighbours(1, credits=1000))[0]
     await scene.store.accounts.grant(scene.account_id, 1000)
     sides = [Side(scene, scene.account_id, turns=False), Side(scene, other, turns=True)]
@@ -89,37 +94,36 @@ async def test_claims_leave_the_store_as_if_each_lane_had_had_its_turn(
 
 
 async def test_lanes_whose_requests_do_not_fit_in_any_more_are_claimed_next(
-    fake_scene: Scene,
+    scene: Scene,
 ) -> None:
-    accounts = [fake_scene.account_id, *await fake_scene.neighbours(1)]
+    accounts = [scene.account_id, *await scene.neighbours(1)]
     for account in accounts:
         for lane in ("a", "b"):
-            await fake_scene.create(account_id=account, lane=lane, body=b"x" * 1000)
-    first, second = [await fake_scene.batch(most_bytes=3000) for _ in range(2)]
+            await scene.create(account_id=account, lane=lane, body=b"x" * 1000)
+    first, second = [await scene.batch(most_bytes=3000) for _ in range(2)]
     owners = [[each.account_id for each in batch.invocations] for batch in (first, second)]
     assert first.full
     assert sorted(owners) == [[account] * 2 for account in sorted(accounts)]
 
 
 async def test_large_requests_of_another_account_keep_lanes_waiting_for_one_claim(
-    fake_scene: Scene, fake_clock: FakeClock
+    scene: Scene, fake_clock: FakeClock
 ) -> None:
-    other = (await fake_scene.neighbours(1))[0]
+    other = (await scene.neighbours(1))[0]
     for _ in range(10):
-        await fake_scene.create(body=b"x" * 1000)
+        await scene.create(body=b"x" * 1000)
     fake_clock.ms += 1
     for lane in ("a", "b"):
-        await fake_scene.create(account_id=other, lane=lane, body=b"x" * 900)
-    first, second = [await fake_scene.batch(most_bytes=3000) for _ in range(2)]
-    assert {each.account_id for each in first.invocations} == {fake_scene.account_id}
+        await scene.create(account_id=other, lane=lane, body=b"x" * 900)
+    first, second = [await scene.batch(most_bytes=3000) for _ in range(2)]
+    assert {each.account_id for each in first.invocations} == {scene.account_id}
     assert [each.account_id for each in second.invocations[:2]] == [other] * 2
 
 
 @pytest.mark.parametrize("pauses", [False, True])
 async def test_a_lane_that_is_set_while_others_of_its_account_run_is_not_passed_over(
-    fake_scene: Scene, fake_clock: FakeClock, pauses: bool
+    scene: Scene, fake_clock: FakeClock, pauses: bool
 ) -> None:
-    scene = fake_scene
     made = {lane: [await scene.create(lane=lane) for _ in range(2)] for lane in ("a", "b")}
     running = await scene.claim(most=4)
     assert set(ids_of(running)) == {*made["a"], *made["b"]}

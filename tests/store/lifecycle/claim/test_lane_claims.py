@@ -108,28 +108,24 @@ async def test_in_a_lane_without_limits_only_what_can_just_end_has_a_slot(
     assert starts_us[0] <= fake_clock.us >= starts_us[2]
 
 
-async def test_a_claim_with_little_room_leaves_other_lanes_their_turn(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
+async def test_a_claim_with_little_room_leaves_other_lanes_their_turn(fake_scene: Scene) -> None:
     for lane in ("a", "b", "c") * 2:
         await fake_scene.create(lane=lane)
     claimed = list[Invocation]()
     for _ in range(7):
         claimed += await fake_scene.claim(most=1)
-        fake_clock.ms += 1
+        fake_scene.clock.ms += 1
     assert [each.lane for each in claimed] == ["a", "b", "c"] * 2
 
 
-async def test_one_claim_ends_many_that_expired_before_the_lane_goes_on(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
-    scene, ends_ms = fake_scene, fake_clock.ms + 100
+async def test_one_claim_ends_many_that_expired_before_the_lane_goes_on(fake_scene: Scene) -> None:
+    scene, ends_ms = fake_scene, fake_scene.clock.ms + 100
     await scene.limit(rate=1, per_ms=SECOND_MS)
     await scene.create(-3000, lane="a")
     assert await scene.ack(await scene.claim()) == [Verdict.DONE]
     made = [await scene.create(n - 2000, lane="a", expires_at_ms=ends_ms) for n in range(90)]
     goes_on = await scene.create(lane="a")
-    fake_clock.ms += SECOND_MS
+    scene.clock.ms += SECOND_MS
     assert ids_of(await scene.claim()) == [*made, goes_on]
 
 
@@ -192,10 +188,8 @@ async def test_another_rate_holds_from_the_next_claim_on(
     assert len(await scene.claim()) == 1, "a lane without a rate pays for nothing"
 
 
-async def test_a_calm_lane_starts_nothing_and_the_latest_moment_holds(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
-    scene, now_ms = fake_scene, fake_clock.ms
+async def test_a_calm_lane_starts_nothing_and_the_latest_moment_holds(fake_scene: Scene) -> None:
+    scene, now_ms = fake_scene, fake_scene.clock.ms
     first, second = [await scene.create(-10, lane="a") for _ in range(2)]
     other, plain = await scene.create(lane="b"), await scene.create()
     held = {each.schedule_id: each for each in await scene.claim()}
@@ -205,9 +199,9 @@ async def test_a_calm_lane_starts_nothing_and_the_latest_moment_holds(
     waits = await scene.create(lane="a")
     free = await scene.create(lane="b")
     assert ids_of(await scene.claim()) == [free]
-    fake_clock.ms = now_ms + 9 * SECOND_MS - 51
+    scene.clock.ms = now_ms + 9 * SECOND_MS - 51
     assert await scene.claim(ahead_ms=50) == []
-    fake_clock.ms += 1
+    scene.clock.ms += 1
     [started] = await scene.claim(ahead_ms=50)
     assert (started.schedule_id, started.slot_us) == (waits, (now_ms + 9 * SECOND_MS) * 1000)
 
@@ -265,10 +259,8 @@ async def test_a_clock_that_jumps_ahead_and_back_blocks_a_lane_for_a_window_at_m
     assert order[:2] == made[1:3]
 
 
-async def test_pauses_end_by_themselves_and_a_suspension_outlasts_them(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
-    scene, now_ms = fake_scene, fake_clock.ms
+async def test_pauses_end_by_themselves_and_a_suspension_outlasts_them(fake_scene: Scene) -> None:
+    scene, now_ms = fake_scene, fake_scene.clock.ms
     laned, plain = await scene.create(lane="a"), await scene.create()
     ends_ms = now_ms + 60 * SECOND_MS
     await scene.pause(until_ms=ends_ms)
@@ -276,7 +268,7 @@ async def test_pauses_end_by_themselves_and_a_suspension_outlasts_them(
     await scene.store.changes.resume(scene.account_id)
     assert await scene.claim() == [], "a resumption does not end a pause"
     assert (await scene.look()).next_look_ms == ends_ms
-    fake_clock.ms = ends_ms - 50
+    scene.clock.ms = ends_ms - 50
     assert await scene.claim(ahead_ms=50) == []
     found = await scene.claim(ahead_ms=50)
     assert set(ids_of(found)) == {laned, plain}

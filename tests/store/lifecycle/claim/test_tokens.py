@@ -10,7 +10,6 @@ import pytest
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Invocation, Status
 from scheduler.store.verdict import Verdict
-from tests.store.clocks import FakeClock
 from tests.store.losses import COMMAND, REPLY, losing
 from tests.store.scene import (
     CREDITS,
@@ -113,12 +112,10 @@ async def test_a_lease_never_ends_at_a_wrong_time(
     assert await extend(scene, [invocation]) == []
 
 
-async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
-    fake_scene: Scene, fake_clock: FakeClock
-) -> None:
+async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(fake_scene: Scene) -> None:
     """Schedules wait at whole milliseconds, and leases end between them. Else an old token could
     hold a schedule that was given back and then moved to the very end of its former lease."""
-    scene, fake_clock.more_us = fake_scene, 0
+    scene, fake_scene.clock.more_us = fake_scene, 0
     invocation = await scene.held()
     assert int(invocation.token) % 1000 != 0
     assert await scene.extend(LEASE_MS, [invocation]) == []

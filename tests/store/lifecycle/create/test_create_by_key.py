@@ -34,7 +34,6 @@ class Holder:
         assert api_keys.known(value) is None
         await api_keys.admit(value)
         key = api_keys.known(value)
-        assert key is not None
         await scene.redis.delete(keys.account(owner) + keys.RATE)
         return cls(scene, owner, made.key_id, key)
 
@@ -71,7 +70,6 @@ async def holder(scene: Scene) -> Holder:
 async def test_it_is_stored_paid_for_and_counted_as_a_request(holder: Holder) -> None:
     await holder.scene.redis.hset(holder.stored, "used", 1)
     created = await holder.create()
-    assert created is not None
     [schedule_id] = created.schedule_ids
     assert (await holder.scene.get(schedule_id)).request == SMALL
     assert await holder.scene.credits() == CREDITS - 1
@@ -136,7 +134,6 @@ async def test_after_a_lost_reply_it_is_stored_once_and_counted_once(
 
     monkeypatch.setattr(scene.store.server, "write", lossy)
     created = await holder.create()
-    assert created is not None
     assert await scene.status(created.schedule_ids[0]) == Status.SCHEDULED
     assert await scene.credits() == CREDITS - 1
     [standing] = holder.standings

@@ -1,4 +1,4 @@
-"""The note of a create with a key: little, and enough to answer it again."""
+"""The note of a create with a key: little, enough to answer it again, and kept for a day."""
 
 from __future__ import annotations
 
@@ -77,3 +77,16 @@ async def test_a_create_whose_reply_was_lost_is_no_replay(scene: Scene, lost: li
     assert (made.repeated, made.note, len(made.schedule_ids)) == (False, ONCE.note, 3)
     assert await create(scene) == made._replace(repeated=True)
     assert (await scene.holdings()).waiting == 3
+
+
+async def test_a_key_is_known_for_a_day_and_then_new_again(fake_scene: Scene) -> None:
+    scene, day_ms, before = fake_scene, 86_400_000, fake_scene.store.schedules.created_before
+    first = await create(scene, 1)
+    await scene.clock.pass_ms(day_ms - 1)
+    assert await create(scene, 1) == first._replace(repeated=True)
+    assert await before(scene.account_id, ONCE) == first._replace(repeated=True)
+    await scene.clock.pass_ms(2)
+    assert await before(scene.account_id, ONCE) is None
+    second = await create(scene, 1, Idempotency("key", "something else"))
+    assert (second.schedule_ids != first.schedule_ids, second.repeated) == (True, False)
+    assert (await scene.holdings()).credits == CREDITS - 2

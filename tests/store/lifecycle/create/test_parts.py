@@ -72,7 +72,6 @@ async def before(scene: Scene, once: Idempotency = ONCE) -> CreateResult | None:
 
 
 async def finished(scene: Scene, wanted: Sequence[Asked], begun: CreateResult) -> CreateResult:
-    assert begun.unfinished is not None
     return await scene.store.schedules.finish(scene.account_id, wanted, ONCE, begun.unfinished)
 
 
@@ -110,9 +109,7 @@ async def test_a_repeat_ends_what_a_call_that_was_cut_off_has_begun(
             await create(scene, wanted)
     await scene.assert_sound()
     begun = await before(scene)
-    assert begun is not None
     stored = (number - 1) * PIECE
-    assert begun.unfinished is not None
     assert len(begun.unfinished.so_far.verdicts) == stored
     assert await create(scene, wanted) == begun
     done = await finished(scene, wanted, begun)
@@ -133,7 +130,6 @@ async def test_a_repeat_that_comes_between_two_parts_stores_nothing_twice(
 
     async def repeat() -> None:
         begun = await before(scene)
-        assert begun is not None
         found.append(await finished(scene, wanted, begun))
 
     with monkeypatch.context() as patch:
@@ -157,7 +153,6 @@ async def test_both_are_answered_as_the_repeat_found_it(
         left = await scene.credits()
         await scene.store.accounts.grant(scene.account_id, -left)
         begun = await before(scene)
-        assert begun is not None
         found.append(await finished(scene, wanted, begun))
         await scene.store.accounts.grant(scene.account_id, left)
 

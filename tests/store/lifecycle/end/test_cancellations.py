@@ -40,17 +40,6 @@ pytestmark = pytest.mark.sound
 RULE = Occurrence("rec_01h455vb4pex5vsknk084sn02q")
 
 
-async def test_a_cancellation_gives_the_credit_back(scene: Scene) -> None:
-    schedule_id = await scene.create(60_000)
-    assert (await scene.cancel(schedule_id)).credits == CREDITS
-    stored = await scene.get(schedule_id)
-    assert (stored.status, stored.executing, stored.outcome) == (Status.CANCELLED, False, None)
-    [entry] = await scene.log()
-    assert (entry.status, entry.executed_at_ms, entry.status_code) == (Status.CANCELLED, None, 0)
-    assert (entry.schedule_id, entry.url, entry.method) == (schedule_id, URL, "POST")
-    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
-
-
 async def test_of_parallel_cancellations_one_wins(scene: Scene) -> None:
     schedule_id = await scene.create(60_000)
     calls = [settled(lambda: scene.cancel(schedule_id)) for _ in range(50)]
@@ -73,9 +62,13 @@ async def test_all_that_wait_are_cancelled_logged_and_refunded(scene: Scene, cou
     assert refusals(done) == [""] * count
     assert done.credits == CREDITS + count
     assert await scene.holdings() == Holdings(CREDITS + count, 0, 0, 0, {"cancelled": count})
-    assert sorted(each.schedule_id for each in await scene.log(statuses=["cancelled"])) == sorted(
-        made
-    )
+    entries = await scene.log(statuses=["cancelled"])
+    assert sorted(ids_of(entries)) == sorted(made)
+    assert {(each.executed_at_ms, each.status_code, each.method) for each in entries} == {
+        (None, 0, "POST")
+    }
+    stored = await scene.get(made[-1])
+    assert (stored.status, stored.executing, stored.outcome) == (Status.CANCELLED, False, None)
     of_one = await scene.log(url=f"{URL}?0")
     assert {each.schedule_id for each in of_one} == set(made[::20])
     [day] = [k async for k in scene.redis.scan_iter(match=scene.base + keys.DAY + "*")]

@@ -21,12 +21,16 @@ MOST = 20
 
 
 @pytest.fixture
+def scene(fake_scene: Scene) -> Scene:
+    return fake_scene
+
+
+@pytest.fixture
 def settings() -> Settings:
     return Settings(shards=SHARDS, failed_max=MOST)
 
 
-async def test_they_are_kept_for_a_week_and_no_longer(fake_scene: Scene) -> None:
-    scene = fake_scene
+async def test_they_are_kept_for_a_week_and_no_longer(scene: Scene) -> None:
     [failed] = await fail(scene)
     await scene.clock.pass_ms(KEPT_MS - 2)
     assert await letter_ids(scene) == [failed]
@@ -41,8 +45,8 @@ async def test_they_are_kept_for_a_week_and_no_longer(fake_scene: Scene) -> None
 
 @pytest.mark.parametrize("end", [fail, stop])
 async def test_more_than_the_number_at_once_keeps_the_number(
-    fake_scene: Scene, end: Callable[[Scene, int], Awaitable[list[str]]]
+    scene: Scene, end: Callable[[Scene, int], Awaitable[list[str]]]
 ) -> None:
-    made = await end(fake_scene, 3 * MOST)
-    assert len(await letter_ids(fake_scene)) == MOST
-    assert set(await letter_ids(fake_scene)) <= set(made)
+    made = await end(scene, 3 * MOST)
+    assert len(await letter_ids(scene)) == MOST
+    assert set(await letter_ids(scene)) <= set(made)
