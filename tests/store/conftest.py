@@ -65,6 +65,15 @@ async def valkey_store(settings: Settings, valkey: ValkeyProcess) -> AsyncIterat
 
 
 @pytest.fixture
+async def processes(settings: Settings, valkey: ValkeyProcess) -> AsyncIterator[list[Store]]:
+    """The store of two processes."""
+    opened = [await Store.open(replace(settings, redis_url=valkey.url)) for _ in range(2)]
+    yield opened
+    for each in opened:
+        await each.aclose()
+
+
+@pytest.fixture
 def checks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check looks at once again whether what it has found is still so."""
     monkeypatch.setattr("scheduler.store.check.check._LOOK_AGAIN_S", 0)

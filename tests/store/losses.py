@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from scheduler.errors import OutcomeUnknown
+from scheduler.errors import OutcomeUnknown, anew
 from scheduler.store import Store
 from scheduler.store.server.scripts import Call, Script
 
@@ -39,3 +42,29 @@ def losing(store: Store, *what: str) -> Iterator[None]:
 
     with patch.object(server, "run", lossy), patch.object(server, "run_each", lossy_each):
         yield
+
+
+def lossy(store: Store, chance: random.Random, share: float, *paths: str) -> None:
+    """Loses, from now on, that share of the scripts whose names begin so, and the replies to as
+    many."""
+    server = store.server
+    run, run_each = server.run, server.run_each
+
+    async def losing(call: Any, script: Script, *arguments: Any) -> Any:
+        lost = chance.random() if script.path.startswith(paths) else 1.0
+        if lost < share:
+            raise OutcomeUnknown("The command was lost")
+        reply = await call(script, *arguments)
+        if lost < 2 * share:
+            await asyncio.sleep(0.002)  # others may act meanwhile
+            raise OutcomeUnknown("The reply was lost")
+        return reply
+
+    async def losing_each(script: Script, calls: Any) -> list[Any]:
+        try:
+            return list(await losing(run_each, script, calls))
+        except OutcomeUnknown as error:
+            return [anew(error) for _ in calls]
+
+    server.run = partial(losing, run)  # type: ignore[method-assign]
+    server.run_each = losing_each  # type: ignore[method-assign]

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
 from scheduler.runtime.settings import from_environment
+from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from tests.store.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
+from tests.store.scene import Scene
 
 
 @given(st.binary(), st.sampled_from([(OLD,), (NEW, OLD), (OTHER, NEW, OLD)]))
@@ -65,6 +67,21 @@ async def test_nothing_secret_lies_in_the_store_in_clear(stores: Stores) -> None
     assert await store.signing.secrets(account_id) == rotated.secrets
     [listed] = (await store.unended.page(account_id, Selection())).schedules
     assert listed.request == REQUEST
+
+
+async def test_of_keys_sessions_and_links_the_hash_alone_is_stored(scene: Scene) -> None:
+    _, key = await scene.store.api_keys.create(scene.account_id, "laptop")
+    opened = await scene.store.sessions.open(scene.account_id)
+    link = await scene.store.sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    read = {b"hash": scene.redis.hgetall, b"string": scene.redis.get}
+    stored = [
+        str((name, await read[kind](name)))
+        async for name in scene.redis.scan_iter()
+        if (kind := await scene.redis.type(name)) in read
+    ]
+    assert opened.session.sha256 in "".join(stored)
+    for secret in (key, opened.secret, link):
+        assert secret.removeprefix("pd_").partition("_")[2] not in "".join(stored)
 
 
 @pytest.mark.parametrize("secret_keys", [(), (NEW,)])

@@ -11,20 +11,6 @@ from scheduler.store.accounts.sign_in.sessions import LINK_TTL_MS, SESSION_TTL_M
 from tests.store.scene import Scene
 
 
-async def test_neither_secret_nor_link_is_in_the_store(scene: Scene) -> None:
-    opened = await scene.store.sessions.open(scene.account_id)
-    link = await scene.store.sessions.make_link(scene.account_id, Purpose.SIGN_IN)
-    client, everything = scene.redis, b""
-    async for key in client.scan_iter():
-        everything += key
-        if await client.type(key) == b"hash":
-            everything += b"".join((await client.hgetall(key)).values())
-    assert opened.session.sha256.encode() in everything
-    for secret in (opened.secret, link):
-        assert secret.encode() not in everything
-        assert secret.partition("_")[2].encode() not in everything
-
-
 @pytest.mark.parametrize("secret", ["", "x", "00_short", "99_" + "a" * 43, "00_" + "a" * 43])
 async def test_what_is_no_secret_finds_nothing(scene: Scene, secret: str) -> None:
     assert await scene.store.sessions.find(secret) is None

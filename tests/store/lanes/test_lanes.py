@@ -12,15 +12,6 @@ from scheduler.store.verdict import Verdict
 from tests.store.scene import FAILED, LEASE_MS, URL, Scene
 
 
-async def set_lane(scene: Scene, lane: str = "a", **fields: int) -> None:
-    """Its hash as settings leave it; `rate` (a second) brings what follows from it."""
-    rate = fields.pop("rate", None)
-    if rate:
-        fields |= {"per": 1000, "interval": 1_000_000 // rate, "slack": 20_000}
-    await scene.redis.hset(scene.base + keys.LANE + lane, mapping={"set": 1, **fields})
-    await scene.redis.zadd(scene.base + keys.LANES, {lane: 0})
-
-
 async def stands(scene: Scene, lane: str = "a") -> dict[str, Any]:
     """The sets that a lane's schedules stand in: how many; and when claims look at it."""
     redis, base = scene.redis, scene.base
@@ -120,7 +111,7 @@ async def test_a_replacement_in_another_lane_leaves_the_turn_of_the_first(scene:
 async def test_a_quarter_of_the_slack_is_left_for_the_way_and_a_passed_slot_counts_from_the_claim(
     scene: Scene,
 ) -> None:
-    await set_lane(scene, rate=100)
+    await scene.limit(rate=100, per_ms=1000)
     for _ in range(2):
         await scene.create(lane="a")
     past, coming = await scene.claim(ahead_ms=50)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from scheduler.rollups import DAY_MS, HOUR_MS
 from scheduler.store.log.entries import url_place
 from scheduler.store.queries.listing import SchedulePage, Selection
 from tests.store.log.test_logs import URLS, write
-from tests.store.scene import CREDITS, FAILED, Scene, ids_of, reads_of
+from tests.store.scene import FAILED, Scene, ids_of, reads_of
 
 pytestmark = pytest.mark.usefixtures("endless_searches")
 ENDED = (Status.COMPLETED, Status.CANCELLED)
@@ -57,26 +56,6 @@ async def test_those_of_a_reference_are_found_by_its_index(
     assert len(asked) < 20
 
 
-@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
-async def test_what_stays_is_listed_once_while_others_end_and_go(
-    scene: Scene, descending: bool
-) -> None:
-    await scene.store.accounts.grant(scene.account_id, CREDITS)
-    chance = random.Random(3)
-    made = [await scene.run() for _ in range(30)]
-    stays, found, cursor = set(made), [], None
-    while not found or cursor is not None:
-        some = await page(scene, ENDED, descending, limit=4, cursor=cursor)
-        found += ids_of(some.schedules)
-        cursor = some.next_cursor
-        for each in chance.sample(sorted(stays), 2):  # one that the cursor stands on too
-            await scene.redis.delete(scene.key(each))
-            stays.discard(each)
-        await scene.run()
-    assert len(found) == len(set(found))
-    assert stays <= set(found)
-
-
 async def test_thousands_that_are_gone_are_passed_over_a_bounded_page_at_a_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,21 +77,3 @@ async def test_thousands_that_are_gone_are_passed_over_a_bounded_page_at_a_time(
             found += ids_of(some.schedules)
             cursor = some.next_cursor
         assert found == [wanted]
-
-
-async def test_what_ends_while_a_page_is_read_is_listed_once(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between reading what waits and reading the log, all that waited ends."""
-    for _ in range(20):
-        await scene.create(-1)
-    read = scene.store.kept._log.read
-
-    async def slowly(*arguments: Any) -> Any:
-        await scene.ack(await scene.claim())
-        return await read(*arguments)
-
-    monkeypatch.setattr(scene.store.kept._log, "read", slowly)
-    some = await page(scene, [*Status], limit=100)
-    assert len(ids_of(some.schedules)) == len({*ids_of(some.schedules)}) == 20
-    assert {each.status for each in some.schedules} == {Status.COMPLETED}

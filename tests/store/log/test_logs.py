@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from scheduler.store import keys
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk, url_place
 from scheduler.store.log.logs import LogPage, LogQuery
+from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.reading import CHUNK
 from tests.store.scene import Scene, ids_of, new_id, reads_of
 
@@ -50,45 +50,6 @@ async def test_a_full_page_at_the_very_end_has_no_cursor(scene: Scene, descendin
     for limit, is_last in ((10, True), (9, False)):
         page = await page_of(scene, limit=limit, descending=descending)
         assert (len(page.entries), page.next_cursor is None) == (limit, is_last)
-
-
-@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
-@pytest.mark.parametrize("statuses", [(), (LogStatus.SCHEDULED,)], ids=["all", "scheduled"])
-async def test_what_stays_is_listed_once_whatever_comes_and_goes(
-    scene: Scene, descending: bool, statuses: Sequence[LogStatus]
-) -> None:
-    """Between two pages entries come, end and are cancelled: the one the cursor stands on too."""
-    await scene.store.accounts.grant(scene.account_id, 1000)
-    chance = random.Random(11)
-    base_ms = await scene.clock.now_ms() + 60_000
-    for _ in range(10):
-        await scene.run()
-    alive = [await scene.create_at(base_ms + n // 4) for n in range(80)]
-    stays = set(alive)
-    listed: list[str] = []
-    cursor = None
-    while True:
-        page = await scene.store.logs.page(
-            scene.account_id, LogQuery(statuses, limit=7, descending=descending, cursor=cursor)
-        )
-        listed += [entry.schedule_id for entry in page.entries]
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-        last = page.entries[-1] if page.entries else None
-        leaving = [last.schedule_id] if last and last.schedule_id in stays else []
-        leaving += chance.sample(sorted(stays), 1)
-        for schedule_id in {*leaving}:
-            await scene.cancel(schedule_id)
-            stays.discard(schedule_id)
-        await scene.create_at(base_ms + chance.randrange(20))
-        await scene.run()
-    order = [each for each in listed if each in stays]
-    due = {each: n for n, each in enumerate(alive)}
-    expected = sorted(stays, key=lambda each: (due[each] // 4, each), reverse=descending)
-    assert order == expected
-    assert len(stays) < len(alive)
-    await scene.assert_sound()
 
 
 @pytest.mark.parametrize("query", [{}, {"statuses": [Status.FAILED]}, {"url": URLS[0]}], ids=str)
@@ -147,21 +108,28 @@ async def test_a_rare_kind_comes_in_short_pages_with_a_cursor_to_go_on(scene: Sc
         assert found == [rare]
 
 
-async def test_what_ends_while_a_page_is_read_is_listed_once(scene: Scene) -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["log", "list"])
+async def test_what_ends_while_a_page_is_read_is_listed_once(
+    scene: Scene, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between reading what waits and reading the log, all that waited ends."""
     for _ in range(20):
         await scene.create(-1)
-    logs = scene.store.logs
-    read_ended: Callable[..., object] = logs._read_ended
+    store, account_id = scene.store, scene.account_id
+    owner, name = (store.kept._log, "read") if kept else (store.logs, "_read_ended")
+    read = getattr(owner, name)
 
-    async def slowly(*arguments: object) -> object:
+    async def slowly(*arguments: Any) -> Any:
         await scene.ack(await scene.claim())
-        return await read_ended(*arguments)
+        return await read(*arguments)
 
-    logs._read_ended = slowly
-    page = await logs.page(scene.account_id, LogQuery(limit=100))
-    assert len(page.entries) == len({entry.schedule_id for entry in page.entries}) == 20
-    assert {entry.status for entry in page.entries} == {Status.COMPLETED}
+    monkeypatch.setattr(owner, name, slowly)
+    if kept:
+        some = (await store.kept.page(account_id, [*Status], Selection(limit=100))).schedules
+    else:
+        some = (await store.logs.page(account_id, LogQuery(limit=100))).entries
+    assert len(some) == len({*ids_of(some)}) == 20
+    assert {each.status for each in some} == {Status.COMPLETED}
 
 
 async def test_entries_ahead_of_a_clock_that_was_set_back_are_listed_among_waiting_ones(

@@ -38,8 +38,14 @@ async def test_what_waits_is_forecast_where_it_is_due(fake_scene: Scene) -> None
     due = [2 + (pulse.now_ms + ms) // 60_000 - minute_ms // 60_000 for ms in (30_000, 90_000)]
     assert minutes[2] >= 1, "what is overdue is due now"
     assert all(minutes[minute] >= 1 for minute in due)
-    days = await overview.forecast(account_id, ChartRange(minute_ms, 24 * 3_600_000, 3))
-    assert sum(days) == 5
+    days = ChartRange(minute_ms, 24 * 3_600_000, 3)
+    assert sum(await overview.forecast(account_id, days)) == 5
+    laned = {f"{ms}": pulse.now_ms + ms for ms in (-9000, 40_000, 90_000)}
+    await fake_scene.redis.zadd(fake_scene.base + keys.LANED, laned)
+    pulse = await overview.pulse(account_id)
+    assert (pulse.waiting, pulse.due_soon) == (8, 4)
+    expected = 7  # what a lane holds back comes at no known minute
+    assert sum(await overview.forecast(account_id, days)) == expected
 
 
 @pytest.mark.parametrize(
@@ -88,19 +94,6 @@ async def test_nothing_of_a_paused_account_is_overdue(fake_scene: Scene) -> None
     await fake_scene.redis.hset(fake_scene.base + keys.ACCOUNT, "paused", 1)
     pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
     assert (pulse.overdue, pulse.overdue_since_ms, sum(pulse.overdue_lateness)) == (0, None, 0)
-
-
-async def test_what_waits_in_a_lane_is_counted_with_the_rest(fake_scene: Scene) -> None:
-    overview, account_id = fake_scene.store.overview, fake_scene.account_id
-    await fake_scene.create(30_000)
-    now_ms = await fake_scene.clock.now_ms()
-    for member, due_in_ms in (("a", 40_000), ("b", 90_000), ("c", -9000)):
-        await fake_scene.redis.zadd(fake_scene.base + keys.LANED, {member: now_ms + due_in_ms})
-    pulse = await overview.pulse(account_id)
-    assert (pulse.waiting, pulse.due_soon) == (4, 3)
-    minute_ms = now_ms // 60_000 * 60_000
-    minutes = await overview.forecast(account_id, ChartRange(minute_ms, 60_000, 10))
-    assert sum(minutes) == 3, "what a lane holds back comes at no known minute"
 
 
 async def test_executions_are_in_every_series(scene: Scene) -> None:

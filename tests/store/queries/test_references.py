@@ -4,7 +4,6 @@ ends; then dead letters are listed by them, and gone from there when they leave 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -103,24 +102,6 @@ async def test_a_change_moves_it(scene: Scene, before: str | None, after: str | 
     assert changed.request.reference == after
     assert await scene.get(schedule_id) == changed
     assert await members(scene) == [after] * (after is not None)
-
-
-async def test_what_stays_is_neither_skipped_nor_repeated_while_others_come_and_go(
-    scene: Scene,
-) -> None:
-    stay = [await scene.create(60_000, reference=f"r-{n:02}") for n in range(0, 20, 2)]
-    go = [await scene.create(60_000, reference=f"r-{n:02}") for n in range(1, 20, 2)]
-    found, cursor = list[str](), None
-    for gone in go:
-        asked = Selection(limit=1, cursor=cursor, reference="r-*")
-        page = await scene.store.unended.page(scene.account_id, asked)
-        found += [each.schedule_id for each in page.schedules]
-        cursor = page.next_cursor
-        await asyncio.gather(scene.cancel(gone), scene.create(60_000, reference="r-"))
-    rest = Selection(cursor=cursor, reference="r-*")
-    page = await scene.store.unended.page(scene.account_id, rest)
-    found += [each.schedule_id for each in page.schedules]
-    assert [each for each in found if each in stay] == stay
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ in both orders and on pages of any size, what a plain search of all that is ther
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from scheduler import ids
 from scheduler.errors import InvalidRequest
 from scheduler.models import LogEntry, LogStatus, Occurrence, Schedule, Status
 from scheduler.store.lifecycle.end.end_rows import Ack
+from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.referred import encode_member
 from tests.store.lifecycle.end.dead_letters import new_ids, replay
 from tests.store.log.chunks import URLS
-from tests.store.scene import COMPLETED, FAILED, Scene
+from tests.store.scene import COMPLETED, FAILED, Scene, ids_of
 
 pytestmark = [pytest.mark.sound, pytest.mark.usefixtures("endless_searches")]
 LANES = (None, None, "a", "a:1", "b")
@@ -183,3 +185,50 @@ async def test_a_list(scene: Scene, name: str) -> None:
         for limit, down in ((1, False), (3, True)):
             found = await scene.listed(source, *asked, limit=limit, descending=down, **more)
             assert found == (whole[::-1] if down else whole), more
+
+
+async def page_of(scene: Scene, source: str, down: bool, cursor: str | None) -> tuple[Any, Any]:
+    if source in ("the log", "what waits"):
+        statuses = (LogStatus.SCHEDULED,) if source == "what waits" else ()
+        query = LogQuery(statuses, limit=7, descending=down, cursor=cursor)
+        entries = await scene.store.logs.page(scene.account_id, query)
+        return entries.entries, entries.next_cursor
+    wanted = Selection(limit=4, cursor=cursor)
+    if source == "what ended":
+        call = partial(scene.store.kept.page, scene.account_id, [Status.COMPLETED], wanted)
+    else:
+        by_name = wanted._replace(reference="r-*")
+        call = partial(scene.store.unended.page, scene.account_id, by_name)
+    page = await call(descending=down)
+    return page.schedules, page.next_cursor
+
+
+@pytest.mark.harmed
+@pytest.mark.parametrize("down", [True, False], ids=["desc", "asc"])
+@pytest.mark.parametrize("source", ["the log", "what waits", "what ended", "a reference"])
+async def test_what_stays_is_listed_once_whatever_comes_and_goes(
+    scene: Scene, source: str, down: bool
+) -> None:
+    """Between two pages others come, end and go: the one that the cursor stands on, too."""
+    await scene.store.accounts.grant(scene.account_id, 200)
+    chance, due_ms = random.Random(11), await scene.clock.now_ms() + 60_000
+    if source == "what ended":
+        made = [await scene.run() for _ in range(30)]
+    else:
+        made = [await scene.create_at(due_ms + n // 4, reference=f"r-{n:02}") for n in range(60)]
+    stays, found, cursor = set(made), list[str](), None
+    while not found or cursor is not None:
+        some, cursor = await page_of(scene, source, down, cursor)
+        found += ids_of(some)
+        for each in {*found[-1:], *chance.sample(sorted(stays), 1)} & stays:
+            stays.discard(each)
+            if source == "what ended":
+                await scene.redis.delete(scene.key(each))
+            else:
+                await scene.cancel(each)
+        await scene.create_at(due_ms + chance.randrange(20), reference="r-")
+        await scene.run()
+    assert len(made) > len(stays) > len(made) / 3
+    left = [each for each in made if each in stays]
+    order = [each for each in found if each in stays]
+    assert order == (left[::-1] if down else left)

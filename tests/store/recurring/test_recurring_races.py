@@ -8,32 +8,25 @@ import asyncio
 import os
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.errors import (
     Conflict,
     InsufficientCredits,
     NotFound,
-    OutcomeUnknown,
     StoreError,
     Unreadable,
-    anew,
 )
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import RuleState
-from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.queries.listing import Selection
-from scheduler.store.server.scripts import Script
+from tests.store.losses import lossy
 from tests.store.recurring.rules import draft
 from tests.store.scene import LEASE_MS, Scene
-from tests.support.servers import ValkeyProcess
 
 pytestmark = [pytest.mark.sound, pytest.mark.timeout(900)]
 ROUNDS = int(os.environ.get("RACE_ROUNDS", "30"))
@@ -175,51 +168,14 @@ class Race:
         assert left == {prefix + ids.local(each.recurring_id) for each in rules}
 
 
-def lossy(store: Store, chance: random.Random) -> None:
-    """Loses each twentieth call about rules and ends, or the reply to it."""
-    run: Any = store.server.run
-    run_each: Any = store.server.run_each
-
-    async def losing(call: Any, script: Script, *arguments: Any) -> Any:
-        lost = (
-            chance.random() if script.path.startswith(("recurring", "lifecycle/end/end")) else 1.0
-        )
-        if lost < 0.025:
-            raise OutcomeUnknown("The command was lost")
-        reply = await call(script, *arguments)
-        if lost < 0.05:
-            await asyncio.sleep(0.001)  # others may act meanwhile
-            raise OutcomeUnknown("The reply was lost")
-        return reply
-
-    async def losing_each(script: Script, calls: Any) -> list[Any]:
-        try:
-            return list(await losing(run_each, script, calls))
-        except OutcomeUnknown as error:
-            return [anew(error) for _ in calls]
-
-    store.server.run = partial(losing, run)  # type: ignore[method-assign]
-    store.server.run_each = losing_each  # type: ignore[method-assign]
-
-
-@pytest.fixture
-async def stores(
-    scene: Scene, valkey: ValkeyProcess, settings: Settings
-) -> AsyncIterator[list[Store]]:
-    opened = [await Store.open(replace(settings, redis_url=valkey.url)) for _ in range(2)]
-    yield opened
-    for each in opened:
-        await each.aclose()
-
-
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_slot_fires_twice_and_none_is_left_without_an_occurrence(
-    scene: Scene, stores: list[Store], seed: int, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, processes: list[Store], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (0.0,) * 20)
-    race = Race(scene, stores, seed)
-    for each in stores:
-        lossy(each, race.random)
+    race = Race(scene, processes, seed)
+    for each in processes:
+        lossy(each, race.random, 0.025, "recurring", "lifecycle/end/end")
     for _ in range(ROUNDS):
         await race.round()
     await race.settle()

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from scheduler.errors import InvalidRequest
-from scheduler.models import Invocation
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Rule, RuleState
-from tests.store.clocks import START_MS
-from tests.store.recurring.rules import ALL, DAY_MS, HOUR_MS, HOURLY, Rules, slot_of
+from tests.store.recurring.acts import (
+    Act,
+    ack,
+    advance,
+    at,
+    cancel,
+    change,
+    checked,
+    claim,
+    credits,
+    in_turn,
+    moved,
+    ms_at,
+    pause,
+    resume,
+    tend_it,
+)
+from tests.store.recurring.rules import ALL, DAY_MS, HOURLY, Rules, slot_of
 
-Act = Callable[[Rules, Rule], Awaitable[object]]
 HALF_PAST, AT_NOON = Timing(cron="30 * * * *"), Timing(cron="0 12 * * *")
 FROM_TOMORROW, ANY_HOUR = Timing(every_ms=DAY_MS), Timing(cron="0,0 * * * *")
 YEAR, DECEMBER, JANUARY = 365 * 24, 256, 1000
 WHY = "Insufficient credits"
-HELD: list[Invocation] = []
-
-
-def ms_at(hours: float, ms: int = 0) -> int:
-    return START_MS + int(hours * HOUR_MS) + ms
 
 
 def ends(hours: float) -> Timing:
@@ -33,66 +41,6 @@ def ends(hours: float) -> Timing:
 
 def lasts(days: int) -> Timing:
     return replace(HOURLY, expires_after_ms=days * DAY_MS)
-
-
-# What happens.
-
-
-def at(hours: float, ms: int = 0) -> Act:
-    return lambda rules, _: rules.to(ms_at(hours, ms))
-
-
-def change(**fields: Any) -> Act:
-    return lambda rules, rule: rules.change(rule, **fields)
-
-
-def moved(hours: float, ms: int = 0) -> Act:
-    """By its owner, the occurrence that waits."""
-
-    async def act(rules: Rules, rule: Rule) -> object:
-        waiting = str((await rules.read(rule)).schedule_id)
-        return await rules.scene.change(waiting, trigger_at_ms=ms_at(hours, ms))
-
-    return act
-
-
-async def cancel(rules: Rules, rule: Rule) -> None:
-    await rules.scene.cancel(str((await rules.read(rule)).schedule_id))
-
-
-async def claim(rules: Rules, _: Rule) -> None:
-    HELD[:] = await rules.scene.claim(lease_ms=100 * HOUR_MS, ahead_ms=50)
-
-
-async def advance(rules: Rules, _: Rule) -> None:
-    await rules.recurring.advance(HELD)
-
-
-async def ack(rules: Rules, _: Rule) -> None:
-    assert await rules.scene.ack(HELD) == [1]
-
-
-async def pause(rules: Rules, rule: Rule) -> None:
-    await rules.recurring.pause(rules.scene.account_id, rule.recurring_id)
-
-
-async def resume(rules: Rules, rule: Rule) -> None:
-    await rules.recurring.resume(rules.scene.account_id, rule.recurring_id)
-
-
-async def checked(rules: Rules, _: Rule) -> None:
-    assert await rules.scene.store.check() == []
-
-
-async def tend_it(rules: Rules, rule: Rule) -> None:
-    await rules.recurring.tend(rules.scene.account_id, [rule.recurring_id])
-
-
-def credits(left: int) -> Act:
-    return lambda rules, _: rules.take_credits(left)
-
-
-# What is seen then.
 
 
 def fires(hours: float) -> Act:
@@ -284,5 +232,4 @@ async def test_a_rule(fake_rules: Rules, story: list[Any], monkeypatch: pytest.M
     monkeypatch.setattr("scheduler.store.recurring.renewal._PAUSE_S", 0)
     timing, *acts = story
     rule = await fake_rules.create(timing, lane="a")
-    for act in acts:
-        await act(fake_rules, rule)
+    await in_turn(*acts)(fake_rules, rule)

@@ -80,6 +80,12 @@ async def name(store: Store) -> str:
     return str((await store.server.read("GET", "name")).decode())
 
 
+async def begun(sentinel: FakeSentinel, store: Store) -> None:
+    """A failover, and the store knows."""
+    sentinel.begin()
+    await until_async(lambda: store.server.way.choosing, "the announcement")
+
+
 async def looked(*said: FakeSentinel) -> None:
     """Returns once each was asked twice: the second look knows all that was said before."""
     before = [each.asked for each in said]
@@ -99,8 +105,7 @@ async def test_calls_wait_for_a_failover_and_go_to_the_next_primary(
     store = await opened(stack, sentinel)
     assert await name(store) == "a"
     asked = sentinel.asked
-    sentinel.begin()
-    await until_async(lambda: store.server.way.choosing, "the announcement")
+    await begun(sentinel, store)
     call = asyncio.create_task(name(store))
     await until_async(lambda: sentinel.asked > asked, "a look")
     assert not call.done()
@@ -113,8 +118,7 @@ async def test_a_failover_that_was_given_up_lets_calls_go_on(
     sentinel: FakeSentinel, stack: AsyncExitStack
 ) -> None:
     store = await opened(stack, sentinel)
-    sentinel.begin()
-    await until_async(lambda: store.server.way.choosing, "the announcement")
+    await begun(sentinel, store)
     call = asyncio.create_task(name(store))
     sentinel.choosing = False
     assert await call == "a"
@@ -201,8 +205,7 @@ async def test_a_look_from_before_the_announcement_does_not_end_the_wait(
     asked = sentinel.asked
     sentinels_of(store).look_soon()
     await until_async(lambda: sentinel.asked > asked, "a look")
-    sentinel.begin()
-    await until_async(lambda: store.server.way.choosing, "the announcement")
+    await begun(sentinel, store)
     call = asyncio.create_task(name(store))
     sentinel.let_go()
     await looked(sentinel)
@@ -219,8 +222,7 @@ async def test_a_failover_that_has_stuck_keeps_no_calls_for_ever(
     if the sentinels end amid a failover."""
     monkeypatch.setattr(sentinels, "_WAIT_S", 0.01)
     store = await opened(stack, sentinel)
-    sentinel.begin()
-    await until_async(lambda: store.server.way.choosing, "the announcement")
+    await begun(sentinel, store)
     if away:
         await sentinel.stop()
     with pytest.raises(StoreUnavailable, match="choosing another primary"):
@@ -237,8 +239,7 @@ async def test_a_failover_that_goes_on_after_a_rest_is_waited_for_again(
     store = await opened(stack, sentinel)
     with monkeypatch.context() as patched:
         patched.setattr(sentinels, "_LONGEST_S", 0.1)
-        sentinel.begin()
-        await until_async(lambda: store.server.way.choosing, "the announcement")
+        await begun(sentinel, store)
         await until_async(lambda: not store.server.way.choosing, "the end of the wait")
     sentinel.begin(step="+failover-state-send-slaveof-noone")
     await until_async(lambda: store.server.way.choosing, "the step")
@@ -274,8 +275,7 @@ async def test_nothing_is_confirmed_while_another_primary_is_chosen(
 
         async def amid_a_failover(*words: Any, before: Any = before) -> Any:
             reply = await before(*words)
-            sentinel.begin()
-            await until_async(lambda: store.server.way.choosing, "the announcement")
+            await begun(sentinel, store)
             return reply
 
         monkeypatch.setattr(Script, method, amid_a_failover)

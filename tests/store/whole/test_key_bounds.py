@@ -150,20 +150,8 @@ async def _upserts(scene: Scene, once: Idempotency | None, *, keep: bool = False
     return [each[:2] for each in made.placed[1:]]
 
 
-async def _kept(scene: Scene, once: Idempotency) -> object:
-    return await _upserts(scene, once, keep=True)
-
-
-async def _replaced(scene: Scene, once: Idempotency) -> object:
-    return await _upserts(scene, once)
-
-
-async def _replaced_without_a_key(scene: Scene, _: Idempotency) -> object:
-    return await _upserts(scene, None)
-
-
-async def _rotated(scene: Scene, once: Idempotency) -> object:
-    return await scene.store.signing.rotate(scene.account_id, 0, once)
+def _upserts_without_a_key(scene: Scene, _: Idempotency) -> Awaitable[object]:
+    return _upserts(scene, None)
 
 
 async def _changed(scene: Scene, _: Idempotency) -> object:
@@ -188,12 +176,13 @@ Call = Callable[[Scene, Idempotency], Awaitable[object]]
     [
         (_batch, QuotaExceeded),
         (_rule, QuotaExceeded),
-        (_kept, TooManyUpserts),
-        (_replaced, TooManyUpserts),
-        (_replaced_without_a_key, TooManyUpserts),
-        (_rotated, None),
+        (partial(_upserts, keep=True), TooManyUpserts),
+        (_upserts, TooManyUpserts),
+        (_upserts_without_a_key, TooManyUpserts),
+        (lambda scene, once: scene.store.signing.rotate(scene.account_id, 0, once), None),
         (_changed, None),
     ],
+    ids=["batches", "rules", "kept", "replaced", "without a key", "rotated", "changed"],
 )
 async def test_an_account_with_one_credit_fills_no_store(
     bounded: Scene, call: Call, refusal: type[Exception] | None
@@ -214,7 +203,7 @@ async def test_an_account_with_one_credit_fills_no_store(
     assert await _bytes_of(scene) - before < QUOTA + 200_000
     async for name in scene.redis.scan_iter(scene.base + keys.OPERATION + "*"):
         assert await scene.redis.pttl(name) <= 60_000
-    if refusal is not None and call is not _replaced_without_a_key:
+    if refusal is not None and call is not _upserts_without_a_key:
         assert await call(scene, first[0]) == first[1]
 
 

@@ -46,59 +46,53 @@ async def one(scene: Scene, *more: Any, **fields: Any) -> tuple[Verdict, str]:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-async def test_if_none_waits_it_is_an_ordinary_create(scene: Scene, keep: bool) -> None:
+@pytest.mark.parametrize(
+    ("there", "count", "verdict"),
+    [
+        ("none", 0, DONE),
+        ("one that waits", 1, EXISTING),
+        ("one that a worker holds", 0, DONE),
+        ("one between two attempts", 1, EXISTING),
+        ("three, and one that a worker holds", 3, SEVERAL),
+    ],
+)
+async def test_one_that_waits_is_meant_and_kept_or_gets_all_of_the_request(
+    scene: Scene, there: str, count: int, verdict: Verdict, keep: bool
+) -> None:
+    """One between two attempts then has all its own retries, and attempts count on."""
     await scene.create(60_000, reference="order-10")
     await scene.create(60_000)
-    verdict, schedule_id = await one(scene, keep=keep)
-    assert verdict is DONE
-    assert (await scene.get(schedule_id)).request.reference == "order-1"
-    assert await scene.credits() == CREDITS - 3
-
-
-async def test_one_that_waits_is_kept_as_it_is(scene: Scene) -> None:
-    _, first = await one(scene)
-    before = await scene.get(first)
-    [placed] = (await upsert(scene, 10_000, keep=True, body=b"{}")).placed
-    assert placed == (EXISTING, first, before.request.trigger_at_ms)
-    assert await scene.get(first) == before
-    assert await scene.credits() == CREDITS - 1
-
-
-async def test_one_that_waits_gets_all_of_the_request(scene: Scene) -> None:
-    _, first = await one(scene, body=b"{}", headers={"X-A": "1"}, retries=3)
-    [placed] = (await upsert(scene, 10_000, method_given=False, body=b'{"n":1}')).placed
-    assert placed[:2] == (EXISTING, first)
-    found = await scene.get(first)
-    assert found.request.trigger_at_ms == placed.due_ms == await scene.visible_at_ms(first)
-    assert (found.request.body, found.request.headers, found.request.retries) == (b'{"n":1}', {}, 0)
-    assert await scene.credits() == CREDITS - 1
-
-
-async def test_what_a_worker_holds_does_not_wait(scene: Scene) -> None:
-    _, first = await one(scene, -1000)
-    held = await scene.claim_one()
-    for keep in (True, False):
-        verdict, second = await one(scene, keep=keep)
-        assert second != first
-        assert verdict is (EXISTING if not keep else DONE)
-    await scene.ack([held])
-    assert await one(scene) == (EXISTING, second)
-
-
-@pytest.mark.parametrize(("keep", "number"), [(True, 1), (False, 0)])
-async def test_a_request_that_replaces_one_between_two_attempts_is_sent(
-    scene: Scene, keep: bool, number: int
-) -> None:
-    """It has all its own retries, and attempts count on."""
-    _, first = await one(scene, -1000, retries=3)
-    await scene.retry([await scene.claim_one()], 60_000)
-    assert await one(scene, -500, keep=keep) == (EXISTING, first)
-    found = await scene.get(first)
-    assert (found.retry.number, found.retry.attempts) == (number, 1)
-    if not keep:
+    fields: dict[str, Any] = {"body": b"{}", "headers": {"X-A": "1"}, "retries": 3}
+    fields |= {"reference": "order-1"}
+    is_tried, held = there == "one between two attempts", list[Invocation]()
+    if there.endswith("a worker holds"):
+        held = [await scene.held(**fields)]
+    due_ms = -1000 if is_tried else 60_000
+    made = [await scene.create(due_ms, **fields) for _ in range(count)]
+    if is_tried:
+        await scene.retry([await scene.claim_one()], 60_000)
+    before, credits = [await scene.get(each) for each in made], await scene.credits()
+    due_in_ms = -500 if is_tried else 10_000
+    [placed] = (await upsert(scene, due_in_ms, keep=keep, method_given=False, body=b"[1]")).placed
+    assert (placed.verdict, placed.schedule_id in made) == (verdict, verdict is EXISTING)
+    assert await scene.credits() == credits - (verdict is DONE)
+    now = [await scene.get(each) for each in made]
+    if verdict is not EXISTING or keep:
+        assert now == before
+    if verdict is SEVERAL:
+        assert placed.due_ms == 3
+    else:
+        found = await scene.get(placed.schedule_id)
+        assert found.due_at_ms == placed.due_ms == await scene.visible_at_ms(placed.schedule_id)
+        sent = (found.request.body, found.request.headers, found.request.retries)
+        assert (sent == (b"[1]", {}, 0)) is not (keep and verdict is EXISTING)
+        assert found.request.reference == "order-1"
+    if is_tried and not keep:
+        assert (now[0].retry.number, now[0].retry.attempts) == (0, 1)
         again = await scene.claim_one()
         assert again.attempt == 2
-        await scene.ack([again])
+        held.append(again)
+    await scene.ack(held)
 
 
 async def test_a_stop_is_repeated_of_one_that_was_replaced_between_two_attempts(
@@ -109,27 +103,6 @@ async def test_a_stop_is_repeated_of_one_that_was_replaced_between_two_attempts(
     await one(scene)
     [told], [again] = [(await scene.cancel(first)).each for _ in range(2)]
     assert (again.refusal, again.stopped) == (None, told.stopped)
-
-
-async def test_one_between_two_attempts_waits(scene: Scene) -> None:
-    _, first = await one(scene, -1000, retries=3)
-    await scene.retry([await scene.claim_one()], 60_000)
-    assert await one(scene, 5000, keep=True) == (EXISTING, first)
-    [placed] = (await upsert(scene, 5000)).placed
-    found = await scene.get(first)
-    assert found.retry.due_at_ms == placed.due_ms == await scene.visible_at_ms(first)
-
-
-@pytest.mark.parametrize("keep", [True, False])
-async def test_of_several_none_is_meant(scene: Scene, keep: bool) -> None:
-    for _ in range(3):
-        await scene.create(60_000, reference="order-1")
-    held = [await scene.held(reference="order-1")]
-    before = await scene.holdings()
-    [placed] = (await upsert(scene, keep=keep)).placed
-    assert (placed.verdict, placed.due_ms) == (SEVERAL, 3)
-    assert await scene.holdings() == before
-    await scene.ack(held)
 
 
 async def test_of_very_many_all_are_counted(scene: Scene) -> None:

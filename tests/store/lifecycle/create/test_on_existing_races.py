@@ -6,21 +6,17 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from msgspec.structs import replace
 
-from scheduler.errors import Conflict, OutcomeUnknown
+from scheduler.errors import Conflict
 from scheduler.models import Idempotency, Request, Upsert
-from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.create.creator import _CREATE
 from scheduler.store.verdict import Verdict
+from tests.store.losses import lossy
 from tests.store.scene import URL, Scene
-from tests.support.servers import ValkeyProcess
 
 pytestmark = [pytest.mark.sound, pytest.mark.timeout(900)]
 ROUNDS = int(os.environ.get("RACE_ROUNDS", "40"))
@@ -107,43 +103,16 @@ class Race:
             assert not [each for each in others if each.asked > last.answered], (last, others)
 
 
-def lossy(store: Store, chance: random.Random) -> None:
-    """Loses each tenth create, or the reply to it."""
-    run: Any = store.server.run
-
-    async def losing(script: Any, *arguments: Any) -> Any:
-        lost = chance.random() if script is _CREATE else 1.0
-        if lost < 0.05:
-            raise OutcomeUnknown("The command was lost")
-        reply = await run(script, *arguments)
-        if lost < 0.1:
-            await asyncio.sleep(0.002)  # others may claim meanwhile
-            raise OutcomeUnknown("The reply was lost")
-        return reply
-
-    store.server.run = losing  # type: ignore[method-assign]
-
-
-@pytest.fixture
-async def stores(
-    scene: Scene, valkey: ValkeyProcess, settings: Settings
-) -> AsyncIterator[list[Store]]:
-    opened = [await Store.open(replace(settings, redis_url=valkey.url)) for _ in range(2)]
-    yield opened
-    for each in opened:
-        await each.aclose()
-
-
 @pytest.mark.parametrize("seed", range(2))
 async def test_at_most_one_waits_and_the_last_one_accepted_goes_out(
-    scene: Scene, stores: list[Store], seed: int, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, processes: list[Store], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each schedule costs one credit: `sound` compares them with what waits and has ended."""
     monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (0.0,) * 20)
     await scene.store.accounts.grant(scene.account_id, 20 * ROUNDS)
-    race = Race(scene, stores, seed)
-    for each in stores:
-        lossy(each, race.random)
+    race = Race(scene, processes, seed)
+    for each in processes:
+        lossy(each, race.random, 0.05, "lifecycle/create/create")
     for _ in range(ROUNDS):
         await race.round()
     await race.watch()

@@ -1,147 +1,129 @@
-"""A large create goes to the store in parts. Whatever happens between two of them, each schedule is
-stored and paid for once, and a repeat with the same key stores the rest."""
+"""A large call goes to the store in parts: creates of every kind, and replays. Whatever happens
+between two of them, each schedule is stored and paid for once, and a repeat with the same key
+stores the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from scheduler.errors import OutcomeUnknown, QuotaExceeded, TooManyLanes, TooManyUpserts
-from scheduler.models import Idempotency, Request, Upsert
+from scheduler.models import Idempotency, Upsert
 from scheduler.store import keys
 from scheduler.store.lifecycle.create.creator import _CREATE
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.stored import MOST_LANES
 from scheduler.store.verdict import Verdict
-from tests.store.lifecycle.create.parts import PIECE, at_part, cut, lose_reply
-from tests.store.scene import CREDITS, URL, Scene, settled
+from tests.store.lifecycle.create.parts import (
+    COUNT,
+    DAY_MS,
+    DONE,
+    KINDS,
+    ONCE,
+    PIECE,
+    REPLAYED,
+    SECOND_MS,
+    UNPAID,
+    Kind,
+    at_part,
+    before,
+    by_filter,
+    by_ids,
+    create,
+    cut,
+    headed,
+    keeps,
+    lose_reply,
+    replaces,
+    requests,
+)
+from tests.store.lifecycle.end.dead_letters import (
+    fail,
+    letter_ids,
+    replay,
+    verdicts,
+)
+from tests.store.scene import CREDITS, Scene, settled
 
 pytestmark = pytest.mark.usefixtures("small_parts")
-ONCE = Idempotency("key", "what was asked", b"note")
-SECOND_MS, DAY_MS = 1000, 86_400_000
-Asked = Request | Upsert
-
-
-async def requests(scene: Scene, count: int, **fields: Any) -> list[Request]:
-    due_ms = await scene.clock.now_ms() + 60 * SECOND_MS
-    return [
-        Request(due_ms + n, "POST", URL, **{k: f"{v}{n}" for k, v in fields.items()})
-        for n in range(count)
-    ]
-
-
-async def plain(scene: Scene, count: int) -> list[Asked]:
-    return [*await requests(scene, count)]
-
-
-async def headed(scene: Scene, count: int) -> list[Asked]:
-    return [*await requests(scene, count, reference="order-", lane="lane-")]
-
-
-async def keeps(scene: Scene, count: int) -> list[Asked]:
-    """Every second one means one that waits."""
-    wanted = await requests(scene, count, reference="order-")
-    for each in wanted[::2]:
-        await scene.store.schedules.create(scene.account_id, each)
-    return [Upsert(each, keep=True) for each in wanted]
-
-
-async def replaces(scene: Scene, count: int) -> list[Asked]:
-    kept = [each for each in await keeps(scene, count) if isinstance(each, Upsert)]
-    later = [msgspec.structs.replace(each.request, trigger_at_ms=0) for each in kept]
-    due_ms = await scene.clock.now_ms() + 90 * SECOND_MS
-    return [
-        Upsert(msgspec.structs.replace(each, trigger_at_ms=due_ms), False, DAY_MS) for each in later
-    ]
-
-
-KINDS = pytest.mark.parametrize("kind", [plain, headed, keeps, replaces])
-
-
-async def create(
-    scene: Scene, wanted: Sequence[Asked], once: Idempotency | None = ONCE
-) -> CreateResult:
-    return await scene.store.schedules.create_all(scene.account_id, wanted, once)
-
-
-async def before(scene: Scene, once: Idempotency = ONCE) -> CreateResult | None:
-    return await scene.store.schedules.created_before(scene.account_id, once)
-
-
-async def finished(scene: Scene, wanted: Sequence[Asked], begun: CreateResult) -> CreateResult:
-    return await scene.store.schedules.finish(scene.account_id, wanted, ONCE, begun.unfinished)
 
 
 @KINDS
-@pytest.mark.parametrize("count", [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 1])
+@pytest.mark.parametrize("count", [PIECE - 1, PIECE, PIECE + 1, COUNT])
 @pytest.mark.parametrize("once", [ONCE, None])
 async def test_each_is_stored_and_paid_for_once(
-    scene: Scene, kind: Any, count: int, once: Idempotency | None
+    scene: Scene, kind: Kind, count: int, once: Idempotency | None
 ) -> None:
-    wanted = await kind(scene, count)
-    scripts = _CREATE.calls
-    done = await create(scene, wanted, once)
-    assert _CREATE.calls == scripts + -(-count // PIECE)
-    assert (await scene.holdings()).waiting == len(set(done.schedule_ids)) == count
-    assert await scene.credits() == CREDITS - count
+    wanted = await kind.prepare(scene, count)
+    scripts, credits = _CREATE.calls, await scene.credits()
+    done = await kind.call(scene, wanted, once)
+    assert (_CREATE.calls, done.repeated) == (scripts + -(-count // PIECE), False)
     if once:
-        again = await create(scene, wanted, once)
-        assert again == done._replace(repeated=True)
-        assert await before(scene) == again
-    due = [(await scene.get(each)).due_at_ms for each in done.schedule_ids]
-    assert due == [each.trigger_at_ms for each in wanted]
-    await scene.assert_sound()
+        assert await kind.call(scene, wanted, once, 99) == done._replace(repeated=True)
+    await kind.compare(scene, wanted, done, credits)
 
 
 @KINDS
 @pytest.mark.parametrize("number", [2, 3])
 async def test_a_repeat_ends_what_a_call_that_was_cut_off_has_begun(
-    scene: Scene, kind: Any, number: int, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, kind: Kind, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = await kind(scene, 2 * PIECE + 1)
-    credits = await scene.credits()
+    """Of the same schedules and due as the first ones, though a filter would find another."""
+    wanted = await kind.prepare(scene, COUNT)
+    others = await fail(scene) if kind.replays else []
+    stored, credits, begun = (number - 1) * PIECE, await scene.credits(), None
     with monkeypatch.context() as patch:
         at_part(patch, number, cut)
         with pytest.raises(OutcomeUnknown):
-            await create(scene, wanted)
+            await kind.call(scene, wanted)
     await scene.assert_sound()
-    begun = await before(scene)
-    stored = (number - 1) * PIECE
-    assert len(begun.unfinished.so_far.verdicts) == stored
-    assert await create(scene, wanted) == begun
-    done = await finished(scene, wanted, begun)
-    assert (done.repeated, done.unfinished, len(done.schedule_ids)) == (True, None, len(wanted))
-    assert done.schedule_ids[:stored] == begun.schedule_ids[:stored]
-    assert await finished(scene, wanted, begun) == done == await before(scene)
-    new = len(wanted) if kind in (plain, headed) else len(wanted) // 2
-    assert await scene.credits() == credits - new
-    await scene.assert_sound()
+    if kind.replays:
+        assert await letter_ids(scene) == [*wanted[stored:], *others]
+    else:
+        begun = await before(scene)
+        assert len(begun.unfinished.so_far.verdicts) == stored
+    done = await kind.call(scene, wanted, ONCE, 99)
+    assert done.repeated
+    assert begun is None or begun.schedule_ids == done.schedule_ids[: len(begun.schedule_ids)]
+    assert await kind.call(scene, wanted, ONCE, 99) == done
+    assert await letter_ids(scene) == others
+    await kind.compare(scene, wanted, done, credits)
 
 
 @KINDS
 async def test_a_repeat_that_comes_between_two_parts_stores_nothing_twice(
-    scene: Scene, kind: Any, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = await kind(scene, 3 * PIECE)
-    found: list[CreateResult] = []
+    wanted, found = await kind.prepare(scene, 3 * PIECE), list[Any]()
+    credits = await scene.credits()
 
     async def repeat() -> None:
-        begun = await before(scene)
-        found.append(await finished(scene, wanted, begun))
+        found.append(await kind.call(scene, wanted))
 
     with monkeypatch.context() as patch:
         at_part(patch, 2, repeat)
-        done = await create(scene, wanted)
+        done = await kind.call(scene, wanted)
     assert found == [done._replace(repeated=True)]
-    assert await scene.credits() == CREDITS - len(wanted)
-    assert (await scene.holdings()).waiting == len(wanted)
-    await scene.assert_sound()
+    await kind.compare(scene, wanted, done, credits)
 
 
-@pytest.mark.parametrize("kind", [plain, keeps])
+@KINDS
+@pytest.mark.parametrize("once", [ONCE, None])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_part_whose_reply_was_lost_is_answered_as_it_was_stored(
+    scene: Scene, kind: Kind, once: Idempotency | None, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = await kind.prepare(scene, COUNT)
+    scripts, credits = _CREATE.calls, await scene.credits()
+    lose_reply(monkeypatch, scene, number)
+    done = await kind.call(scene, wanted, once)
+    assert (_CREATE.calls, done.repeated) == (scripts + 4, False)
+    await kind.compare(scene, wanted, done, credits)
+
+
+@pytest.mark.parametrize("kind", [requests, keeps])
 async def test_both_are_answered_as_the_repeat_found_it(
     scene: Scene, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,8 +134,7 @@ async def test_both_are_answered_as_the_repeat_found_it(
     async def repeat() -> None:
         left = await scene.credits()
         await scene.store.accounts.grant(scene.account_id, -left)
-        begun = await before(scene)
-        found.append(await finished(scene, wanted, begun))
+        found.append(await create(scene, wanted))
         await scene.store.accounts.grant(scene.account_id, left)
 
     with monkeypatch.context() as patch:
@@ -161,22 +142,6 @@ async def test_both_are_answered_as_the_repeat_found_it(
         done = await create(scene, wanted)
     assert found == [done._replace(repeated=True)]
     assert (await scene.holdings()).waiting == len(set(done.schedule_ids))
-    await scene.assert_sound()
-
-
-@KINDS
-@pytest.mark.parametrize("once", [ONCE, None])
-@pytest.mark.parametrize("number", [1, 2, 3])
-async def test_a_part_whose_reply_was_lost_is_answered_as_it_was_stored(
-    scene: Scene, kind: Any, once: Idempotency | None, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = await kind(scene, 2 * PIECE + 1)
-    scripts = _CREATE.calls
-    lose_reply(monkeypatch, scene, number)
-    done = await create(scene, wanted, once)
-    assert (_CREATE.calls, done.repeated) == (scripts + 4, False)
-    assert len(set(done.schedule_ids)) == len(wanted)
-    assert await scene.credits() == CREDITS - len(wanted)
     await scene.assert_sound()
 
 
@@ -196,7 +161,7 @@ async def test_lanes_are_counted_for_all(scene: Scene, monkeypatch: pytest.Monke
         scene.base + keys.LANES, {f"other-{n}": 0 for n in range(MOST_LANES - PIECE)}
     )
     wanted = await headed(scene, PIECE + 1)
-    for asked in (wanted, [*await plain(scene, PIECE), *wanted]):
+    for asked in (wanted, [*await requests(scene, PIECE), *wanted]):
         assert type(await settled(lambda: create(scene, asked))) is TooManyLanes  # noqa: B023
         assert (await scene.holdings()).waiting == 0
     assert len((await create(scene, wanted[:PIECE])).schedule_ids) == PIECE
@@ -205,7 +170,7 @@ async def test_lanes_are_counted_for_all(scene: Scene, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("paid", [0, 1, PIECE, PIECE + 1])
 async def test_the_credits_reach_for_the_first_ones(scene: Scene, paid: int) -> None:
     await scene.store.accounts.grant(scene.account_id, paid - CREDITS)
-    wanted = await plain(scene, 2 * PIECE + 1)
+    wanted = await requests(scene, 2 * PIECE + 1)
     scripts = _CREATE.calls
     done = await settled(lambda: create(scene, wanted))
     assert _CREATE.calls == scripts + 1 + paid // PIECE
@@ -281,7 +246,7 @@ async def test_a_part_fills_in_no_note_but_its_own_call_s(
     scene: Scene, is_new_again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is forgotten meanwhile, or the key was new again for another call."""
-    wanted, found = await plain(scene, 2 * PIECE), list[CreateResult]()
+    wanted, found = await requests(scene, 2 * PIECE), list[CreateResult]()
 
     async def forget() -> None:
         [name] = await scene.redis.keys(scene.base + keys.ONCE + "*")
@@ -310,3 +275,59 @@ async def test_answers_without_a_credit_are_refused_by_the_first_part(fake_scene
     with pytest.raises(TooManyUpserts):
         await create(scene, wanted, None)
     assert len((await create(scene, wanted[:PIECE], None)).placed) == PIECE
+
+
+@pytest.mark.parametrize("call", [by_ids, by_filter])
+@pytest.mark.harmed
+async def test_the_rest_is_judged_as_it_is_by_then(
+    scene: Scene, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four that the first call did not come to, another call replayed one, one is forgotten, and
+    one is damaged."""
+    wanted = await fail(scene, 2 * PIECE)
+    with monkeypatch.context() as patch:
+        at_part(patch, 2, cut)
+        with pytest.raises(OutcomeUnknown):
+            await call(scene, wanted)
+    await replay(scene, wanted[PIECE : PIECE + 1])
+    await scene.redis.delete(scene.key(wanted[PIECE + 1]))
+    await scene.redis.hset(scene.key(wanted[PIECE + 2]), "r", b"\xff")
+    done = await call(scene, wanted)
+    gone = [REPLAYED, Verdict.UNKNOWN, Verdict.UNKNOWN]
+    assert verdicts(done) == [DONE] * PIECE + gone + [DONE] * (PIECE - 3)
+    assert await call(scene, wanted) == done
+    assert await scene.credits() == CREDITS - 2 * PIECE - (2 * PIECE - 2)
+
+
+async def test_without_a_key_a_repeat_makes_those_that_are_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = await fail(scene, COUNT)
+    with monkeypatch.context() as patch:
+        at_part(patch, 2, cut)
+        with pytest.raises(OutcomeUnknown):
+            await by_ids(scene, wanted, None)
+    done = await by_ids(scene, wanted, None)
+    assert verdicts(done) == [REPLAYED] * PIECE + [DONE] * (COUNT - PIECE)
+    assert await scene.credits() == CREDITS - 2 * COUNT
+
+
+@pytest.mark.parametrize("reach", [1, PIECE, PIECE + 1])
+async def test_the_credits_reach_for_the_first_replays(scene: Scene, reach: int) -> None:
+    wanted = await fail(scene, COUNT)
+    left = await scene.credits() - reach
+    await scene.store.accounts.grant(scene.account_id, -left)
+    done = await by_ids(scene, wanted)
+    assert verdicts(done) == [DONE] * reach + [UNPAID] * (COUNT - reach)
+    assert await letter_ids(scene) == wanted[reach:]
+    await scene.store.accounts.grant(scene.account_id, left)
+    assert await by_ids(scene, wanted) == done._replace(repeated=True)
+
+
+async def test_the_first_parts_of_replays_may_come_to_nothing(scene: Scene) -> None:
+    """They are noted with the first that does."""
+    wanted = await fail(scene, 3 * PIECE)
+    await by_ids(scene, wanted[: 2 * PIECE], None)
+    done = await by_ids(scene, wanted)
+    assert verdicts(done) == [REPLAYED] * 2 * PIECE + [DONE] * PIECE
+    assert await by_ids(scene, wanted) == done._replace(repeated=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from scheduler.models import Idempotency, Request, Schedule
 from scheduler.store.lifecycle.create.replays import Replays
-from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict
-from tests.store.scene import COMPLETED, FAILED, Scene
+from tests.store.scene import COMPLETED, FAILED, Scene, ids_of
 
 LARGE_BYTES = 2**40
 
@@ -38,21 +39,14 @@ async def complete_all(scene: Scene) -> list[Request]:
     return [each.request for each in claimed]
 
 
-async def letters(scene: Scene, *, descending: bool = False, **selected: object) -> list[Schedule]:
-    """Every dead letter that is selected, page by page."""
+async def letters(scene: Scene, **selected: Any) -> list[Schedule]:
+    """Every dead letter that is selected."""
     await scene.store.tick()
-    found: list[Schedule] = []
-    wanted = Selection(**({"limit": 3} | selected))  # type: ignore[arg-type]
-    while True:
-        page = await scene.store.failed.page(scene.account_id, wanted, descending=descending)
-        found += page.schedules
-        if page.next_cursor is None:
-            return found
-        wanted = wanted._replace(cursor=page.next_cursor)
+    return await scene.listed(scene.store.failed, **({"limit": 3} | selected))
 
 
-async def letter_ids(scene: Scene, **selected: object) -> list[str]:
-    return [each.schedule_id for each in await letters(scene, **selected)]  # type: ignore[arg-type]
+async def letter_ids(scene: Scene, **selected: Any) -> list[str]:
+    return ids_of(await letters(scene, **selected))
 
 
 def due_at(ms: int):  # type: ignore[no-untyped-def]
