@@ -157,8 +157,7 @@ class Kind(NamedTuple):
             assert (verdicts(done), done.trigger_at_ms) == ([DONE] * len(wanted), 1)
             assert not {*await letter_ids(scene)} & {*wanted}
         else:
-            asked = [each.request if isinstance(each, Upsert) else each for each in wanted]
-            assert [each.due_at_ms for each in stored] == [each.trigger_at_ms for each in asked]
+            assert [each.due_at_ms for each in stored] == [each.trigger_at_ms for each in wanted]
         new = len(wanted) // 2 if self.half else len(wanted)
         assert await scene.credits() == credits - new
         await scene.assert_sound()
