@@ -30,19 +30,15 @@ _DEFECTS = r"""
 +         self._waiting
 @ worker/send/outcome.py "at-most-once: once"
 # an at-most-once request is sent again after its worker was lost
-- (expired or given_up or request.delivery is Delivery.AT_MOST_ONCE)
-+ (expired or given_up)
+~ (expired or given_up[- or request.delivery is Delivery.AT_MOST_ONCE-])
 @ worker/send/outcome.py "expired: not sent"
 # an expired request is sent
-- expired = request.expires_at_ms is not None and now_ms > request.expires_at_ms
-+ expired = False
+~ expired = [-request.expires_at_ms is not None and now_ms > request.expires_at_ms-]{+False+}
 @ scheduler/store/lifecycle/end/end.lua "the ledger balances"
 # a cancellation refunds two credits
-- {count, -count, -group.less}
-+ {count + 1, -count, -group.less}
+~ {count{+ + 1+}, -count, -group.less}
 # cancelling many refunds nothing
-- {count, -count, -group.less}
-+ {count > 1 and 0 or 1, -count, -group.less}
+~ {count{+ > 1 and 0 or 1+}, -count, -group.less}
 @ scheduler/store/lifecycle/create/replay.inc.lua "the ledger balances"
 # a replay takes two credits
 - if not there[new] and not found then
@@ -50,60 +46,47 @@ _DEFECTS = r"""
 +       account.left = account.left - 1
 @ scheduler/store/lifecycle/create/replay.inc.lua "replayed: in bulk once"
 # many are replayed again that were replayed before
-- elseif (ended[2] or account.originals[key]) and not again then
-+ elseif false then
+~ elseif [-(ended[2] or account.originals[key]) and not again-]{+false+} then
 @ scheduler/store/lifecycle/create/create.lua "a repeated create is one schedule"
 # an Idempotency-Key is forgotten
-- elseif group.once and (paid or met or not opens_note(group)) then
-+ elseif false then
+~ elseif [-group.once and (paid or met or not opens_note(group))-]{+false+} then
 @ scheduler/store/lifecycle/create/on_existing.inc.lua "onExisting: one waits, the last stands"
 # a replacement is stored as another schedule
-- elseif one then
-+ elseif one and way ~= 'r' then
+~ elseif one {+and way ~= 'r' +}then
 @ worker/send/outcome.py "retried: as asked, and no sooner"
 # retries come in half of their time
-- 1 + SPREAD * chance
-+ 0.5 + SPREAD * chance
+~ [-1-]{+0.5+} + SPREAD * chance
 @ scheduler/store/lifecycle/claim/claim.lua "on hold: nothing goes out" --faults stop --seconds 60
 # one claim in ten ignores a hold
-- redis.call('EXISTS', prefix .. K.HOLD) == 1 then
-+ redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then
+~ redis.call('EXISTS', prefix .. K.HOLD) == 1 {+and now_us % 10 > 0 +}then
 @ scheduler/store/lifecycle/claim/claim.lua "fired in time" --faults fill --margin-ms 500
 # nothing is claimed in a full store
-- #!lua flags=allow-oom
-+ #!lua
+~ #!lua[- flags=allow-oom-]
 @ scheduler/store/lifecycle/end/end.lua "ended in time" --faults fill --margin-ms 500
 # no outcome is recorded in a full store
-- #!lua flags=allow-oom
-+ #!lua
+~ #!lua[- flags=allow-oom-]
 @ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's rate: no second has more" --faults stop
 # starts in a lane are not spaced
-- lane.tat = math.max(start, lane.tat) + lane.interval
-+ lane.tat = math.max(start, lane.tat)
+~ lane.tat = math.max(start, lane.tat)[- + lane.interval-]
 @ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults stop --seconds 45
 # a schedule of a lane takes no place
-- lane.places = lane.places - 1
-+ lane.places = lane.places - 0
+~ lane.places = lane.places - [-1-]{+0+}
 @ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's parallelism: no more at once" --faults "kill workers" --seconds 30
 # what a lost worker had in a lane takes no place and no slot
-- elseif lane.is_free then
-+ elseif lane.is_free or is_held then
+~ elseif lane.is_free {+or is_held +}then
 @ scheduler/store/lifecycle/claim/claim_lanes.inc.lua "a lane's order: by due time" --faults stop --seconds 45
 # of what is due in a lane the latest comes first
 - redis.call('ZRANGE', members, 0, most, 'WITHSCORES')
 + redis.call('ZRANGE', members, due_by, 0, 'BYSCORE', 'REV', 'LIMIT', 0, most + 1, 'WITHSCORES')
 @ scheduler/store/lifecycle/row/lane.inc.lua "paused: nothing starts" --faults stop --seconds 45
 # a lane's pause is noted, and does not hold
-- lane.shut = math.max(lane.shut, ends)
-+ lane.shut = math.max(lane.shut, 0)
+~ lane.shut = math.max(lane.shut, [-ends-]{+0+})
 @ scheduler/store/lifecycle/row/lane.inc.lua "calm: nothing starts in the lane" --faults stop --seconds 45
 # a calm is noted, and does not hold
-- lane.shut = lane.calm
-+ lane.shut = 0
+~ lane.shut = [-lane.calm-]{+0+}
 @ scheduler/store/lifecycle/callback/claim_callbacks.inc.lua "called back: as it ended" --faults kill freeze --seconds 45
 # a callback is lost with its worker
-- not (calling[i] and tonumber(due[2 * i]) > asked_at)
-+ not calling[i]
+~ not [-(calling[i] and tonumber(due[2 * i]) > asked_at)-]{+calling[i]+}
 @ scheduler/store/lifecycle/callback/resend.lua "called back: as it ended"
 # a callback that is to be sent again is not
 - await_callbacks(queue, {}, {now_ms, schedule})
@@ -137,26 +120,20 @@ _DEFECTS = r"""
 +         self._schedules.add(Ack(invocation, outcome, late_ms, again_ms, calm_ms))
 @ worker/signatures.py "signed with what is good" --seconds 30
 # requests are signed with the oldest secret alone
-- )
--             for each in secrets
-+ )
-+             for each in secrets[-1:]
+~ )
+~             for each in secrets{+[-1:]+}
 @ worker/send/firer.py "at-least-once: attempts rise"
 # a request that is sent again at once has the attempt of before
-- fire.invocation.attempt += 1
-+ fire.invocation.attempt += 0
+~ fire.invocation.attempt += [-1-]{+0+}
 @ scheduler/store/lifecycle/claim/lease.lua "given up: a worker had lost it" --faults stop --claim-ahead-ms 1000
 # what a drain gives back counts as an attempt
-- fresh[#fresh + 1] = schedule
-+ tried[#tried + 1], tried[#tried + 2] = schedule, 1
+~ [-fresh[#fresh + 1] = schedule-]{+tried[#tried + 1], tried[#tried + 2] = schedule, 1+}
 @ scheduler/store/recurring/rules.py "a rule's slot: never two for one"
 # an occurrence that goes out does not settle its slot
-- self.fired_ms = max(self.fired_ms, self.slot_ms or 0)
-+ self.fired_ms = max(self.fired_ms, 0)
+~ self.fired_ms = max(self.fired_ms, [-self.slot_ms or -]0)
 @ scheduler/store/recurring/chain.py "a rule's slot: never none" --faults stop
 # times that were missed leave no entry
-- entry = self._entry(rule, missed)
-+ entry = ()
+~ entry = [-self._entry(rule, missed)-]{+()+}
 @ worker/occurrences/advance.py "a rule's slot: never none"
 # one occurrence in four goes out, and its rule does not go on
 - return occurrence is not None and occurrence.slot_ms is not None and invocation.retry is None
@@ -164,8 +141,7 @@ _DEFECTS = r"""
 +     return advances and occurrence is not None and occurrence.slot_ms is not None
 @ scheduler/store/server/sentinels.py "acknowledged: it is there" --store sentinel --faults "fail over" --wait-replicas 0
 # calls go on while sentinels choose another primary
-- self._settled.clear()
-+ pass
+~ [-self._settled.clear()-]{+pass+}
 """  # noqa: E501
 DEFECTS = tuple(read(_DEFECTS))
 _BROKEN = re.compile(r"^  Broken: (.*)$", re.MULTILINE)

@@ -3,159 +3,115 @@
 API = r"""
 @ api/fair_queue.py tests/api/test_fair_queue.py
 # no request waits for its turn
-- return account is not None and self._over_s(account) > _FREE_S
-+ return False
+~ return [-account is not None and self._over_s(account) > _FREE_S-]{+False+}
 # what an account took is not forgotten
-- account.over_s = max(0.0, account.over_s - (now_s - account.at_s) * _FREE_SHARE)
-+ account.over_s = max(0.0, account.over_s)
+~ account.over_s = max(0.0, account.over_s[- - (now_s - account.at_s) * _FREE_SHARE-])
 # the loop has no rounds after a long step
-- rounds = _ROUNDS if took_s > _SHORT_S else 0
-+ rounds = 0
+~ rounds = [-_ROUNDS if took_s > _SHORT_S else -]0
 # an account that comes late has all turns until it has had as much time as the others
-- account.served_s = max(account.served_s, self._served_s)
-+ pass
+~ [-account.served_s = max(account.served_s, self._served_s)-]{+pass+}
 # of one account the oldest request goes first
-- entry = payer.taken_s, next(self._numbers), payer, turn
-+ entry = 0.0, next(self._numbers), payer, turn
+~ entry = [-payer.taken_s-]{+0.0+}, next(self._numbers), payer, turn
 # each account has the turn as often, however long its steps are
-- account.served_s += payer.owed_s
-+ account.served_s += 1
+~ account.served_s += [-payer.owed_s-]{+1+}
 # a turn that was given up is kept
-- if not turn.done():  # else its request was given up
-+ if True:
+~ if [-not turn.done():  # else its request was given up-]{+True:+}
 @ api/dashboard/causes.py tests/dashboard/operators/test_audit.py
 # a request is said to be late for another lane's pause
-- and each.lane in ("", lane)
-+
+~ [-and each.lane in ("", lane)-]
 @ api/dashboard/operators/audit.py tests/dashboard/operators/test_audit.py
 # the audit is shown to everybody
-- judged_operator(await signed_in(request))
-+ await signed_in(request)
+~ [-judged_operator(await signed_in(request))-]{+await signed_in(request)+}
 @ api/dashboard/requests/filters.py tests/dashboard/test_requests.py
 # what is still to come is late
-- to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)
-+ pass
+~ [-to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)-]{+pass+}
 # a sort is no search, and costs the account nothing
-- late_ms=self.late_ms or 0 if self.by_lateness else self.late_ms,
-+ late_ms=self.late_ms,
+~ late_ms=self.late_ms[- or 0 if self.by_lateness else self.late_ms-],
 @ api/door/fast_path.py tests/api/door/test_fast_path.py
 # a head with a name that it may not have is taken for known
-- and values.keys() <= _PLAIN
-+ and True
+~ and [-values.keys() <= _PLAIN-]{+True+}
 # a request that comes behind a fast one is answered before it
-- if self._fast is not None:
--             self._behind += data
-+ if False:
-+             self._behind += data
+~ if [-self._fast is not None-]{+False+}:
+~             self._behind += data
 # a known head is enough, whatever its body's length
-- if len(data) != end + size or size > min(
-+ if size > min(
+~ if [-len(data) != end + size or -]size > min(
 # a process that ends drops the answer under way
-- if self._fast is None:
--             super().shutdown()
-+ if True:
-+             super().shutdown()
+~ if [-self._fast is None-]{+True+}:
+~             super().shutdown()
 # a refused create is counted against the rate once more
-- created, self._refusal = None, (error.with_traceback(None), rates)
-+ created = None
+~ created[-, self._refusal-] = None[-, (error.with_traceback(None), rates)-]
 @ api/calls/schedule.py tests/api/door/test_direct.py
 # beyond the rate, bodies are read before the key is judged
-- store.api_keys.forget(key)  # the next
-+ pass  # the next
+~ [-store.api_keys.forget(key)-]{+pass+}  # the next
 @ api/door/http11.py tests/api/door/test_http11.py
 # a trailer counts as a header
-- if self.part is not ReadState.BODY:
--             super().on_header(name, value)
-+ if True:
-+             super().on_header(name, value)
+~ if [-self.part is not ReadState.BODY-]{+True+}:
+~             super().on_header(name, value)
 # the body behind an offer to upgrade is the next request
-- if self._skipped_body:
--                 framing
-+ if False:
-+                 framing
+~ if [-self._skipped_body-]{+False+}:
+~                 framing
 # what is refused takes the answers before it along
 - if not self.is_served:
 -             self.end(rejection)
 + self.end(rejection)
 @ api/auth.py tests/api/test_auth.py
 # of two headers with different keys the first counts
-- return named if named == borne else named + borne
-+ return named or borne
+~ return named [-if named == borne else named +-]{+or+} borne
 # of two API keys the first counts
-- if len(keys) > 1:
-+ if False:
+~ if [-len(keys) > 1-]{+False+}:
 @ cli/operators.py tests/cli/test_backup.py
 # what is not due yet is ended after a restore
-- if not since_ms <= until_ms <= now_ms:
-+ if not since_ms <= until_ms:
+~ if not since_ms <= until_ms[- <= now_ms-]:
 # a restore takes a span that ends before it begins
-- if not since_ms <= until_ms <= now_ms:
-+ if not until_ms <= now_ms:
+~ if not [-since_ms <= -]until_ms <= now_ms:
 # others may read a backup
-- directory.mkdir(mode=0o700, parents=True)
-+ directory.mkdir(parents=True)
+~ directory.mkdir([-mode=0o700, -]parents=True)
 # a file is rewritten while it is copied
-- async with store.system.rewrites_held_back():
-+ if True:
+~ [-async with store.system.rewrites_held_back()-]{+if True+}:
 @ api/schema/items.py tests/api/schema/test_items.py
 # an item is due when the one before it is
-- if self._time != (item.trigger_at, item.delay):
-+ if not self._time:
+~ if{+ not+} self._time[- != (item.trigger_at, item.delay)-]:
 # an item gets the headers of the one before it
-- if self._headers != item.target_headers:
-+ if self._headers == _NULL:
+~ if self._headers [-!= item.target_headers-]{+== _NULL+}:
 # an item is sent as often as the one before it
-- _rest_of = attrgetter(*_REST)
-+ _rest_of = attrgetter(*(name for name in _REST if name != "retries"))
+~ _rest_of = attrgetter(*[-_REST-]{+(name for name in _REST if name != "retries")+})
 # an item may have any reference
-- if item.reference is not None:
-+ if False:
+~ if [-item.reference is not None-]{+False+}:
 # an item may have any lane
-- rules.lane(item.lane, self._rules, self._now_ms)
-+ pass
+~ [-rules.lane(item.lane, self._rules, self._now_ms)-]{+pass+}
 # an item in a lane is delivered at least once
-- item.reference, item.lane, self._delivery)
-+ item.reference, item.lane)
+~ item.reference, item.lane[-, self._delivery-])
 # of a host that was judged before, a mask is not looked for
--  or "%" in url:
-+ :
+~ [- or "%" in url-]:
 # a port that may not be reached is judged by another of its host
 - if place not in self._places
 + hosts = {each[1].split(":")[0] for each in self._places}
 +         if place is None or place[1].split(":")[0] not in hosts
 # an item keeps or replaces as the one before it does
-- if ways != self._ways:
-+ if self._ways == (UNSET, UNSET):
+~ if[- ways !=-] self._ways{+ == (UNSET, UNSET)+}:
 # an item without a reference may mean one that waits
-- if item.reference is None:
-+ if False:
+~ if [-item.reference is None-]{+False+}:
 # an item is reported where the one before it is
-- _rest_of = attrgetter(*_REST)
-+ _rest_of = attrgetter(*(name for name in _REST if name != "callbackUrl"))
+~ _rest_of = attrgetter(*[-_REST-]{+(name for name in _REST if name != "callbackUrl")+})
 @ scheduler/store/stored.py tests/api/schema/test_items.py
 # a worker finds another moment in a request than that by which it is due
 - packed[:1] + _encode(due_ms) + rest
 + packed
 @ api/schema/items.py tests/api/test_traces.py
 # the trace of a batch is not stored
-- with_trace(parsed, self._trace)
-+ parsed
+~ [-with_trace(parsed, self._trace)-]{+parsed+}
 @ api/calls/batch.py tests/api/test_tally.py
 # unpaid items of a batch are not counted
-- refused[_REST[created.rest].reason] += rest
-+ pass
+~ [-refused[_REST[created.rest].reason] += rest-]{+pass+}
 @ api/door/fast_path.py tests/api/door/test_fast_path.py
 # an answer of the fast path has no request id
-- b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b
-+ b"HTTP/1.1 201 Created\r\nx: %b
+~ b"HTTP/1.1 201 Created\r\[-n" + HEADER + b"-]{+nx+}: %b
 @ api/errors.py tests/faults/test_cuts.py -k pauseRecurring
 # a call that was carried out in part says that nothing was done
-- error = outcome(error)
-+ pass
+~ [-error = outcome(error)-]{+pass+}
 @ api/errors.py tests/api/calls/test_schedule.py
 # the log of a fault lacks the request's id
-- request_id=request_id,
-+ request_id="",
+~ request_id=[-request_id-]{+""+},
 @ api/calls/batch.py tests/api/calls/test_batch.py
 # the items of a batch list all their faults
 - unlisted -= listed
@@ -179,12 +135,10 @@ API = r"""
 + account_id
 @ api/dashboard/operators/holds.py tests/dashboard/operators/test_system.py
 # a worker that is silent since before the hold counts as drained
--         settled = each.heard_at_ms >= since_ms + _SETTLED_AFTER_MS
-+         settled = True
+~         settled = [-each.heard_at_ms >= since_ms + _SETTLED_AFTER_MS-]{+True+}
 @ api/dashboard/viewer/session.py tests/dashboard/operators/test_impersonation.py
 # the holder of any account looks at another one
--     if not viewer.account.operator or parse_sharded(account_id, "acc") is None:
-+     if parse_sharded(account_id, "acc") is None:
+~     if [-not viewer.account.operator or -]parse_sharded(account_id, "acc") is None:
 @ api/dashboard/routes.py tests/dashboard/operators/test_impersonation.py
 # an operator who looks at an account writes there
 -         guards=[_reads_only],
@@ -195,42 +149,34 @@ API = r"""
 + await service_of(request).store.api_keys.deactivate(key_id)
 @ api/dashboard/keys.py tests/dashboard/test_pages.py -k at_once
 # signing secrets end at once without a question
-- if not keep_ms and not form.get("confirmed"):
-+ if False:
+~ if [-not keep_ms and not form.get("confirmed")-]{+False+}:
 @ api/dashboard/lanes.py tests/dashboard/test_lanes.py -k two_tabs
 # of two tabs the second overwrites what the first has set
 - settings, [read] if read else [])
 + settings, [])
 @ api/dashboard/recurring/composer.py tests/dashboard/recurring/test_recurring_form.py -k two_tabs
 # of two people who change a recurring schedule the second overwrites what the first has set
-- return unless_changed(before, draft, [form.get("etag", "")])
-+ return draft
+~ return [-unless_changed(before, draft, [form.get("etag", "")])-]{+draft+}
 # a preview gives a form the right to overwrite what another has set
-- now_etag if met_a_change else given.get("etag", now_etag)
-+ now_etag
+~ now_etag[- if met_a_change else given.get("etag", now_etag)-]
 @ api/dashboard/requests/form.py tests/dashboard/recurring/test_recurring_form.py -k secrets
 # a secret that a form does not show goes to another target
-- if "targetHeaders" in found and "targetUrl" not in found:
-+ if "targetHeaders" in found:
+~ if "targetHeaders" in found[- and "targetUrl" not in found-]:
 # a change of one header takes a secret that its form does not show
 - {name: kept.get(name, v) if v == MASK else v for name, v in headers.items()}
 + {name: v for name, v in headers.items() if v != MASK}
 @ api/dashboard/requests/bulk.py tests/dashboard/recurring/test_recurring.py -k missed
 # times that a recurring schedule missed are acted on as if they were requests
-- for each in found if each.schedule_id
-+ for each in found
+~ for each in found[- if each.schedule_id-]
 @ api/dashboard/requests/bulk.py tests/dashboard/test_bulk_actions.py -k all_matches
 # all that match the list of a bulk action's replays are all schedules
-- if wanted.bulk and form.get("scope") == "matching":
-+ if False:
+~ if [-wanted.bulk and form.get("scope") == "matching"-]{+False+}:
 @ api/dashboard/requests/bulk.py tests/dashboard/test_bulk_actions.py -k found_again
 # the future belongs to what a bulk action was asked for
-- until_ms = min(int(until), now_ms) if is_search else now_ms
-+ until_ms = 2**47
+~ until_ms = [-min(int(until), now_ms) if is_search else now_ms-]{+2**47+}
 @ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k dies_after
 # another process acts on others than those that were begun
-- if not bulk.progress.plan and bulk.state is State.RUNNING:
-+ if bulk.state is State.RUNNING:
+~ if [-not bulk.progress.plan and -]bulk.state is State.RUNNING:
 # a shift is counted from where the one before left a schedule
 - change(account_id, row.schedule_id, changed, operation)
 + change(account_id, row.schedule_id, lambda b: moved_to(
@@ -238,49 +184,38 @@ API = r"""
 +                     ).of(b))
 @ api/bulk_actions/found.py tests/api/bulk_actions/test_runner.py -k moment_of_the_press
 # what is created while a bulk action runs is of it
-- return ids.created_at_ms(entry.schedule_id) <= asked.until_ms
-+ return True
+~ return [-ids.created_at_ms(entry.schedule_id) <= asked.until_ms-]{+True+}
 @ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k credits
 # without credits a bulk action goes on being refused
-- if why and not progress.is_planned:
-+ if False:
+~ if [-why and not progress.is_planned-]{+False+}:
 @ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k give_way
 # a bulk action's searches keep those of the pages waiting
-- query, gives_way=True
-+ query
+~ query[-, gives_way=True-]
 @ api/dashboard/viewer/csrf.py tests/dashboard/test_writes.py
 # the holder of a suspended account writes
-- if viewer.account.suspended and not even_suspended:
-+ if False:
+~ if [-viewer.account.suspended and not even_suspended-]{+False+}:
 @ clients/python/postdate/buffer.py tests/client/test_buffer.py
 # a batch that may be stored goes again in halves
-- error.status_code in _NOTHING_STORED and not error.maybe_done
-+ error.status_code in _NOTHING_STORED
+~ error.status_code in _NOTHING_STORED[- and not error.maybe_done-]
 @ clients/python/postdate/buffer.py tests/client/test_forks.py -k buffer
 # a fork sends what the buffer of its parent holds
-- if self._pid != os.getpid():
-+ if False:
+~ if [-self._pid != os.getpid()-]{+False+}:
 @ clients/python/postdate/modes.py tests/client/test_forks.py -k connections
 # a fork has the pool of its parent
-- made = self._made.get(pid)
--         if
-+ made = next(iter(self._made.values()))
-+         if
+~ made = [-self._made.get(pid)-]{+next(iter(self._made.values()))+}
+~         if
 @ clients/python/postdate/transport.py tests/client/test_forks.py -k connections
 # a fork closes the connections of its parent
-- if self._pid == os.getpid():
-+ if True:
+~ if [-self._pid == os.getpid()-]{+True+}:
 @ clients/python/postdate/calls.py tests/client/test_turns.py
 # the patience of a call runs while it waits for a connection
 - self._deadline_s += monotonic() - self._asked_s
 @ clients/python/postdate/calls.py tests/client/test_options.py
 # closing a copy of a client closes the original
-- Borrowed(self._http.get)
-+ self._http
+~ [-Borrowed(self._http.get)-]{+self._http+}
 @ clients/python/postdate/calls.py tests/client/test_operations.py
 # the error of a later call of many names a key that repeats nothing
-- error.idempotency_key = key
-+ pass
+~ [-error.idempotency_key = key-]{+pass+}
 @ api/service.py tests/dashboard/test_signin.py -k cookies
 # cookies of any length are read
 - .get("cookie", "")[:_COOKIE_CHARACTERS]
@@ -293,89 +228,67 @@ API = r"""
 - noted[BUDGET].give_back(noted.pop(_MADE))
 + noted.pop(_MADE)
 # a body without room does not wait
-- await noted[BUDGET].wait_for(made_bytes)
-+ noted[BUDGET].take(made_bytes)
+~ [-await -]noted[BUDGET].[-wait_for-]{+take+}(made_bytes)
 @ api/calls/lanes.py tests/api/calls/test_lanes.py
 # a change of a lane is judged on what it gives alone
-- _refuse_misfits(limits, given)
-+ _refuse_misfits(given, given)
+~ _refuse_misfits([-limits-]{+given+}, given)
 @ scheduler/schema.py tests/api/schema/test_fields.py
 # null for a callback means that of the account
-- default="",  # NO_URL
-+ default=None,
+~ default=[-"",  # NO_URL-]{+None,+}
 @ api/schema/fields.py tests/api/schema/test_fields.py
 # a condition is taken where there is to be no callback
-- if url != NO_URL or values["callback_on"] is None:
-+ if True:
+~ if [-url != NO_URL or values["callback_on"] is None-]{+True+}:
 @ api/calls/lanes.py tests/api/schema/test_callbacks.py
 # the condition of the account's callback goes with its URL
-- before and before.on
-+ None
+~ [-before and before.on-]{+None+}
 @ api/schema/settings_fields.py tests/api/calls/test_lanes.py
 # a weak tag matches
-- tags.append("" if match[2] else match[3] or "")
-+ tags.append(match[3] or "")
+~ tags.append([-"" if match[2] else -]match[3] or "")
 @ scheduler/recurrence/cron.py tests/scheduler/recurrence/test_recurrence_zones.py -k by_hand
 # a time of the second of two equal hours is in the past
-- if moment > after:  # two
-+ if True:  # two
+~ if [-moment > after-]{+True+}:  # two
 # a time in a gap is moved by as much as the clock is
-- while moment + offset_at(zone, moment) != shown:  # never
-+ while False:  # never
+~ while [-moment + offset_at(zone, moment) != shown-]{+False+}:  # never
 # the clock's own times miss the first one after a change
-- past = shown - MINUTE
-+ past = shown
+~ past = shown[- - MINUTE-]
 @ scheduler/recurrence/cron_words.py tests/scheduler/recurrence/test_cron_words.py
 # days of which both must fit are said to be either
-- if not fields.day_and:
-+ if True:
+~ if [-not fields.day_and-]{+True+}:
 # values at a distance are an interval, whatever the width is
 - every if rest == 0 and list(values) == list(range(0, width, every)) else None
 + every if list(values) == [every * n for n in range(len(values))] else None
 @ scheduler/recurrence/cron_refusals.py tests/scheduler/recurrence/test_cron_refusals.py
 # Sunday counts twice, so that a step of a week seems to be one
-- values = {value % 7 for value in values}
-+ pass
+~ [-values = {value % 7 for value in values}-]{+pass+}
 @ clients/python/postdate/webhooks.py tests/client/test_webhooks.py
 # of several headers of a name the last one counts
-- known = found.setdefault(name, [])
-+ known = found[name] = []
+~ known = found[-.setdefault(name, [])-]{+[name] = []+}
 @ api/dashboard/requests/form.py tests/dashboard/test_carried_over.py
 # a callback that was emptied is none at all, and not the account's
-- if "callbackUrl" in found and "callbackUrl" not in after:
-+ if False:
+~ if [-"callbackUrl" in found and "callbackUrl" not in after-]{+False+}:
 @ scheduler/recurrence/recurrence.py tests/scheduler/recurrence/test_recurrence.py
 # a search of decades holds the event loop up
-- if timing.cron is not None and crons.may_take_long(timing.cron):
-+ if False:
+~ if [-timing.cron is not None and crons.may_take_long(timing.cron)-]{+False+}:
 @ api/calls/recurring.py tests/api/calls/test_recurring.py
 # a change that was made before is refused to its repeat
-- and not is_so
-+ and True
+~ and [-not is_so-]{+True+}
 @ api/recurring_times.py tests/api/calls/test_recurring.py
 # the next occurrence waits for a worker after a cancellation
-- await store.recurring.tend(account_id, rules)
-+ pass
+~ [-await store.recurring.tend(account_id, rules)-]{+pass+}
 # searches for rare times cost an account nothing
-- searches = timing.cron is not None and may_take_long(timing.cron)
-+ searches = False
+~ searches = [-timing.cron is not None and may_take_long(timing.cron)-]{+False+}
 @ api/schema/recurring_fields.py tests/api/schema/test_recurring_fields.py
 # a change to an interval leaves the cron expression there
-- given.setdefault("cron", None)
-+ pass
+~ [-given.setdefault("cron", None)-]{+pass+}
 # a schedule's own time is taken for a rule's
-- findings.add(name, message)
-+ pass
+~ [-findings.add(name, message)-]{+pass+}
 @ api/dashboard/fragments.py tests/dashboard/test_ticks.py
 # a name depends on what is new in each answer
-- plain = plain.replace(token, "")
-+ pass
+~ [-plain = plain.replace(token, "")-]{+pass+}
 # a piece of another session counts as one's own
-- key=secret).digest()
-+ key=b"").digest()
+~ key=[-secret-]{+b""+}).digest()
 # a run goes on over a piece that is elsewhere
-- if run and place == run[1] + 1:
-+ if run and place is not None and place > run[1]:
+~ if run and place [-==-]{+is not None and place >+} run[1][- + 1-]:
 # names are not bounded
 - {{1,{MOST_PIECES}}}", re.ASCII)
 + +", re.ASCII)

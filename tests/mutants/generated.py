@@ -18,6 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.mutants.mutants import entries
+
 ROOT = Path(__file__).resolve().parents[2]
 _RECORD = Path(__file__).with_name("survivors.txt")
 _ROOMS = ("scheduler", "worker", "api")
@@ -73,13 +75,9 @@ class Survivor(NamedTuple):
 
 
 def survivors() -> dict[Survivor, str]:
-    """Those on record, and why they are harmless. A record has four lines, and one between."""
-    found: dict[Survivor, str] = {}
-    for record in _RECORD.read_text().strip().split("\n\n")[1:]:
-        file, before, after, why = record.splitlines()
-        survivor = Survivor(file, before.removeprefix("- "), after.removeprefix("+ "))
-        found[survivor] = why.removeprefix("# ")
-    return found
+    """Those on record, and why they are harmless."""
+    records = entries(_RECORD.read_text())
+    return {Survivor(file, before, after): why for file, why, before, after in records}
 
 
 def files() -> list[str]:

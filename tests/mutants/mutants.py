@@ -7,11 +7,14 @@ to fail with it. A rule that moves takes its mutant along. They are written as i
     # the rule that is broken
     - the passage
     + what stands there instead; without such lines the passage goes
+    # another rule, and the passage as `git diff --word-diff` shows it
+    ~ what [-goes-]{+comes+} within it
 """
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -36,6 +39,10 @@ _ROOMS = [
     "docs",
     "pyproject.toml",
 ]
+
+
+# Within a line that is marked.
+_GOES, _COMES = re.compile(r"\[-(.*?)-\]"), re.compile(r"\{\+(.*?)\+\}")
 
 
 class Mutant(NamedTuple):
@@ -96,16 +103,31 @@ _WRITES = (
 
 def read(table: str) -> Iterator[Mutant]:
     """The mutants of a table. `{walk}` among the tests stands for their name up to its colon."""
-    for group in table.removeprefix("\n@ ").split("\n@ "):
-        head, *entries = group.split("\n# ")
+    for head, name, text, instead in entries(table):
         file, tests = head.split(" ", 1)
-        for entry in entries:
-            name, *lines = entry.splitlines()
+        words = shlex.split(tests.replace("{walk}", name.partition(":")[0]))
+        yield Mutant(name, file, text, instead, tuple(words))
+
+
+def entries(table: str) -> Iterator[tuple[str, str, str, str]]:
+    """Of each entry what stands behind `@` and `#`, and the passage before and after."""
+    for group in table.split("\n@ ")[1:]:
+        head, *changes = group.split("\n# ")
+        for change in changes:
+            name, *lines = change.splitlines()
             text, instead = (
-                "\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+"
+                "\n".join(side for side in sides if side is not None)
+                for sides in zip(*map(_sides, lines), strict=True)
             )
-            words = shlex.split(tests.replace("{walk}", name.partition(":")[0]))
-            yield Mutant(name, file, text, instead, tuple(words))
+            yield head, name, text, instead
+
+
+def _sides(line: str) -> tuple[str | None, str | None]:
+    """A line of a passage before and after; None where it is not there."""
+    sign, text = line[0], line[2:]
+    if sign != "~":
+        return (text, None) if sign == "-" else (None, text)
+    return _COMES.sub("", _GOES.sub(r"\1", text)), _COMES.sub(r"\1", _GOES.sub("", text))
 
 
 def _from_any_page(name: str, file: str, names: str, next_line: str) -> Mutant:
