@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.chaos.history import (
     Kind,
     Recorder,
     Result,
+    iso,
     now_ms,
 )
 from tests.chaos.keeper import LANES, Keeper
@@ -175,7 +175,7 @@ class Client:
 
     def _ended(self) -> list[str]:
         """Those that may have; without any, all."""
-        due = [each for each, asked in self._known.items() if asked.trigger_at_ms < _now_ms()]
+        due = [each for each, asked in self._known.items() if asked.trigger_at_ms < round(now_ms())]
         return due or list(self._known)
 
     def _elsewhere(self, asked: Asked) -> str:
@@ -213,7 +213,7 @@ class Client:
 
     async def _change(self, schedule_id: str) -> None:
         before = self._known[schedule_id]
-        fresh = self._want(may_be_bad=False, expires=before.expires_at_ms is not None)
+        fresh = self._unretried(expires=before.expires_at_ms is not None)
         version = before.version + 1
         wanted = msgspec.structs.replace(
             fresh,
@@ -221,27 +221,16 @@ class Client:
             version=version,
             callback=fresh.callback or NO_CALLBACK,
             delivery=before.delivery,
-            retries=0,
-            delays_ms=(),
             reference=before.reference and f"order-{before.tag}-{version}",
         )
         # Counted whatever comes of it: a version is wanted once.
         self._known[schedule_id] = wanted
-        payload = self._payload(wanted)
+        payload = {"timeout": None, "lane": None, "callbackUrl": None, **self._payload(wanted)}
         del payload["delivery"]
-        payload.setdefault("timeout", None)
-        payload.setdefault("lane", None)
-        payload.setdefault("callbackUrl", None)
-        await self._call(
-            "change",
-            "PATCH",
-            f"/schedule/{schedule_id}",
-            body=json.dumps(payload),
-            asked=[wanted],
-            schedule_id=schedule_id,
-        )
+        about = {"asked": [wanted], "schedule_id": schedule_id, "body": json.dumps(payload)}
+        await self._call("change", "PATCH", f"/schedule/{schedule_id}", **about)
 
-    def _want(self, *, may_be_bad: bool, expires: bool | None = None) -> Asked:
+    def _want(self, *, may_be_bad: bool = False, expires: bool | None = None) -> Asked:
         """A new schedule, by the seed. Few are an hour ahead, to be cancelled, changed, or left."""
         random = self._random
         self._made += 1
@@ -249,7 +238,7 @@ class Client:
         among = _BEHAVIOURS if lane is None else _IN_A_LANE
         [behaviour] = random.choices(list(among), list(among.values()))
         far = random.random() < _FAR
-        trigger_at_ms = _now_ms() + (_FAR_MS if far else random.randint(*_AHEAD_MS))
+        trigger_at_ms = round(now_ms()) + (_FAR_MS if far else random.randint(*_AHEAD_MS))
         if expires is None:
             expires = random.random() < 0.15
         retried = random.random() < _RETRIED.get(behaviour, 0.0)
@@ -272,6 +261,11 @@ class Client:
             callback_on="failed" if random.random() < 0.2 else "executed",
         )
 
+    def _unretried(self, *, expires: bool | None = None, **fields: Any) -> Asked:
+        """A new one with these fields, whose first answer counts."""
+        wanted = self._want(expires=expires)
+        return msgspec.structs.replace(wanted, retries=0, delays_ms=(), **fields)
+
     def _shares(self, asked: Asked) -> Asked:
         """The same, for a reference that others have too. It has no retries, as what waits for one
         may be replaced after it has arrived."""
@@ -291,26 +285,20 @@ class Client:
         )
 
     def _payload(self, asked: Asked) -> dict[str, Any]:
-        payload: dict[str, Any] = {
+        fields = {
             "targetUrl": self._customer.target + asked.path,
             "triggerAt": "no time" if asked.bad else iso(asked.trigger_at_ms),
             "delivery": asked.delivery,
+            "expiresAt": asked.expires_at_ms and iso(asked.expires_at_ms),
+            "retries": asked.retries or None,
+            "retryDelays": [f"{each}ms" for each in asked.delays_ms] if asked.retries else None,
+            "timeout": asked.timeout_s and f"{asked.timeout_s}s",
+            "reference": asked.reference,
+            "onExisting": asked.on_existing,
+            "maxWait": asked.max_wait_ms and f"{asked.max_wait_ms}ms",
+            "lane": asked.lane,
         }
-        if asked.expires_at_ms is not None:
-            payload["expiresAt"] = iso(asked.expires_at_ms)
-        if asked.retries:
-            payload["retries"] = asked.retries
-            payload["retryDelays"] = [f"{delay_ms}ms" for delay_ms in asked.delays_ms]
-        if asked.timeout_s is not None:
-            payload["timeout"] = f"{asked.timeout_s}s"
-        if asked.reference is not None:
-            payload["reference"] = asked.reference
-        if asked.on_existing is not None:
-            payload["onExisting"] = asked.on_existing
-        if asked.max_wait_ms is not None:
-            payload["maxWait"] = f"{asked.max_wait_ms}ms"
-        if asked.lane is not None:
-            payload["lane"] = asked.lane
+        payload: dict[str, Any] = {each: value for each, value in fields.items() if value}
         if asked.callback == NO_CALLBACK:
             payload["callbackUrl"] = None
         elif asked.callback is not None:
@@ -347,11 +335,3 @@ class Client:
             answered = Answered(op, result, now_ms(), error=repr(error))
         self._recorder.write(answered)
         return answered
-
-
-def _now_ms() -> int:
-    return round(datetime.now(UTC).timestamp() * 1000)
-
-
-def iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -285,6 +285,12 @@ def read_final(directory: Path) -> Final:
 def to_ms(moment: str) -> float:
     """ISO 8601, as the API writes it, to milliseconds since the epoch."""
     return round(datetime.fromisoformat(moment).timestamp() * 1000, 3)
+
+
+def iso(ms: float) -> str:
+    """The other way round, to the millisecond."""
+    text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
 
 
 def _lines(path: Path, kind: Any) -> Iterator[Any]:

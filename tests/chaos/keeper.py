@@ -4,11 +4,10 @@ after the other, so that their order is known."""
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from tests.chaos.history import Limits, now_ms
+from tests.chaos.history import Limits, iso, now_ms
 
 _RATED, _SINGLE, _BOTH = LANES = ("rated", "single", "both")
 _RATES, _BURSTS = (2, 4), (1, 2)
@@ -58,7 +57,6 @@ def _body(limits: Limits) -> dict[str, Any]:
     if limits.resumed:
         return {"paused": False}
     if limits.paused_until_ms is not None:
-        until = datetime.fromtimestamp(limits.paused_until_ms / 1000, UTC)
-        return {"paused": True, "pausedUntil": until.isoformat(timespec="milliseconds")}
+        return {"paused": True, "pausedUntil": iso(limits.paused_until_ms)}
     rated = {"rate": limits.rate, "per": "1s", "burst": limits.burst} if limits.rate else {}
     return {**rated, **({"parallelism": limits.parallelism} if limits.parallelism else {})}

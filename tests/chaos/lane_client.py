@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import msgspec
-
 from tests.chaos.clients import Client
 from tests.chaos.history import Asked, now_ms
 from tests.chaos.keeper import LANES
@@ -33,14 +31,11 @@ class LaneClient(Client):
 
     def _long(self, lane: str) -> Asked:
         trigger_at_ms = round(now_ms())
-        return msgspec.structs.replace(
-            self._want(may_be_bad=False),
+        return self._unretried(
             behaviour="long",
             trigger_at_ms=trigger_at_ms,
             delivery="at-most-once" if self._random.random() < _AT_MOST_ONCE else "at-least-once",
             expires_at_ms=trigger_at_ms + _EXPIRE_MS,
-            retries=0,
-            delays_ms=(),
             timeout_s=None,
             lane=lane,
         )

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.clients import Client, iso
-from tests.chaos.history import Answered, Kind, Ruled, now_ms
+from tests.chaos.clients import Client
+from tests.chaos.history import Answered, Kind, Ruled, iso, now_ms
 from tests.chaos.keeper import LANES
 
 _RULES = 5

@@ -5,14 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any, Self
 
-from redis import Redis
 from redis.exceptions import RedisError
 
+from tests.support.cluster import ValkeyCluster
 from tests.support.proxy import DroppingProxy
 from tests.support.valkey import ValkeyProcess
-from tests.support.waiting import free_port, until
-
-_SLOTS = 16_384
 
 
 class ChaosStore:
@@ -66,57 +63,39 @@ class SingleStore(ChaosStore):
 
 
 class ClusterStore(ChaosStore):
-    """Three durable nodes without replicas. Each stands behind a line, whose port it announces."""
+    """Three durable nodes without replicas."""
 
     kind = "cluster"
-    NODES = 3
 
     def __init__(self) -> None:
         super().__init__()
         self.settings["shards"] = 6
-        self._ports: list[int] = []
-        self._nodes = [self._node(number) for number in range(1, self.NODES + 1)]
-        self._meet()
-        self.url = f"redis+cluster://127.0.0.1:{self._ports[0]}"
+        self._cluster = self.stack.enter_context(_LinedCluster(self))
+        self.url = f"redis+cluster://127.0.0.1:{next(iter(self.lines.values())).port}"
 
     def until_ready(self) -> None:
-        until(lambda: all(self._agrees(node) for node in self._nodes), "the nodes to agree")
+        self._cluster._wait_until_agreed()
 
-    def _node(self, number: int) -> ValkeyProcess:
-        bus = free_port()
-        options = {
-            "cluster-enabled": "yes",
-            "cluster-port": bus,
-            "cluster-node-timeout": 2000,
-            "cluster-require-full-coverage": "no",
+
+class _LinedCluster(ValkeyCluster):
+    """Each node stands behind a line, whose port it announces."""
+
+    def __init__(self, store: ChaosStore) -> None:
+        self._store = store
+        super().__init__()
+
+    def _node(self) -> ValkeyProcess:
+        node, number = super()._node(), len(self._store.servers) + 1
+        self._store.servers[f"store {number}"] = node
+        node.options |= {
             "cluster-announce-ip": "127.0.0.1",
-            "cluster-announce-bus-port": bus,
+            "cluster-announce-port": self._store.add_line(f"line of store {number}", node).port,
+            "cluster-announce-bus-port": node.options["cluster-port"],
         }
-        node = ValkeyProcess(port=free_port(), options=options)
-        line = self.add_line(f"line of store {number}", node)
-        self._ports.append(line.port)
-        node.options["cluster-announce-port"] = line.port
-        self.stack.enter_context(node)
-        self.servers[f"store {number}"] = node
         return node
-
-    def _meet(self) -> None:
-        for number, node in enumerate(self._nodes):
-            first = number * _SLOTS // self.NODES
-            last = (number + 1) * _SLOTS // self.NODES - 1
-            with Redis.from_url(node.url) as client:
-                client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
-                if number:
-                    first_node = self._nodes[0].options
-                    meet = ("127.0.0.1", self._ports[0], first_node["cluster-port"])
-                    client.execute_command("CLUSTER MEET", *meet)
-        self.until_ready()
 
     def _agrees(self, node: ValkeyProcess) -> bool:
         try:
-            with Redis.from_url(node.url) as client:
-                info = client.cluster("INFO")
+            return super()._agrees(node)
         except RedisError:
             return False
-        ok: bool = info["cluster_state"] == "ok" and info["cluster_slots_ok"] == str(_SLOTS)
-        return ok and str(info["cluster_known_nodes"]) == str(self.NODES)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import msgspec
-
 from tests.chaos.clients import Client
 from tests.chaos.history import now_ms
 
@@ -20,12 +18,10 @@ class Watcher(Client):
     callback is slow, so that reads see the callback while it is pending."""
 
     async def _something(self) -> None:
-        asked = msgspec.structs.replace(
-            self._want(may_be_bad=False, expires=False),
+        asked = self._unretried(
+            expires=False,
             behaviour="ok",
             trigger_at_ms=round(now_ms()) + self._random.randint(*_AHEAD_MS),
-            retries=0,
-            delays_ms=(),
             timeout_s=None,
             lane=None,
             callback="slow",

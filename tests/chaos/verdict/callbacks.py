@@ -13,7 +13,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tests.chaos.history import NO_CALLBACK, REPORTS, Arrival, Entry, to_ms
-from tests.chaos.verdict.evidence import SLACK_MS, SLOWEST_TARGET_MS, Call, Case, Story
+from tests.chaos.verdict.evidence import (
+    CLOCK_MS,
+    LONGEST,
+    SLACK_MS,
+    SLOWEST_TARGET_MS,
+    Call,
+    Case,
+    Story,
+    held_back,
+    late,
+)
 
 # How a target answers the first attempt that has this in its path (0: not at all).
 REFUSED_AT_FIRST = {status: int(status) for status in ("408", "409", "425", "429", "500", "503")}
@@ -23,14 +33,8 @@ REFUSED = "404"
 # Those that name a Retry-After. It is longer than any other delay, and than any lane is calm.
 ASKING, ASKED_S = ("429", "503"), 13
 _DELAY_MS = 10_000
-# A delay is lengthened by a fifth at most.
-_LONGEST = 1.2
-# How far behind the store's clock a worker's idea of it may be.
-_CLOCK_MS = 100
 # What does not delay a callback: it is in no account's pause.
 _DESPITE = ("fill", "pause")
-# Callbacks claimed before a hold go out so long after it, if nothing is slow.
-_CLAIMED_MS = 1000
 
 
 def is_called_back(case: Case, story: Story) -> list[str] | None:
@@ -116,8 +120,8 @@ def is_in_time(case: Case, story: Story) -> list[str] | None:
     since_ms = to_ms(entry.executed_at)
     if story.resent and not _was_wished(case, story):  # the first of them, or a later one, sent it
         since_ms = max(call.invoked.wall_ms for call in story.resent)
-    late_ms = story.reports[0].at_ms - case.deadline_ms(since_ms, despite=_DESPITE)
-    return [f"its callback first arrived {late_ms / 1000:.1f} s too late"] if late_ms > 0 else []
+    at_ms = story.reports[0].at_ms
+    return late(case, "its callback first arrived", at_ms, since_ms, despite=_DESPITE)
 
 
 def is_again_in_time(case: Case, story: Story) -> list[str] | None:
@@ -128,27 +132,16 @@ def is_again_in_time(case: Case, story: Story) -> list[str] | None:
     for before, after in pairs:
         since_ms = before.at_ms + SLOWEST_TARGET_MS
         if _end_by(before) is None:
-            since_ms = _recorded_ms(case, before) + _delay_ms(before) * _LONGEST
+            since_ms = _recorded_ms(case, before) + _delay_ms(before) * LONGEST
         calls_ms = [call.invoked.wall_ms for call in story.resent]
         since_ms = max([since_ms, *(each for each in calls_ms if each <= after.at_ms)])
-        late_ms = after.at_ms - case.deadline_ms(since_ms, despite=_DESPITE)
-        if late_ms > 0:
-            found.append(f"callback {after.attempt} arrived {late_ms / 1000:.1f} s too late")
+        name = f"callback {after.attempt} arrived"
+        found += late(case, name, after.at_ms, since_ms, despite=_DESPITE)
     return found if pairs else None
 
 
 def is_held_back(case: Case, story: Story) -> list[str] | None:
-    """While the service is on hold none goes out but what had been claimed before."""
-    holds = [outage for outage in case.outages if outage.what == "on hold"]
-    if not holds or not story.reports:
-        return None
-    return [
-        f"callback {arrival.attempt} arrived {arrival.at_ms - hold.began_ms:.0f} ms into a hold"
-        for hold in holds
-        for arrival in story.reports
-        if hold.began_ms + _CLAIMED_MS < arrival.at_ms < hold.healed_ms
-        and not case.cost_a_lease(hold.began_ms, arrival.at_ms)
-    ]
+    return held_back(case, "callback", story.reports)
 
 
 def _is_wanted(case: Case, story: Story) -> bool | None:
@@ -218,8 +211,8 @@ def _is_retry(case: Case, before: Arrival, after: Arrival) -> bool:
         o.began_ms <= until_ms and o.healed_ms >= before.at_ms for o in case.frozen_workers
     )
     if frozen:
-        return wait_ms >= _DELAY_MS - _CLOCK_MS
-    return _end_by(before) is None and wait_ms >= _delay_ms(before) - _CLOCK_MS
+        return wait_ms >= _DELAY_MS - CLOCK_MS
+    return _end_by(before) is None and wait_ms >= _delay_ms(before) - CLOCK_MS
 
 
 def _said_wrongly(entry: Entry, story: Story, report: dict[str, Any]) -> list[str]:

@@ -25,6 +25,12 @@ from tests.chaos.history import (
 
 # From a worker's last look to the first byte at the target, on a busy machine.
 SLACK_MS = 2000
+# How far behind the store's clock a worker's idea of it may be, where nothing is slow.
+CLOCK_MS = 100
+# What was claimed before a hold, a pause or a call goes out so long after it, if nothing is slow.
+CLAIMED_MS = 1000
+# A delay is lengthened by a fifth at most.
+LONGEST = 1.2
 # Actions of an operator, and a store without room, which may cost accounts time only.
 HARMLESS = frozenset({"stop", "hold", "on hold", "pause", "fill"})
 SLOWEST_TARGET_MS = 2500
@@ -264,6 +270,28 @@ def took_ms(behaviour: str, path: str) -> float:
     if shortest_ms is None:
         return 0.0
     return shortest_ms + zlib.crc32(path.encode()) % (SLOWEST_TARGET_MS - shortest_ms)
+
+
+def late(
+    case: Case, what: str, at_ms: float, since_ms: float, *, despite: Container[str] = ("fill",)
+) -> list[str]:
+    """A sentence if it came after the deadline for work that could begin then."""
+    over_ms = at_ms - case.deadline_ms(since_ms, despite=despite)
+    return [f"{what} {over_ms / 1000:.1f} s too late"] if over_ms > 0 else []
+
+
+def held_back(case: Case, what: str, arrivals: list[Arrival]) -> list[str] | None:
+    """While the service is on hold nothing goes out but what had been claimed before."""
+    holds = [outage for outage in case.outages if outage.what == "on hold"]
+    if not holds or not arrivals:
+        return None
+    return [
+        f"{what} {arrival.attempt} arrived {arrival.at_ms - hold.began_ms:.0f} ms into a hold"
+        for hold in holds
+        for arrival in arrivals
+        if hold.began_ms + CLAIMED_MS < arrival.at_ms < hold.healed_ms
+        and not case.cost_a_lease(hold.began_ms, arrival.at_ms)
+    ]
 
 
 def woke_up(case: Case, frozen_by_ms: float, at_ms: float) -> bool:

@@ -16,6 +16,7 @@ from tests.chaos.history import Arrival, Limits, to_ms
 from tests.chaos.keeper import LANES
 from tests.chaos.verdict.evidence import (
     CALM_MS,
+    CLAIMED_MS,
     SLACK_MS,
     Call,
     Case,
@@ -29,7 +30,6 @@ from tests.chaos.verdict.shared import Looked
 _PER_MS = 1000.0
 # Between a worker and the target on a busy machine; a window is judged as if it were so much less.
 _JITTER_MS = 300.0
-_CLAIMED_MS = 1000
 _AT_ONCE_MS = 0.1
 
 
@@ -85,7 +85,7 @@ def pauses(case: Case) -> Looked:
     for lane, began_ms, ended_ms in spans:
         for start in _starts(case, lane or None):
             into_ms = start.at_ms - began_ms
-            if into_ms > _CLAIMED_MS and start.at_ms < ended_ms:
+            if into_ms > CLAIMED_MS and start.at_ms < ended_ms:
                 if _is_disturbed(case, start) or _is_resent(start):
                     continue
                 name = lane or "the account"
@@ -108,7 +108,7 @@ def calms(case: Case) -> Looked:
         asking = [each for each in starts if _asks_for_calm(each)]
         looked += len(asking)
         for asked in asking:
-            since_ms, until_ms = asked.at_ms + _CLAIMED_MS, asked.at_ms + CALM_MS - _JITTER_MS
+            since_ms, until_ms = asked.at_ms + CLAIMED_MS, asked.at_ms + CALM_MS - _JITTER_MS
             meanwhile = [each for each in starts if since_ms < each.at_ms < until_ms]
             breaches += [
                 f"{lane}: {each.story.tag} arrived {each.at_ms - asked.at_ms:.0f} ms into a calm"

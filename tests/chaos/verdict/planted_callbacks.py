@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from tests.chaos.history import NO_CALLBACK, Arrival, Asked, Entry, Limits, Seen, to_ms
+from tests.chaos.history import NO_CALLBACK, Arrival, Asked, Limits, Result, Seen, iso, to_ms
 from tests.chaos.verdict.callbacks import ASKED_S, REFUSED
-from tests.chaos.verdict.planted_lanes import START_MS
-
-Plant = Callable[[Any], object]
+from tests.chaos.verdict.planted import START_MS, History, Plant, body_of, last_arrival
 
 # Long after the faults and the hold of the history, and before its lanes.
 _DUE_MS = START_MS + 45_000
@@ -36,13 +32,14 @@ _RESENT = _wanted("resent", callback="500", callback_on="failed")
 _RESENDS_MS = (2000, 14_000)
 
 
-def sound_callbacks(it: Any) -> None:
-    """`it` is a History. One is accepted at once, two are refused first, one is refused for good,
-    two are not wanted, and one that was not is sent again, refused first, and then once more."""
+def sound_callbacks(it: History) -> None:
+    """One is accepted at once, two are refused first, one is refused for good, two are not wanted,
+    and one that was not is sent again, refused first, and then once more."""
     for each in (_CALLED, _REFUSED, _ASKED, _FOR_GOOD):
         it.fire(each, at_ms=_ENDED_MS)
         status = "failed" if each is _FOR_GOOD else "delivered"
-        it.bodies[f"sch_{each.tag}"] = _body(it.log[each.tag], each, status)
+        told = {"lane": each.lane, "reference": each.reference}
+        it.bodies[f"sch_{each.tag}"] = {**told, "callback": {"status": status}}
         _report(it, each)
     _report(it, _REFUSED, 2, _AGAIN_MS)
     _report(it, _ASKED, 2, _AS_ASKED_MS)
@@ -50,66 +47,46 @@ def sound_callbacks(it: Any) -> None:
     it.fire(_UNCALLED, at_ms=_ENDED_MS)
     it.fire(_wanted("of none", callback=NO_CALLBACK), at_ms=_ENDED_MS)
     it.fire(_RESENT, at_ms=_ENDED_MS)
-    it.bodies["sch_resent"] = _body(it.log["resent"], _RESENT, "delivered")
+    it.bodies["sch_resent"] = {"callback": {"status": "delivered"}}
     for after_ms, result in zip(_RESENDS_MS, ("ok", "unknown"), strict=True):
         _resend(it, result, after_ms)
         _report(it, _RESENT, 1, after_ms + 5)
         _report(it, _RESENT, 2, after_ms + 5 + _AGAIN_MS)
     _resend(it, "fail", 15_000)
     it.call("create", [_GONE])
-    it.call("cancel", [], schedule_id="sch_gone")
+    it.call("cancel", schedule_id="sch_gone")
     it.store(_GONE, "cancelled")
 
 
-def _body(entry: Entry, asked: Asked, status: str) -> dict[str, Any]:
-    return {
-        "status": entry.status,
-        "targetUrl": entry.target_url,
-        "triggerAt": entry.scheduled_at,
-        "executedAt": entry.executed_at,
-        "errorMessage": entry.error_message,
-        "lane": asked.lane,
-        "reference": asked.reference,
-        "callback": {"status": status},
-    }
-
-
-def _see(it: Any, asked: Asked, due_after_ms: float | None) -> None:
+def _see(it: History, asked: Asked, due_after_ms: float | None) -> None:
     """A read sees the end, and the callback due so long after it; None: no callback."""
     entry, state = it.log[asked.tag], None
     if due_after_ms is not None:
-        due = datetime.fromtimestamp((_ENDED_MS + due_after_ms) / 1000, UTC)
-        at = due.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        state = {"status": "pending", "attempts": 0, "nextAttemptAt": at}
+        due = iso(_ENDED_MS + due_after_ms)
+        state = {"status": "pending", "attempts": 0, "nextAttemptAt": due}
     seen = Seen(entry.status, entry.executed_at, state)
-    it.call("read", [], schedule_id=entry.schedule_id, seen=seen)
+    it.call("read", schedule_id=entry.schedule_id, seen=seen)
 
 
-def _resend(it: Any, result: str, after_ms: float) -> None:
+def _resend(it: History, result: Result, after_ms: float) -> None:
     """A call, so long after the end."""
-    it.call("resend", [], result, schedule_id="sch_resent", status=202 if result == "ok" else 0)
-    at = {"wall_ms": _ENDED_MS + after_ms}
-    it.events[-2:] = [msgspec.structs.replace(each, **at) for each in it.events[-2:]]
+    about = {"schedule_id": "sch_resent", "status": 202 if result == "ok" else 0}
+    it.call("resend", result=result, at_ms=_ENDED_MS + after_ms, **about)
 
 
 def _report(
-    it: Any, asked: Asked, attempt: int = 1, after_ms: float = 5, of: str = "cbk_", **said: Any
+    it: History, asked: Asked, attempt: int = 1, after_ms: float = 5, of: str = "cbk_", **said: Any
 ) -> None:
     """A callback arrives, so long after the end."""
     entry = it.log[asked.tag]
     named = {"lane": asked.lane, "reference": asked.reference}
-    data = {
+    data = body_of(entry) | {
         "scheduleId": entry.schedule_id,
         "invocationId": f"inv_{asked.tag}",
         **{name: value for name, value in named.items() if value},
-        "targetUrl": entry.target_url,
         "targetMethod": "POST",
-        "triggerAt": entry.scheduled_at,
-        "executedAt": entry.executed_at,
-        "status": entry.status,
         "statusCode": entry.status_code,
         "responseTimeMs": entry.response_time_ms,
-        "errorMessage": entry.error_message,
         "attempts": 1,
     }
     ended_at = entry.executed_at or entry.scheduled_at
@@ -120,68 +97,50 @@ def _report(
     it.arrivals.append(Arrival(at_ms, entry.schedule_id, attempt, "", path, signed, body))
 
 
-def _none_arrives(it: Any) -> None:
-    it.arrivals = [each for each in it.arrivals if each.path != _CALLED.callback_path]
+def _only(asked: Asked, most: int) -> Plant:
+    """No callback of it arrives after so many attempts."""
 
-
-def _it_is_only_refused(it: Any) -> None:
-    it.arrivals = [
-        each for each in it.arrivals if each.path != _REFUSED.callback_path or each.attempt == 1
-    ]
-
-
-def _a_resend_is_lost(it: Any) -> None:
-    _resend(it, "ok", 30_000)
-
-
-def _one_that_is_sent_again_is_only_refused(it: Any) -> None:
-    it.arrivals = [
-        each for each in it.arrivals if each.path != _RESENT.callback_path or each.attempt == 1
-    ]
-
-
-def _it_stays_pending(it: Any) -> None:
-    it.bodies["sch_called"]["callback"]["status"] = "pending"
-
-
-def _it_has_failed(it: Any) -> None:
-    _it_is_only_refused(it)
-    it.bodies["sch_called twice"]["callback"]["status"] = "failed"
-
-
-def _all_come_late(it: Any) -> None:
-    _none_arrives(it)
-    _report(it, _CALLED, after_ms=20_000)
-
-
-def _an_account_is_paused_meanwhile(it: Any) -> None:
-    """It is no excuse."""
-    _all_come_late(it)
-    until_ms = round(_ENDED_MS) + 15_000
-    it.call("lane", [], limits=Limits("", paused_until_ms=until_ms))
-
-
-def _a_retry_comes(asked: Asked, after_ms: float) -> Plant:
-    def plant(it: Any) -> None:
-        [(place, again)] = [
-            (place, each)
-            for place, each in enumerate(it.arrivals)
-            if each.path == asked.callback_path and each.attempt == 2
-        ]
-        it.arrivals[place] = msgspec.structs.replace(again, at_ms=_ENDED_MS + after_ms)
+    def plant(it: History) -> None:
+        path = asked.callback_path
+        it.arrivals = [each for each in it.arrivals if each.path != path or each.attempt <= most]
 
     return plant
 
 
+def _stands(tag: str, status: str) -> Plant:
+    """So GET says of its callback."""
+    return lambda it: it.bodies[f"sch_{tag}"].update(callback={"status": status})
+
+
+def _it_has_failed(it: History) -> None:
+    _only(_REFUSED, 1)(it)
+    _stands(_REFUSED.tag, "failed")(it)
+
+
+def _all_come_late(it: History) -> None:
+    _only(_CALLED, 0)(it)
+    _report(it, _CALLED, after_ms=20_000)
+
+
+def _an_account_is_paused_meanwhile(it: History) -> None:
+    """It is no excuse."""
+    _all_come_late(it)
+    it.call("lane", limits=Limits("", paused_until_ms=_ENDED_MS + 15_000))
+
+
+def _a_retry_comes(asked: Asked, after_ms: float) -> Plant:
+    return last_arrival(asked.callback_path, at_ms=_ENDED_MS + after_ms)
+
+
 PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
     "called back: as it ended": [
-        _none_arrives,
-        _it_is_only_refused,
+        _only(_CALLED, 0),
+        _only(_REFUSED, 1),
         _it_has_failed,
-        lambda it: it.bodies["sch_refused for good"]["callback"].update(status="delivered"),
-        _a_resend_is_lost,
-        _one_that_is_sent_again_is_only_refused,
-        _it_stays_pending,
+        _stands(_FOR_GOOD.tag, "delivered"),
+        lambda it: _resend(it, "ok", 30_000),
+        _only(_RESENT, 1),
+        _stands(_CALLED.tag, "pending"),
         lambda it: _report(it, _CALLED, of="inv_"),
         lambda it: _report(it, _CALLED, statusCode=500),
         lambda it: _report(it, _CALLED, after_ms=-5),

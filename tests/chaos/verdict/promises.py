@@ -15,6 +15,7 @@ from tests.chaos.verdict.evidence import (
     SLOWEST_TARGET_MS,
     Case,
     Story,
+    late,
     outcome_of,
     version_of,
     woke_up,
@@ -221,7 +222,7 @@ def is_fired_in_time(case: Case, story: Story) -> Breaches:
     done = [c.answered.wall_ms for c in changes if c.answered and c.result == "ok"]
     created_ms = to_ms(story.entry.created_at)
     since_ms = max(story.final.trigger_at_ms, created_ms, *done)
-    return _late(case, "first arrived", story.arrivals[0].at_ms, since_ms)
+    return late(case, "first arrived", story.arrivals[0].at_ms, since_ms)
 
 
 def is_fired_again_in_time(case: Case, story: Story) -> Breaches:
@@ -232,7 +233,7 @@ def is_fired_again_in_time(case: Case, story: Story) -> Breaches:
     for before, after in zip(story.arrivals, story.arrivals[1:], strict=False):
         since_ms = before.at_ms + _answers_after_ms(case, story)
         since_ms = max(since_ms, due_again_ms(story, before.attempt, after.attempt))
-        found += _late(case, f"attempt {after.attempt} arrived", after.at_ms, since_ms)
+        found += late(case, f"attempt {after.attempt} arrived", after.at_ms, since_ms)
     return found
 
 
@@ -244,7 +245,7 @@ def ends_in_time(case: Case, story: Story) -> Breaches:
     since_ms = story.arrivals[-1].at_ms + _answers_after_ms(case, story)
     stopped = [call.answered.wall_ms for call in story.stops if call.answered]
     since_ms = max(since_ms, due_again_ms(story, 0, entry.attempt + 1), *stopped)
-    return _late(case, "it ended", to_ms(entry.executed_at), since_ms)
+    return late(case, "it ended", to_ms(entry.executed_at), since_ms)
 
 
 def never_fires_expired(case: Case, story: Story) -> Breaches:
@@ -307,11 +308,6 @@ def _answers_after_ms(case: Case, story: Story) -> float:
     never_ms = 1000 * limit_s if limit_s else case.run.fire_timeout_ms
     times_ms = {"slow": SLOWEST_TARGET_MS, "long": SLOWEST_TARGET_MS, "never": never_ms}
     return times_ms.get(behaviour, 0)
-
-
-def _late(case: Case, what: str, at_ms: float, since_ms: float) -> list[str]:
-    over_ms = at_ms - case.deadline_ms(since_ms)
-    return [f"{what} {over_ms / 1000:.1f} s too late"] if over_ms > 0 else []
 
 
 def _frozen_meanwhile(case: Case, arrival: Arrival, entry: Entry) -> bool:

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tests.chaos.history import Ruled, Skipped, to_ms
-from tests.chaos.verdict.evidence import Call, Case, Rule
+from tests.chaos.verdict.evidence import CLAIMED_MS, Call, Case, Rule
 from tests.chaos.verdict.occurrences import wanted
 from tests.chaos.verdict.shared import Looked
 
 _MINUTE_MS = 60_000
-# An occurrence that was claimed before a call goes out so long after it, if nothing is slow.
-_CLAIMED_MS = 1000
 _ENDS = ("rule pause", "rule delete")
 
 
@@ -89,7 +87,7 @@ def as_told(case: Case) -> Looked:
                 f"{rule.tag} sent {entry.schedule_id} for {slot:.0f}, in a pause"
                 for entry, slot in rule.occurrences
                 if slot and entry.schedule_id in arrived
-                if window.since_ms + _CLAIMED_MS < slot < window.until_ms
+                if window.since_ms + CLAIMED_MS < slot < window.until_ms
             ]
         triggers = [c for c in rule.calls if c.invoked.call == "rule trigger"]
         asked = {c.invoked.key for c in triggers if c.result != "fail"}
@@ -111,7 +109,7 @@ def _sent_early(rule: Rule, until_ms: float) -> float:
         if entry.executed_at and slot
     )
     return max(
-        (slot for at_ms, slot in sent if at_ms < min(until_ms, slot - _CLAIMED_MS)), default=0
+        (slot for at_ms, slot in sent if at_ms < min(until_ms, slot - CLAIMED_MS)), default=0
     )
 
 
@@ -133,7 +131,7 @@ def windows(rule: Rule, *, active: bool = True) -> Iterator[Window]:
             ruled = call.invoked.ruled or ruled
             paused = call.invoked.call in _ENDS or (paused and call.invoked.ruled is not None)
             changed = call.invoked.call == "rule change"  # beside one that a worker has
-            since_ms = call.answered.wall_ms + (_CLAIMED_MS if changed else 0)
+            since_ms = call.answered.wall_ms + (CLAIMED_MS if changed else 0)
 
 
 def _matters(call: Call) -> bool:

@@ -9,15 +9,19 @@ from base64 import b64decode, b64encode
 from itertools import pairwise
 
 from tests.chaos.history import Arrival, Entry, Secret, to_ms
-from tests.chaos.verdict.evidence import CALM_MS, SLACK_MS, Case, Story, outcome_of, woke_up
+from tests.chaos.verdict.evidence import (
+    CALM_MS,
+    CLOCK_MS,
+    LONGEST,
+    SLACK_MS,
+    Case,
+    Story,
+    held_back,
+    outcome_of,
+    woke_up,
+)
 
 LOST = "Worker lost; the request may have been sent"
-# How far behind the store's clock a worker's idea of it may be, where nothing is slow.
-_CLOCK_MS = 100
-# A delay is lengthened by a fifth at most.
-_LONGEST = 1.2
-# Schedules claimed before a hold go out so long after it, if nothing is slow.
-_CLAIMED_MS = 1000
 # A rotation holds everywhere within so long.
 _ROTATED_MS = 5000
 
@@ -105,18 +109,10 @@ def is_replayed_as_asked(_: Case, story: Story) -> list[str] | None:
 
 
 def is_held_back(case: Case, story: Story) -> list[str] | None:
-    """While the service is on hold nothing goes out but what had been claimed before."""
-    holds = [outage for outage in case.outages if outage.what == "on hold"]
-    if not holds or not story.arrivals:
-        return None
-    return [
-        f"attempt {arrival.attempt} arrived {arrival.at_ms - hold.began_ms:.0f} ms into a hold"
-        for hold in holds
-        for number, arrival in enumerate(story.arrivals)
-        if hold.began_ms + _CLAIMED_MS < arrival.at_ms < hold.healed_ms
-        and not case.cost_a_lease(hold.began_ms, arrival.at_ms)
-        and not _follows(story, number)
-    ]
+    """The second sending of what a target reset follows the first one."""
+    sent = story.arrivals
+    first = sent[:1] + [two for one, two in pairwise(sent) if two.at_ms - one.at_ms >= SLACK_MS]
+    return held_back(case, "attempt", first)
 
 
 def is_signed(case: Case, story: Story) -> list[str] | None:
@@ -196,10 +192,10 @@ def _waits(case: Case, story: Story, entry: Entry, delay_ms: float) -> list[str]
     if wanted and entry.status_code != outcome_of(wanted.behaviour, entry.attempt).code:
         found.append(f"{name} is logged with {entry.status_code}, which the target did not answer")
     harmed = case.cost_a_lease(arrived[0].at_ms, ended_ms)
-    spare_ms = SLACK_MS if harmed else _CLOCK_MS
+    spare_ms = SLACK_MS if harmed else CLOCK_MS
     if again_ms - arrived[0].at_ms < delay_ms - spare_ms:
         found.append(f"the wait after {name} is {again_ms - arrived[0].at_ms:.0f} ms")
-    if again_ms - ended_ms > delay_ms * _LONGEST + spare_ms:
+    if again_ms - ended_ms > delay_ms * LONGEST + spare_ms:
         found.append(f"the wait after {name} is {again_ms - ended_ms:.0f} ms of {delay_ms}")
     later = [each for each in story.arrivals if each.attempt > entry.attempt]
     found += [f"the one after {name} came too early"] * any(a.at_ms < again_ms for a in later)
@@ -211,8 +207,3 @@ def _has_signed(secret: Secret, arrival: Arrival) -> bool:
     key = b64decode(secret.secret.removeprefix("whsec_"))
     digest = hmac.digest(key, f"{message_id}.{moment}.{arrival.report}".encode(), hashlib.sha256)
     return f"v1,{b64encode(digest).decode()}" in signatures.split()
-
-
-def _follows(story: Story, number: int) -> bool:
-    """Whether it is the second sending of what a target reset."""
-    return number > 0 and story.arrivals[number].at_ms - story.arrivals[number - 1].at_ms < SLACK_MS

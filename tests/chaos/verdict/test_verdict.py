@@ -3,54 +3,35 @@ breach of a promise in the service itself, none is planted here, unless it is sh
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.chaos.defects import DEFECTS
-from tests.chaos.history import (
-    Account,
-    Answered,
-    Arrival,
-    Asked,
-    Entry,
-    Event,
-    Fault,
-    Final,
-    Invoked,
-    Kind,
-    Limits,
-    Result,
-    Run,
-)
+from tests.chaos.history import Asked, Fault, iso
 from tests.chaos.verdict.books import BOOKS
 from tests.chaos.verdict.evidence import SLACK_MS
+from tests.chaos.verdict.planted import (
+    DUE_MS,
+    END_MS,
+    LEASE_MS,
+    START_MS,
+    History,
+    Plant,
+    entry_of,
+    last_arrival,
+    sch,
+)
 from tests.chaos.verdict.planted_callbacks import PLANTED_IN_CALLBACKS, sound_callbacks
-from tests.chaos.verdict.planted_lanes import PLANTED_IN_LANES, START_MS, sound_lanes
+from tests.chaos.verdict.planted_lanes import PLANTED_IN_LANES, sound_lanes
 from tests.chaos.verdict.planted_recurring import PLANTED_IN_RECURRING, sound_recurring
 from tests.chaos.verdict.promises import EXPIRED, PROMISES
 from tests.chaos.verdict.repeats import LOST
-from tests.chaos.verdict.verdict import Verdict, judge, table
+from tests.chaos.verdict.verdict import table
 
-DUE_MS = START_MS + 1000
-END_MS = START_MS + 100_000
-LEASE_MS, MARGIN_MS = 3000, 5000
-GRANTED = 100
-NAME = "customer"
 KILLED_MS, HOLD_MS = DUE_MS + 100, DUE_MS + 20_000
 LONG_AFTER_MS = DUE_MS + 60_000
-
-
-def iso(ms: float) -> str:
-    text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
-
-
-def sch(tag: str) -> str:
-    return f"sch_{tag}"
 
 
 def wanted(tag: str, behaviour: str = "ok", **fields: Any) -> Asked:
@@ -73,157 +54,13 @@ BOUNDED = wanted("bounded", **PAGE | {"trigger_at_ms": END_MS, "max_wait_ms": DU
 KEEPS = wanted("keeps", **PAGE | {"on_existing": "keep"})
 
 
-class History:
-    """A history in the making. `log` has the last entry of each tag, `further` other entries;
-    everything else of the end follows from them, unless `end` has it."""
-
-    def __init__(self) -> None:
-        run = Run(1, 10, "single", GRANTED, LEASE_MS, MARGIN_MS, 30_000)
-        self.events: list[Event] = [run]
-        self.arrivals: list[Arrival] = []
-        self.log: dict[str, Entry] = {}
-        self.further: list[Entry] = []
-        self.bodies: dict[str, dict[str, Any] | None] = {}
-        self.end: dict[str, Any] = {}
-        self.problems: list[str] = []
-        self.mishaps: list[str] = []
-
-    def call(
-        self,
-        kind: Kind,
-        asked: list[Asked],
-        result: Result = "ok",
-        *,
-        schedule_id: str = "",
-        key: str = "",
-        limits: Limits | None = None,
-        **answered: Any,
-    ) -> None:
-        """A call and its end, which has the fields of `answered`."""
-        op = len(self.events)
-        at_ms = START_MS + op
-        about: dict[str, Any] = {"asked": asked, "schedule_id": schedule_id, "key": key}
-        about["limits"] = limits
-        self.events.append(Invoked(op, "c0", NAME, kind, at_ms, **about))
-        made = kind in ("create", "batch") and result == "ok"
-        ids = [400 if each.bad else sch(each.tag) for each in asked] if made else []
-        done = 201 if kind == "create" else 200
-        status = {"ok": done, "fail": 503, "unknown": 0}[result]
-        self.events.append(Answered(op, result, at_ms, **{"status": status, "ids": ids} | answered))
-
-    def arrive(self, asked: Asked, attempt: int = 1, at_ms: float = 0) -> None:
-        at_ms = at_ms or asked.trigger_at_ms + 2.5
-        trigger_at = iso(asked.trigger_at_ms)
-        self.arrivals.append(Arrival(at_ms, sch(asked.tag), attempt, trigger_at, asked.path))
-
-    def store(
-        self, asked: Asked, status: str = "completed", code: int = 200, message: str = "", **at: Any
-    ) -> None:
-        """What the log has of it."""
-        self.log[asked.tag] = entry_of(asked, status, code, message, **at)
-        if asked.lane:
-            self.bodies[sch(asked.tag)] = {**body_of(self.log[asked.tag]), "lane": asked.lane}
-
-    def fire(self, asked: Asked, *ended: Any, **at: Any) -> None:
-        """It is created, arrives once, and ends so."""
-        self.call("create", [asked])
-        self.arrive(asked)
-        self.store(asked, *ended, **at)
-
-    def share(self, created: Asked, *others: Asked) -> None:
-        """The first creates a schedule, which each other one means: the last that does not keep it
-        stands, arrives and ends."""
-        self.call("create", [created])
-        told: dict[str, Any] = {"status": 200, "ids": [sch(created.tag)]}
-        for each in others:
-            self.call("create", [each], **told, existing=[0])
-        stands = [each for each in (created, *others) if each.on_existing == "replace"][-1]
-        schedule = {"schedule_id": sch(created.tag)}
-        entry = msgspec.structs.replace(entry_of(stands, "completed", 200, ""), **schedule)
-        self.log[stands.tag] = msgspec.structs.replace(entry, scheduled_at=iso(DUE_MS))
-        self.bodies[sch(created.tag)] = {
-            **body_of(self.log[stands.tag]),
-            "reference": stands.reference,
-        }
-        arrival = Arrival(DUE_MS + 2.5, sch(created.tag), 1, iso(DUE_MS), stands.path)
-        self.arrivals.append(arrival)
-
-    def retry(self, asked: Asked, attempt: int, at_ms: float, next_ms: float) -> None:
-        """An attempt that is made again arrives, is answered 503, and is logged."""
-        self.arrive(asked, attempt, at_ms)
-        busy = ("retrying", 503, "Service Unavailable")
-        entry = entry_of(asked, *busy, at_ms=at_ms + 5, attempt=attempt)
-        self.further.append(msgspec.structs.replace(entry, next_attempt_at=iso(next_ms)))
-
-    def fault(self, what: str, target: str, from_ms: float, to_ms: float) -> None:
-        op = len(self.events)
-        self.events.append(Fault(op, what, target, "begin", from_ms))
-        self.events.append(Fault(op, what, target, "end", to_ms))
-
-    def judged(self) -> Verdict:
-        log = [*self.log.values(), *self.further]
-        executed = [entry for entry in log if entry.status in ("completed", "failed")]
-        completed = sum(entry.status == "completed" for entry in executed)
-        bodies = {each.schedule_id: body_of(each) for each in log if each.status != "retrying"}
-        account = {
-            "credits": GRANTED - len({e.schedule_id for e in log if e.status != "cancelled"}),
-            "stats": {
-                "totalInvocations": len(executed),
-                "successfulInvocations": completed,
-                "failedInvocations": len(executed) - completed,
-                "averageResponseTime": 2.0,
-            },
-            "log": log,
-            "schedules": {**bodies, **self.bodies},
-            "waiting": [entry.schedule_id for entry in log if entry.status == "scheduled"],
-        }
-        accounts = {NAME: Account(**account | self.end)}
-        return judge(
-            self.events, self.arrivals, Final(END_MS, accounts, self.problems, self.mishaps)
-        )
-
-
-def entry_of(
-    asked: Asked,
-    status: str,
-    code: int,
-    message: str,
-    at_ms: float = DUE_MS + 10,
-    attempt: int = 1,
-) -> Entry:
-    executed = status in ("completed", "failed", "retrying")
-    return Entry(
-        schedule_id=sch(asked.tag),
-        created_at=iso(START_MS),
-        scheduled_at=iso(asked.trigger_at_ms),
-        executed_at=iso(at_ms) if executed else None,
-        target_url=f"http://127.0.0.1:9{asked.path}",
-        status=status,
-        status_code=code if executed else 0,
-        response_time_ms=2 if executed else 0,
-        error_message=message,
-        attempt=attempt,
-    )
-
-
-def body_of(entry: Entry) -> dict[str, Any]:
-    """What GET tells where the log tells this."""
-    return {
-        "status": entry.status,
-        "targetUrl": entry.target_url,
-        "triggerAt": entry.scheduled_at,
-        "executedAt": entry.executed_at,
-        "errorMessage": entry.error_message,
-    }
-
-
 def sound() -> History:
     """A history in which everything that can happen did, and every promise held."""
     it = History()
     it.fire(PLAIN)
     it.fire(ONCE)
     it.call("create", [CANCELLED])
-    it.call("cancel", [], schedule_id=sch("cancelled"))
+    it.call("cancel", schedule_id=sch("cancelled"))
     it.store(CANCELLED, "cancelled")
     it.call("create", [BEFORE])
     it.call("change", [AFTER], schedule_id=sch("changed"))
@@ -248,7 +85,7 @@ def sound() -> History:
     it.store(EXPIRING, "failed", 0, EXPIRED, at_ms=DUE_MS + 700)
     it.call("create", [STOPPED])
     it.retry(STOPPED, 1, DUE_MS + 5, DUE_MS + 1100)
-    it.call("cancel", [], schedule_id=sch("stopped"), became={sch("stopped"): "failed"})
+    it.call("cancel", schedule_id=sch("stopped"), became={sch("stopped"): "failed"})
     it.store(STOPPED, "failed", 503, "Service Unavailable", at_ms=DUE_MS + 500)
     it.fire(FAILING, "failed", 500, "Internal Server Error")
     it.fire(SILENT, "failed", 0, "Timeout after 2 seconds", at_ms=DUE_MS + 2003)
@@ -269,20 +106,9 @@ def test_a_sound_history_holds_and_its_promises_were_looked_at() -> None:
     assert len(verdict.rows) == len(PROMISES) + len(BOOKS) + 2
 
 
-Plant = Callable[[History], object]
-
-
 def entry(tag: str, **fields: Any) -> Plant:
     def plant(it: History) -> None:
         it.log[tag] = msgspec.structs.replace(it.log[tag], **fields)
-
-    return plant
-
-
-def last_arrival(tag: str, **fields: Any) -> Plant:
-    def plant(it: History) -> None:
-        index = max(n for n, each in enumerate(it.arrivals) if each.schedule_id == sch(tag))
-        it.arrivals[index] = msgspec.structs.replace(it.arrivals[index], **fields)
 
     return plant
 
@@ -310,13 +136,11 @@ def one_is_stored_beside_another(it: History) -> None:
 
 
 def an_older_one_stands(it: History) -> None:
-    it.log["last"] = entry_of(FIRST, "completed", 200, "")
+    it.log["last"] = entry_of(FIRST)
 
 
 def a_kept_one_is_replaced(it: History) -> None:
-    it.log["last"] = msgspec.structs.replace(
-        entry_of(KEEPS, "completed", 200, ""), schedule_id=sch("first")
-    )
+    it.log["last"] = entry_of(KEEPS, schedule_id=sch("first"))
 
 
 def one_is_lost(it: History) -> None:
@@ -332,11 +156,11 @@ def no_reference_no_409(it: History) -> None:
 
 
 def get_disagrees(it: History) -> None:
-    it.bodies["sch_plain"] = {**body_of(it.log["plain"]), "status": "failed"}
+    it.bodies["sch_plain"] = {"status": "failed"}
 
 
 def unknown_to_get(it: History) -> None:
-    it.call("read", [], "fail", status=404, schedule_id=sch("plain"))
+    it.call("read", result="fail", status=404, schedule_id=sch("plain"))
 
 
 PLANTED: dict[str, list[Plant]] = {
@@ -361,16 +185,16 @@ PLANTED: dict[str, list[Plant]] = {
         entry("expiring", executed_at=iso(DUE_MS + 100)),
         entry("silent", error_message="Timeout after 30 seconds"),
     ],
-    "never early": [last_arrival("plain", at_ms=DUE_MS - 0.5)],
+    "never early": [last_arrival(PLAIN.path, at_ms=DUE_MS - 0.5)],
     "at-most-once: once": [lambda it: it.arrive(ONCE, 2)],
-    "at-least-once: attempts rise": [last_arrival("refired", attempt=1)],
+    "at-least-once: attempts rise": [last_arrival(REFIRED.path, attempt=1)],
     "sent again: a worker had lost it": [
         without_faults,
-        last_arrival("refired", at_ms=KILLED_MS + 500 + LEASE_MS + SLACK_MS + 1),
+        last_arrival(REFIRED.path, at_ms=KILLED_MS + 500 + LEASE_MS + SLACK_MS + 1),
     ],
     "given up: a worker had lost it": [without_faults],
     "stopped: no attempt follows": [lambda it: it.arrive(STOPPED, 2, DUE_MS + 8000)],
-    "on hold: nothing goes out": [last_arrival("plain", at_ms=HOLD_MS + SLACK_MS + 1)],
+    "on hold: nothing goes out": [last_arrival(PLAIN.path, at_ms=HOLD_MS + SLACK_MS + 1)],
     "cancelled: never fires": [
         lambda it: it.arrive(CANCELLED),
         entry("plain", status="cancelled"),
@@ -382,8 +206,8 @@ PLANTED: dict[str, list[Plant]] = {
     ],
     "expired: not sent": [lambda it: it.arrive(EXPIRING, 1, DUE_MS + 40_000)],
     "one log entry, as GET tells": [lambda it: it.further.append(it.log["plain"]), get_disagrees],
-    "fired in time": [last_arrival("plain", at_ms=LONG_AFTER_MS)],
-    "fired again in time": [last_arrival("refired", at_ms=LONG_AFTER_MS)],
+    "fired in time": [last_arrival(PLAIN.path, at_ms=LONG_AFTER_MS)],
+    "fired again in time": [last_arrival(REFIRED.path, at_ms=LONG_AFTER_MS)],
     "ended in time": [entry("plain", executed_at=iso(LONG_AFTER_MS))],
     "answers: 503 is the only five": [unknown_to_get, no_reference_no_409],
     "the ledger balances": [lambda it: it.end.update(credits=80)],
