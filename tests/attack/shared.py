@@ -10,7 +10,7 @@ import re
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import aclosing
 from multiprocessing import get_context
@@ -31,6 +31,7 @@ from tests.worker.scripted import Line, answer, playing
 Found = tuple[str, bool]
 # Method, path and body of each.
 Calls = list[tuple[str, str, dict[str, Any]]]
+IsWrong = Callable[[Set[int]], bool]
 _MOST_MB, _MOST_CREATE_MS = 40, 100
 _CALLS, _TRIES, _WAITING, _SEARCHERS, _SECONDS = 50, 64, 100_000, 8, 5
 _ITEM = {f"n{n:05}": 0 for n in range(1280)}
@@ -48,6 +49,9 @@ _REFERRING: Calls = [
     ("GET", f"/stats/logs?status=scheduled,failed&reference=order-1&{_PAST}", {}),
     ("GET", "/stats/logs?status=completed,failed&reference=none-*", {}),
     ("POST", "/schedule/cancel", {"status": "scheduled", "reference": "none-*"}),
+]
+_SEARCHING: Calls = [
+    ("GET", f"{path}?targetUrl=https://none.example/", {}) for path in ("/schedule", "/stats/logs")
 ]
 # The first swallows the request that comes next, the second one is answered in its stead.
 _BODIES = (b"POST /attack HTTP/1.1\r\nX-Rest: ", b"GET /attack HTTP/1.1\r\n\r\n")
@@ -161,44 +165,31 @@ async def _sign_in(port: int, number: int) -> int:
 
 def searches(redis_url: str) -> Found:
     """Clients search in vain among 100,000 schedules, without a pause."""
-    theirs, ours = with_store(
-        Settings(redis_url=redis_url), lambda store: _keys(store, waiting=_WAITING)
-    )
-    with (
-        PostdateProcess("api", redis_url=redis_url) as api,
-        ProcessPoolExecutor(1, get_context("spawn")) as pool,
-    ):
-        flood: Future[Counter[int]] = pool.submit(_search, api.base_url, theirs)
-        p50_ms = _creates_ms(api.base_url, ours, flood.done)
-        answers = flood.result()
-    return (
-        f"{dict(answers)}; creates {p50_ms:.0f} ms",
-        answers.keys() != {200, 429} or p50_ms > _MOST_CREATE_MS,
-    )
-
-
-def _search(base_url: str, key: str) -> Counter[int]:
-    paths = (f"{each}?targetUrl=https://none.example/" for each in ("/schedule", "/stats/logs"))
-    return _call_all(base_url, key, [("GET", path, {}) for path in paths])
+    return _without_a_pause(redis_url, _SEARCHING, lambda codes: codes != {200, 429})
 
 
 def references(redis_url: str) -> Found:
     """100,000 schedules wait with one reference, and all that takes one is called with it, without
     a pause."""
+    allowed, reference = {200, 409, 429}, _NAMED["reference"]
+    return _without_a_pause(redis_url, _REFERRING, lambda codes: not codes <= allowed, reference)
+
+
+def _without_a_pause(
+    redis_url: str, calls: Calls, is_wrong: IsWrong, reference: str | None = None
+) -> Found:
     theirs, ours = with_store(
-        Settings(redis_url=redis_url), lambda store: _keys(store, _WAITING, _NAMED["reference"])
+        Settings(redis_url=redis_url), lambda store: _keys(store, _WAITING, reference)
     )
     with (
         PostdateProcess("api", redis_url=redis_url) as api,
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
     ):
-        flood: Future[Counter[int]] = pool.submit(_call_all, api.base_url, theirs, _REFERRING)
+        flood: Future[Counter[int]] = pool.submit(_call_all, api.base_url, theirs, calls)
         p50_ms = _creates_ms(api.base_url, ours, flood.done)
         answers = flood.result()
-    return (
-        f"{dict(answers)}; creates {p50_ms:.0f} ms",
-        not answers.keys() <= {200, 409, 429} or p50_ms > _MOST_CREATE_MS,
-    )
+    said = f"{dict(answers)}; creates {p50_ms:.0f} ms"
+    return said, is_wrong(answers.keys()) or p50_ms > _MOST_CREATE_MS
 
 
 def _call_all(base_url: str, key: str, calls: Calls) -> Counter[int]:

@@ -56,49 +56,15 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
-# Without its check, a write is taken from any page of any site.
+# A write of the dashboard as it begins, with its check; and without it.
+_WRITE = re.compile(
+    r"^async def (\w+)\([^)]*\)[^:]*:\n(?:(?!^\S).*\n)*?    (.*) = await written\(request.*\)\n",
+    re.MULTILINE,
+)
 _UNCHECKED = """    from api.dashboard.viewer.csrf import read_form
     from api.dashboard.viewer.session import signed_in
     {names} = await signed_in(request), await read_form(request)
 """
-_RECURRING = "    recurring = service_of(request).store.recurring\n    rule = await recurring.{}("
-# Each write of the dashboard: its file, and what follows its check.
-_WRITES = (
-    ("a new password", "viewer/sign_in.py", "viewer, form", "    users ="),
-    ("an API key", "keys.py", "viewer, form", "    name ="),
-    ("a deactivation", "keys.py", "viewer, _", "    key ="),
-    ("a bulk action", "requests/bulk.py", "viewer, form", "    service, zone ="),
-    ("its stop", "requests/bulk.py", "viewer, form", "    service = service_of"),
-    ("its close", "requests/bulk.py", "viewer, form", "    await service_of"),
-    ("a composed request", "requests/composer.py", "viewer, form", "    service ="),
-    ("a recurring schedule", "recurring/composer.py", "viewer, form", "    if form.get"),
-    ("its change", "recurring/composer.py", "viewer, form", "    service, zone ="),
-    ("its pause", "recurring/rule.py", "viewer, form", _RECURRING.format("pause")),
-    ("its end of a pause", "recurring/rule.py", "viewer, form", _RECURRING.format("resume")),
-    ("its run", "recurring/rule.py", "viewer, form", "    recurring, name ="),
-    (
-        "its deletion",
-        "recurring/rule.py",
-        "viewer, _",
-        "    recurring = service_of(request).store.recurring\n    name =",
-    ),
-    ("a cancellation", "requests/entry.py", "viewer, _", "    try:"),
-    ("a new time", "requests/entry.py", "viewer, form", "    schedules ="),
-    ("a repetition", "requests/entry.py", "viewer, form", "    store ="),
-    ("a sign-out", "viewer/sign_in.py", "viewer, form", "    sessions ="),
-    ("a rotation", "keys.py", "viewer, form", "    try:"),
-    ("a lane's settings", "lanes.py", "viewer, form", "    service, name ="),
-    ("the end of a calm", "lanes.py", "viewer, _", "    name, lanes ="),
-    ("a cleared lane", "lanes.py", "viewer, _", "    name = named"),
-    ("a lane's pause", "pauses.py", "viewer, form", "    name, asked ="),
-    ("the end of a lane's pause", "pauses.py", "viewer, form", "    name, lanes ="),
-    ("the account's pause", "pauses.py", "viewer, form", "    asked ="),
-    ("the end of the account's pause", "pauses.py", "viewer, form", "    pauses ="),
-    ("a hold", "operators/holds.py", "viewer, _", "    judged_operator"),
-    ("the end of a hold", "operators/holds.py", "viewer, form", "    judged_operator"),
-    ("a grant", "operators/accounts.py", "viewer, form", "    judged_operator"),
-    ("a choice of a zone", "viewer/sign_in.py", "_, form", "    zone ="),
-)
 
 
 def read(table: str) -> Iterator[Mutant]:
@@ -130,20 +96,20 @@ def _sides(line: str) -> tuple[str | None, str | None]:
     return _COMES.sub("", _GOES.sub(r"\1", text)), _COMES.sub(r"\1", _GOES.sub("", text))
 
 
-def _from_any_page(name: str, file: str, names: str, next_line: str) -> Mutant:
-    even = ", even_suspended=True" if file == "viewer/sign_in.py" else ""
-    return Mutant(
-        f"{name} is taken from any page",
-        f"api/dashboard/{file}",
-        f"    {names} = await written(request{even})\n{next_line}",
-        _UNCHECKED.format(names=names) + next_line,
-        ("tests/dashboard/test_writes.py",),
-    )
+def _from_any_page() -> Iterator[Mutant]:
+    """Each write of the dashboard without its check: it is taken from any page of any site."""
+    for path in sorted((_ROOT / "api/dashboard").rglob("*.py")):
+        file = path.relative_to(_ROOT).as_posix()
+        for write in _WRITE.finditer(path.read_text()):
+            *before, _ = write[0].splitlines(keepends=True)
+            unchecked = "".join(before) + _UNCHECKED.format(names=write[2])
+            name = f"{write[1]} is taken from any page"
+            yield Mutant(name, file, write[0], unchecked, ("tests/dashboard/test_writes.py",))
 
 
 MUTANTS = (
     *(mutant for table in (STORE, WORKER, API) for mutant in read(table)),
-    *(_from_any_page(*each) for each in _WRITES),
+    *_from_any_page(),
 )
 
 

@@ -21,3 +21,11 @@ def test_its_passage_stands_in_its_file_exactly_once(mutant: Mutant) -> None:
 
 def test_a_defect_breaks_a_promise_that_there_is() -> None:
     assert {defect.tests[0] for defect in DEFECTS} <= {title for title, _ in (*PROMISES, *BOOKS)}
+
+
+def test_each_write_of_the_dashboard_has_a_mutant_without_its_check() -> None:
+    files = (_ROOT / "api/dashboard").rglob("*.py")
+    writes = sum(path.read_text().count(" = await written(") for path in files)
+    assert writes == sum(
+        " from any page" in m.name and "= await written(" in m.text for m in MUTANTS
+    )
