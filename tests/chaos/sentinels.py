@@ -15,6 +15,7 @@ from redis.sentinel import MasterNotFoundError, Sentinel
 
 from cli.serving.embedded import find_server
 from tests.chaos.stores import ChaosStore
+from tests.support.cluster import ask, port_of
 from tests.support.valkey import ValkeyProcess
 from tests.support.waiting import DEADLINE_S, free_port, until
 
@@ -44,7 +45,7 @@ class SentinelStore(ChaosStore):
         for other in others:
             _follow(other, first)
         self._sentinels = [
-            self.stack.enter_context(SentinelProcess(_port(first))) for _ in range(_SENTINELS)
+            self.stack.enter_context(SentinelProcess(port_of(first))) for _ in range(_SENTINELS)
         ]
         self._addresses = [("127.0.0.1", sentinel.port) for sentinel in self._sentinels]
         hosts = ",".join(f"{host}:{port}" for host, port in self._addresses)
@@ -65,7 +66,7 @@ class SentinelStore(ChaosStore):
                 return None
 
         found = until(port, "a primary")
-        return next(server for server in self._servers if _port(server) == found)
+        return next(server for server in self._servers if port_of(server) == found)
 
     def fail_over(self, *words: str) -> None:
         """Asks a sentinel to promote a replica, though nothing is wrong."""
@@ -165,13 +166,8 @@ def _server() -> ValkeyProcess:
     return ValkeyProcess(port=free_port(), options={"repl-diskless-sync-delay": 0})
 
 
-def _port(server: ValkeyProcess) -> int:
-    return int(str(server.options["port"]))
-
-
 def _follow(server: ValkeyProcess, primary: ValkeyProcess) -> None:
-    with Redis.from_url(server.url) as client:
-        client.execute_command("REPLICAOF", "127.0.0.1", _port(primary))
+    ask(server, "REPLICAOF", "127.0.0.1", port_of(primary))
 
 
 def _knows_all(address: tuple[str, int]) -> bool:

@@ -132,13 +132,9 @@ class Storm(threading.Thread):
 
 def _disturb(line: DroppingProxy, step: Step) -> None:
     match step.what:
-        case "cut":
-            line.cut()
-        case "silence":
-            line.silence()
         case "slow":
             line.slow(step.detail)
-        case "reset":
-            line.reset()
         case "lose replies":
             line.drop_reply(b"", times=round(step.detail))
+        case _:
+            getattr(line, step.what)()
