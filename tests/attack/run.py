@@ -26,7 +26,7 @@ from tests.attack.floods import Flood
 from tests.attack.names import NameServer
 from tests.support import children
 from tests.support.processes import ROOT, PostdateProcess
-from tests.support.receiver import Received, Receiver
+from tests.support.receiver import Receiver
 from tests.support.valkey import ValkeyProcess
 
 KINDS = ("literal", "known name", "new name", "same account")
@@ -112,7 +112,7 @@ class Attack:
             return Result(
                 flood.name,
                 len(ended),
-                {kind: _lateness(kind, sent[kind], self._receiver) for kind in KINDS},
+                {kind: _lateness(sent[kind], self._receiver) for kind in KINDS},
                 memory_mb,
                 max([1000 * s - self._limit_ms for s in targets.longest_s().values()], default=0),
                 len(_LOST.findall(worker.stderr)),
@@ -193,24 +193,17 @@ def _requests(kind: str, port: int, count: int, from_ms: int, every_ms: float) -
     return made
 
 
-def _lateness(kind: str, sent: list[Request], receiver: Receiver) -> Lateness:
-    came = {each.path: each for each in receiver.requests}
+def _lateness(sent: list[Request], receiver: Receiver) -> Lateness:
+    came = {each.path: each.at_ms for each in receiver.requests}
     times = Counter(each.path for each in receiver.requests)
-    paths = [each.url.partition("//")[2].partition("/")[2] for each in sent]
-    amiss = sum(times["/" + path] != 1 for path in paths)
-    late = [
-        _late_ms(each, came["/" + path])
-        for each, path in zip(sent, paths, strict=True)
-        if "/" + path in came
-    ]
+    paths = ["/" + each.url.partition("//")[2].partition("/")[2] for each in sent]
+    amiss = sum(times[path] != 1 for path in paths)
+    both = zip(sent, paths, strict=True)
+    late = [came[path] - each.trigger_at_ms for each, path in both if path in came]
     if len(late) < 2:
         return Lateness(0, 0, 0, amiss)
     cuts = statistics.quantiles(late, n=100, method="inclusive")
     return Lateness(cuts[49], cuts[98], max(late), amiss)
-
-
-def _late_ms(asked: Request, came: Received) -> float:
-    return came.at_ms - asked.trigger_at_ms
 
 
 async def open_account(store: Store, name: str) -> str:

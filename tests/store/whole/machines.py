@@ -90,7 +90,7 @@ class Machine(RuleBasedStateMachine):
 
 class Life(msgspec.Struct):
     """What workers claim, as it should be: a schedule, or its callback. `visible_at_us` is its
-    lease's end while a worker `holds` it, and else when it is due."""
+    lease's end while it is `held` by a worker, and else when it is due."""
 
     due_at_ms: int
     visible_at_us: int = 0
