@@ -165,6 +165,8 @@ FAILED, TOKEN = CallbackOn.FAILED, f"{URL}?key=s"
 @pytest.mark.parametrize(
     ("before", "fields", "after"),
     [
+        ("no copy", {"callbackUrl": URL, "callbackOn": ""}, Callback(URL)),
+        ("no copy", {"callbackOn": "none"}, Callback(NO_URL)),
         (None, {"callbackUrl": URL, "callbackOn": ""}, Callback(URL)),
         (None, {"callbackUrl": URL, "callbackOn": "failed"}, Callback(URL, FAILED)),
         (None, {"callbackOn": "failed"}, Callback(None, FAILED)),
@@ -178,10 +180,10 @@ FAILED, TOKEN = CallbackOn.FAILED, f"{URL}?key=s"
     ],
 )
 async def test_a_callback_is_what_the_form_says_and_the_accounts_where_that_is_empty(
-    browser: Browser, before: Callback | None, fields: dict[str, str], after: Callback | None
+    browser: Browser, before: Callback | str | None, fields: dict[str, str], after: Callback | None
 ) -> None:
     form = {"url": URL, "delay": "1h"}
-    if before is not None:
+    if before != "no copy":
         asked = request_of("timeout", "5s", browser.store.clock.now_ms())
         form = await composer(browser, await ended(browser, replace(asked, callback=before)))
     assert (await scheduled(browser, **form | fields, once="1")).callback == after

@@ -106,7 +106,11 @@ def edited(form: Mapping[str, str], given: Mapping[str, Any], asked: Request) ->
     clears one. A secret whose mask came back stays, unless the target is another one. Raises
     InvalidRequest as above."""
     after = request_fields(form)
-    found = {name: value for name, value in after.items() if not _same(value, given.get(name))}
+    found = {
+        name: value
+        for name, value in after.items()
+        if name not in given or not _same(value, given[name])  # null is a value: no callback
+    }
     found |= {name: None for name in given if name not in after}
     if "targetHeaders" in found and "targetUrl" not in found:
         found["targetHeaders"] = _unmasked(found["targetHeaders"], asked)
