@@ -282,6 +282,22 @@ async def test_at_the_end_all_is_sent_and_answered(client: AsyncPostdate, servic
         await create(buffer, "late")
 
 
+async def test_a_close_waits_for_what_is_under_way_though_nobody_waits_for_it(
+    client: AsyncPostdate, service: Batches
+) -> None:
+    service.gate.clear()
+    buffer = Buffer(client, batch_size=1)
+    creating = create(buffer, "0")
+    await until_async(lambda: service.at_once == 1)
+    creating.cancel()  # type: ignore[attr-defined]
+    closing = asyncio.ensure_future(buffer.aclose())
+    await asyncio.wait([closing], timeout=0.05)
+    assert not closing.done()
+    service.gate.set()
+    await closing
+    assert service.sent == [["0"]]
+
+
 async def test_a_close_that_is_cut_short_leaves_nobody_waiting(
     client: AsyncPostdate, service: Batches
 ) -> None:

@@ -76,7 +76,7 @@ class Kept:
             wanted = selected.wants
             found = await self._unended.few(account_id, selected.reference, stretch, wanted, scan)
         if waits and found is None:
-            found = await self._unended.read(account_id, stretch, *what, *bounds)
+            found = await self._unended.read(account_id, stretch, *what, bounds)
         unended = found or Found[Schedule]([], None)
         sources = []
         for group, kept_ms in groups:
@@ -84,7 +84,7 @@ class Kept:
                 account_id, group, selected, self._log, scan, self._server, self._scans
             )
             kept = kept_since(stretch, self._clock.now_ms() - kept_ms)
-            sources.append(await ended.read(account_id, kept, *what, *bounds))
+            sources.append(await ended.read(account_id, kept, *what, bounds))
         gone = {each.schedule_id for source in sources for _, each in source.entries}
         left = [each for each in unended.entries if each[1].schedule_id not in gone]
         return [unended._replace(entries=left), *sources]

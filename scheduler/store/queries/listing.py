@@ -180,14 +180,14 @@ class ListOf:
         wanted: Callable[[Schedule], bool],
         scan: Scan,
         sieve: Sieve,
-        share: int = 1,
-        budget: int = _BUDGET,
+        bounds: tuple[int, int] = (1, _BUDGET),
     ) -> Found[Schedule]:
-        """At least `limit` wanted ones, if the budget reaches so far, which so many lists share.
-        Adds to the scan. Read-only.
+        """At least `limit` wanted ones, if the budget reaches so far. Adds to the scan. Read-only.
 
-        Those that the sieve does not let through are left out unopened.
+        Those that the sieve does not let through are left out unopened. `bounds`: how many lists
+        share the budget, and how many members that is.
         """
+        share, budget = bounds
         found: list[tuple[Place, Schedule]] = []
         reached: Place | None = stretch.after
         looked_at, read_bytes, most = 0, 0, min(limit, CHUNK)

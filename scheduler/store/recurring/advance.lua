@@ -9,8 +9,8 @@
 --          occurrence (ms), the newest slot that was fired or missed (ms), and of the occurrence a
 --          named row, as `put.inc.lua` has it, due at its slot
 -- Returns  {now (us), the verdict on each in a byte}: DONE; CHANGED: it has another version;
---          UNPAID, NO_ROOM, TOO_MANY_LANES; DAMAGED: it or its account; AGAIN: nothing was done, it
---          is for `step`
+--          UNPAID, NO_ROOM, TOO_MANY_LANES; DAMAGED: it or its account; AGAIN: nothing was done,
+--          it is for `step`
 --@include shared/now
 --@include lifecycle/row/place
 --@include shared/ledger
@@ -83,19 +83,14 @@ for i = first, #ARGV, WIDTH do
   verdicts[i] = sound and verdict or V.DAMAGED
 end
 
-local function note_all(account, verdict)
-  for _, i in ipairs(account.rules) do
-    verdicts[i] = verdict
-  end
-end
-
+-- Where a key of an account is damaged, or something stands under a new one, `step` judges each.
 for _, account in pairs(accounts) do
   if #account.rules > 0 then
     local sound, are_free = pcall(check, account)
-    if not sound or are_free and not pcall(store, account, looks) then
-      note_all(account, V.DAMAGED)
-    elseif not are_free then
-      note_all(account, V.AGAIN)
+    if not (sound and are_free and pcall(store, account, looks)) then
+      for _, i in ipairs(account.rules) do
+        verdicts[i] = V.AGAIN
+      end
     end
   end
 end

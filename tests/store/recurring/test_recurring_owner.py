@@ -326,6 +326,20 @@ async def test_a_damaged_rule_is_in_no_other_s_way(fake_rules: Rules) -> None:
     assert len(await rules.due()) == 1
 
 
+@pytest.mark.harmed
+async def test_a_damaged_lane_is_in_no_other_rule_s_way(fake_rules: Rules) -> None:
+    """Rules of an account advance together."""
+    rules, scene = fake_rules, fake_rules.scene
+    sound, laned = await rules.create(), await rules.create(lane="a")
+    await rules.to(NEXT_MS)
+    held = await scene.claim()
+    await scene.redis.delete(scene.base + keys.LANE_QUEUE + "a")
+    await scene.redis.set(scene.base + keys.LANE_QUEUE + "a", "1")
+    await rules.recurring.advance(held)
+    assert (await rules.read(sound)).slot_ms == NEXT_MS + HOUR_MS
+    assert (await rules.read(laned)).slot_ms == NEXT_MS
+
+
 async def test_the_rules_of_a_deleted_account_are_not_tended(rules: Rules) -> None:
     scene = rules.scene
     await rules.create()
