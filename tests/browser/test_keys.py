@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Watched
-from tests.support.servers import Customer
+from tests.support.servers import Customer, until
 
 # Of what can be reached by Tab, in that order: its line, and its place in that line.
 _PLACES = """() => [...document.querySelectorAll("#filters :is(input, select, button, a)")]
@@ -125,6 +125,7 @@ def test_a_press_without_an_answer_is_seen_to_wait(signed_in: Watched, customer:
     page.locator(f"#r-{waiting} a.opens").click()
     root = page.locator("html")
     expect(root).to_have_class("busy")
+    until(lambda: page.wait_for_timeout(10) or held)  # the browser's events come meanwhile
     held[0].continue_()
     expect(page.locator("#panel-title")).to_be_visible()
     expect(root).not_to_have_class(re.compile("busy"))

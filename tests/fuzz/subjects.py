@@ -22,7 +22,7 @@ from scheduler.store.queries.timeline import span
 from scheduler.target.destinations import Destinations
 from scheduler.target.targets import Origin, parse_target
 from tests.api.schema.test_items import came_to
-from tests.worker.send.test_wire_bytes import DeafTransport, Ends, SteppedLoop
+from tests.worker.send.test_wire_bytes import NOTED, DeafTransport, Ends, SteppedLoop
 from worker.loop_budget import LoopBudget
 from worker.send.outcome import Failure, answered
 from worker.send.request import render
@@ -99,7 +99,7 @@ def answer(data: bytes) -> None:
     fault of ours."""
     size = _PIECES[len(data) % len(_PIECES)] if len(data) < 10_000 else _PIECES[0]
     for head_only in (False, True):
-        wire = Wire(_ROUTE, _CAP_BYTES, LoopBudget(cast("Any", SteppedLoop())), lambda wire: None)
+        wire = Wire(_ROUTE, _CAP_BYTES, LoopBudget(cast("Any", SteppedLoop())), NOTED)
         wire.connection_made(cast("asyncio.Transport", DeafTransport()))
         wire.send(ends := Ends(), b"request", head_only)
         for start in range(0, len(data), size):

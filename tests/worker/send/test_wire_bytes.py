@@ -85,17 +85,19 @@ class Ends:
         self.noted.append((failure, silent))
 
 
+NOTED = WireEvents(
+    lambda fire, wire, *answer: cast("Ends", fire).answered(wire, *answer),
+    lambda fire, wire, *fault: cast("Ends", fire).broke(wire, *fault),
+    lambda wire: None,
+)
+
+
 def wired(
     loop: SteppedLoop | None = None, loop_budget: LoopBudget | None = None, cap: int = 100
 ) -> tuple[Wire, DeafTransport]:
     budget = loop_budget or LoopBudget(cast("Any", loop or SteppedLoop()))
     route = Route(Origin("http", "e.example", 80), "8.8.8.8", "acc_00_a")
-    events = WireEvents(
-        lambda fire, wire, *answer: cast("Ends", fire).answered(wire, *answer),
-        lambda fire, wire, *fault: cast("Ends", fire).broke(wire, *fault),
-        lambda wire: None,
-    )
-    wire, transport = Wire(route, cap, budget, events), DeafTransport()
+    wire, transport = Wire(route, cap, budget, NOTED), DeafTransport()
     wire.connection_made(cast("asyncio.Transport", transport))
     return wire, transport
 
