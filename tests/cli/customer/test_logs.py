@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from cli.customer import logs
 from cli.customer.logs import Tail
 from postdate import ConnectionFailed, LogEntry, LogStatus, Postdate, PostdateError
 
@@ -91,3 +92,16 @@ def test_a_look_that_fails_half_way_loses_nothing() -> None:
         tail.look(5)
     log.failure = None
     assert numbers(tail.look(5)) == [2, 3]
+
+
+def test_it_rests_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(logs, "_pause", rest)
+    logs._follow(cast("Any", None), Tail(Log().client, ("failed",)), 10)
+    assert rests == [logs._EVERY_S] * 3
