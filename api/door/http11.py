@@ -15,10 +15,9 @@ from api.request_ids import new_request_id
 # The parser would apply these, of a trailer, to the next request.
 _OF_THE_CONNECTION = (b"connection", b"proxy-connection")
 _FRAMING = (b"content-length", b"transfer-encoding")
-
-# A method and the space behind it; one that the parser knows, and no path has.
 _METHOD = re.compile(rb"[\w!#$%&'*+.^`|~-]+ ")
-_UNSUPPORTED = b"UNBIND "
+# The parser knows this method, and no path has it.
+_STAND_IN = b"UNBIND "
 
 
 class ReadState(Enum):
@@ -56,12 +55,12 @@ class Http11(HttpToolsProtocol):
                 left = self._parse_request(left)
         except httptools.HttpParserError:
             method = _METHOD.match(data) if self._is_first_head else None
-            if method is None or method[0] == _UNSUPPORTED or self.rejection is not None:
+            if method is None or method[0] == _STAND_IN or self.rejection is not None:
                 self.reject(self.rejection or NO_HTTP)
                 return
             # The parser stops at methods that it does not know, and the app answers them.
             self.parser, self.part = httptools.HttpRequestParser(self), ReadState.NONE
-            self.parse(_UNSUPPORTED + data[method.end() :])
+            self.parse(_STAND_IN + data[method.end() :])
 
     def rejected(self, rejection: Rejection) -> Exception:
         """For a callback to raise."""

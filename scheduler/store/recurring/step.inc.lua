@@ -145,6 +145,9 @@ local function judge(one)
   if verdict then
     return verdict
   end
+  if one.row_size > 0 then
+    check_queue(account.queue) -- a damaged one must fail before the first write
+  end
   sum_up(account)
   if #one.entry > 0 then
     one.log = read_log(one.base, entries_in(one.entry[1]), one.entry[1])

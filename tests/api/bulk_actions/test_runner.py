@@ -153,7 +153,7 @@ class Dies(Exception):
 
 
 def dying(call: Callable[..., Awaitable[Any]], at: Callable[..., bool]) -> AsyncMock:
-    """The call, but where `at` says so of what is given to it, the process dies before it."""
+    """The same call; the process dies before it if `at` says so of its arguments."""
 
     async def called(*given: Any, **more: Any) -> Any:
         if at(*given):

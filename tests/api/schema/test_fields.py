@@ -62,7 +62,7 @@ BOTH = {"callbackUrl": URL, "callbackOn": "failed"}
 HERE_IF_FAILED, THERE_IF_FAILED = (Callback(url, CallbackOn.FAILED) for url in (URL, THERE))
 ON_FAILED = Callback(None, CallbackOn.FAILED)
 HUSH, MASKED = (f"{URL}?job=7&token={each}" for each in ("hush", MASK))
-# What is given, what of a request it makes, and what is shown of that.
+# Fields of a payload, the attributes that the request gets from them, and the fields shown.
 TAKEN = [
     *(timeout(each, 5) for each in ("5s", 5, 5.0)),
     *(timeout(*each) for each in (("1s", 1), ("0.5m", 30), ("2000ms", 2), (None, 30))),
@@ -242,7 +242,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"targetUrl": ORIGINS[0], "targetHeaders": {"Authorization": "z"}},
         {"url": ORIGINS[0], "headers": {"Authorization": "z"}},
     ),
-    # A callback keeps what is not named.
+    # A change of one field of a callback keeps the other.
     ({"callbackUrl": URL}, {"callbackUrl": THERE}, {"callback": Callback(THERE)}),
     ({"callbackUrl": URL}, {"callbackOn": "failed"}, {"callback": HERE_IF_FAILED}),
     ({"callbackUrl": URL}, {"callbackUrl": None}, {"callback": Callback(NO_URL)}),

@@ -27,7 +27,7 @@ from tests.chaos.history import (
 SLACK_MS = 2000
 # How far behind the store's clock a worker's idea of it may be, where nothing is slow.
 CLOCK_MS = 100
-# What was claimed before a hold, a pause or a call goes out so long after it, if nothing is slow.
+# Requests claimed before a hold, a pause or a call still go out for so long after it.
 CLAIMED_MS = 1000
 # A delay is lengthened by a fifth at most.
 LONGEST = 1.2

@@ -371,6 +371,24 @@ async def test_a_damaged_account_is_in_no_other_s_way(rules: Rules) -> None:
     assert (await rules.recurring.read(other, theirs.recurring_id)).schedule_id is not None
 
 
+@pytest.mark.harmed
+async def test_a_damaged_queue_is_in_no_other_s_way(rules: Rules) -> None:
+    """Rules of both accounts are to get an occurrence, in one call."""
+    scene = rules.scene
+    [other] = await scene.neighbours(1)
+    ours, theirs = await rules.create(), (await rules.recurring.create(other, draft())).rule
+    for account_id, rule in ((scene.account_id, ours), (other, theirs)):
+        await scene.store.canceller.cancel(account_id, str(rule.schedule_id))
+    await scene.redis.delete(scene.base + keys.WAITING)
+    await scene.redis.set(scene.base + keys.WAITING, "1")
+    due = keys.shard(scene.shard) + keys.RULES_DUE
+    for member in await rules.due():
+        await scene.redis.zadd(due, {member: 1})
+    assert [await rules.tend(), await rules.tend()] == [2, 0]
+    assert (await rules.recurring.read(other, theirs.recurring_id)).schedule_id is not None
+    assert (await rules.recurring.read(scene.account_id, ours.recurring_id)).schedule_id is None
+
+
 @pytest.mark.parametrize(
     ("damaged", "field", "told"),
     [

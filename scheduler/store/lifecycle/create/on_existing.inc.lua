@@ -74,7 +74,7 @@ local function due_of(account, one)
   return one.due
 end
 
--- Reads what is stored of one that waits; false: nothing is.
+-- Reads the stored request of a waiting schedule. Returns false if there is none.
 local function read_one(one)
   local stored = redis.pcall('HMGET', one.key, 'r', 'n')
   if not stored[1] then
