@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-from cli.customer.remote import with_hint
 from tests.cli.running import Running
 from tests.support.servers import Receiver, in_days, postdate, postdate_json, refusing_port, until
 
@@ -162,14 +161,3 @@ def test_an_error_for_machines_has_its_status_and_every_field(settings: dict[str
     assert (for_people.returncode, for_people.stdout) == (1, "")
     says = r"targetUrl: It must be an absolute [^\n]+; triggerAt: It must be [^\n]+\.\n"
     assert re.fullmatch(says, for_people.stderr)
-
-
-def test_a_refused_destination_names_the_setting_to_who_runs_the_service_on_this_machine(
-    settings: dict[str, str],
-) -> None:
-    done = postdate("schedule", "http://10.0.0.1/", "--in", "1h", **settings)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Destination not allowed; POSTDATE_ALLOW_TARGETS")
-    for base_url, hinted in (("http://[::1]:8000", True), ("http://192.0.2.1", False)):
-        assert ("ALLOW_TARGETS" in with_hint("Destination not allowed.", base_url)) is hinted
-        assert with_hint("Something else.", base_url) == "Something else."
