@@ -556,6 +556,9 @@ STORE = r"""
 ~ if [-found.more and #found + found.more > 1-]{+false+} then
 # the longest wait begins anew with each call
 ~ if [-not fit-]{+false+} then
+@ scheduler/store/lifecycle/create/on_existing.py tests/store/lifecycle/create/test_on_existing.py
+# a longest wait that ends first begins with the call if another process made the schedule meanwhile
+~ if basis[- or is_bounded-] else
 @ scheduler/store/bulk/step.lua tests/api/bulk_actions/test_runner.py
 # a process that comes late notes its progress over another's
 - elseif version ~= ARGV[3] then

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tests.chaos.history import Asked, Kind, Ruled, Skipped, iso
 from tests.chaos.verdict.planted import START_MS, History, Plant, entry_of
 
@@ -15,12 +17,17 @@ _FAR_MS = 3_600_000
 _RULED = Ruled("rule", "ok", _EVERY_MS, _BEGINS_MS)
 _FAR = Ruled("rule", "ok", _FAR_MS, _BEGINS_MS + _FAR_MS, version=1)
 _GONE = Ruled("gone", "ok", _EVERY_MS, _BEGINS_MS)
+# Its occurrence gets an earlier time, and is due again after the rule has had other times.
+_MOVED = Ruled("moved", "ok", _FAR_MS, _BEGINS_MS + 10_000)
+_MOVED_TO_MS, _OTHERWISE_MS, _PUT_OFF_MS = _BEGINS_MS + 50, _BEGINS_MS + 100, _BEGINS_MS + 2900
+_OTHERWISE = Ruled("moved", "ok", _EVERY_MS, _BEGINS_MS + 300, version=1)
 _WAITS = "sch_rulefar"
 
 
 def sound_recurring(it: History) -> None:
     """A rule is sent, one occurrence cancelled, one time skipped; it is paused, resumed, triggered,
-    and put off. Another one is deleted."""
+    and put off. Another one is deleted. Of a third one, a lost worker had an occurrence before its
+    slot, which takes the place of all times up to that slot."""
     it.end |= {"rules": [], "skipped": []}
     _call(it, "rule", _BEGINS_MS - 100, ruled=_RULED, ids=["sch_rule0"])
     for number in (0, 1, 3, 4, 9, 10, 11, 12):
@@ -39,6 +46,15 @@ def sound_recurring(it: History) -> None:
     it.end["rules"].append(_body("active", _WAITS))
     _call(it, "rule", _BEGINS_MS + 5, rule="gone", ruled=_GONE)
     _call(it, "rule delete", _BEGINS_MS + 100, rule="gone")
+    _call(it, "rule", _BEGINS_MS, rule="moved", ruled=_MOVED, ids=["sch_moved"])
+    _call(it, "rule change", _OTHERWISE_MS, rule="moved", ruled=_OTHERWISE)
+    far = msgspec.structs.replace(_FAR, tag="moved", version=2)
+    _call(it, "rule change", _PUT_OFF_MS, rule="moved", ruled=far)
+    _store(it, "sch_moved", _MOVED_TO_MS, "completed", ruled=_MOVED, at_ms=_PUT_OFF_MS + 100)
+    it.bodies["sch_moved"]["slot"] = iso(_MOVED.anchor_ms)
+    it.arrive(_asked(_MOVED_TO_MS, _MOVED), at_ms=_PUT_OFF_MS + 100, schedule_id="sch_moved")
+    _store(it, "sch_movedfar", far.anchor_ms, "scheduled", ruled=far)
+    it.end["rules"].append(_body("active", "sch_movedfar", far))
 
 
 def _slot(number: int) -> float:
@@ -72,17 +88,18 @@ def _store(
     *,
     slot: bool = True,
     ruled: Ruled = _RULED,
+    at_ms: float = 0,
 ) -> None:
     """An occurrence as log and GET show it."""
-    of_rule = {"schedule_id": schedule_id, "recurring_id": "rec_rule"}
-    entry = entry_of(_asked(due_ms, ruled), status, at_ms=due_ms + 10, **of_rule)
+    of_rule = {"schedule_id": schedule_id, "recurring_id": f"rec_{ruled.tag}"}
+    entry = entry_of(_asked(due_ms, ruled), status, at_ms=at_ms or due_ms + 10, **of_rule)
     it.further.append(entry)
     it.bodies[schedule_id] = {"slot": entry.scheduled_at if slot else None}
 
 
-def _body(state: str, schedule_id: str | None) -> dict[str, Any]:
-    target_url = f"http://127.0.0.1:9{_FAR.path}"
-    of_rule = {"recurringId": "rec_rule", "targetUrl": target_url}
+def _body(state: str, schedule_id: str | None, ruled: Ruled = _FAR) -> dict[str, Any]:
+    target_url = f"http://127.0.0.1:9{ruled.path}"
+    of_rule = {"recurringId": f"rec_{ruled.tag}", "targetUrl": target_url}
     return {**of_rule, "state": state, "scheduleId": schedule_id}
 
 
@@ -99,7 +116,7 @@ def _one_more_waits(it: History) -> None:
 
 
 def _it_ended(it: History) -> None:
-    it.end["rules"] = [_body("ended", None)]
+    it.end["rules"][0] = _body("ended", None)
     _lost(_WAITS)(it)
 
 

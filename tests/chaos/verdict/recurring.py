@@ -101,15 +101,16 @@ def as_told(case: Case) -> Looked:
 
 
 def _sent_early(rule: Rule, until_ms: float) -> float:
-    """The newest slot of what was sent before its slot, because its owner gave it another time, and
-    before `until_ms`: no other times begin before that slot, lest one is made twice. 0: none."""
+    """The newest slot of what was claimed before its slot, because its owner gave it another time,
+    and before `until_ms`: no other times begin before that slot, lest one is made twice. 0: none.
+    A worker that is lost has claimed it long before another one sends it."""
     sent = (
-        (to_ms(entry.executed_at), slot)
+        (to_ms(entry.scheduled_at), slot)
         for entry, slot in rule.occurrences
         if entry.executed_at and slot
     )
     return max(
-        (slot for at_ms, slot in sent if at_ms < min(until_ms, slot - CLAIMED_MS)), default=0
+        (slot for due_ms, slot in sent if due_ms < min(until_ms, slot - CLAIMED_MS)), default=0
     )
 
 

@@ -1,8 +1,9 @@
 -- Groups with rows that mean the schedule which waits with their reference, if there is one: a row
 -- keeps it as it is, or replaces its request. Needs create.lua's groups and `add`.
 -- A row ends with its way: '' another is stored; 'k' that one is kept; 'r' it gets this request;
--- 'r=' and its id: it gets this request, which was made for it; 'r<' and how an id begins: it gets
--- this request if its id does not come before that, or the request has to be made for it.
+-- 'r=' and its id ('': none): it gets this request, which was made for it; 'r<' and how an id
+-- begins: it gets this request if its id does not come before that. Otherwise the request has to be
+-- made for it.
 -- Answers with EACH and, for each row in 43 bytes, DONE, EXISTING, UNPAID, NO_ROOM, SEVERAL,
 -- TOO_MANY_LANES or DAMAGED, the schedule, and when it is due (ms; of SEVERAL: how many
 -- wait); or with CHANGED and, for each row, the schedule for which its request has to be made
@@ -144,11 +145,10 @@ local function noted_until(account, bytes, more)
   return math.min(after, now_us + minute_us), math.max(0, math.ceil(wait_us / 1000000))
 end
 
--- Whether a row's request was made for the one that waits: `r=` names that one; `r<` has how its id
--- begins at least, if the request is not to be made anew for it, or for none.
+-- Whether a row's request was made for the one that waits, or for none.
 local function is_made_for(one, way)
   if string.sub(way, 2, 2) == '=' then
-    return one ~= nil and one.schedule == string.sub(way, 3)
+    return (one and one.schedule or '') == string.sub(way, 3)
   end
   local created = one and string.sub(one.schedule, 1, 10)
   return string.sub(way, 2, 2) ~= '<' or not one or created >= string.sub(way, 3)

@@ -174,6 +174,20 @@ async def test_it_is_due_no_later_than_the_longest_wait_allows(
     assert (await scene.get(first)).request.trigger_at_ms == placed.due_ms
 
 
+@pytest.mark.parametrize("behind_ms", [400, -400])
+async def test_the_longest_wait_counts_from_that_create_whatever_a_process_takes_for_the_time(
+    scene: Scene, behind_ms: int
+) -> None:
+    """It tells the store's time late, after a reply that took long."""
+    _, first = await one(scene, 60_000)
+    created_ms = ids.created_at_ms(first)
+    with patch.object(scene.store.clock, "now_ms", lambda: created_ms - behind_ms):
+        [placed] = (await upsert(scene, 60_000, max_wait_ms=5000)).placed
+    assert placed[:2] == (EXISTING, first)
+    assert placed.due_ms == created_ms + 5000
+    assert await scene.visible_at_ms(first) == placed.due_ms
+
+
 async def test_a_new_one_waits_no_longer_either(scene: Scene) -> None:
     _, first = await one(scene, 60_000, max_wait_ms=1000)
     found = await scene.get(first)
