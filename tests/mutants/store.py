@@ -237,7 +237,7 @@ STORE = r"""
 + return self.count
 @ scheduler/store/lifecycle/claim/claim.py tests/store/lifecycle/claim/test_lease.py -k question
 # a claim's lease counts from its reply
-~ self._clock.readings, [-asked_s-]{+elapsed_s()+} + lease_ms / 1000, str(token)
+~ self._clock.readings, [-asked_s-]{+elapsed_s()+} + lease_ms / 1000
 @ scheduler/store/lifecycle/claim/claim.py tests/store/whole/test_long_walks.py -k '{walk} and not redis'
 # realigned: a piece is dropped
 ~ place += count{+ + 1+}

@@ -16,8 +16,8 @@ from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, anew
 from scheduler.models import Delivery, Invocation
 from scheduler.runtime.elapsed import elapsed_s
 from scheduler.store import keys
+from scheduler.store.lifecycle.claim.claimed import Claim
 from scheduler.store.lifecycle.claim.claimed import UnreadClaim as UnreadClaim
-from scheduler.store.lifecycle.claim.claimed import invocations_of
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.line import PackedCommands
@@ -268,13 +268,12 @@ class Claims:
     ) -> Batch:
         """A claim's reply; its leases count from when it was asked for."""
         (now_us, look, token, parts, damaged), shard = reply, order.shard
-        reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
+        reading, until_s = self._clock.readings, asked_s + lease_ms / 1000
         found: list[Invocation] = []
         unread: list[UnreadClaim] = []
+        claim = Claim(shard, str(token), until_s, now_us, self._server.secrecy, unread)
         for part in parts:
-            claimed = invocations_of(
-                shard, claim, until_s, now_us, part, self._server.secrecy, unread
-            )
+            claimed = claim.invocations(part)
             for each in claimed:
                 # It was due when a worker took it; a clock that was set back since changes nothing.
                 if each.attempt > 1 and each.taken_over:
