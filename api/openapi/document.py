@@ -25,8 +25,8 @@ from api.schema import bodies
 from api.schema.field import Schema
 from api.schema.fields import CHOICES, SOON
 
-# What the API answered to the examples of requests, as tests/api/openapi/test_examples.py recorded
-# it. The file cannot know the moment that these name.
+# What the API answered to the examples of requests, and each kind of refusal, by its name, as
+# tests/api/openapi/test_examples.py recorded it. The file cannot know the moment that these name.
 _ANSWERS: dict[str, Schema] = msgspec.json.decode(
     Path(__file__).with_name("answers.json").read_bytes().replace(b"SOON", SOON.encode())
 )
@@ -61,8 +61,9 @@ _TAG_OF = {
 # What stands in a path, and its parameter; some may name what there is not.
 _IN_PATH = {f"{{{each['name']}}}": each for each in (SCHEDULE_ID, RECURRING_ID, LANE, NAME)}
 _MAY_BE_UNKNOWN = (SCHEDULE_ID, RECURRING_ID)
-_PUBLIC_ERRORS = (400, 414, 431)
-_KEYED_ERRORS = (400, 401, 403, 414, 429, 431, 500, 503)
+# Those of every call. OpenAPI has no answers of a path, so that each call has its path's 405.
+_PUBLIC_ERRORS = (400, 405, 408, 414, 429, 431, 501, 503)
+_KEYED_ERRORS = (*_PUBLIC_ERRORS, 401, 403, 421, 500)
 _RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
 
 
@@ -78,7 +79,7 @@ class _Error(msgspec.Struct, frozen=True):
 _ERRORS = {
     400: _Error(
         "BadRequest",
-        "The payload or a parameter breaks a rule; nothing was changed.",
+        "The payload or a parameter breaks a rule, or it is not valid HTTP; nothing was changed.",
         bodies.DetailedErrorBody,
     ),
     401: _Error(
@@ -93,6 +94,14 @@ _ERRORS = {
     ),
     404: _Error(
         "NotFound", "There is no such schedule or recurring schedule, or it is another account's."
+    ),
+    405: _Error(
+        "MethodNotAllowed",
+        "The path has other methods, which `Allow` names.",
+        headers={"Allow": {"required": True, "schema": {"type": "string"}}},
+    ),
+    408: _Error(
+        "RequestTimeout", "The request's head or body came too slowly; the connection is closed."
     ),
     409: _Error(
         "Conflict",
@@ -112,10 +121,12 @@ _ERRORS = {
         "TargetTooLong", "Path and query are longer than 8,192 bytes; the connection is closed."
     ),
     415: _Error("Encoded", "The body has a Content-Encoding."),
+    421: _Error("Misdirected", "The service does not answer under this `Host`."),
     422: _Error("KeyReused", "The Idempotency-Key was used with another body before."),
     429: _Error(
         "TooManyRequests",
-        "The rate of the account's plan is used up, or that of its searches.",
+        "The rate of the account's plan is used up, or that of its searches; or too many requests "
+        "wait on this connection, which is closed.",
         headers=_RETRY,
     ),
     431: _Error(
@@ -123,10 +134,16 @@ _ERRORS = {
         "The request's line and headers are larger than allowed; the connection is closed.",
     ),
     500: _Error("InternalError", "A fault of the service's own."),
+    501: _Error(
+        "Unsupported",
+        "No path has the method; or the body has a Transfer-Encoding other than `chunked`, and the "
+        "connection is closed.",
+    ),
     503: _Error(
         "Unavailable",
-        "The store is away or full, and nothing was changed; or, with the reason outcome_unknown, "
-        "the call may have been carried out, all of it or a part. Repeat it.",
+        "The store is away or full, or there are too many connections, and nothing was changed; "
+        "or, with the reason outcome_unknown, the call may have been carried out, all of it or a "
+        "part. Repeat it.",
         headers=_RETRY,
     ),
 }
@@ -236,6 +253,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
             "title": "Postdate",
             "version": version,
             "description": _DESCRIPTION,
+            "contact": {"name": "The Postdate authors"},
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": "/"}],
@@ -245,7 +263,9 @@ def document(routes: Iterable[object], version: str) -> Schema:
         "components": {
             "schemas": _schemas(),
             "responses": {
-                error.name: _response(error.when, error.body, {**_RATE_HEADERS, **error.headers})
+                error.name: _response(
+                    error.when, error.body, _RATE_HEADERS | error.headers, _ANSWERS.get(error.name)
+                )
                 for error in _ALL_ERRORS
             },
             "headers": _HEADERS,
@@ -299,11 +319,9 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     }
     if operation.existing is not None:
         when = "A schedule with this reference waited already, and was kept or replaced."
-        response = _response(when, operation.existing, _once_headers())
         answer = {**_ANSWERS[str(handler.operation_id)], "existing": True}
         del answer["message"]
-        response["content"]["application/json"]["example"] = answer
-        described["responses"]["200"] = response
+        described["responses"]["200"] = _response(when, operation.existing, _once_headers(), answer)
     if operation.body is not None:
         [example, *_] = REQUESTS[operation.body]["examples"]
         content = {"application/json": {"schema": _ref(operation.body), "example": example}}
@@ -326,9 +344,7 @@ def _success(handler: HTTPRouteHandler, tag: str) -> Schema:
     if operation.tagged:
         headers = headers | {"ETag": {"$ref": "#/components/headers/ETag"}}
     description = _SUCCESSES[handler.status_code]
-    response = _response(description, operation.answer, headers)
-    response["content"]["application/json"]["example"] = _ANSWERS[name]
-    return response
+    return _response(description, operation.answer, headers, _ANSWERS.get(name))
 
 
 def _once_headers() -> Schema:
@@ -336,8 +352,8 @@ def _once_headers() -> Schema:
     return {**_RATE_HEADERS, "Idempotency-Replayed": replayed}
 
 
-def _response(description: str, body: type, headers: Schema) -> Schema:
-    content = {"application/json": {"schema": _ref(body.__name__)}}
+def _response(description: str, body: type, headers: Schema, example: Schema | None) -> Schema:
+    content = {"application/json": {"schema": _ref(body.__name__), "example": example}}
     return {"description": description, "headers": _REQUEST_ID | headers, "content": content}
 
 

@@ -167,13 +167,40 @@ EXAMPLE: Schema = {
     "targetHeaders": {"X-Order": "ord_8412"},
     "targetBody": {"order": "ord_8412", "action": "remind"},
 }
+_TEXT_LATER: Schema = {
+    "targetUrl": "https://example.com/webhooks/orders",
+    "delay": "1h30m",
+    "targetHeaders": {"Content-Type": "application/x-www-form-urlencoded"},
+    "targetBodyText": "order=ord_8412&action=remind",
+}
+_BYTES_LATER: Schema = {"targetUrl": EXAMPLE["targetUrl"], "delay": 10, "targetBodyBase64": "AAEC"}
 _ON_EXISTING = {field.name: field.schema for field in ON_EXISTING.values()}
 _RESENT_TO = (
     "The URL that gets the report from now on; it is judged as `targetUrl` is. If it is left out "
     "or null, the report goes to the schedule's own URL, or to the account's."
 )
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
-_RECURRING_PROPERTIES = {name: field.schema for name, field in (OWN | OF_REQUEST).items()}
+_RECURRING_FIELDS = OWN | OF_REQUEST
+_RECURRING_PROPERTIES = {name: field.schema for name, field in _RECURRING_FIELDS.items()}
+
+
+def _one_of(*names: str, is_needed: bool = False) -> Schema:
+    """One of these fields is given, or none unless one `is_needed`; null is the same as absent.
+
+    It stands in an `allOf`: of a `oneOf` beside `properties` openapi-python-client reads nothing
+    else. No way names the fields that it excludes: openapi-fetch accepts no property whose only
+    type is null.
+    """
+    ways: list[Schema] = []
+    for name in names:
+        [*types] = (FIELDS | _RECURRING_FIELDS)[name].kind.types
+        given = {name: {"type": types if len(types) > 1 else types[0]}}
+        ways.append({"required": [name], "properties": given})
+    return {"oneOf": ways if is_needed else [*ways, {"not": {"anyOf": ways}}]}
+
+
+_ONE_BODY = _one_of("targetBody", "targetBodyText", "targetBodyBase64")
+_ONE_TIME = _one_of("triggerAt", "delay")
 
 
 def _either(*names: str, examples: list[Schema]) -> Schema:
@@ -188,8 +215,9 @@ REQUESTS: dict[str, Schema] = {
         "but for `callbackUrl`.",
         "properties": {**_PROPERTIES, **_ON_EXISTING},
         "required": [names[0] for names in REQUIRED if len(names) == 1],
+        "allOf": [_one_of("triggerAt", "delay", is_needed=True), _ONE_BODY],
         "additionalProperties": False,
-        "examples": [EXAMPLE],
+        "examples": [EXAMPLE, _TEXT_LATER, _BYTES_LATER],
     },
     "ChangeRequest": {
         "type": "object",
@@ -199,6 +227,7 @@ REQUESTS: dict[str, Schema] = {
         "whether headers that look like secrets are given anew where targetUrl moves to another "
         "origin.",
         "properties": _PROPERTIES,
+        "allOf": [_ONE_TIME, _ONE_BODY],
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"triggerAt": SOON, "expiresAt": None}],
@@ -208,6 +237,7 @@ REQUESTS: dict[str, Schema] = {
         "description": "The fields to change; each is replaced as a whole and judged as in a "
         "change. Without `triggerAt` and `delay` the replay is due now.",
         "properties": _PROPERTIES,
+        "allOf": [_ONE_TIME, _ONE_BODY],
         "additionalProperties": False,
         "examples": [{"delay": "10s"}],
     },
@@ -261,10 +291,11 @@ REQUESTS: dict[str, Schema] = {
     },
     "RecurringRequest": {
         "type": "object",
-        "description": "A request, and the rule by which it is sent: one of `cron` and `every` is "
-        "needed. Null is the same as absent, but for `callbackUrl`.",
+        "description": "A request, and the rule by which it is sent. Null is the same as absent, "
+        "but for `callbackUrl`.",
         "properties": _RECURRING_PROPERTIES,
         "required": ["targetUrl"],
+        "allOf": [_one_of("cron", "every", is_needed=True), _ONE_BODY],
         "additionalProperties": False,
         "examples": [
             {
@@ -273,7 +304,8 @@ REQUESTS: dict[str, Schema] = {
                 "timeZone": "America/New_York",
                 "targetUrl": "https://example.com/reports",
                 "targetBody": {"report": "daily"},
-            }
+            },
+            {"every": "15m", "targetUrl": "https://example.com/health", "targetMethod": "GET"},
         ],
     },
     "RecurringChangeRequest": {
@@ -281,6 +313,7 @@ REQUESTS: dict[str, Schema] = {
         "description": "The fields to change, each as a whole, judged as in a change of a "
         "schedule; null clears it. Fields that are left out stay as they are.",
         "properties": _RECURRING_PROPERTIES,
+        "allOf": [_one_of("cron", "every"), _ONE_BODY],
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"cron": "30 8 * * 1-5"}],

@@ -20,6 +20,7 @@ from api.openapi.operations import LANE, NAME, REQUESTS, SCHEDULE_ID
 from api.schema.fields import SOON
 from scheduler.models import Answer, Outcome, Phases, Status
 from tests.api.conftest import Api, past
+from tests.api.openapi.refused import all_refused
 
 ANSWERS = Path(api.openapi.__file__).with_name("answers.json")
 UNAVAILABLE = Outcome(
@@ -32,7 +33,7 @@ UNAVAILABLE = Outcome(
 )
 _SECRET = re.compile(r"whsec_[\w+/=]+")
 # What is another one each time.
-_VOLATILE = re.compile(r"(sch|inv|sec|rec)_[0-9a-z]{12,26}|\d{4}-\d\d-\d\dT[\d:.]+Z")
+_VOLATILE = re.compile(r"(sch|inv|sec|rec|req)_[0-9a-z]{12,26}|\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 class Examples:
@@ -119,7 +120,7 @@ def steady(answers: Any) -> Any:
 
 async def test_each_answer_is_the_one_in_the_document(api: Api) -> None:
     document = (await api.client.get("/schema/openapi.json")).json()
-    answers = await all_sent(api, document)
+    answers = await all_sent(api, document) | await all_refused(api)
     if os.environ.get("RECORD"):
         text = _SECRET.sub("whsec_…", json.dumps(answers).replace(SOON, "SOON"))
         written = msgspec.json.format(text, indent=1)
@@ -133,6 +134,9 @@ async def test_each_answer_is_the_one_in_the_document(api: Api) -> None:
                 if status.startswith("2")
             ]
             assert steady(shown) == steady(answers[operation["operationId"]])
+    for name, response in document["components"]["responses"].items():
+        shown = response["content"]["application/json"]["example"]
+        assert steady(shown) == steady(answers[name]), name
 
 
 @pytest.mark.parametrize("name", ["CancelMany", "ReplayMany"])
@@ -145,3 +149,10 @@ async def test_the_other_form_of_a_call_of_many_is_taken_too(api: Api, name: str
     assert answer.status_code == 200
     [item] = answer.json()["schedules"]
     assert "code" not in item
+
+
+@pytest.mark.parametrize("name", ["Schedule", "Recurring"])
+async def test_each_example_of_a_create_is_taken(api: Api, name: str) -> None:
+    for example in REQUESTS[f"{name}Request"]["examples"]:
+        answer = await api.client.post(f"/{name.lower()}", json=example)
+        assert answer.status_code == 201, answer.text
