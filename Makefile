@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema clients check fmt bench peers clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema clients lint-openapi check fmt bench peers clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -25,7 +25,7 @@ ROUNDS ?= 10
 help: ## This list
 	@echo 'Postdate: an HTTP request with a future date on it.'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo 'More options: make up ARGS="--port 9000", make test ARGS="-k name tests/cli".'
 
@@ -59,6 +59,9 @@ schema: $(VENV)/installed-dev ## Write what the Python client takes from the tab
 
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
 	@$(BIN)/python -m tests.generated
+
+lint-openapi: $(VENV)/installed-dev ## Judge the OpenAPI document by Redocly and Spectral; needs npm
+	@$(BIN)/python -m tests.generated.lint
 
 check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, passages of mutants
 	@$(BIN)/ruff check $(CODE)

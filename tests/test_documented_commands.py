@@ -30,7 +30,7 @@ _FOREIGN = {
     *{"sed", "sudo", "systemctl"},
 }
 _KEYWORDS = {"do", "export", "then"}
-_TARGETS = set(re.findall(r"^([a-z]+):", (_ROOT / "Makefile").read_text(), re.MULTILINE))
+_TARGETS = set(re.findall(r"^([a-z-]+):", (_ROOT / "Makefile").read_text(), re.MULTILINE))
 _ROUTES = {
     (method.upper(), re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$"))
     for path, methods in built().state.document["paths"].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,10 @@ from tests.support.customer import Customer
 
 HERE = Path(__file__).parent
 PATIENCE_S = 300
-_INSTALL = "npm install --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error"
+_INSTALL = (
+    "npm install --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error "
+    "--fetch-retry-maxtimeout=10000"
+)
 _CONFIG = "post_hooks: []\n"  # it would format what it has made
 
 
@@ -23,21 +27,21 @@ def python(customer: Customer, folder: Path, target_url: str) -> None:
     programs = Path(sys.executable).parent
     make = ("openapi-python-client", "generate", "--fail-on-warning", "--config", "config.yml")
     where = ("--url", _document(customer), "--meta", "none", "--output-path", "generated_postdate")
-    _run(folder, programs / make[0], *make[1:], *where)
-    _run(folder, sys.executable, "-m", "mypy", "--strict", "use.py")
-    _run(folder, sys.executable, "use.py", customer.base_url, customer.key, target_url)
+    run(folder, programs / make[0], *make[1:], *where)
+    run(folder, sys.executable, "-m", "mypy", "--strict", "use.py")
+    run(folder, sys.executable, "use.py", customer.base_url, customer.key, target_url)
 
 
 def openapi_typescript(customer: Customer, folder: Path, target_url: str) -> None:
-    _install(folder, "openapi-typescript.ts")
-    _run(folder, _program("openapi-typescript"), _document(customer), "-o", "schema.d.ts")
+    _install_with_compiler(folder, "openapi-typescript", "openapi-fetch")
+    run(folder, program("openapi-typescript"), _document(customer), "-o", "schema.d.ts")
     _judge_and_use(folder, "openapi-typescript", customer, target_url)
 
 
 def hey_api(customer: Customer, folder: Path, target_url: str) -> None:
-    _install(folder, "hey-api.ts")
+    _install_with_compiler(folder, "@hey-api/openapi-ts")
     # By tsconfig.json it knows how modules find each other.
-    _run(folder, _program("openapi-ts"), "-i", _document(customer), "-o", "generated", "--silent")
+    run(folder, program("openapi-ts"), "-i", _document(customer), "-o", "generated", "--silent")
     _judge_and_use(folder, "hey-api", customer, target_url)
 
 
@@ -52,22 +56,30 @@ def _document(customer: Customer) -> str:
     return f"{customer.base_url}/schema/openapi.json"
 
 
-def _install(folder: Path, source: str) -> None:
-    for name in ("package.json", "tsconfig.json", source):
-        shutil.copy(HERE / name, folder)
-    _run(folder, *_INSTALL.split())
+def _install_with_compiler(folder: Path, *names: str) -> None:
+    shutil.copy(HERE / "tsconfig.json", folder)
+    install(folder, *names, "typescript", "@types/node")
+
+
+def install(folder: Path, *names: str) -> None:
+    """These of npm's packages, in the versions of package.json."""
+    made = json.loads((HERE / "package.json").read_text())
+    made["dependencies"] = {name: made["dependencies"][name] for name in names}
+    (folder / "package.json").write_text(json.dumps(made))
+    run(folder, *_INSTALL.split())
 
 
 def _judge_and_use(folder: Path, name: str, customer: Customer, target_url: str) -> None:
-    _run(folder, _program("tsc"))
-    _run(folder, "node", f"{name}.js", customer.base_url, customer.key, target_url)
+    shutil.copy(HERE / f"{name}.ts", folder)
+    run(folder, program("tsc"))
+    run(folder, "node", f"{name}.js", customer.base_url, customer.key, target_url)
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
     return f"node_modules/.bin/{name}"
 
 
-def _run(folder: Path, *command: object) -> None:
+def run(folder: Path, *command: object) -> None:
     words = [str(word) for word in command]
     done = subprocess.run(
         words, cwd=folder, timeout=PATIENCE_S, capture_output=True, text=True, check=False
