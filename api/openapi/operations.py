@@ -184,23 +184,31 @@ _RECURRING_FIELDS = OWN | OF_REQUEST
 _RECURRING_PROPERTIES = {name: field.schema for name, field in _RECURRING_FIELDS.items()}
 
 
-def _one_of(*names: str, is_needed: bool = False) -> Schema:
-    """One of these fields is given, or none unless one `is_needed`; null is the same as absent.
-
-    It stands in an `allOf`: of a `oneOf` beside `properties` openapi-python-client reads nothing
-    else. No way names the fields that it excludes: openapi-fetch accepts no property whose only
-    type is null.
-    """
-    ways: list[Schema] = []
+def _given(*names: str) -> list[Schema]:
+    """A schema for each of these fields: it is given. Null is the same as absent."""
+    found: list[Schema] = []
     for name in names:
         [*types] = (FIELDS | _RECURRING_FIELDS)[name].kind.types
         given = {name: {"type": types if len(types) > 1 else types[0]}}
-        ways.append({"required": [name], "properties": given})
-    return {"oneOf": ways if is_needed else [*ways, {"not": {"anyOf": ways}}]}
+        found.append({"required": [name], "properties": given})
+    return found
 
 
-_ONE_BODY = _one_of("targetBody", "targetBodyText", "targetBodyBase64")
-_ONE_TIME = _one_of("triggerAt", "delay")
+# Which fields exclude each other. These stand in an `allOf`: of a `oneOf` beside `properties`
+# openapi-python-client reads nothing else. None names the fields that it excludes: openapi-fetch
+# accepts no property whose only type is null. Only one begins with `oneOf`, for Swagger UI makes
+# one list of all that an `allOf` has.
+_TIMES, _RULES = _given("triggerAt", "delay"), _given("cron", "every")
+_BODIES = _given("targetBody", "targetBodyText", "targetBodyBase64")
+_ONE_BODY: Schema = {"anyOf": [{"oneOf": _BODIES}, {"not": {"anyOf": _BODIES}}]}
+
+
+def _one_of(ways: list[Schema]) -> list[Schema]:
+    return [{"oneOf": ways}, _ONE_BODY]
+
+
+def _at_most_one_of(ways: list[Schema]) -> list[Schema]:
+    return _one_of([*ways, {"not": {"anyOf": ways}}])
 
 
 def _either(*names: str, examples: list[Schema]) -> Schema:
@@ -215,7 +223,7 @@ REQUESTS: dict[str, Schema] = {
         "but for `callbackUrl`.",
         "properties": {**_PROPERTIES, **_ON_EXISTING},
         "required": [names[0] for names in REQUIRED if len(names) == 1],
-        "allOf": [_one_of("triggerAt", "delay", is_needed=True), _ONE_BODY],
+        "allOf": _one_of(_TIMES),
         "additionalProperties": False,
         "examples": [EXAMPLE, _TEXT_LATER, _BYTES_LATER],
     },
@@ -227,7 +235,7 @@ REQUESTS: dict[str, Schema] = {
         "whether headers that look like secrets are given anew where targetUrl moves to another "
         "origin.",
         "properties": _PROPERTIES,
-        "allOf": [_ONE_TIME, _ONE_BODY],
+        "allOf": _at_most_one_of(_TIMES),
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"triggerAt": SOON, "expiresAt": None}],
@@ -237,7 +245,7 @@ REQUESTS: dict[str, Schema] = {
         "description": "The fields to change; each is replaced as a whole and judged as in a "
         "change. Without `triggerAt` and `delay` the replay is due now.",
         "properties": _PROPERTIES,
-        "allOf": [_ONE_TIME, _ONE_BODY],
+        "allOf": _at_most_one_of(_TIMES),
         "additionalProperties": False,
         "examples": [{"delay": "10s"}],
     },
@@ -295,7 +303,7 @@ REQUESTS: dict[str, Schema] = {
         "but for `callbackUrl`.",
         "properties": _RECURRING_PROPERTIES,
         "required": ["targetUrl"],
-        "allOf": [_one_of("cron", "every", is_needed=True), _ONE_BODY],
+        "allOf": _one_of(_RULES),
         "additionalProperties": False,
         "examples": [
             {
@@ -313,7 +321,7 @@ REQUESTS: dict[str, Schema] = {
         "description": "The fields to change, each as a whole, judged as in a change of a "
         "schedule; null clears it. Fields that are left out stay as they are.",
         "properties": _RECURRING_PROPERTIES,
-        "allOf": [_one_of("cron", "every"), _ONE_BODY],
+        "allOf": _at_most_one_of(_RULES),
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"cron": "30 8 * * 1-5"}],

@@ -266,6 +266,20 @@ API = r"""
 @ api/dashboard/requests/form.py tests/dashboard/test_carried_over.py
 # a callback that was emptied is none at all, and not the account's
 ~ if [-"callbackUrl" in found and "callbackUrl" not in after-]{+False+}:
+@ api/openapi/document.py tests/api/openapi/test_answers_of_every_call.py
+# the document does not say that a request may be too slow
+~ (400, 405, [-408, -]414,
+# the document does not say that a host may be refused
+~ 401, 403, [-421, -]500)
+# the document says that health is refused to a host
+~ _PUBLIC_ERRORS = (400, 405, 408, 414, {+421, +}429
+@ api/openapi/operations.py tests/api/openapi/test_one_of.py
+# in the document a null counts as given
+~ {"required": [name][-, "properties": given-]}
+# in the document a schedule may have two bodies
+~ {"[-oneOf-]{+anyOf+}": _BODIES}
+# in the document a change has to give a time
+~ _one_of([*ways[-, {"not": {"anyOf": ways}}-]])
 @ scheduler/recurrence/recurrence.py tests/scheduler/recurrence/test_recurrence.py
 # a search of decades holds the event loop up
 ~ if [-timing.cron is not None and crons.may_take_long(timing.cron)-]{+False+}:
