@@ -65,3 +65,5 @@ assert.deepEqual([tooLate.error.status, tooLate.error.reason], ["completed", "al
 
 // @ts-expect-error: a target is required
 await createSchedule({ body: { triggerAt } });
+// @ts-expect-error: one of triggerAt and delay is required
+await createSchedule({ body: { targetUrl } });

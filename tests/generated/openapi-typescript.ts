@@ -75,3 +75,5 @@ assert.deepEqual([tooLate.error.status, tooLate.error.reason], ["completed", "al
 
 // @ts-expect-error: a target is required
 await client.POST("/schedule", { body: { triggerAt } });
+// @ts-expect-error: one of triggerAt and delay is required
+await client.POST("/schedule", { body: { targetUrl } });
