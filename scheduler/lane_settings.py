@@ -1,4 +1,5 @@
-"""The settings of a lane and of an account's pause, and how a lane stands. Pure."""
+"""The settings of a lane and of an account's pause, how a lane stands, and what keeps due
+schedules from starting. Pure."""
 
 from __future__ import annotations
 
@@ -120,3 +121,78 @@ class Lane(msgspec.Struct, frozen=True):
         at_ms = from_ms + math.ceil(max(0, self.waiting - at_once) * pace[0] / 1000)
         at_ms = max(at_ms, last_ms)
         return at_ms if are_moments(at_ms) else None
+
+
+class HoldCause(StrEnum):
+    """What keeps a due schedule from starting: the first that holds. What somebody has to end comes
+    before what ends by itself, and in both the wider before the narrower."""
+
+    SERVICE_HOLD = "service_hold"
+    ACCOUNT_SUSPENDED = "account_suspended"
+    ACCOUNT_PAUSED = "account_paused"
+    LANE_PAUSED = "lane_paused"
+    NO_WORKER = "no_worker"
+    LANE_CALM = "lane_calm"
+    LANE_PARALLELISM = "lane_parallelism"
+    LANE_RATE = "lane_rate"
+
+
+class HeldBy(msgspec.Struct, frozen=True, gc=False):
+    """What keeps a due schedule from starting. `until_ms` is when that ends, None where nobody
+    knows; it is `estimated` of a rate. Of a cause in a lane, that and how many of it go first."""
+
+    cause: HoldCause
+    lane: str | None = None
+    until_ms: int | None = None
+    estimated: bool = False
+    ahead: int | None = None
+
+
+class LaneLimits(msgspec.Struct, frozen=True, gc=False):
+    """What may hold a lane's schedules. `interval_us` is between two starts, `tat_us` until when
+    the rate is used. `paused_until_ms`: infinite without an end; 0: it is not paused."""
+
+    paused_until_ms: float = 0
+    calm_until_ms: int = 0
+    parallelism: int | None = None
+    interval_us: float | None = None
+    burst: int = 1
+    per_ms: int = 0
+    tat_us: float = 0
+
+    @property
+    def is_none(self) -> bool:
+        return self == _NO_LIMITS
+
+    def holder(
+        self, lane: str, now_us: int, ahead: int, running: int, *, has_worker: bool
+    ) -> HeldBy | None:
+        """What holds one of the lane's due schedules, of which so many go first; `running` ones are
+        held by workers."""
+        now_ms = now_us / 1000
+        if self.paused_until_ms > now_ms:
+            ends = self.paused_until_ms
+            until_ms = None if math.isinf(ends) else int(ends)
+            return HeldBy(HoldCause.LANE_PAUSED, lane, until_ms, ahead=ahead)
+        if not has_worker:
+            return HeldBy(HoldCause.NO_WORKER)
+        if self.calm_until_ms > now_ms:
+            return HeldBy(HoldCause.LANE_CALM, lane, self.calm_until_ms, ahead=ahead)
+        if self.parallelism is not None and running >= self.parallelism:
+            return HeldBy(HoldCause.LANE_PARALLELISM, lane, ahead=ahead)
+        start_us = self._start_us(now_us, ahead)
+        if start_us > now_us:
+            until_ms = math.ceil(start_us / 1000)
+            return HeldBy(HoldCause.LANE_RATE, lane, until_ms, estimated=True, ahead=ahead)
+        return None
+
+    def _start_us(self, now_us: int, ahead: int) -> float:
+        """From when on the rate allows the start of one behind so many others."""
+        if self.interval_us is None:
+            return now_us
+        window_us = self.per_ms * 1000 + self.interval_us * self.burst
+        paid_us = max(min(self.tat_us, now_us + window_us), now_us)
+        return paid_us + (ahead - self.burst + 1) * self.interval_us
+
+
+_NO_LIMITS = LaneLimits()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler.callbacks import Callback, CallbackAttempt, CallbackState
+from scheduler.lane_settings import HeldBy
 from scheduler.schema import LONGEST_TIMEOUT_S
 from scheduler.stages import Stage
 
@@ -142,7 +143,8 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
     attempt that it waits for or is at. `attempts` counts those of lost workers too. `lateness_ms`
     is from due to the first byte sent; None if none was. `replayed_as` is its last replay.
     `body_dropped`: its body was not kept when it was cancelled. `stopped`: its owner ended it
-    between two attempts. `callback` is None if none was to report its end."""
+    between two attempts. `callback` is None if none was to report its end. `held_by` is None where
+    nobody looked, too."""
 
     schedule_id: str
     created_at_ms: int
@@ -158,6 +160,7 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
     body_dropped: bool = False
     stopped: bool = False
     callback: CallbackState | None = None
+    held_by: HeldBy | None = None
 
     @property
     def due_at_ms(self) -> int:

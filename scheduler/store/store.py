@@ -34,7 +34,9 @@ from scheduler.store.operators.reseal import Resealer, SealingKeys
 from scheduler.store.operators.restore import Hold, Restore
 from scheduler.store.operators.roster import Roster
 from scheduler.store.operators.system import System, ended_branch, server_warnings, version_of
-from scheduler.store.queries.listing import Failed, Unended
+from scheduler.store.queries.held_by import Holders
+from scheduler.store.queries.listing import Failed
+from scheduler.store.queries.unended import Unended
 from scheduler.store.recurring.recurring import Recurring
 from scheduler.store.recurring.renewal import Renewal
 from scheduler.store.retention import Retention
@@ -71,7 +73,10 @@ class Store:
         self.pauses = Pauses(server)
         self.scans = scans = Scans(server)
         self.failed = Failed(server, self.clock, kept, scans)
-        self.unended = Unended(server, scans)
+        self.events = Events(server)
+        self.workers = Heartbeats(keys.WORKERS, server, self.clock, self.events)
+        self.holders = Holders(server, self.clock, self.workers.is_any_alive)
+        self.unended = Unended(server, self.clock, scans, self.holders)
         self.schedules = Schedules(server, self.clock, kept, self.failed, rates)
         self.ends = Ends(server, self.clock, kept)
         self.callbacks = Callbacks(server, self.clock, kept)
@@ -87,11 +92,9 @@ class Store:
         )
         self.claims = Claims(server, self.clock)
         self.clock_back = ClockBack(server, self.clock)
-        self.logs = Logs(server, self.clock, kept, scans)
-        self.kept = Kept(server, self.clock, kept, scans)
+        self.logs = Logs(server, self.clock, kept, scans, self.unended)
+        self.kept = Kept(server, self.clock, kept, scans, self.unended)
         self.stats = Statistics(server, self.clock, kept)
-        self.events = Events(server)
-        self.workers = Heartbeats(keys.WORKERS, server, self.clock, self.events)
         self.apis = Heartbeats(keys.APIS, server, self.clock, self.events)
         self.users = Users(server)
         self.sessions = Sessions(server, self.shards)

@@ -456,7 +456,7 @@ STORE = r"""
 @ scheduler/store/log/ended.py tests/store/whole/test_long_walks.py -k '{walk} and not redis'
 # read_log: an entry is doubled
 ~ last=[-not -]stretch.down
-@ scheduler/store/queries/listing.py tests/store/log/test_logs.py -k 'found_at_once and not redis'
+@ scheduler/store/queries/unended.py tests/store/log/test_logs.py -k 'found_at_once and not redis'
 # what waits with a reference is on every page of the log
 - [each for each in places if stretch.has(each[0])]
 + places
@@ -466,9 +466,10 @@ STORE = r"""
 @ scheduler/store/log/logs.py tests/store/queries/test_searches.py -k 'not redis'
 # a lane finds the log of every other
 ~ [-self.lane not in (None, one.lane)-]{+False+}
-@ scheduler/store/queries/listing.py tests/store/queries/test_searches.py -k 'not redis'
+@ scheduler/store/queries/unended.py tests/store/queries/test_searches.py -k 'not redis'
 # a list lacks what waits in lanes
 ~ waiting = (keys.WAITING,[- keys.LANED-]) if lane is None
+@ scheduler/store/queries/listing.py tests/store/queries/test_searches.py -k 'not redis'
 # a list of a lane has what workers hold of others
 ~ if [-self.lane is not None and request.lane != self.lane-]{+False+}:
 @ scheduler/store/lifecycle/row/named.inc.lua tests/store/queries/test_references.py

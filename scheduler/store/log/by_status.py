@@ -12,9 +12,9 @@ from scheduler.store.queries.listing import (
     Member,
     SchedulePage,
     Selection,
-    Unended,
 )
 from scheduler.store.queries.timeline import Found, Span, encode_cursor, kept_since, merge, span
+from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
@@ -29,12 +29,17 @@ class Kept:
     """On the log's timeline: an ended schedule stands where it ended, any other where it is due."""
 
     def __init__(
-        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+        self,
+        server: Server,
+        clock: StoreClock,
+        retention: Retention,
+        scans: Scans,
+        unended: Unended,
     ) -> None:
         self._server = server
         self._clock = clock
         self._scans = scans
-        self._unended = Unended(server, scans)
+        self._unended = unended
         self._log = Ended(server, clock, retention)
         # Those that are kept for the same time.
         self._groups = (

@@ -22,8 +22,9 @@ from scheduler.store.log.entries import (
     unended_entry,
     url_place,
 )
-from scheduler.store.queries.listing import Sieve, Unended
+from scheduler.store.queries.listing import Sieve
 from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
+from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
@@ -45,7 +46,8 @@ class LogQuery(NamedTuple):
     entries of this one, `lane`: of this, `recurring_id`: of this rule. `reference`: only those of
     it or, with `*` behind it, of all that begin so. `text` is a part of the URL or of the
     reference, in any letter case. `replayable`: only those that failed, are kept, and were not
-    replayed. `late_ms`: only those that were sent at least so late, or are overdue for so long."""
+    replayed. `late_ms`: only those that were sent at least so late, or are overdue for so long.
+    `held`: only due ones that something keeps from starting."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -64,6 +66,7 @@ class LogQuery(NamedTuple):
     reference: str | None = None
     recurring_id: str | None = None
     late_ms: int | None = None
+    held: bool = False
 
     @property
     def beginning(self) -> str:
@@ -76,7 +79,7 @@ class LogQuery(NamedTuple):
         named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
         texts = (self.url_part, self.host, self.text, self.answer)
         named_one = any(each is not None for each in (*named, self.late_ms))
-        return named_one or any(texts) or self.replayable
+        return named_one or any(texts) or self.replayable or self.held
 
     @property
     def part(self) -> bytes:
@@ -165,12 +168,17 @@ class LogPage(NamedTuple):
 
 class Logs:
     def __init__(
-        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+        self,
+        server: Server,
+        clock: StoreClock,
+        retention: Retention,
+        scans: Scans,
+        unended: Unended,
     ) -> None:
         self._server = server
         self._clock = clock
         self._scans = scans
-        self._unended = Unended(server, scans)
+        self._unended = unended
         self._ended = Ended(server, clock, retention)
         self._attempts = Attempts(server, self._ended)
 
@@ -193,6 +201,10 @@ class Logs:
         entries = page.entries
         if query.replayable:
             entries = await self.replayable(account_id, entries)
+            scan.add(len(page.entries), 0, 0)
+        if query.held:
+            held = await self._unended.holders.of_entries(account_id, entries)
+            entries = [each for each in entries if each.schedule_id in held]
             scan.add(len(page.entries), 0, 0)
         return LogPage(
             entries,

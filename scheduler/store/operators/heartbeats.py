@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.events import Kind
 from scheduler.store import keys
 from scheduler.store.events.events import Events
@@ -86,6 +86,14 @@ class Heartbeats:
         """By id, all that are alive, and those lost within the hour before. Read-only."""
         stored = pairs(await self._server.read("HGETALL", self._key))
         return [_process(*each) for each in sorted(stored.items())]
+
+    async def is_any_alive(self) -> bool:
+        """Also where that cannot be read: a shard of others may be away. Read-only."""
+        try:
+            found, now_ms = await self.all(), self._clock.now_ms()
+        except StoreError:
+            return True
+        return any(not each.is_lost(now_ms) for each in found)
 
     async def running(self, silent_ms: int) -> list[Process]:
         """Those that were heard of within the last `silent_ms` by the server's clock. Read-only."""

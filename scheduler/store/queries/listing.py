@@ -1,10 +1,9 @@
-"""Lists of schedules: dead letters, and those that have not ended."""
+"""Lists of schedules, and that of dead letters."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import NamedTuple
 
 from scheduler import ids
@@ -44,8 +43,6 @@ _BUDGET = 2000
 _MOST_BYTES = 4 * 1024 * 1024
 # How much work, as searches count it: more than that, but for what finds its members by searching.
 _MOST_US = 70_000
-# Of a schedule that waits for its first attempt; the outcome, because it may have ended since.
-_FIELDS_UNTRIED = FIELDS[:2]
 
 
 class Sieve(NamedTuple):
@@ -67,21 +64,23 @@ class Sieve(NamedTuple):
 
 class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
-    `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker holds if `held`; those
-    of a lane (None: of any and of none); those of a reference or, with `*` behind it, of all that
-    begin so (None: any); those of a recurring schedule (None: of any and of none). With `others`
-    none that waits for a slot of a recurring schedule, unless that is named."""
+    `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker has if `executing`;
+    those of a lane (None: of any and of none); those of a reference or, with `*` behind it, of all
+    that begin so (None: any); those of a recurring schedule (None: of any and of none). With
+    `others` none that waits for a slot of a recurring schedule, unless that is named. `held`: of
+    those that wait, only due ones that something keeps from starting, or only others."""
 
     url: str | None = None
     from_ms: int | None = None
     to_ms: int | None = None
     limit: int = 50
     cursor: str | None = None
-    held: bool = True
+    executing: bool = True
     lane: str | None = None
     reference: str | None = None
     recurring_id: str | None = None
     others: bool = False
+    held: bool | None = None
 
     def leaves(self, schedule: Schedule) -> bool:
         """Whether it is left to its recurring schedule, though it would be meant otherwise."""
@@ -90,7 +89,7 @@ class Selection(NamedTuple):
     @property
     def searches(self) -> bool:
         """Whether schedules are looked through for those that it names."""
-        named = (self.url, self.lane, self.reference, self.recurring_id)
+        named = (self.url, self.lane, self.reference, self.recurring_id, self.held)
         return any(each is not None for each in named)
 
     @property
@@ -106,7 +105,7 @@ class Selection(NamedTuple):
         if self.recurring_id not in (None, request.recurring_id):
             return False
         of_url = self.url is None or request.url == self.url
-        return of_url and (self.held or not schedule.executing)
+        return of_url and (self.executing or not schedule.executing)
 
     def wants_at(self, schedule: Schedule) -> bool:
         """The same in a list by reference, which the period only filters."""
@@ -117,12 +116,12 @@ class Selection(NamedTuple):
 
 
 class SchedulePage(NamedTuple):
-    """`next_cursor` is None at the end; a page may be short before. So many were `left` out of it
+    """`next_cursor` is None at the end; a page may be short before. Those were `left` out of it
     that wait for a slot of a recurring schedule."""
 
     schedules: list[Schedule]
     next_cursor: str | None
-    left: int = 0
+    left: Sequence[Schedule] = ()
 
 
 # A schedule, and whether a worker holds it.
@@ -167,10 +166,17 @@ class ListOf:
 
         async with self._scans.of(account_id, searches=selected.searches) as scan:
             found = await self.read(account_id, stretch, limit + 1, wanted, scan, sieve)
-        page = merge([found], limit, stretch)
-        end = page.next
-        count = sum(end is None or not stretch.past(_place_of(each), end) for each in left)
-        return SchedulePage(page.entries, encode_cursor(end) if end else None, count)
+            page = merge([found], limit, stretch)
+            end = page.next
+            left = [each for each in left if end is None or not stretch.past(place_of(each), end)]
+            listed = SchedulePage(page.entries, encode_cursor(end) if end else None, left)
+            return await self._sifted(account_id, listed, selected, scan)
+
+    async def _sifted(
+        self, account_id: str, page: SchedulePage, selected: Selection, scan: Scan
+    ) -> SchedulePage:
+        """Without those of which only other reads tell that they are not meant."""
+        return page
 
     async def read(
         self,
@@ -235,7 +241,7 @@ class ListOf:
         ), read_bytes
 
 
-def _place_of(waiting: Schedule) -> Place:
+def place_of(waiting: Schedule) -> Place:
     """Where one that waits stands in the list."""
     return Place(waiting.due_at_ms, WAITING, ids.local(waiting.schedule_id))
 
@@ -258,14 +264,17 @@ class ByReference(ListOf):
         searches = selected._replace(reference=None).searches
         searches = searches or (selected.from_ms, selected.to_ms) != (None, None)
         async with self._scans.of(account_id, searches=searches) as scan:
-            return await self._referred(account_id, self._of_kept(selected), scan, down=descending)
+            kept = self._of_kept(selected)
+            page = await self._referred(account_id, kept, scan, down=descending)
+            return await self._sifted(account_id, page, selected, scan)
 
     async def _referred(
         self, account_id: str, selected: Selection, scan: Scan, *, down: bool
     ) -> SchedulePage:
-        base, wanted, found = keys.account(account_id), selected.reference or "", list[Schedule]()
+        base, wanted = keys.account(account_id), selected.reference or ""
+        found, left = list[Schedule](), list[Schedule]()
         after = decode_member(selected.cursor, wanted)
-        looked_at = read_bytes = left = 0
+        looked_at = read_bytes = 0
         while looked_at < _BUDGET and read_bytes < _MOST_BYTES:
             most = CHUNK if looked_at else min(CHUNK, selected.limit + 1)
             members = await read_referred(
@@ -279,10 +288,7 @@ class ByReference(ListOf):
                     return SchedulePage(found, encode_member(after or b""), left)
                 after = member
                 if schedule is not None and selected.wants_at(schedule):
-                    if selected.leaves(schedule):
-                        left += 1
-                    else:
-                        found.append(schedule)
+                    (left if selected.leaves(schedule) else found).append(schedule)
             if len(some) == len(members) < most:
                 return SchedulePage(found, None, left)
             looked_at, read_bytes = looked_at + len(some), read_bytes + chunk_bytes
@@ -340,60 +346,3 @@ class Failed(ByReference):
         [failed], kind = await read_members(self._server, base, (keys.FAILED,), stretch, most)
         found = [(place, (ids.schedule_id(place.tie), False)) for place, _ in failed.found]
         return Found(found, failed.reached), kind.light, FIELDS
-
-
-class Unended(ByReference):
-    """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
-    attempt): waiting ones and, among them, those that a worker holds."""
-
-    _index = keys.REFERENCES
-    _statuses = frozenset({Status.SCHEDULED})  # it may have ended since
-
-    async def few(
-        self,
-        account_id: str,
-        reference: str,
-        stretch: Span,
-        wanted: Callable[[Schedule], bool],
-        scan: Scan,
-    ) -> Found[Schedule] | None:
-        """All wanted ones of a reference, or of all that begin so, in the order of a stretch; None
-        if those are too many to read at once. Adds to the scan. Read-only."""
-        base = keys.account(account_id)
-        index = base + self._index
-        members = await read_referred(self._server, index, reference, None, CHUNK + 1, down=False)
-        if not members:
-            return Found([], None)
-        if len(members) > CHUNK:
-            return None
-        some, _ = await self._read_members(base, members, scan)
-        if len(some) < len(members):
-            return None
-        places = [(_place_of(each), each) for each in some if each is not None and wanted(each)]
-        found = [each for each in places if stretch.has(each[0])]
-        return Found(sorted(found, key=itemgetter(0), reverse=stretch.down), None)
-
-    async def _members(
-        self, base: str, stretch: Span, most: int, lane: str | None
-    ) -> tuple[Found[Member], bool, Sequence[str]]:
-        """Of some sets, merged up to where all were read. Held schedules are not by lane."""
-        waiting = (keys.WAITING, keys.LANED) if lane is None else (keys.LANE_QUEUE + lane,)
-        names = (*waiting, keys.HELD)
-        (*found, held), kind = await read_members(self._server, base, names, stretch, most)
-        # In the sets of those that wait, one that a worker holds stands at its lease's end, which
-        # is no whole millisecond: it is shown where it stands in `held`.
-        members = [member for each in found for member in each.found]
-        places = {place: False for place, score in members if score == place.ms}
-        places |= dict.fromkeys((place for place, _ in held.found), True)
-        stop = stretch.nearest(each.reached for each in (*found, held))
-        shown = [each for each in places.items() if stop is None or not stretch.past(each[0], stop)]
-        shown.sort(reverse=stretch.down)
-        if len(shown) > most:
-            stop = shown[most - 1][0]
-        # Each value that is read costs: only those that were tried before have more than these.
-        fields = FIELDS if kind.tried else _FIELDS_UNTRIED
-        return (
-            Found([(at, (ids.schedule_id(at.tie), held)) for at, held in shown[:most]], stop),
-            kind.unended_light,
-            fields,
-        )

@@ -178,7 +178,7 @@ async def test_a_list(scene: Scene, name: str) -> None:
             return each.request.reference if referred else moment(each), each.schedule_id
 
         asked = [statuses] if name == "kept" else []
-        more: dict[str, Any] = {**wanted, **period.asked, "held": held}
+        more: dict[str, Any] = {**wanted, **period.asked, "executing": held}
         whole = await scene.listed(source, *asked, **more)
         assert (len(whole), {each.schedule_id: each for each in whole}) == (len(expected), expected)
         assert whole == sorted(whole, key=place)

@@ -17,8 +17,9 @@ from scheduler.store.lifecycle.end.end_rows import (
     parts_of,
     stopped_group,
 )
-from scheduler.store.queries.listing import Selection, Unended
+from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.store.queries.unended import Unended
 from scheduler.store.server import Argument, Server
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
@@ -107,10 +108,10 @@ class Canceller:
         goes on with others. The next occurrence of a recurring schedule is left out, unless that is
         named: another would come in its place. Raises InvalidRequest for a bad cursor,
         TooManyScans."""
-        selected = selected._replace(held=False, others=True)
+        selected = selected._replace(executing=False, others=True)
         page = await self._unended.page(account_id, selected)
         done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])
-        return done._replace(next_cursor=page.next_cursor, left=page.left)
+        return done._replace(next_cursor=page.next_cursor, left=len(page.left))
 
     async def _end(
         self, account_id: str, schedule_ids: list[str], done: dict[str, Cancellation]
