@@ -24,12 +24,13 @@ from api.schema.bodies import (
     UncancelledBody,
     UnreplayedBody,
 )
-from api.schema.field import TEXT, WHOLE, Schema
+from api.schema.field import BOOLEAN, TEXT, WHOLE, Schema
 from api.schema.findings import Findings, shown
 from api.schema.json_text import Decode, List, Object, Part, read
 from api.schema.payload import AS_IT_WAS
 from api.schema.query import (
     CURSOR,
+    HELD,
     Parameter,
     Walk,
     filters_of,
@@ -59,7 +60,13 @@ OF_BULK = (
     limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
     CURSOR,
 )
-_OBJECT = Object(["ids", "status", *(each.name for each in OF_BULK)])
+_KINDS = {type_: kind for kind in (TEXT, WHOLE, BOOLEAN) for type_ in kind.types}
+# Only what waits can be held.
+_FILTERS = {Status.SCHEDULED: (*OF_BULK, HELD), Status.FAILED: OF_BULK}
+_OBJECTS = {
+    status: Object(["ids", "status", *(each.name for each in filters)])
+    for status, filters in _FILTERS.items()
+}
 
 
 class BulkQuery(NamedTuple):
@@ -117,7 +124,7 @@ def filter_schema(status: Status, description: str) -> Schema:
                     "type": [each.schema["type"], "null"],
                     "description": each.description,
                 }
-                for each in OF_BULK
+                for each in _FILTERS[status]
             },
         },
         "required": ["status"],
@@ -130,7 +137,7 @@ def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
     be given, so that an empty body does not mean all. Raises InvalidRequest with every bad field.
     """
     findings = Findings()
-    given = _OBJECT.members(data, findings)
+    given = _OBJECTS[status].members(data, findings)
     if "ids" in given:
         for name in given:
             if name != "ids":
@@ -143,11 +150,11 @@ def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
 
 def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> BulkQuery:
     values: dict[str, Any] = {}
-    for each in (_STATUS, *OF_BULK):
-        kind = WHOLE if each.schema["type"] in WHOLE.types else TEXT
+    for each in (_STATUS, *_FILTERS[status]):
+        kind = _KINDS[each.schema["type"]]
         try:
             value = read(given.get(each.name, b"null"), kind.decode, kind.fault)
-            values[each.name] = None if value is None else each.read(str(value))
+            values[each.name] = None if value is None else each.read(_as_in_a_query(value))
         except ValueError as error:
             findings.add(each.name, str(error))
     if values.get("status", status) != status:
@@ -157,10 +164,16 @@ def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Find
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
     named = {"lane": values["lane"], "reference": values["reference"]}
     named["recurring_id"] = values["recurringId"]
-    walk = Walk(path, url, *named.values())
+    held = values.get("held")
+    walk = Walk(path, url, *named.values(), held)
     cursor = walk.taken_back(values["cursor"])
-    selection = Selection(url, values["from"], values["to"], limit, cursor, **named)
+    period = (values["from"], values["to"])
+    selection = Selection(url, *period, limit, cursor, **named, held=held)
     return BulkQuery(None, selection, walk)
+
+
+def _as_in_a_query(value: str | int) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _named(text: bytes, findings: Findings) -> list[str]:

@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from litestar.types import Receive, Scope
 
 from api.answer import JsonResponse
-from api.auth import authenticate, call_of, count, known_key
+from api.auth import Call, authenticate, call_of, count, known_key
 from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
 from api.recurring_times import follow
 from api.schema.bodies import (
@@ -22,6 +22,7 @@ from api.schema.bodies import (
     SchedulesBody,
     existing_body,
 )
+from api.schema.findings import invalid
 from api.schema.payload import (
     parse_callback,
     parse_change,
@@ -32,9 +33,9 @@ from api.schema.payload import (
 from api.schema.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.service import HttpRequest, Service, service_of
 from scheduler.callers import KnownKey, Rate
-from scheduler.errors import InvalidRequest
+from scheduler.errors import FieldError, InvalidRequest
 from scheduler.ids import created_at_ms, invocation_id
-from scheduler.models import Status
+from scheduler.models import Schedule, Status
 from scheduler.runtime.pause import collected
 from scheduler.store.lifecycle.create.replays import Replays
 from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
@@ -148,7 +149,7 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     by_reference = reference is not None and statuses == (Status.FAILED,)
     ascends = by_reference or statuses == (Status.SCHEDULED,)
     order = query["order"] or ("asc" if ascends else "desc")
-    walk = Walk("/schedule", order, ",".join(statuses), *named)
+    walk = Walk("/schedule", order, ",".join(statuses), *named, query["held"])
     selected = Selection(
         url,
         query["from"],
@@ -158,7 +159,10 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
         lane=lane,
         reference=reference,
         recurring_id=recurring_id,
+        held=query["held"],
     )
+    if selected.held is not None and statuses != (Status.SCHEDULED,):
+        raise invalid([FieldError("held", "It goes with the status scheduled alone.")])
     down, store = order == "desc", call.store
     if statuses in ((Status.SCHEDULED,), (Status.FAILED,)):
         source = store.unended if statuses == (Status.SCHEDULED,) else store.failed
@@ -166,7 +170,10 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     else:
         page = await store.kept.page(account_id, statuses, selected, descending=down)
     next_cursor = walk.given_out(page.next_cursor)
-    found = await collected(map(SCHEDULE.of, page.schedules))
+    schedules = page.schedules
+    if selected.held is None:
+        schedules = await store.holders.told(account_id, schedules)
+    found = await collected(map(SCHEDULE.of, schedules))
     return JsonResponse(200, SchedulesBody(found, next_cursor))
 
 
@@ -177,7 +184,7 @@ async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Json
     like secrets, in its headers or in the query of its URL, are masked."""
     call = await call_of(request)
     schedule = await call.store.schedules.get(call.account_id, schedule_id)
-    return JsonResponse(200, SCHEDULE.of(schedule))
+    return await _shown(call, schedule)
 
 
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change a schedule")
@@ -190,7 +197,12 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
     change = parse_change(data, service.rules, call.store.clock.now_ms())
     changed = await schedules.change(call.account_id, schedule_id, change.of)
-    return JsonResponse(200, SCHEDULE.of(changed))
+    return await _shown(call, changed)
+
+
+async def _shown(call: Call, schedule: Schedule) -> JsonResponse:
+    [told] = await call.store.holders.told(call.account_id, [schedule])
+    return JsonResponse(200, SCHEDULE.of(told))
 
 
 @delete(

@@ -15,6 +15,7 @@ from api.schema.shapes import Moment, Shape
 from scheduler.callbacks import CallbackState, CallbackStatus
 from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
+from scheduler.lane_settings import HoldCause
 from scheduler.lanes import LANE_PATTERN
 from scheduler.masks import masked_url
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
@@ -154,6 +155,20 @@ CALLBACK = Shape(
     "after the last attempt. statusCode, 0 without an answer, and errorMessage are those of the "
     "last attempt, and null before the first. nextAttemptAt is null unless it is pending.",
 )
+HELD_BY = Shape(
+    "HeldByBody",
+    {
+        "cause": (HoldCause, "cause"),
+        "lane": (str | None, "lane"),
+        "until": (Moment | None, "until_ms"),
+        "estimated": (bool, "estimated"),
+        "ahead": (int | None, "ahead"),
+    },
+    "What keeps a due schedule from starting. Of several causes it is the first of the list: what "
+    "somebody has to end comes before what ends by itself. until is when this cause ends, null "
+    "where nobody knows; estimated says that it is no more than an estimate, by the lane's rate. "
+    "Of the causes in a lane, lane is its name, and ahead is how many of it go first.",
+)
 SCHEDULE = Shape(
     "ScheduleBody",
     {
@@ -182,6 +197,7 @@ SCHEDULE = Shape(
         ),
         "attempts": (int, "attempts"),
         "nextAttemptAt": (Moment | None, "retry.due_at_ms"),
+        "heldBy": (HELD_BY.type | None, lambda schedule: HELD_BY.of(schedule.held_by)),
         "callback": (CALLBACK.type | None, lambda schedule: CALLBACK.of(schedule.callback)),
         "recurringId": (RecurringId | None, "request.recurring.recurring_id"),
         "slot": (Moment | None, "request.recurring.slot_ms"),
@@ -192,7 +208,9 @@ SCHEDULE = Shape(
     },
     "A schedule as it was asked for, and its state. The fields of its outcome are null until it "
     "has been executed, or an attempt has failed that is made again: then they are that attempt's, "
-    "and nextAttemptAt is the time of the next one. replayOf is the schedule that it replays, "
+    "and nextAttemptAt is the time of the next one. heldBy says what keeps it from starting though "
+    "it is due; null if nothing does, and while a worker has it. "
+    "replayOf is the schedule that it replays, "
     "replayedAs its own last replay. responseBody is the beginning of the target's answer, if it "
     "failed with a body; bytes that are not UTF-8 are replaced. phases is null if nothing was "
     "tried. notReplayableReason says why replayable is false: it has not ended, or was cancelled "

@@ -158,6 +158,21 @@ def filters_of(longest_url: int, *, entries: bool = False) -> tuple[Parameter, .
     return tuple(found)
 
 
+def _true_or_false(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError("It must be true or false.")
+    return text == "true"
+
+
+HELD = Parameter(
+    "held",
+    _true_or_false,
+    {"type": "boolean"},
+    "true: only due schedules that something keeps from starting, which `heldBy` names; false: "
+    "only others. Of those that wait.",
+)
+
+
 def limit_of(most: int, schema: Schema, description: str) -> Parameter:
     """A parameter that is a whole number from 1 on."""
 
@@ -177,7 +192,7 @@ class Walk:
     A client's cursor is the store's own, with a tag of the walk behind it.
     """
 
-    def __init__(self, *way: str | None) -> None:
+    def __init__(self, *way: str | bool | None) -> None:
         digest = hashlib.blake2b(repr(way).encode(), digest_size=6).digest()
         self._tag = base64.urlsafe_b64encode(digest).decode()
 
@@ -212,6 +227,7 @@ OF_SCHEDULES = (
         "`completed,failed`. `failed` alone leaves out those that were replayed.",
     ),
     *filters_of(_LONGEST_URL_IN_QUERY),
+    HELD,
     one_of(
         "order",
         _ORDERS,

@@ -40,6 +40,7 @@ def _filter_options(from_help: str) -> Callable[[Callable[..., None]], Callable[
 
 @click.command(name="cancel")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
+@click.option("--held", is_flag=True, default=None, help="Only due ones kept from starting.")
 @_filter_options(" Of all that match, those due from then on.")
 @remote_command()
 def cancel_command(
@@ -60,9 +61,9 @@ def cancel_command(
     postdate cancel --lane customer-17
     postdate cancel --target https://example.com/hook --from 2026-12-24
     """
-    matching = any(chosen[name] is not None for name in _CHOOSING)
+    matching = any(chosen[name] is not None for name in (*_CHOOSING, "held"))
     if _is_unclear(schedule_ids, limit, chosen, matching=matching):
-        raise click.UsageError(f"Give ids, or {_FLAGS}, --limit.")
+        raise click.UsageError(f"Give ids, or --held, {_FLAGS}, --limit.")
     if len(schedule_ids) == 1:
         cancelled = remote.client.cancel(schedule_ids[0])
         text = f"{cancelled.schedule_id}  {cancelled.message}"

@@ -22,7 +22,7 @@ from cli.customer.requests import (
 from scheduler.schema import FIELDS, Kind
 
 if TYPE_CHECKING:
-    from postdate import Callback, Phases, Schedule, StatusFilter
+    from postdate import Callback, HeldBy, Phases, Schedule, StatusFilter
 
 # Of these, nought says nothing.
 _COUNTS = {row.name for row in FIELDS if row.kind is Kind.WHOLE} | {"attempts", "missed"}
@@ -103,6 +103,11 @@ def get_command(remote: Remote, schedule_id: str) -> None:
     metavar="STATUS,...",
     help=f"Instead: {', '.join(_STATUSES)}; executed is completed and failed.",
 )
+@click.option(
+    "--held/--not-held",
+    default=None,
+    help="Of what waits, only what is due and kept from starting.",
+)
 @parameters.filter_options()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc for what waits]")
@@ -112,6 +117,7 @@ def list_command(
     statuses: list[StatusFilter] | None,
     limit: int,
     order: Literal["asc", "desc"] | None,
+    held: bool | None,
     **filters: Any,
 ) -> None:
     """List what waits, by its time, with --reference by reference; or what has ended and is kept,
@@ -121,14 +127,17 @@ def list_command(
 
     \b
     postdate list --reference 'order-*'
+    postdate list --held
     """
     # One more than is shown tells whether there are more.
-    found = list(remote.client.list(status=statuses, limit=limit + 1, order=order, **filters))
+    of_lists: dict[str, Any] = {"status": statuses, "limit": limit + 1, "order": order}
+    found = list(remote.client.list(**of_lists, held=held, **filters))
     shown = found[:limit]
     lines = [_line(schedule) for schedule in shown]
     if len(found) > limit:
         lines.append(f"There are more: --limit {limit * 5} shows them.")
-    remote.show(shown, "\n".join(lines) or ("No schedules." if statuses else "Nothing waits."))
+    none = "Nothing is held." if held else "No schedules." if statuses else "Nothing waits."
+    remote.show(shown, "\n".join(lines) or none)
 
 
 def details_of(schedule: Schedule) -> str:
@@ -137,6 +146,7 @@ def details_of(schedule: Schedule) -> str:
     assert isinstance(answer, dict)
     answer["phases"] = schedule.phases and phases_text(schedule.phases)
     answer["callback"] = schedule.callback and callback_text(schedule.callback)
+    answer["heldBy"] = schedule.held_by and held_text(schedule.held_by)
     del answer["replayable"]
     if schedule.status == "scheduled":
         del answer["notReplayableReason"]
@@ -179,6 +189,28 @@ def callback_text(callback: Callback) -> str:
     return text
 
 
+_HELD_WORDS = {
+    "service_hold": "the service is on hold",
+    "account_suspended": "the account is suspended",
+    "account_paused": "the account is paused",
+    "no_worker": "no worker runs",
+    "lane_paused": "lane {} is paused",
+    "lane_calm": "lane {} is calm, as its target asked",
+    "lane_parallelism": "lane {} runs as many as it may",
+    "lane_rate": "lane {} starts as many as its rate allows",
+}
+
+
+def held_text(held_by: HeldBy) -> str:
+    """`lane eu is paused, until 2026-…, 3 go first`."""
+    words = _HELD_WORDS.get(held_by.cause, held_by.cause).format(held_by.lane)
+    if held_by.until is not None:
+        words += f", {'about ' if held_by.estimated else ''}until {when(held_by.until)}"
+    if held_by.ahead:
+        words += f", {held_by.ahead:,} go first" if held_by.ahead > 1 else ", 1 goes first"
+    return words
+
+
 def _shown(name: str, value: object) -> str:
     if name == "responseBody" and isinstance(value, str):
         return shown_text(value)
@@ -205,4 +237,6 @@ def _line(schedule: Schedule) -> str:
         parts += [schedule.status, schedule.error_message or ""]
     elif schedule.next_attempt_at is not None:
         parts.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
+    if schedule.held_by is not None:
+        parts.append(held_text(schedule.held_by))
     return "  ".join(parts).rstrip()

@@ -14,6 +14,7 @@ from postdate import (
     Cancelled,
     Conflict,
     Created,
+    HeldBy,
     InsufficientCredits,
     InvalidRequest,
     LogEntry,
@@ -156,6 +157,20 @@ def test_phases_and_a_callback_are_values_of_their_own(client: Client, server: S
     assert (found.phases, found.callback) == (Phases(False, None, 2), AS_PENDING)
     assert (found.callback_url, found.callback_on) == (URL, "failed")
     assert client.get("sch_1") == AS_SCHEDULE
+
+
+def test_what_holds_a_schedule_is_a_value_of_its_own(client: Client, server: Server) -> None:
+    of_lane = {"cause": "lane_rate", "lane": "eu", "until": MORNING_TEXT, "ahead": 3}
+    page = {"schedules": [{**SCHEDULE, "heldBy": {**of_lane, "estimated": True}}]}
+    done = {"schedules": [], "creditsRemaining": 1, "occurrencesLeft": 0, "nextCursor": None}
+    server.plays(answer(200, {**page, "nextCursor": None}), answer(200, done))
+    [found] = client.list(held=True, lane="eu")
+    assert found.held_by == HeldBy("lane_rate", "eu", MORNING, estimated=True, ahead=3)
+    assert client.cancel_many(held=True) == ()
+    assert str(server.requests[0].url).endswith("/schedule?lane=eu&held=true&limit=100")
+    assert server.bodies[-1] == {"held": True, "status": "scheduled", "limit": 1000}
+    with pytest.raises(TypeError, match="held must be True or False, not str"):
+        client.cancel_many(held="true")  # type: ignore[arg-type]
 
 
 def test_no_callback_differs_from_none_named(client: Client, server: Server) -> None:

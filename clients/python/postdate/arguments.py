@@ -136,6 +136,12 @@ def durations(name: str, value: object) -> list[str]:
     return [duration(f"{name}[{n}]", each) for n, each in enumerate(value)]
 
 
+def boolean(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {kind_of(value)}")
+    return value
+
+
 def words(name: str, value: object) -> str:
     """One word, or several with commas between."""
     if isinstance(value, str):

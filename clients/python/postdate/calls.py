@@ -182,7 +182,7 @@ class Calls(ABC):
         self,
         many: Many[T],
         schedule_ids: Iterable[str] | None,
-        matching: Mapping[str, str | None],
+        matching: Mapping[str, str | bool | None],
         limit: int | None,
         key: str | None = None,
     ) -> tuple[Sequence[T | PostdateError], int]:
@@ -219,7 +219,7 @@ class Calls(ABC):
         return [found[each] for each in ids]
 
     async def _each_matching(
-        self, many: Many[T], filters: Mapping[str, str], limit: int | None, key: str | None
+        self, many: Many[T], filters: Mapping[str, str | bool], limit: int | None, key: str | None
     ) -> tuple[Sequence[T | PostdateError], int]:
         body: dict[str, Any] = {**filters, "status": many.status}
         found: list[T | PostdateError] = []
@@ -257,7 +257,7 @@ class Calls(ABC):
     async def _pages(
         self,
         path: str,
-        query: Mapping[str, str | None],
+        query: Mapping[str, str | bool | None],
         name: str,
         reader: Callable[[Any], T],
         limit: int | None,

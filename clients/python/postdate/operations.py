@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, Unpack
 
 from postdate._schema import FILTERS, CreateOptions, Filters
-from postdate.arguments import duration, octets, path_part, text, words, written
+from postdate.arguments import boolean, duration, octets, path_part, text, words, written
 from postdate.calls import Many, as_json, read_one
 from postdate.checks import key_of
 from postdate.errors import PostdateError
@@ -97,14 +97,16 @@ class Operations(LaneOperations, RecurringOperations):
         status: StatusFilter | Sequence[StatusFilter] | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
+        held: bool | None = None,
         **filters: Unpack[Filters],
     ) -> AsyncGenerator[Schedule, None]:
-        """Waiting ones by trigger time; with the status "failed", failed ones not replayed, by
-        their end; with any other, or several, all of those that are kept, by when they ended or are
-        due. "executed" means completed and failed. But for those that wait, newest first unless
+        """Waiting ones by trigger time; with `held` of these only due ones that something keeps
+        from starting, with False only others. With the status "failed", failed ones not replayed,
+        by their end; with any other, or several, all of those that are kept, by when they ended or
+        are due. "executed" means completed and failed. But for those that wait, newest first unless
         `order` is "asc". Of a `reference`, or of all that begin as "order-*" says, the waiting ones
         come by reference. At most `limit`, page by page."""
-        query = _filters(filters, status=status, order=order)
+        query = _filters(filters, status=status, order=order, held=held)
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation
@@ -133,15 +135,17 @@ class Operations(LaneOperations, RecurringOperations):
         schedule_ids: Iterable[str] | None = None,
         *,
         limit: int | None = None,
+        held: bool | None = None,
         **filters: Unpack[Filters],
     ) -> CancelledMany:
-        """Cancels these, however many, or all that wait and match, by trigger time. Safe to repeat.
+        """Cancels these, however many, or all that wait and match, by trigger time; `held` as in
+        `list`. Safe to repeat.
 
         Returns for each id given, in order, what `cancel` would have returned, or the error that it
         would have raised, with its `schedule_id`. Without `recurring_id` a filter leaves out the
         next occurrences of recurring schedules, and `occurrences_left` counts them.
         """
-        matching = _filters(filters)
+        matching = _filters(filters, held=held)
         return CancelledMany(*await self._each(_CANCEL, schedule_ids, matching, limit))
 
     @operation
@@ -270,8 +274,9 @@ _OF_LISTS = {
     "status": ("status", words),
     "order": ("order", text),
     "schedule_id": ("scheduleId", path_part),
+    "held": ("held", boolean),
 }
 
 
-def _filters(filters: Filters, **of_lists: Any) -> dict[str, str | None]:
+def _filters(filters: Filters, **of_lists: Any) -> dict[str, str | bool | None]:
     return written(filters, FILTERS) | written(of_lists, _OF_LISTS)

@@ -20,6 +20,16 @@ StatusFilter: TypeAlias = Status | Literal["executed"]
 LogFilter: TypeAlias = LogStatus | Literal["executed"]
 LaneState: TypeAlias = Literal["open", "limited", "full", "calm", "paused"]
 CallbackStatus: TypeAlias = Literal["pending", "delivered", "failed"]
+HoldCause: TypeAlias = Literal[
+    "service_hold",
+    "account_suspended",
+    "account_paused",
+    "lane_paused",
+    "no_worker",
+    "lane_calm",
+    "lane_parallelism",
+    "lane_rate",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,18 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBy:
+    """What keeps a due schedule from starting. It ends at `until`, None where nobody knows; that is
+    an estimate if `estimated`. Of a cause in a lane, its name, and how many of it go first."""
+
+    cause: HoldCause
+    lane: str | None = None
+    until: datetime | None = None
+    estimated: bool = False
+    ahead: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule(RequestFields):
     """A schedule as it stands. Header values that look like secrets are masked.
 
@@ -113,6 +135,7 @@ class Schedule(RequestFields):
     `not_replayable_reason` is "not_ended" or "body_not_kept", or None where it is `replayable`.
     `callback_url` and `callback_on` are its own: where both are None, the account's hold, unless it
     is to have no callback. `callback` is None before the end, and if that is not reported.
+    `held_by` is what keeps it from starting though it is due: None if nothing does.
     `recurring_id` is the recurring schedule that it is an occurrence of, `slot` the time by its
     rule: None if it was triggered or is a replay.
     """
@@ -139,6 +162,7 @@ class Schedule(RequestFields):
     callback: Callback | None = None
     recurring_id: str | None = None
     slot: datetime | None = None
+    held_by: HeldBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +288,15 @@ def read(kind: type[T], answer: Mapping[str, Any]) -> T:
     return kind(**values)
 
 
+_PARTS: Mapping[str, type[Any]] = {"callback": Callback, "heldBy": HeldBy}
+
+
 def read_schedule(answer: Mapping[str, Any]) -> Schedule:
-    callback = answer.get("callback")
-    read_callback = None if callback is None else read(Callback, callback)
-    return read(Schedule, {**_with_phases(answer), "callback": read_callback})
+    of_parts = {
+        name: None if answer.get(name) is None else read(kind, answer[name])
+        for name, kind in _PARTS.items()
+    }
+    return read(Schedule, {**_with_phases(answer), **of_parts})
 
 
 def read_entry(answer: Mapping[str, Any]) -> LogEntry:

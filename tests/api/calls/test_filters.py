@@ -10,7 +10,7 @@ import pytest
 from scheduler.ids import new_recurring_id
 from scheduler.models import Occurrence, Request
 from scheduler.times import format_iso8601
-from tests.api.conftest import URL, Api
+from tests.api.conftest import URL, Api, bad_fields
 from tests.api.letters import BROKEN
 
 SLOT = 1_795_161_600_000
@@ -72,3 +72,34 @@ async def test_an_occurrence_says_of_which_rule_and_time(api: Api) -> None:
     shown = [await api.read(each) for each in await stored(api, *OF_RULE, {})]
     found = [(each["recurringId"], each["slot"]) for each in shown]
     assert found == [(RULE, format_iso8601(SLOT)), (RULE, None), (None, None)]
+
+
+async def test_what_keeps_due_ones_from_starting_is_shown_and_finds_them(api: Api) -> None:
+    [held, other] = await stored(api, *LANES, in_ms=-1000)
+    await api.store.workers.beat("a worker", {"pid": 1})
+    until = format_iso8601(api.store.clock.now_ms() + 3_600_000)
+    paused = {"paused": True, "pausedUntil": until}
+    assert (await api.client.patch("/lanes/a", json=paused)).status_code == 200
+    by_pause = {"cause": "lane_paused", "lane": "a", "until": until, "estimated": False, "ahead": 0}
+    changed = await api.client.patch(f"/schedule/{held}", json={"reference": "x"})
+    for shown in (await api.read(held), changed.json(), *await api.listed(held="true")):
+        assert (shown["scheduleId"], shown["status"]) == (held, "scheduled")
+        assert shown["heldBy"] == by_pause
+    assert [each["heldBy"] for each in await api.listed()] == [by_pause, None]
+    assert ids(await api.listed(held="true", reference="*")) == [held]
+    assert ids(await api.listed(held="false")) == [other]
+    assert (await api.read(other))["heldBy"] is None
+    body = {"status": "scheduled", "held": True}
+    cancelled = (await api.client.post("/schedule/cancel", json=body)).json()
+    assert ids(cancelled["schedules"]) == [held]
+
+
+@pytest.mark.parametrize("query", [{"held": "1"}, {"held": "true", "status": "failed,scheduled"}])
+async def test_only_what_waits_can_be_held(api: Api, query: dict[str, str]) -> None:
+    refused = [
+        await api.client.get("/schedule", params=query),
+        await api.client.post("/schedule/replay", json={"status": "failed", "held": True}),
+        await api.client.post("/schedule/cancel", json={"status": "scheduled", "held": "true"}),
+    ]
+    for each in refused:
+        assert bad_fields(each) == ["held"]

@@ -18,7 +18,7 @@ from tests.api.letters import UNKNOWN
 MOMENT = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=7000)
 NONE_YET = """targetBodyText targetBodyBase64 retryDelays callbackUrl callbackOn lane reference
 executedAt statusCode responseTimeMs errorMessage responseBody responseContentType phases
-nextAttemptAt callback recurringId slot replayOf replayedAs"""
+nextAttemptAt heldBy callback recurringId slot replayOf replayedAs"""
 
 
 def written(moment: datetime) -> str:

@@ -219,6 +219,22 @@ def test_lists_name_references_and_lanes_and_tell_what_became_of_each() -> None:
     ]
 
 
+def test_it_is_told_what_holds_those_that_are_due() -> None:
+    by_pause = {"cause": "lane_paused", "lane": "eu", "until": NOON, "estimated": False, "ahead": 3}
+    by_rate = {"cause": "lane_rate", "lane": "us", "until": DUE, "estimated": True, "ahead": 1}
+    by_hold = {"cause": "service_hold", "lane": None, "until": None, "estimated": False}
+    held = [{**SCHEDULE, "heldBy": each} for each in (by_pause, by_rate, by_hold)]
+    with Line(answer(200, {"schedules": held, "nextCursor": None}), answer(200, held[0])) as line:
+        listed = said(line, "list", "--held").splitlines()
+        shown = fields_of(said(line, "get", "sch_1"))
+    assert line.requests[0] == "GET /schedule?held=true&limit=21 HTTP/1.1"
+    words = [f"lane eu is paused, until {NOON}, 3 go first"]
+    words.append(f"lane us starts as many as its rate allows, about until {DUE}, 1 goes first")
+    words.append("the service is on hold")
+    assert listed == [f"{DUE}  POST {URL}  sch_1  {each}" for each in words]
+    assert shown["heldBy"] == words[0]
+
+
 def test_of_those_that_match_occurrences_of_recurring_schedules_are_told_of_and_left() -> None:
     """Before it is asked whether the others are meant, and after, if it is another number then."""
     occurrence = {**SCHEDULE, "recurringId": "rec_1", "slot": DUE, "attempts": 0}
