@@ -1,5 +1,6 @@
-"""Why requests of an account may have been late: the times in which the service, the account or
-one of its lanes sent nothing, in words that name no host, operator or other account. Pure."""
+"""Why requests of an account may have been late, and what holds them: the times in which the
+service, the account or one of its lanes sent nothing, in words that name no host, operator or other
+account. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from api.dashboard.charts import Axis, CauseMark
-from api.dashboard.formats import duration
+from api.dashboard.formats import duration, soon
 from api.dashboard.zones import Zone
 from scheduler.events import Event, Kind
+from scheduler.lane_settings import HeldBy, HoldCause, LaneSettings
 from scheduler.store.operators.restore import Held
 
 _PARTLY = "a part of the service was held"
@@ -37,6 +39,17 @@ _WHOLE = {
     Kind.WORKER_LOST: "a worker was lost",
     Kind.LANE_CALM: "lane {} was calm, as its target had asked",
 }
+
+_ORDER = (
+    _BEGIN[Kind.HOLD],
+    _PARTLY,
+    _BEGIN[Kind.ACCOUNT_SUSPENDED],
+    _BEGIN[Kind.ACCOUNT_PAUSED],
+    _BEGIN[Kind.LANE_PAUSED],
+    _WHOLE[Kind.STORE_AWAY],
+    _WHOLE[Kind.WORKER_LOST],
+    _WHOLE[Kind.LANE_CALM],
+)
 
 
 class Cause(NamedTuple):
@@ -164,10 +177,85 @@ def _sentence(words: Sequence[str]) -> str:
     return "; ".join(known[:_MOST_SENTENCES]) + (f"; and {more} more" if more > 0 else "")
 
 
-def why_late(causes: Iterable[Cause], due_ms: int, until_ms: int, lane: str | None) -> str:
-    """A sentence on what happened while a request was due and not yet sent; '' if it was in time or
-    nothing is known."""
-    if until_ms - due_ms < LATE_MS:
+class Late(NamedTuple):
+    """A request that was due, and from when on its lane let it start: at that moment, unless the
+    lane's limits held it. It was sent, or it is now, at `until_ms`. `limits` says what these do."""
+
+    due_ms: int
+    slot_ms: int
+    until_ms: int
+    lane: str | None = None
+    limits: str = ""
+
+
+def why_late(causes: Iterable[Cause], late: Late) -> str:
+    """A sentence with each cause's share of the time in which a request was due and not yet sent:
+    of several at a time the one that `heldBy` would tell. '' if it was in time, and if nothing that
+    is known has a tenth of it."""
+    whole_ms = late.until_ms - late.due_ms
+    if whole_ms < LATE_MS:
         return ""
-    met = [each for each in causes if each.overlaps(due_ms, until_ms) and each.lane in ("", lane)]
-    return f"It was due while {_sentence([each.words for each in met])}." if met else ""
+    of_it = [each for each in causes if each.lane in ("", late.lane)]
+    left, shares = [(late.due_ms, late.until_ms)], dict[str, int]()
+    limits = Cause(late.due_ms, late.slot_ms, late.limits) if late.limits else None
+    for each in (*sorted(of_it, key=_rank), *([limits] if limits else [])):
+        to_ms = late.until_ms if each.to_ms is None else each.to_ms
+        rest = [
+            part
+            for from_ms, end_ms in left
+            for part in ((from_ms, min(end_ms, each.from_ms)), (max(from_ms, to_ms), end_ms))
+            if part[0] < part[1]
+        ]
+        taken_ms = _length(left) - _length(rest)
+        words = each.what if each.to_ms is not None else each.words
+        shares[words] = shares.get(words, 0) + taken_ms
+        left = rest
+    told = [
+        f"for {round(100 * ms / whole_ms)} % of that {words}"
+        for words, ms in sorted(shares.items(), key=lambda share: -share[1])
+        if ms * 10 >= whole_ms
+    ]
+    return f"It was due for {duration(whole_ms)}: {_sentence(told)}." if told else ""
+
+
+def _length(parts: Iterable[tuple[int, int]]) -> int:
+    return sum(end - begin for begin, end in parts)
+
+
+def _rank(cause: Cause) -> int:
+    """The place in the order of `HoldCause`; of others, behind what somebody has to end."""
+    words = cause.what.replace(f"lane {cause.lane} ", "lane {} ", 1)
+    return _ORDER.index(words)
+
+
+def limits_words(lane: str, settings: LaneSettings) -> str:
+    """What a lane's limits did that held a request. They may be others by now."""
+    match settings.rate is not None, settings.parallelism is not None:
+        case True, False:
+            return f"lane {lane} had used up its rate"
+        case False, True:
+            return f"lane {lane} ran as many as it may"
+    return f"lane {lane} kept to its limits"
+
+
+_HELD = {
+    HoldCause.SERVICE_HOLD: "the service is held",
+    HoldCause.ACCOUNT_SUSPENDED: "the account is suspended",
+    HoldCause.ACCOUNT_PAUSED: "the account is paused",
+    HoldCause.LANE_PAUSED: "lane {} is paused",
+    HoldCause.NO_WORKER: "no worker runs",
+    HoldCause.LANE_CALM: "lane {} is calm, as its target asked",
+    HoldCause.LANE_PARALLELISM: "lane {} runs as many as it may",
+    HoldCause.LANE_RATE: "lane {} has used up its rate",
+}
+
+
+def held_words(held_by: HeldBy, now_ms: float) -> str:
+    """`lane eu is paused, ends in 4 min, 3 go first`."""
+    words = _HELD[held_by.cause].format(held_by.lane)
+    if held_by.until_ms is not None:
+        how = "goes about" if held_by.estimated else "ends"
+        words += f", {how} {soon(held_by.until_ms, now_ms)}"
+    if held_by.ahead:
+        words += f", {held_by.ahead:,} go first" if held_by.ahead > 1 else ", 1 goes first"
+    return words

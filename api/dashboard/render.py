@@ -20,6 +20,7 @@ from litestar.types import Receive, Scope, Send
 
 from api.dashboard import formats, fragments
 from api.dashboard.answer import Raw, html, is_for_panel
+from api.dashboard.causes import held_words
 from api.dashboard.operators.impersonation import address_of, looked_at, own_path
 from api.dashboard.requests.form import facts_of
 from api.dashboard.viewer.csrf import masked_token
@@ -71,7 +72,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(formats.FILTERS, pieces=_marked, request_facts=facts_of)
+_templates.filters.update(formats.FILTERS, pieces=_marked, request_facts=facts_of, held=held_words)
 _templates.globals.update(asset=address, iso=format_iso8601)
 _templates.globals.update(looking_at=address_of)
 

@@ -205,7 +205,7 @@ async def test_what_a_pause_holds_back_is_not_shown_as_overdue(browser: Browser,
         text = await browser.text(page)
         assert held in text
         assert '<span class="status overdue">overdue' not in text
-        assert '<span class="status scheduled">due' in text
+        assert '<span class="status scheduled">held' in text
 
 
 async def test_a_damaged_pause_takes_no_page_away(browser: Browser) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from api.dashboard.causes import Late
 from scheduler.callbacks import CallbackState, CallbackStatus
+from scheduler.lane_settings import HeldBy, HoldCause
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.target.targets import split_url
+
+_LIMITS = (HoldCause.LANE_PARALLELISM, HoldCause.LANE_RATE)
 
 
 class Entry(LogEntry, frozen=True):
@@ -33,6 +37,22 @@ class Entry(LogEntry, frozen=True):
     @property
     def waits(self) -> bool:
         return self.status is LogStatus.SCHEDULED and not self.executing
+
+    @property
+    def held_by(self) -> HeldBy | None:
+        return self.schedule.held_by if self.schedule else None
+
+    def late(self, now_ms: int) -> Late:
+        """Of its last attempt; in a lane `lateness_ms` counts from its slot."""
+        due_ms, until_ms = self.scheduled_at_ms, self.started_ms(now_ms)
+        slot_ms = due_ms
+        if self.held_by is not None and self.held_by.cause in _LIMITS:
+            slot_ms = until_ms
+        elif self.lateness_ms is not None and self.attempt > 1:
+            due_ms = slot_ms = until_ms - self.lateness_ms
+        elif self.lateness_ms is not None and self.lane is not None:
+            slot_ms = until_ms - self.lateness_ms
+        return Late(due_ms, slot_ms, until_ms, self.lane)
 
     @property
     def has_ended(self) -> bool:

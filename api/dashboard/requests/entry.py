@@ -13,7 +13,7 @@ from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, is_for_panel, redirect
 from api.dashboard.banner import readable as readable_settings
-from api.dashboard.causes import LATE_MS, Cause, why_late
+from api.dashboard.causes import LATE_MS, Cause, held_words, limits_words, why_late
 from api.dashboard.operators.impersonation import address_of
 from api.dashboard.recurring.outcomes import occurrences_beside
 from api.dashboard.render import page
@@ -117,7 +117,9 @@ async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[
     at_ms = int(at) if at.isascii() and at.isdigit() and len(at) <= 15 else None
     if at_ms is None or not asked.get("attempt"):
         try:
-            return entry_of(await store.schedules.get(account_id, schedule_id))
+            schedule = await store.schedules.get(account_id, schedule_id)
+            [told] = await store.holders.told(account_id, [schedule])
+            return entry_of(told)
         except NotFound:
             if at_ms is None:
                 raise NotFound(
@@ -141,16 +143,20 @@ async def _values(
     if withheld:
         headers = dict.fromkeys(headers, MASK)
     store, lane = service_of(request).store, None
-    if entry.waits and entry.lane:
+    now_ms = store.clock.now_ms()
+    late, causes = entry.late(now_ms), list[Cause]()
+    is_late = late.until_ms - late.due_ms >= LATE_MS
+    if entry.lane and (entry.waits or is_late):
         reading = store.lanes.read(viewer.account_id, entry.lane)
         lane = await readable_settings(reading, viewer.account_id)
-    now_ms = store.clock.now_ms()
-    started_ms, causes = entry.started_ms(now_ms), list[Cause]()
-    if started_ms - entry.scheduled_at_ms >= LATE_MS:
+    if is_late:
         causes = await causes_by(request, viewer.account_id)
+    if lane:
+        late = late._replace(limits=limits_words(lane.lane, lane.settings))
     return {
         "entry": entry,
-        "why_late": why_late(causes, entry.scheduled_at_ms, started_ms, entry.lane),
+        "why_late": why_late(causes, late),
+        "held": held_words(entry.held_by, now_ms) if entry.held_by else "",
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
         "callback_url": masked_url(wish.url) if wish and wish.url else None,
@@ -163,7 +169,7 @@ async def _values(
         "curl": curl_of(asked) if asked and not withheld else None,
         "withheld": withheld,
         "fault": fault,
-        "lane": lane,
+        "lane": lane if entry.waits else None,
         "now_ms": now_ms,
     }
 

@@ -39,7 +39,8 @@ class Filter(NamedTuple):
     replay it is; `when` names a window, else `from_ms` and `to_ms` may bound the list.
     `replayable`: of those that failed, only those that can be run again and were not. `late_ms`: of
     those sent so late or later, or overdue for so long; `by_lateness`: the latest first, of those
-    that were sent. `back`: the page before the cursor."""
+    that were sent. `held`: of those that wait, only due ones that something keeps from starting.
+    `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
@@ -50,6 +51,7 @@ class Filter(NamedTuple):
     replayable: bool = False
     late_ms: int | None = None
     by_lateness: bool = False
+    held: bool = False
     when: str = ""
     from_ms: int | None = None
     to_ms: int | None = None
@@ -58,7 +60,7 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        if self.replayable or self.late_ms is not None or self.by_lateness:
+        if self.replayable or self.held or self.late_ms is not None or self.by_lateness:
             return True
         return any((self.q, self.host, self.named, self.answer, self.bulk))
 
@@ -86,6 +88,7 @@ class Filter(NamedTuple):
             "replayed": "no" if self.replayable else "",
             "late": self.late,
             "sort": "late" if self.by_lateness else "",
+            "held": "yes" if self.held else "",
             "when": self.when,
             "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
             "to": format_iso8601(self.to_ms) if self.to_ms is not None else "",
@@ -120,7 +123,8 @@ class Filter(NamedTuple):
         descends = not coming and self.status is not LogStatus.SCHEDULED
         statuses: tuple[LogStatus, ...] = (self.status,) if self.status else ()
         to_ms = self.to_ms
-        if self.late_ms is not None or self.by_lateness:  # what is still to come is not late
+        # What is still to come is neither late nor held.
+        if self.late_ms is not None or self.by_lateness or self.held:
             to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)
         if self.by_lateness:
             statuses = statuses or _SENT
@@ -136,6 +140,7 @@ class Filter(NamedTuple):
             host=self.host,
             answer=self.answer,
             replayable=self.replayable,
+            held=self.held,
             # A sort looks through the entries as a search does.
             late_ms=self.late_ms or 0 if self.by_lateness else self.late_ms,
             **named,
@@ -179,6 +184,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         replayable=status == LogStatus.FAILED and texts.get("replayed") == "no",
         late_ms=late_ms,
         by_lateness=texts.get("sort") == "late" and (not status or status in _SENT),
+        held=status == LogStatus.SCHEDULED and texts.get("held") == "yes",
         when=when,
         from_ms=from_ms,
         to_ms=to_ms,

@@ -23,6 +23,7 @@ from api.dashboard.viewer.session import Viewer, asks_for_news, signed_in, zone_
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest, TooManyScans
 from scheduler.ids import is_schedule_id
+from scheduler.lane_settings import HeldBy
 from scheduler.models import LogEntry, LogStatus
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
@@ -42,7 +43,8 @@ _CLOCK_TOLERANCE_MS = 100
 
 class Rows(NamedTuple):
     """`next` and `before` are the cursors of the pages beside this one. `unfinished`: a search has
-    come as far as `reached_ms`, and may go on after `wait_ms`. `replays` of those that failed."""
+    come as far as `reached_ms`, and may go on after `wait_ms`. `replays` of those that failed;
+    `held`: what keeps due ones from starting."""
 
     entries: Sequence[LogEntry]
     next: str | None = None
@@ -51,6 +53,7 @@ class Rows(NamedTuple):
     reached_ms: int | None = None
     wait_ms: int = 0
     replays: Mapping[str, str | None] = MappingProxyType({})
+    held: Mapping[str, HeldBy] = MappingProxyType({})
 
     @property
     def refused_ms(self) -> int:
@@ -134,7 +137,7 @@ async def more(request: HttpRequest) -> Raw:
             rows, since_ms = await latest_first(store, viewer.account_id, query)
         else:
             rows = await searched(store, viewer.account_id, query)
-        rows = await _with_replays(store, viewer.account_id, rows)
+        rows = await _completed(store, viewer.account_id, rows)
     return page(
         request,
         "requests/more.html",
@@ -214,29 +217,34 @@ async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -
     """The page that a filter asks for. Raises InvalidRequest for a bad cursor."""
     if wanted.bulk:
         some, rest = await replays_of(store, account_id, wanted)
-        return Listing(await _with_replays(store, account_id, Rows(some, rest)))
+        return Listing(await _completed(store, account_id, Rows(some, rest)))
     if wanted.is_around_now(now_ms):
         edge_ms = now_ms + _CLOCK_TOLERANCE_MS
         past = wanted.query(now_ms)._replace(to_ms=edge_ms, limit=PER_PAGE - _COMING)
         # Requests that end while we read move to the past: so the past is read last.
         coming = await _coming_rows(store, account_id, wanted, edge_ms)
-        found = await _with_replays(store, account_id, await searched(store, account_id, past))
+        found = await _completed(store, account_id, await searched(store, account_id, past))
         return Listing(found._replace(before=None), coming)
     if wanted.by_lateness:
         found, since_ms = await latest_first(store, account_id, wanted.query(now_ms))
-        found = await _with_replays(store, account_id, found)
+        found = await _completed(store, account_id, found)
         is_cut = since_ms is not None or len(found.entries) >= PER_PAGE
         return Listing(found, sorted_since_ms=since_ms, is_cut=is_cut)
     found = await searched(store, account_id, wanted.query(now_ms))
-    found = await _with_replays(store, account_id, found)
+    found = await _completed(store, account_id, found)
     if wanted.back:
         turned = Rows(found.entries[::-1], next=found.before, before=found.next)
-        return Listing(turned._replace(replays=found.replays))
+        return Listing(turned._replace(replays=found.replays, held=found.held))
     return Listing(found if wanted.cursor else found._replace(before=None))
 
 
-async def _with_replays(store: Store, account_id: str, rows: Rows) -> Rows:
-    return rows._replace(replays=await store.logs.replays(account_id, rows.entries))
+async def _completed(store: Store, account_id: str, rows: Rows) -> Rows:
+    """With what entries do not say themselves."""
+    replays, held = await asyncio.gather(
+        store.logs.replays(account_id, rows.entries),
+        store.holders.of_entries(account_id, rows.entries),
+    )
+    return rows._replace(replays=replays, held=held)
 
 
 async def _coming_rows(store: Store, account_id: str, wanted: Filter, from_ms: int) -> Rows:

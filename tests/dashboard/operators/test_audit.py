@@ -9,7 +9,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from api.dashboard.causes import Cause, as_held, causes_of, marks, ongoing, why_late
+from api.dashboard.causes import Cause, Late, as_held, causes_of, marks, ongoing, why_late
 from api.dashboard.charts import Axis
 from api.dashboard.operators.audit import GROUPS, WORDS
 from api.dashboard.zones import UTC
@@ -135,10 +135,10 @@ async def test_a_late_request_says_what_stood_still_when_it_was_due(browser: Bro
     now_ms = browser.store.clock.now_ms()
     late = await browser.schedule(-20_000)
     await browser.end(200)
-    assert "It was due while" not in await browser.text(f"/requests/{late}")
+    assert "It was due for" not in await browser.text(f"/requests/{late}")
     await browser.store.events.record(Kind.STORE_AWAY, since_ms=now_ms - 30_000)
     text = await browser.text(f"/requests/{late}")
-    assert re.search(r"It was due while the store was away for [\d.]+ s", text)
+    assert re.search(r"It was due for [\d.]+ s: for \d+ % of that the store was away\.", text)
 
 
 # Pure
@@ -207,7 +207,8 @@ async def test_a_hold_that_no_event_tells_of_is_marked(browser: Browser) -> None
     late = await browser.schedule(-20_000)
     await browser.store.hold.begin()
     text = await browser.text(f"/requests/{late}")
-    assert "It was due while the service is held" in text
+    assert "<dt>Held</dt><dd>the service is held</dd>" in text
+    assert '<g class="cause">' in text
 
 
 def test_marks_that_crowd_are_one_and_those_outside_are_none() -> None:
@@ -223,10 +224,21 @@ def test_marks_that_crowd_are_one_and_those_outside_are_none() -> None:
     assert marks(mixed, axis, HOUR_MS)[0].words.endswith("cause 3 for 1 s; and 2 more")
 
 
-def test_only_what_concerns_a_request_says_why_it_was_late() -> None:
-    causes = [Cause(0, 5000, "the service was held"), Cause(0, None, "lane a was paused", "a")]
-    held = "It was due while the service was held for 5 s"
-    assert why_late(causes, 1000, 6000, None) == f"{held}."
-    assert why_late(causes, 1000, 6000, "a") == f"{held}; lane a is paused."
-    assert why_late(causes, 1000, 1900, None) == ""
-    assert why_late(causes, 5001, 9000, "b") == ""
+def test_each_cause_has_its_share_of_a_lateness_unless_that_is_under_a_tenth() -> None:
+    causes = [
+        Cause(0, 5000, "the service was held"),
+        Cause(0, None, "lane a was paused", "a"),
+        Cause(6000, 6000, "a worker was lost"),
+        Cause(8000, 8900, "the store was away"),
+    ]
+    of_all = "It was due for 10 s: for 40 % of that the service was held"
+    assert why_late(causes, Late(1000, 1000, 11_000)) == f"{of_all}."
+    of_lane = f"{of_all.replace('40', '60').replace('the service was held', 'lane a is paused')}"
+    held = "for 40 % of that the service was held"
+    assert why_late(causes, Late(1000, 1000, 11_000, "a")) == f"{of_lane}; {held}."
+    by_rate = Late(1000, 7000, 11_000, "b", "lane b had used up its rate")
+    assert why_late(causes, by_rate) == f"{of_all}; for 20 % of that lane b had used up its rate."
+    assert why_late(causes, Late(1000, 1000, 1900)) == ""
+    away = "It was due for 3.9 s: for 23 % of that the store was away."
+    assert why_late(causes, Late(5100, 5100, 9000, "b")) == away
+    assert why_late(causes, Late(4900, 4900, 7900)) == ""
