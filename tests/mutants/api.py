@@ -18,7 +18,11 @@ API = r"""
 ~ if [-not turn.done():  # else its request was given up-]{+True:+}
 @ api/dashboard/causes.py tests/dashboard/operators/test_audit.py
 # a request is said to be late for another lane's pause
-~ [-and each.lane in ("", lane)-]
+~ if [-each.lane in ("", late.lane)-]{+True+}
+# a cause is said to have what a wider one has already
+~         left = [-rest-]{+left+}
+# what has no part in a lateness is said to be its cause
+~ if ms * 10 >= [-whole_ms-]{+0+}
 @ api/dashboard/operators/audit.py tests/dashboard/operators/test_audit.py
 # the audit is shown to everybody
 ~ [-judged_operator(await signed_in(request))-]{+await signed_in(request)+}
