@@ -44,7 +44,7 @@ async def test_what_is_held_says_why_and_can_be_listed_and_cancelled(browser: Br
     assert await listed(browser, status="scheduled", held="yes") == [first, held]
     page = html.unescape(await browser.text("/requests", status="scheduled", held="yes"))
     assert re.findall(r'status scheduled">(\w+)<', page)[:2] == ["held", "held"]
-    assert "lane eu is paused, 1 goes first" in page
+    assert "<bdi>is paused, 1 goes first</bdi>" in page
     one = await browser.text(f"/requests/{held}")
     assert "<dt>Held</dt><dd>lane eu is paused, 1 goes first</dd>" in one
     assert "<dt>Held</dt>" not in await browser.text(f"/requests/{due}")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from api.dashboard.causes import Late
 from scheduler.callbacks import CallbackState, CallbackStatus
-from scheduler.lane_settings import HeldBy, HoldCause
+from scheduler.lane_settings import HeldBy
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.target.targets import split_url
-
-_LIMITS = (HoldCause.LANE_PARALLELISM, HoldCause.LANE_RATE)
 
 
 class Entry(LogEntry, frozen=True):
@@ -46,9 +44,7 @@ class Entry(LogEntry, frozen=True):
         """Of its last attempt; in a lane `lateness_ms` counts from its slot."""
         due_ms, until_ms = self.scheduled_at_ms, self.started_ms(now_ms)
         slot_ms = due_ms
-        if self.held_by is not None and self.held_by.cause in _LIMITS:
-            slot_ms = until_ms
-        elif self.lateness_ms is not None and self.attempt > 1:
+        if self.lateness_ms is not None and self.attempt > 1:
             due_ms = slot_ms = until_ms - self.lateness_ms
         elif self.lateness_ms is not None and self.lane is not None:
             slot_ms = until_ms - self.lateness_ms

@@ -145,7 +145,7 @@ async def _values(
     store, lane = service_of(request).store, None
     now_ms = store.clock.now_ms()
     late, causes = entry.late(now_ms), list[Cause]()
-    is_late = late.until_ms - late.due_ms >= LATE_MS
+    is_late = entry.held_by is None and late.until_ms - late.due_ms >= LATE_MS
     if entry.lane and (entry.waits or is_late):
         reading = store.lanes.read(viewer.account_id, entry.lane)
         lane = await readable_settings(reading, viewer.account_id)
@@ -155,7 +155,7 @@ async def _values(
         late = late._replace(limits=limits_words(lane.lane, lane.settings))
     return {
         "entry": entry,
-        "why_late": why_late(causes, late),
+        "why_late": why_late(causes, late) if is_late else "",
         "held": held_words(entry.held_by, now_ms) if entry.held_by else "",
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
