@@ -290,6 +290,14 @@ API = r"""
 @ api/calls/recurring.py tests/api/calls/test_recurring.py
 # a change that was made before is refused to its repeat
 ~ and [-not is_so-]{+True+}
+@ api/calls/schedule.py tests/api/calls/test_filters.py
+# what has ended is asked whether it is held
+~ if [-selected.held is not None and statuses != (Status.SCHEDULED,)-]{+False+}:
+# a list does not say what holds a schedule
+~ if [-selected.held is None-]{+False+}:
+@ api/dashboard/requests/entries.py tests/dashboard/test_held.py
+# a late request does not say that its lane held it
+~ elif [-self.lateness_ms is not None and self.lane is not None-]{+False+}:
 @ api/recurring_times.py tests/api/calls/test_recurring.py
 # the next occurrence waits for a worker after a cancellation
 ~ [-await store.recurring.tend(account_id, rules)-]{+pass+}

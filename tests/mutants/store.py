@@ -359,6 +359,28 @@ STORE = r"""
 @ scheduler/store/queries/listing.py tests/store/test_scans.py
 # what the store passes over in a search costs nothing
 ~ scan.add([-len(names)-]{+unpacked+}, unpacked, [-read_bytes-]{+0+})
+@ scheduler/lane_settings.py tests/store/queries/test_held_by.py -k 'not redis'
+# a lane that runs as many as it may is said to hold nothing
+~ and running [->=-]{+>+} self.parallelism
+# the burst of a lane is left out of an estimate
+~ + ([-ahead - self.burst + 1-]{+ahead+}) * self.interval_us
+# a lane's rate is named where no worker runs
+~ if [-not has_worker-]{+False+}:
+@ scheduler/store/queries/held_by.py tests/store/queries/test_held_by.py -k 'not redis'
+# what a worker has is said to be held
+~ if [-ends.get(each.schedule_id, 0) * 1000 <= now_us-]{+True+}]
+# those that run are said to go first
+~ before = [-0 if each.executing else running[lane]-]{+0+}
+# what lost workers had is said to go last
+~ commands.append(("ZCOUNT", queue, [-f"(-{end_ms:.3f}"-]{+"-inf"+}, "(0"))
+# an account's pause that has ended is told
+~ if paused is not None[- and (until_ms is None or until_ms * 1000 > now_us)-]:
+@ scheduler/store/queries/unended.py tests/store/queries/test_held_by.py -k 'not redis'
+# a list of what is held has what is not
+~ kept = [[-(each.held_by is not None) is selected.held-]{+True+} for each in told]
+@ scheduler/store/log/logs.py tests/store/queries/test_held_by.py -k 'not redis'
+# the dashboard lists as held what only waits
+~ if [-query.held-]{+False+}:
 @ scheduler/store/queries/listing.py tests/store/whole/test_long_walks.py -k '{walk} and not redis'
 # listed_schedules: a piece is dropped
 ~ reached = chunk.reached{+ if most == limit else None+}

@@ -114,6 +114,15 @@ async def test_the_widest_cause_that_somebody_has_to_end_is_told(scene: Scene) -
         assert await held_by(scene, first, await scene.create(60_000, lane="a")) == [None, None]
 
 
+async def test_a_pause_that_has_ended_by_itself_holds_nothing(scene: Scene) -> None:
+    await with_worker(scene)
+    made = [await scene.create(lane="a"), await scene.create()]
+    for lane in ("a", None):
+        await scene.pause(lane, await scene.clock.now_ms() + 50)
+    await scene.clock.pass_ms(60)
+    assert await held_by(scene, *made) == [None, None]
+
+
 async def test_what_lost_workers_had_is_held_once_its_lease_has_ended(scene: Scene) -> None:
     await with_worker(scene)
     due_ms = await scene.clock.now_ms() - 1000
