@@ -1,6 +1,6 @@
 """How much do lanes delay schedules in no lane, or in another one?
 
-    python -m benchmarks.lane_costs [free idle waiting] [--seconds 30] [--rounds 3]
+    python -m benchmarks.lane_costs [free idle waiting held] [--seconds 30] [--rounds 3]
                                     [--throttled 50000] [--lanes 10000] [--waiting 1000000]
 
 free      lateness in a lane without limits, alone and beside 200 lanes of one account with
@@ -9,6 +9,8 @@ free      lateness in a lane without limits, alone and beside 200 lanes of one a
 idle      the part of a core that store and worker take, without lanes and with `--lanes` set
 waiting   latency of create, list and GET without and with `--waiting` due in a paused lane of the
           same account, call for call in turn; how soon after its resume the first one starts
+held      what the store takes for a page of 100 due schedules in 100 lanes, each of 100, and how
+          much more to say what holds each: by its own count of commands, and of CPU time
 
 Each starts servers of its own. All run on one machine, so there is one clock.
 """
@@ -24,7 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from benchmarks.lanes import limit
@@ -33,13 +35,17 @@ from benchmarks.support import stage
 from benchmarks.support.beside import LEAD_MS, Ask, connected, lateness_of, schedule_paced
 from benchmarks.support.payload import new_account, request, schedule_all
 from benchmarks.support.rounds import warn_of_noise
+from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Request
 from scheduler.store import Store
+from scheduler.store.queries.listing import Selection
 
 THROTTLED_LANES, FREE_RATE = 200, 100
 _EVERY_MS = 10_000  # in which each throttled lane may start one
 _CALLS = 200
 _FAR_MS = 30 * 86_400_000
+_PAGE = 100
+_URL = "https://example.com/hook"
 
 
 def free(options: argparse.Namespace) -> None:
@@ -207,7 +213,75 @@ def _in_turn(
     return [statistics.quantiles(each, n=100, method="inclusive") for each in took]
 
 
-PARTS = {each.__name__: each for each in (free, idle, waiting)}
+def held(options: argparse.Namespace) -> None:
+    """Pages without and with it, in turn."""
+    settings = {
+        "no settings": None,
+        "rate and parallelism": LaneSettings(rate=1, per_ms=86_400_000, parallelism=1),
+        "a pause": LaneSettings(pause=Pause("benchmark")),
+    }
+    with stage.valkey() as server, connected(server.url) as ask:
+        for name, limits in settings.items():
+            owner = ask(lambda store, name=name: new_account(store, name)).account_id
+            ask(lambda store, owner=owner, limits=limits: _fill_lanes(store, owner, limits))
+            plain, told = ask(lambda store, owner=owner: _spent_on(store, owner, options.rounds))
+            print(
+                f"held, lanes with {name}: {plain.commands:.0f} us of commands, {plain.cpu:.0f} us "
+                f"of CPU a page; {told.commands:.0f} and {told.cpu:.0f} us more with heldBy",
+                flush=True,
+            )
+
+
+async def _fill_lanes(store: Store, account_id: str, limits: LaneSettings | None) -> None:
+    now_ms = store.clock.now_ms()
+    for n in range(_PAGE):
+        lane = f"lane-{n}"
+        await schedule_all(
+            store, account_id, (request(_URL, now_ms - k * _PAGE - n, lane) for k in range(_PAGE))
+        )
+        if limits is not None:
+            await store.lanes.change(account_id, lane, lambda _: limits)
+
+
+class Spent(NamedTuple):
+    """The store's time (us) for one page."""
+
+    commands: float
+    cpu: float
+
+
+async def _spent_on(store: Store, account_id: str, rounds: int) -> tuple[Spent, Spent]:
+    """Of a page, and of saying what holds its schedules: the medians of rounds."""
+    page = await store.unended.page(account_id, Selection(limit=_PAGE))
+    found: tuple[list[Spent], list[Spent]] = ([], [])
+    for _ in range(rounds):
+        for place, spent in enumerate(found):
+            before = await _used_us(store)
+            for _ in range(_CALLS):
+                if place:
+                    await store.holders.told(account_id, page.schedules)
+                else:
+                    await store.unended.page(account_id, Selection(limit=_PAGE))
+            after = await _used_us(store)
+            used = ((b - a) / _CALLS for a, b in zip(before, after, strict=True))
+            spent.append(Spent(*used))
+    plain, told = (Spent(*map(statistics.median, zip(*each, strict=True))) for each in found)
+    return plain, told
+
+
+async def _used_us(store: Store) -> Spent:
+    """By all commands but INFO, and by the server."""
+    commands, cpu = await store.server.info("commandstats"), await store.server.info("cpu")
+    counts = (
+        each.partition("usec=")[2].partition(",")[0]
+        for name, each in commands.items()
+        if name != "cmdstat_info"
+    )
+    seconds = (float(cpu[f"used_cpu_{each}"]) for each in ("user", "sys"))
+    return Spent(sum(map(float, counts)), 1e6 * sum(seconds))
+
+
+PARTS = {each.__name__: each for each in (free, idle, waiting, held)}
 
 
 def main() -> None:
