@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ _HEARTBEAT = Script("operators/heartbeat")
 LOST_AFTER_MS = 10_000
 _FORGOTTEN_AFTER_MS = 3_600_000
 _MOST_LOST = 50
+# How long somebody waits who asks only whether a process is alive.
+_PATIENCE_S = 1.0
 # Between two heartbeats of a process that runs and reaches the store.
 _GAP_US = LOST_AFTER_MS * 500
 # In what a process says of itself: the ids of its keys (it seals with the first), the id of the
@@ -88,11 +91,14 @@ class Heartbeats:
         return [_process(*each) for each in sorted(stored.items())]
 
     async def is_any_alive(self) -> bool:
-        """Also where that cannot be read: a shard of others may be away. Read-only."""
+        """Also where that cannot be read soon: its server may be another one, which is away.
+        Read-only."""
         try:
-            found, now_ms = await self.all(), self._clock.now_ms()
-        except StoreError:
+            async with asyncio.timeout(_PATIENCE_S):
+                found = await self.all()
+        except (StoreError, TimeoutError):
             return True
+        now_ms = self._clock.now_ms()
         return any(not each.is_lost(now_ms) for each in found)
 
     async def running(self, silent_ms: int) -> list[Process]:

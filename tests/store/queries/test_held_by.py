@@ -197,5 +197,8 @@ async def test_of_what_is_damaged_nothing_is_told(scene: Scene) -> None:
     await scene.spoil(scene.base + keys.LANE + "a")
     found = await held_by(scene, first, second)
     assert [each and each.cause for each in found] == [None, HoldCause.LANE_PAUSED]
+    await scene.store.workers.leave("one")
+    await scene.spoil(keys.WORKERS)
+    assert await held_by(scene, first, second) == found
     await scene.spoil(scene.base + keys.ACCOUNT)
     assert await held_by(scene, first, second) == found
