@@ -159,7 +159,7 @@ def parallel(options: argparse.Namespace) -> None:
 
 
 async def limit(store: Store, account_id: str, lane: str, **limits: int) -> None:
-    await store.lanes.put(account_id, lane, LaneSettings(**limits), None)
+    await store.lanes.put(account_id, lane, LaneSettings(**limits))
 
 
 PARTS = {each.__name__: each for each in (rate, parallel)}

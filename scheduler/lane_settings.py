@@ -68,6 +68,12 @@ class LaneSettings(msgspec.Struct, frozen=True):
     etag: str | None = None
 
     @property
+    def is_there(self) -> bool:
+        """Whether it has any setting: a lane without one counts as none that is there."""
+        limits = (self.rate, self.per_ms, self.burst, self.parallelism)
+        return any(each is not None for each in (*limits, self.note, self.pause))
+
+    @property
     def pace(self) -> tuple[float, int] | None:
         """Between two starts, and a start's most lateness (us); None without a rate. So spaced, any
         window of `per_ms` has at most `rate + burst` starts, though each be that much late."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from api.answer import JsonResponse
 from api.auth import Call, call_of
+from api.preconditions import read_answer, tag, wanted_of
 from api.reading import read_body
 from api.schema.account_bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody
 from api.schema.findings import invalid
@@ -19,7 +20,6 @@ from api.schema.rules import lane_filter
 from api.schema.settings_fields import (
     OF_ACCOUNT,
     OF_PATCH,
-    etags_of,
     misfits,
     parse_patch,
     parse_put,
@@ -56,8 +56,10 @@ async def list_lanes(request: HttpRequest) -> JsonResponse:
 @get("/lanes/{lane:str}", operation_id="getLane", summary="Read a lane")
 async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     """A lane's settings and its state. A lane without settings has null for each."""
-    call = await call_of(request)
-    return _lane_answer(await call.store.lanes.read(call.account_id, _named(lane)))
+    call, wanted = await call_of(request), wanted_of(request.scope)
+    found = await call.store.lanes.read(call.account_id, _named(lane))
+    settings = found.settings
+    return read_answer(wanted, LANE.of(found), settings.etag, is_there=settings.is_there)
 
 
 @put("/lanes/{lane:str}", operation_id="setLane", summary="Set a lane")
@@ -65,11 +67,11 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     """Sets the limits of a lane and its note, all at once: a limit left out is removed. Its pause
     stays as it is. The limits hold for all workers together, from the next claim on."""
     call = await call_of(request)
-    name, if_match = _named(lane), if_match_of(request)
+    name, wanted = _named(lane), wanted_of(request.scope)
     values = parse_put(await _body(request, call), call.service.rules, _now_ms(call))
     _refuse_misfits(values, values)
     settings = LaneSettings(**{_ATTRIBUTES[each]: value for each, value in values.items()})
-    return _lane_answer(await call.store.lanes.put(call.account_id, name, settings, if_match))
+    return _lane_answer(await call.store.lanes.put(call.account_id, name, settings, wanted))
 
 
 @patch("/lanes/{lane:str}", operation_id="changeLane", summary="Change, pause or resume a lane")
@@ -78,7 +80,7 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
     `paused`, none of its schedules starts until it is resumed, or until `pausedUntil`; running ones
     end. Schedules that came due meanwhile go out in their order, at the lane's rate."""
     call = await call_of(request)
-    name, if_match = _named(lane), if_match_of(request)
+    name, wanted = _named(lane), wanted_of(request.scope)
     given = parse_patch(await _body(request, call), OF_PATCH, call.service.rules, _now_ms(call))
     pausing = await _pausing(call, given)
 
@@ -92,7 +94,7 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
     ends_calm = "calmUntil" in given
     lanes = call.store.lanes
     return _lane_answer(
-        await lanes.change(call.account_id, name, changed, if_match, ends_calm=ends_calm)
+        await lanes.change(call.account_id, name, changed, wanted, ends_calm=ends_calm)
     )
 
 
@@ -101,8 +103,8 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     """Removes all settings of a lane, its pause and its calm too. The schedules that wait in it go
     on without limits; the answer has their number."""
     call = await call_of(request)
-    name = _named(lane)
-    waiting = await call.store.lanes.clear(call.account_id, name)
+    name, wanted = _named(lane), wanted_of(request.scope)
+    waiting = await call.store.lanes.clear(call.account_id, name, wanted)
     return JsonResponse(200, ClearedLaneBody(name, waiting, cleared(waiting)))
 
 
@@ -110,8 +112,9 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 async def get_account(request: HttpRequest) -> JsonResponse:
     """Whether the account is paused, and by which API key; its note; and the callback of schedules
     that name none."""
-    call = await call_of(request)
-    return _account_answer(await call.store.pauses.read(call.account_id))
+    call, wanted = await call_of(request), wanted_of(request.scope)
+    account = await call.store.pauses.read(call.account_id)
+    return read_answer(wanted, ACCOUNT.of(account), account.etag)
 
 
 @patch("/account", operation_id="changeAccount", summary="Pause, resume or change the account")
@@ -122,7 +125,7 @@ async def change_account(request: HttpRequest) -> JsonResponse:
     in it starts when neither is on. A `callbackUrl` counts for schedules that end from now on, and
     for the account's callbacks that wait."""
     call = await call_of(request)
-    if_match = if_match_of(request)
+    wanted = wanted_of(request.scope)
     given = parse_patch(await _body(request, call), OF_ACCOUNT, call.service.rules, _now_ms(call))
     pausing = await _pausing(call, given)
 
@@ -131,7 +134,7 @@ async def change_account(request: HttpRequest) -> JsonResponse:
         note = given.get("note", before.note)
         return replace(before, pause=pausing(before.pause), note=note, callback=callback)
 
-    return _account_answer(await call.store.pauses.change(call.account_id, changed, if_match))
+    return _account_answer(await call.store.pauses.change(call.account_id, changed, wanted))
 
 
 def _callback_after(
@@ -175,15 +178,6 @@ def _named(lane: str) -> str:
         raise invalid([FieldError("lane", str(error))]) from None
 
 
-def if_match_of(request: HttpRequest) -> list[str]:
-    """The entity tags of which one must fit; none if any does. Raises InvalidRequest."""
-    lines = [value for name, value in request.scope["headers"] if name == b"if-match"]
-    try:
-        return etags_of(lines) if lines else []
-    except ValueError as error:
-        raise invalid([FieldError("If-Match", str(error))]) from None
-
-
 def _refuse_misfits(values: dict[str, Any], given: dict[str, Any]) -> None:
     if found := misfits(values, given):
         raise invalid(found)
@@ -198,11 +192,11 @@ def _now_ms(call: Call) -> int:
 
 
 def _lane_answer(lane: Lane) -> JsonResponse:
-    return JsonResponse(200, LANE.of(lane), {"etag": f'"{lane.settings.etag}"'})
+    return JsonResponse(200, LANE.of(lane), tag(lane.settings.etag))
 
 
 def _account_answer(account: AccountSettings) -> JsonResponse:
-    return JsonResponse(200, ACCOUNT.of(account), {"etag": f'"{account.etag}"'})
+    return JsonResponse(200, ACCOUNT.of(account), tag(account.etag))
 
 
 HANDLERS = [list_lanes, get_lane, set_lane, change_lane, clear_lane, get_account, change_account]

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from api.answer import JsonResponse
 from api.auth import Call, call_of
-from api.calls.lanes import if_match_of
 from api.calls.schedule import created_answer
+from api.preconditions import read_answer, tag, wanted_of
 from api.reading import REPLAYED, idempotency, read_body, traced
 from api.recurring_times import judge_first, next_times, search_ahead
 from api.schema.findings import Findings, invalid
@@ -32,9 +32,8 @@ from api.schema.recurring_fields import (
     timing_of,
 )
 from api.service import HttpRequest
-from scheduler.errors import FieldError, NotFound, PreconditionFailed
+from scheduler.errors import FieldError, NotFound
 from scheduler.ids import created_at_ms
-from scheduler.models import as_occurrence
 from scheduler.recurrence.cron import may_take_long
 from scheduler.recurrence.recurrence import checked, describe
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
@@ -108,13 +107,13 @@ async def preview_recurring(request: HttpRequest) -> JsonResponse:
 )
 async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
     """A recurring schedule as it was asked for, its state, and its next five times."""
-    call = await call_of(request)
+    call, wanted = await call_of(request), wanted_of(request.scope)
     rule = await call.store.recurring.read(call.account_id, recurring_id)
     shown, found = Shown(rule), list[int]()
     if shown.next_ms is not None:
         after_ms = shown.next_ms - 1
         found = await next_times(call.store, call.account_id, rule.timing, after_ms, _OF_ONE)
-    return _answer(rule, found)
+    return read_answer(wanted, RECURRING.of(Shown(rule, found)), rule.etag)
 
 
 @patch(
@@ -127,27 +126,13 @@ async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     `every` replace each other. The waiting occurrence changes as well, or the one after it, if a
     worker has it already."""
     call = await call_of(request)
-    if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
+    wanted, now_ms = wanted_of(request.scope), call.store.clock.now_ms()
     change = parse_draft_change(await _body(request, call), call.service.rules, now_ms)
     if (cron := change.settings.get("cron")) is not None and may_take_long(cron):
         before = await call.store.recurring.read(call.account_id, recurring_id)
         await search_ahead(call.store, call.account_id, change.of(before).timing, now_ms)
-
-    def changed(before: Rule) -> Draft:
-        return unless_changed(before, change.of(before), if_match)
-
-    return _answer(await call.store.recurring.change(call.account_id, recurring_id, changed))
-
-
-def unless_changed(before: Rule, draft: Draft, if_match: list[str]) -> Draft:
-    """The draft. Raises PreconditionFailed, unless the rule is so already."""
-    timing = replace(draft.timing, anchor_ms=before.timing.anchor_ms)
-    request = as_occurrence(draft.request, before.request.recurring)
-    request = replace(request, trace=before.request.trace)
-    is_so = (request, timing, draft.name) == (before.request, before.timing, before.name)
-    if if_match and before.etag not in if_match and not is_so:
-        raise PreconditionFailed
-    return draft
+    recurring = call.store.recurring
+    return _answer(await recurring.change(call.account_id, recurring_id, change.of, wanted))
 
 
 @put(
@@ -161,21 +146,11 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
     Made for deploys."""
     call = await call_of(request)
     _judge_name(name)
-    if_match, now_ms = if_match_of(request), call.store.clock.now_ms()
+    wanted, now_ms = wanted_of(request.scope), call.store.clock.now_ms()
     draft = parse_put(await _body(request, call), name, call.service.rules, now_ms)
     draft = _traced(draft, request, call)
     await search_ahead(call.store, call.account_id, draft.timing, now_ms)
-    if not if_match:
-        return _answer((await call.store.recurring.put(call.account_id, draft)).rule)
-    named = await _named(call, name)
-    if not named:
-        raise PreconditionFailed
-    rule = await call.store.recurring.change(
-        call.account_id,
-        named[0].recurring_id,
-        lambda before: unless_changed(before, draft, if_match),
-    )
-    return _answer(rule)
+    return _answer((await call.store.recurring.put(call.account_id, draft, wanted)).rule)
 
 
 @delete(
@@ -188,7 +163,8 @@ async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     """Deletes the rule, cancels the occurrence that waits and refunds its credit. One that a worker
     has is still sent. Ended occurrences stay, and so does the log."""
     call = await call_of(request)
-    await call.store.recurring.delete(call.account_id, recurring_id)
+    wanted = wanted_of(request.scope)
+    await call.store.recurring.delete(call.account_id, recurring_id, wanted)
     left = (await call.store.accounts.get(call.account_id)).credits
     message = "Deleted; an occurrence that waited was cancelled and refunded"
     return JsonResponse(200, DeletedRecurringBody(recurring_id, left, message))
@@ -205,7 +181,8 @@ async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> 
     resumed. One that a worker has is still sent. Safe to repeat."""
     call = await call_of(request)
     await _no_fields(request, call)
-    return _answer(await call.store.recurring.pause(call.account_id, recurring_id))
+    wanted = wanted_of(request.scope)
+    return _answer(await call.store.recurring.pause(call.account_id, recurring_id, wanted))
 
 
 @post(
@@ -220,7 +197,8 @@ async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     to repeat."""
     call = await call_of(request)
     await _no_fields(request, call)
-    return _answer(await call.store.recurring.resume(call.account_id, recurring_id))
+    wanted = wanted_of(request.scope)
+    return _answer(await call.store.recurring.resume(call.account_id, recurring_id, wanted))
 
 
 @post(
@@ -233,7 +211,8 @@ async def trigger_recurring(request: HttpRequest, recurring_id: FromPath[str]) -
     one credit. It has `recurringId`, and no `slot`."""
     call = await call_of(request)
     once = idempotency(request.scope, await _no_fields(request, call))
-    created = await call.store.recurring.trigger(call.account_id, recurring_id, once)
+    wanted, recurring = wanted_of(request.scope), call.store.recurring
+    created = await recurring.trigger(call.account_id, recurring_id, once, wanted)
     return created_answer(created, created_at_ms(created.schedule_ids[0]))
 
 
@@ -272,8 +251,8 @@ async def _list_of(rules: list[Rule]) -> list[RECURRING.type]:  # type: ignore[n
     return await collected(RECURRING.of(Shown(rule)) for rule in rules)
 
 
-def _answer(rule: Rule, times_ms: list[int] | None = None) -> JsonResponse:
-    return JsonResponse(200, RECURRING.of(Shown(rule, times_ms)), {"etag": f'"{rule.etag}"'})
+def _answer(rule: Rule) -> JsonResponse:
+    return JsonResponse(200, RECURRING.of(Shown(rule)), tag(rule.etag))
 
 
 HANDLERS = [

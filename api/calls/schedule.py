@@ -11,6 +11,7 @@ from litestar.types import Receive, Scope
 
 from api.answer import JsonResponse
 from api.auth import Call, authenticate, call_of, count, known_key
+from api.preconditions import read_answer, tag, wanted_of
 from api.reading import REFUSAL, REPLAYED, idempotency, is_small, read_body, traced
 from api.recurring_times import follow
 from api.schema.bodies import (
@@ -182,9 +183,9 @@ async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Json
     """A schedule as it was asked for, its state, and its outcome once it has been executed; for
     a day after it has ended, and for a week if it failed and was not replayed. Values that look
     like secrets, in its headers or in the query of its URL, are masked."""
-    call = await call_of(request)
-    schedule = await call.store.schedules.get(call.account_id, schedule_id)
-    return await _shown(call, schedule)
+    call, wanted = await call_of(request), wanted_of(request.scope)
+    found = await call.store.schedules.stored(call.account_id, schedule_id)
+    return read_answer(wanted, await _shown(call, found.schedule), found.etag)
 
 
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change a schedule")
@@ -193,16 +194,18 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
     not merged, and null clears an optional one. It keeps its id, and no credit moves. A
     `targetUrl` of another origin needs headers that look like secrets to be given anew."""
     call = await call_of(request)
-    service, schedules = call.service, call.store.schedules
+    service, wanted = call.service, wanted_of(request.scope)
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
     change = parse_change(data, service.rules, call.store.clock.now_ms())
-    changed = await schedules.change(call.account_id, schedule_id, change.of)
-    return await _shown(call, changed)
+    changed = await call.store.schedules.change(
+        call.account_id, schedule_id, change.of, wanted=wanted
+    )
+    return JsonResponse(200, await _shown(call, changed.schedule), tag(changed.etag))
 
 
-async def _shown(call: Call, schedule: Schedule) -> JsonResponse:
+async def _shown(call: Call, schedule: Schedule) -> Any:
     [told] = await call.store.holders.told(call.account_id, [schedule])
-    return JsonResponse(200, SCHEDULE.of(told))
+    return SCHEDULE.of(told)
 
 
 @delete(
@@ -216,7 +219,8 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
     attempt is stopped: it ends as `failed`, as the last attempt did, and nothing is refunded. Safe
     to repeat: while it is kept, the answer is the same, with the credits by then."""
     call = await call_of(request)
-    cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
+    wanted = wanted_of(request.scope)
+    cancelled = await call.store.canceller.cancel(call.account_id, schedule_id, wanted)
     cancelled = await follow(call.store, call.account_id, cancelled)
     return JsonResponse(200, CancelledBody.of(cancelled))
 

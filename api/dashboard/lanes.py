@@ -26,6 +26,7 @@ from scheduler.lane_settings import LONGEST_NOTE, LaneSettings
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
 from scheduler.store.lanes.lanes import LanePage
+from scheduler.store.preconditions import ALWAYS, Precondition
 
 ADDRESS = f"{ROOT}/lanes"
 _PER_PAGE = 100
@@ -95,7 +96,8 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
             raise invalid(found)
         settings = LaneSettings(**{_FIELDS[each][0]: value for each, value in values.items()})
         read = form.get("etag", "")
-        await service.store.lanes.put(viewer.account_id, name, settings, [read] if read else [])
+        wanted = Precondition.of(read) if read else ALWAYS
+        await service.store.lanes.put(viewer.account_id, name, settings, wanted)
     except InvalidRequest as refusal:
         faults = {_label(each.field): each.message for each in refusal.details}
         return await _show(request, viewer, name, form, faults, status=400)

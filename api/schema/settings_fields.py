@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -27,8 +26,6 @@ from scheduler.schema import LONGEST_URL
 from scheduler.texts import visible
 
 _ONLY_PATCH = "PUT leaves it as it is: change it with PATCH."
-_ETAG = re.compile(r'\s*(?:(\*)|(W/)?"([\x21\x23-\x7e]*)")\s*')
-_BAD_ETAG = 'It must be * or a list of entity tags, each as in ETag: "…".'
 
 
 class SettingsField(NamedTuple):
@@ -238,16 +235,3 @@ def misfits(values: Mapping[str, Any], given: Iterable[str]) -> list[FieldError]
     if values.get("callbackOn") is not None and values.get("callbackUrl") is None:
         found.append(FieldError("callbackOn", "It needs callbackUrl."))
     return found
-
-
-def etags_of(lines: Iterable[bytes]) -> list[str]:
-    """The tags of If-Match; none for any. Weak ones are left out, for they never match, as is the
-    quoting. Raises ValueError with a sentence."""
-    tags, is_any = list[str](), False
-    for each in ",".join(line.decode("latin-1") for line in lines).split(","):
-        match = _ETAG.fullmatch(each)
-        if match is None:
-            raise ValueError(_BAD_ETAG)
-        is_any = is_any or match[1] is not None
-        tags.append("" if match[2] else match[3] or "")
-    return [] if is_any else tags

@@ -34,8 +34,8 @@ class Draft(NamedTuple):
 class Rule(msgspec.Struct, frozen=True):
     """A recurring schedule as it stands. `reason` says why it is blocked. `slot_ms` is the rule's
     time that the next occurrence stands for, `schedule_id` that occurrence (None: it is not made).
-    `missed` counts the times missed since it was blocked last. `etag` names what its owner has
-    set."""
+    `missed` counts the times missed since it was blocked last. `etag` names its settings and its
+    state."""
 
     recurring_id: str
     name: str | None

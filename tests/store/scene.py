@@ -22,6 +22,7 @@ from scheduler.store.lifecycle.end.cancel import Cancellations
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange, Series
+from scheduler.store.preconditions import ALWAYS, Precondition
 from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.reading import read_by_id
 from scheduler.store.verdict import Verdict
@@ -186,9 +187,10 @@ class Scene:
         return await self.store.schedules.get(self.account_id, schedule_id)
 
     async def change(self, schedule_id: str, **fields: Any) -> Schedule:
-        return await self.store.schedules.change(
+        changed = await self.store.schedules.change(
             self.account_id, schedule_id, lambda old: msgspec.structs.replace(old, **fields)
         )
+        return changed.schedule
 
     async def settings(self, lane: str | None = None) -> Any:
         """Those of a lane, or of the account itself."""
@@ -196,11 +198,11 @@ class Scene:
             return await self.store.pauses.read(self.account_id)
         return (await self.store.lanes.read(self.account_id, lane)).settings
 
-    async def set(self, lane: str | None, changed: Any, if_match: Sequence[str] = ()) -> Any:
+    async def set(self, lane: str | None, changed: Any, wanted: Precondition = ALWAYS) -> Any:
         """The same, once `changed` has changed them."""
         if lane is None:
-            return await self.store.pauses.change(self.account_id, changed, if_match)
-        return (await self.store.lanes.change(self.account_id, lane, changed, if_match)).settings
+            return await self.store.pauses.change(self.account_id, changed, wanted)
+        return (await self.store.lanes.change(self.account_id, lane, changed, wanted)).settings
 
     async def pause(
         self, lane: str | None = None, until_ms: int | None = None, by: str = "a key"

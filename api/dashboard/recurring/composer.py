@@ -8,7 +8,6 @@ import msgspec
 from litestar import get, post
 from litestar.params import FromPath
 
-from api.calls.recurring import unless_changed
 from api.dashboard.answer import Raw
 from api.dashboard.recurring.form import LABELS, edited_rule, fields_of, given_of
 from api.dashboard.recurring.preview import preview_of
@@ -32,6 +31,7 @@ from scheduler.errors import (
     TooManyScans,
 )
 from scheduler.recurrence.recurring import Draft, Rule
+from scheduler.store.preconditions import Precondition
 from scheduler.target.http import METHODS
 
 # Examples of a cron, in words.
@@ -106,14 +106,15 @@ async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
             data, now_ms = msgspec.json.encode(edit.fields), service.store.clock.now_ms()
             change = parse_draft_change(data, service.rules, now_ms)
             draft = change.of(msgspec.structs.replace(before, request=edit.before))
-        return unless_changed(before, draft, [form.get("etag", "")])
+        return draft
 
     try:
         before = await recurring.read(viewer.account_id, name)
         if (timing := changed(before).timing) != before.timing:
             now_ms = service.store.clock.now_ms()
             await search_ahead(service.store, viewer.account_id, timing, now_ms)
-        await recurring.change(viewer.account_id, name, changed)
+        wanted = Precondition.of(form.get("etag", ""))
+        await recurring.change(viewer.account_id, name, changed, wanted)
     except _REFUSALS as refusal:
         rule = await recurring.read(viewer.account_id, name)
         return await _refused(request, viewer, form, refusal, rule)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.callbacks import CallbackOn
-from scheduler.errors import KeepsChanging, PreconditionFailed, UnknownAccount, Unreadable
+from scheduler.errors import KeepsChanging, UnknownAccount, Unreadable
 from scheduler.lane_settings import AccountCallback, AccountSettings
 from scheduler.store import keys
 from scheduler.store.pauses import pause_of, pause_values
+from scheduler.store.preconditions import ALWAYS, Precondition
 from scheduler.store.server import Script, Server
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
 
@@ -33,11 +34,10 @@ class Pauses:
         return self._verdict_of(reply, account_id)[1]
 
     async def change(
-        self, account_id: str, changed: Change, if_match: Sequence[str] = ()
+        self, account_id: str, changed: Change, wanted: Precondition = ALWAYS
     ) -> AccountSettings:
         """Replaces the settings by what `changed` makes of them: it is paused, or what a pause held
-        back goes on, unless the account is suspended. Safe to repeat: what is so already is done,
-        whatever `if_match` says. Returns the settings then.
+        back goes on, unless the account is suspended. Safe to repeat. Returns the settings then.
 
         Raises NotFound, PreconditionFailed, KeepsChanging, Unreadable, and what `changed` raises;
         then nothing was changed.
@@ -48,10 +48,9 @@ class Pauses:
             assert before.etag is not None
             after = changed(before)
             is_so = replace(after, etag=before.etag) == before
+            wanted.judge(before.etag, is_so=is_so)
             if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return before
-            if if_match and not is_so and before.etag not in if_match:
-                raise PreconditionFailed
             values = (after.note or "", *pause_values(after.pause), *self._callback_values(after))
             shard, account = keys.parts(account_id)
             arguments = (account, operation, before.etag, *values)

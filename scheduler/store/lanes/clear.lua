@@ -2,18 +2,23 @@
 -- Clears a lane: its limits, note, pause and calm. Its schedules go on. Safe to repeat with the
 -- same operation for a minute.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, lane, operation
--- Returns  how many wait in it
+-- ARGV     account, lane, operation, digest of the settings that the caller read ('': any)
+-- Returns  {DONE or CHANGED: the settings are others, how many wait in it}
 --@include shared/now
 --@include lifecycle/row/place
 --@include lifecycle/row/control
 --@include shared/operation
+--@include lanes/lane
 --@include events/note
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
 local waiting = redis.call('ZCOUNT', queue.members, string.format('-%.3f', now_us / 1000), '+inf')
-if redis.call('EXISTS', key) == 0 or was_done(base, ARGV[3]) then
-  return waiting
+if was_done(base, ARGV[3]) then
+  return {V.DONE, waiting}
+elseif ARGV[4] ~= '' and digest_of(settings_of(key, FIELDS, PAUSED), LAST) ~= ARGV[4] then
+  return {V.CHANGED, waiting}
+elseif redis.call('EXISTS', key) == 0 then
+  return {V.DONE, waiting}
 end
 check_heads(KEYS[1])
 check_queue(queue)
@@ -31,4 +36,4 @@ if waiting > 0 then
 end
 relook(queue)
 note_done(base, ARGV[3], 60000)
-return waiting
+return {V.DONE, waiting}

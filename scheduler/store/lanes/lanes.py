@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import structlog
@@ -16,7 +16,6 @@ from scheduler.errors import (
     FieldError,
     InvalidRequest,
     KeepsChanging,
-    PreconditionFailed,
     TooManyLanes,
     UnknownAccount,
     Unreadable,
@@ -25,6 +24,7 @@ from scheduler.lane_settings import Lane, LaneSettings
 from scheduler.lanes import is_lane
 from scheduler.store import keys
 from scheduler.store.pauses import pause_of, pause_values
+from scheduler.store.preconditions import ALWAYS, Precondition
 from scheduler.store.scans import Scans
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
@@ -55,8 +55,6 @@ class PausedLanes(NamedTuple):
 
 
 class Lanes:
-    """`if_match`: the etags of settings to which a write is bound, empty for any."""
-
     def __init__(self, server: Server, clock: StoreClock, scans: Scans) -> None:
         self._server = server
         self._clock = clock
@@ -110,27 +108,27 @@ class Lanes:
         )
 
     async def put(
-        self, account_id: str, lane: str, limits: LaneSettings, if_match: Sequence[str] = ()
+        self, account_id: str, lane: str, limits: LaneSettings, wanted: Precondition = ALWAYS
     ) -> Lane:
         """Sets limits and note as a whole, and leaves the pause as it is. Raises as `change`."""
 
         def changed(before: LaneSettings) -> LaneSettings:
             return replace(limits, pause=before.pause, is_set=True)
 
-        return await self.change(account_id, lane, changed, if_match)
+        return await self.change(account_id, lane, changed, wanted)
 
     async def change(
         self,
         account_id: str,
         lane: str,
         changed: Change,
-        if_match: Sequence[str] = (),
+        wanted: Precondition = ALWAYS,
         *,
         ends_calm: bool = False,
     ) -> Lane:
         """Replaces the settings by what `changed` makes of them; what a pause or limits held back
-        goes on as they allow now. Two changes are applied one after the other. Safe to repeat: what
-        is so already is done, whatever `if_match` says. Returns the lane as it then stands.
+        goes on as they allow now. Two changes are applied one after the other. Safe to repeat.
+        Returns the lane as it then stands.
 
         Raises NotFound, PreconditionFailed, TooManyLanes, KeepsChanging, Unreadable, and what
         `changed` raises; then nothing was changed.
@@ -144,10 +142,9 @@ class Lanes:
             after = replace(changed(before), etag=before.etag)
             is_calmed = ends_calm and lane_before.calm_until_ms is not None
             is_so = after == before and not is_calmed
+            wanted.judge(before.etag, is_there=before.is_there, is_so=is_so)
             if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return lane_before
-            if if_match and not is_so and before.etag not in if_match:
-                raise PreconditionFailed
             if after != before:
                 after = replace(after, is_set=True)
             values = _values_of(after)
@@ -158,12 +155,25 @@ class Lanes:
         _raise_unless_done(verdict, account_id)
         return await self.read(account_id, lane)
 
-    async def clear(self, account_id: str, lane: str) -> int:
+    async def clear(self, account_id: str, lane: str, wanted: Precondition = ALWAYS) -> int:
         """Removes limits, note, pause and calm; returns how many schedules wait in it, which go on
-        without limits. Safe to repeat."""
+        without limits. Safe to repeat. Raises PreconditionFailed, KeepsChanging, and Unreadable for
+        a damaged one of which something is wanted."""
         shard, account = keys.parts(account_id)
-        arguments = (account, lane, ids.new_operation())
-        return int(await self._server.write_until_answered(_CLEAR, keys.shard(shard), arguments))
+        operation = ids.new_operation()
+        for _ in range(MOST_CHANGES_MET):
+            etag = None
+            if wanted != ALWAYS:
+                before = await self.read(account_id, lane)
+                etag, is_there = before.settings.etag, before.settings.is_there
+                is_so = not is_there and before.calm_until_ms is None
+                wanted.judge(etag, is_there=is_there, is_so=is_so)
+            verdict, waiting = await self._server.write_until_answered(
+                _CLEAR, keys.shard(shard), (account, lane, operation, etag or "")
+            )
+            if verdict != Verdict.CHANGED:
+                return int(waiting)
+        raise KeepsChanging
 
     async def _rows(self, account_id: str, *arguments: Argument) -> list[list[Any]]:
         now_us, rows = await self._server.look_up(_READ, keys.account(account_id), arguments)

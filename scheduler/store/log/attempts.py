@@ -11,7 +11,7 @@ from scheduler.errors import NotFound
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store.log.ended import Ended, Wanted
 from scheduler.store.log.entries import unended_entry
-from scheduler.store.queries.reading import read_schedule
+from scheduler.store.queries.reading import read_stored
 from scheduler.store.queries.timeline import WAITING, Found, Place, Span, lowered, span
 from scheduler.store.scans import Scan
 from scheduler.store.server import Server
@@ -62,7 +62,7 @@ class Attempts:
 
     async def _schedule(self, account_id: str, schedule_id: str) -> Schedule | None:
         try:
-            return await read_schedule(self._server, account_id, schedule_id)
+            return (await read_stored(self._server, account_id, schedule_id)).schedule
         except NotFound:
             return None
 

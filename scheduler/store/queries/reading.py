@@ -27,10 +27,19 @@ _log = structlog.get_logger(__name__)
 
 
 class Stored(NamedTuple):
-    """A schedule, and its request as it is packed in the store."""
+    """A schedule, and what the store has of it."""
 
     schedule: Schedule
-    packed: bytes
+    fields: Fields
+
+    @property
+    def packed(self) -> bytes:
+        return self.fields.packed or b""
+
+    @property
+    def etag(self) -> str:
+        """Names all that is stored of it."""
+        return stored.etag_of(self.fields)
 
 
 @contextmanager
@@ -59,11 +68,11 @@ async def read_one(server: Server, account_id: str, schedule_id: str) -> Fields:
     return Fields(*row)._replace(held=since is not None)
 
 
-async def read_schedule(server: Server, account_id: str, schedule_id: str) -> Schedule:
+async def read_stored(server: Server, account_id: str, schedule_id: str) -> Stored:
     """As it stands. Raises NotFound, Damaged; Unreadable where another process has the key."""
     with whole(schedule_id):
         found = await read_one(server, account_id, schedule_id)
-        return stored.schedule(schedule_id, found, server.secrecy)
+        return Stored(stored.schedule(schedule_id, found, server.secrecy), found)
 
 
 async def read_rows(
@@ -111,6 +120,6 @@ def stored_or_damaged(
         return None
     try:
         with whole(schedule_id):
-            return Stored(stored.schedule(schedule_id, fields, secrecy), fields.packed)
+            return Stored(stored.schedule(schedule_id, fields, secrecy), fields)
     except Damaged as damaged:
         return damaged

@@ -35,12 +35,14 @@ from scheduler.store.idempotency import Made, asked, kept, noted, once_name
 from scheduler.store.lifecycle.create.create import Schedules
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.lifecycle.end.cancel import Canceller
+from scheduler.store.preconditions import ALWAYS, Precondition
 from scheduler.store.recurring.chain import NO_ENTRY, Chain
 from scheduler.store.recurring.reading import Rules
 from scheduler.store.recurring.rules import (
     DELETED,
     StoredRule,
     defined,
+    etag_of,
     new_rule,
     occurrence_of,
     redefined,
@@ -61,9 +63,9 @@ _RECURRING_ID_BYTES, _SLOT_BYTES = 16, 6
 
 
 class Recurring(Tending):
-    """An account's rules. What changes one raises NotFound, KeepsChanging, Unreadable and
-    StoreError, and is safe to repeat. After a StoreError, `outcome` of `server/writes.py` says
-    whether something was changed; after the others nothing was."""
+    """An account's rules. What changes one raises NotFound, PreconditionFailed, KeepsChanging,
+    Unreadable and StoreError, and is safe to repeat. After a StoreError, `outcome` of
+    `server/writes.py` says whether something was changed; after the others nothing was."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class Recurring(Tending):
             _refuse(answer.verdict, rule, UnknownAccount(account_id))
         return Created(self._shown(rule))
 
-    async def put(self, account_id: str, draft: Draft) -> Put:
+    async def put(self, account_id: str, draft: Draft, wanted: Precondition = ALWAYS) -> Put:
         """Creates the rule of `draft.name`, or changes it. What is so already stays as it is.
         Raises as `create` and `change`."""
         assert draft.name is not None
@@ -134,8 +136,10 @@ class Recurring(Tending):
             recurring_id = await self._rules.id_of(account_id, draft.name)
             try:
                 if recurring_id is None:
+                    wanted.judge(None, is_there=False)
                     return Put((await self.create(account_id, draft)).rule, created=True)
-                return Put(await self.change(account_id, recurring_id, lambda _: draft), False)
+                changed = await self.change(account_id, recurring_id, lambda _: draft, wanted)
+                return Put(changed, created=False)
             except RecurringNameTaken:
                 continue
             except NotFound:
@@ -144,7 +148,11 @@ class Recurring(Tending):
         raise KeepsChanging
 
     async def change(
-        self, account_id: str, recurring_id: str, make: Callable[[Rule], Draft]
+        self,
+        account_id: str,
+        recurring_id: str,
+        make: Callable[[Rule], Draft],
+        wanted: Precondition = ALWAYS,
     ) -> Rule:
         """Replaces what a rule asks for by what `make` makes of it. The occurrence that waits
         follows; beside one that was sent, or is held, the next one is made. Changes nothing if all
@@ -154,6 +162,7 @@ class Recurring(Tending):
             before = await self._rules.one(account_id, recurring_id)
             draft = make(self._shown(before))
             after = redefined(before, draft, self._server.secrecy)
+            wanted.judge(etag_of(before), is_so=after is None)
             if after is None:
                 return self._shown(before)
             step = await self._changed(before, after)
@@ -164,13 +173,17 @@ class Recurring(Tending):
                 _refuse(answer.verdict, after)
         raise KeepsChanging
 
-    async def pause(self, account_id: str, recurring_id: str) -> Rule:
+    async def pause(
+        self, account_id: str, recurring_id: str, wanted: Precondition = ALWAYS
+    ) -> Rule:
         """Cancels the occurrence that waits; one that is held finishes. One that has ended stays
         so. Repeats are harmless."""
         for _ in range(MOST_CHANGES_MET):
             rule = await self._rules.one(account_id, recurring_id)
             self._shown(rule)  # the answer has to be readable before anything is changed
-            if rule.state in (RuleState.PAUSED, RuleState.ENDED):
+            rests = rule.state in (RuleState.PAUSED, RuleState.ENDED)
+            wanted.judge(etag_of(rule), is_so=rests)
+            if rests:
                 break
             if await self._is_done(await self._chain.stopped(rule, RuleState.PAUSED)):
                 break
@@ -179,13 +192,17 @@ class Recurring(Tending):
         await self.tend(account_id, [recurring_id])
         return await self.read(account_id, recurring_id)
 
-    async def resume(self, account_id: str, recurring_id: str) -> Rule:
+    async def resume(
+        self, account_id: str, recurring_id: str, wanted: Precondition = ALWAYS
+    ) -> Rule:
         """Makes the next occurrence of a paused rule, or tries to of a blocked one. Where it cannot
         be stored, the rule is blocked. Repeats are harmless."""
         for _ in range(MOST_CHANGES_MET):
             rule = await self._rules.one(account_id, recurring_id)
             self._shown(rule)
-            if rule.state not in (RuleState.PAUSED, RuleState.BLOCKED):
+            goes_on = rule.state not in (RuleState.PAUSED, RuleState.BLOCKED)
+            wanted.judge(etag_of(rule), is_so=goes_on)
+            if goes_on:
                 break
             if rule.occurrence:  # the pause has not cancelled it yet, and may do so any time
                 await self.tend(account_id, [recurring_id])
@@ -197,7 +214,9 @@ class Recurring(Tending):
         await self.tend(account_id, [recurring_id])
         return await self.read(account_id, recurring_id)
 
-    async def delete(self, account_id: str, recurring_id: str) -> str | None:
+    async def delete(
+        self, account_id: str, recurring_id: str, wanted: Precondition = ALWAYS
+    ) -> str | None:
         """Cancels the occurrence that waits; one that is held finishes. Returns the name that it
         had. Also one whose request cannot be read. Of one that was deleted within an hour it does
         nothing: then 1,000 newer deletions of the account, or a minute."""
@@ -205,9 +224,11 @@ class Recurring(Tending):
             rule = await self._rules.one(account_id, recurring_id)
         except NotFound:
             if await self._rules.was_deleted(account_id, recurring_id):
+                wanted.judge(None, is_there=False, is_so=True)
                 return None
             raise
         for _ in range(MOST_CHANGES_MET):
+            wanted.judge(etag_of(rule))
             if await self._is_done(await self._chain.stopped(rule, DELETED)):
                 break
             try:
@@ -220,11 +241,20 @@ class Recurring(Tending):
         return rule.definition.name
 
     async def trigger(
-        self, account_id: str, recurring_id: str, once: Idempotency | None = None
+        self,
+        account_id: str,
+        recurring_id: str,
+        once: Idempotency | None = None,
+        wanted: Precondition = ALWAYS,
     ) -> CreateResult:
-        """Makes an occurrence for now, beside the rule's times, whatever its state. Raises as
-        `Schedules.create_all`."""
+        """Makes an occurrence for now, beside the rule's times, whatever its state: of the rule
+        as it was when `wanted` was judged. Raises as `Schedules.create_all`."""
+        if once is not None:
+            before = await self._schedules.created_before(account_id, once)
+            if before is not None:
+                return before
         rule = await self._rules.one(account_id, recurring_id)
+        wanted.judge(etag_of(rule))
         now_ms = self._clock.now_ms()
         request = occurrence_of(rule.request(self._server.secrecy), rule.timing, None, now_ms)
         return await self._schedules.create_all(account_id, [request], once, now_ms)

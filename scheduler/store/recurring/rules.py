@@ -292,9 +292,9 @@ def shown(rule: StoredRule, secrecy: Secrecy) -> Rule:
 
 
 def etag_of(rule: StoredRule) -> str:
-    """A digest of what its owner sets: it stays as occurrences come and go."""
-    paused = b"1" if rule.state == RuleState.PAUSED else b"0"
-    what = b"\0".join((packed_definition(rule.definition), rule.packed, paused))
+    """A digest of its settings and its state: it stays as occurrences come and go."""
+    state = str(state_value(rule.state, rule.reason)).encode()
+    what = b"\0".join((packed_definition(rule.definition), rule.packed, state))
     return hashlib.sha1(what, usedforsecurity=False).hexdigest()
 
 

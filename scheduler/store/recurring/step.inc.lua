@@ -1,17 +1,18 @@
 -- Steps recurring schedules (rules), each from the version that the caller read: writes what
 -- changes of the rule, makes its next occurrence or changes the one that waits, and logs what was
--- missed, all of that or nothing. Safe to repeat: the version has moved on then.
+-- missed, all of that or nothing. Safe to repeat: the version has moved on then; with the same
+-- operation, a repeat within a minute is answered as the first was.
 -- KEYS[1]  the shard's prefix
 -- ARGV     how long a day's rollup and the log are kept (ms), most log entries of an account, how
 --          long a once-key is kept (ms), most rules of an account, a list of plans with a quota:
 --          plan, bytes; a list begins with its length
 -- ARGV[…]  for each rule: account, rule, its version ('': there is no such rule yet), kind: '', or
---          `removed`, or `put-off`: it cannot be read; when to look after its occurrence (ms; '':
---          not), by how much the rule's own bytes grow, and lists: fields and values; the
---          occurrence: a named row, as `put.inc.lua` has it, and if it is there already, of the
---          request before: SHA-1, lane, reference ('': none), and what these weigh (bytes); names:
---          the one before, the new one ('': none), whether it `enters` the account's rules or
---          `leaves` them; the log's chunk of what was missed, and the index streams' names and
+--          `removed`, or `put-off`: it cannot be read; operation ('': none); when to look after its
+--          occurrence (ms; '': not), by how much the rule's own bytes grow, and lists: fields and
+--          values; the occurrence: a named row, as `put.inc.lua` has it, and if it is there already,
+--          of the request before: SHA-1, lane, reference ('': none), and what these weigh (bytes);
+--          names: the one before, the new one ('': none), whether it `enters` the account's rules
+--          or `leaves` them; the log's chunk of what was missed, and the index streams' names and
 --          digests; of a new rule the once-key ('': none) and its value, which weighs in the quota
 -- Returns  {now (us), for each rule its verdict in a byte}: DONE; CHANGED: it has another version,
 --          or its occurrence another request; UNPAID, NO_ROOM, TOO_MANY_LANES; HELD: its occurrence
@@ -51,8 +52,6 @@ local function judge_new(one)
     end
     one.known = string.sub(known, 17)
     return V.REPEATED
-  elseif was_done(one.base, one.rule) then
-    return V.DONE
   elseif redis.call('ZCARD', one.base .. K.RULES) >= most_rules then
     return V.TOO_MANY
   end
@@ -115,6 +114,8 @@ local function judge(one)
   local version = redis.call('HGET', one.rule_key, 'v')
   if not account.plan then
     return V.UNKNOWN
+  elseif one.operation ~= '' and was_done(one.base, one.operation) then
+    return V.DONE
   elseif one.version == '' then
     local verdict = judge_new(one)
     if verdict then
@@ -202,12 +203,12 @@ local function record(one)
   elseif #one.fields > 0 then
     redis.call('HSET', one.rule_key, 'v', one.next_version, unpack(one.fields))
   end
-  if one.version == '' then
-    note_done(one.base, one.rule)
-    if one.once[1] then
-      redis.call('SET', one.base .. K.ONCE .. one.once[1], one.once[2], 'PXAT',
-        whole(now_ms + once_ttl_ms))
-    end
+  if one.operation ~= '' then
+    note_done(one.base, one.operation)
+  end
+  if one.version == '' and one.once[1] then
+    redis.call('SET', one.base .. K.ONCE .. one.once[1], one.once[2], 'PXAT',
+      whole(now_ms + once_ttl_ms))
   end
 end
 
@@ -243,8 +244,8 @@ redis.call('ZCARD', prefix .. K.RULES_DUE)
 local verdicts = {}
 while i <= #ARGV do
   local one = {account = ARGV[i], rule = ARGV[i + 1], version = ARGV[i + 2], kind = ARGV[i + 3],
-    due = ARGV[i + 4], more = tonumber(ARGV[i + 5])}
-  one.fields, i = list(i + 6)
+    operation = ARGV[i + 4], due = ARGV[i + 5], more = tonumber(ARGV[i + 6])}
+  one.fields, i = list(i + 7)
   one.row, one.row_size = i + 1, tonumber(ARGV[i])
   i = one.row + one.row_size
   one.names, i = list(i)

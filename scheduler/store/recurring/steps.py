@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from scheduler import ids
 from scheduler.errors import StoreError, Unreadable, anew
 from scheduler.recurrence.recurring import MOST_RECURRING
 from scheduler.store import keys
@@ -58,6 +59,7 @@ class Step(msgspec.Struct):
     entry: tuple[Argument, ...] = ()
     once: tuple[Argument, ...] = ()
     kind: str = ""
+    operation: str = ""
     missed: int = 0
     only_makes: bool = False
     computes_anew: bool = False
@@ -110,7 +112,7 @@ class Step(msgspec.Struct):
     def arguments(self) -> list[Argument]:
         version = "" if self.version is None else self.version
         found: list[Argument] = [keys.parts(self.account_id).local, self.local, version]
-        found += (self.kind, "" if self.due_ms is None else self.due_ms)
+        found += (self.kind, self.operation, "" if self.due_ms is None else self.due_ms)
         found += (self.more_bytes, 2 * len(self.fields))
         for pair in self.fields.items():
             found += pair
@@ -166,6 +168,7 @@ class Steps:
         """Carries out an owner's step, until it is answered; replicas have it then. `stores`: a
         full store refuses it. Raises StoreError."""
         script = _STEP_WITH_ROOM if stores else _STEP
+        step.operation = step.local if step.version is None else ids.new_operation()
         shard = keys.shard(keys.parts(step.account_id).shard)
         now_us, [reply] = await self._server.write_until_answered(
             script, shard, [*self._head, *step.arguments()]

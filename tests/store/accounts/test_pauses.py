@@ -18,6 +18,7 @@ from scheduler.errors import NotFound, OutcomeUnknown, PreconditionFailed, Unrea
 from scheduler.lane_settings import AccountCallback, AccountSettings, Pause
 from scheduler.models import Plan
 from scheduler.store import keys
+from scheduler.store.preconditions import Precondition, quoted
 from scheduler.store.server import Script
 from tests.store.scene import Scene, ids_of
 
@@ -190,12 +191,13 @@ async def test_a_write_bound_to_other_settings_changes_nothing(
 ) -> None:
     key = scene.base + (keys.LANE + lane if lane else keys.ACCOUNT)
     old = (await scene.settings(lane)).etag
-    new = (await scene.set(lane, paused, [old])).etag
+    new = (await scene.set(lane, paused, Precondition.of(old))).etag
     before = await scene.redis.hgetall(key)
     with pytest.raises(PreconditionFailed):
-        await scene.set(lane, resumed, [old])
+        await scene.set(lane, resumed, Precondition.of(old))
     assert await scene.redis.hgetall(key) == before
-    assert (await scene.set(lane, resumed, [old, new])).pause is None
+    either = Precondition(frozenset((quoted(old), quoted(new))))
+    assert (await scene.set(lane, resumed, either)).pause is None
 
 
 def paused(before: Any) -> Any:
@@ -224,7 +226,7 @@ async def test_a_repeat_after_a_lost_reply_undoes_no_later_write(
 
     old = (await scene.settings(lane)).etag
     with patch.object(server, "run", lossy):
-        assert (await scene.set(lane, paused, [old])).pause is None
+        assert (await scene.set(lane, paused, Precondition.of(old))).pause is None
     assert lost
 
 

@@ -20,6 +20,7 @@ from scheduler.errors import (
 from scheduler.lane_settings import Lane, LaneSettings, LaneState, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
+from scheduler.store.preconditions import Precondition
 from scheduler.store.scans import _WRITTEN_US
 from scheduler.times import parse_iso8601
 from tests.store.scene import Scene
@@ -103,19 +104,22 @@ async def test_a_pause_ends_by_itself(scene: Scene) -> None:
     assert await scene.settings("a") == before, "its etag is as it was, too"
     assert (await lanes.page(scene.account_id, 100)).lanes[0].settings == bare(before)
     pause = Pause("ci")
-    again = await scene.set("a", lambda old: replace(old, pause=pause), [before.etag])
+    again = await scene.set(
+        "a", lambda old: replace(old, pause=pause), Precondition.of(before.etag)
+    )
     assert (again.pause.by, again.pause.until_ms) == ("ci", None)
 
 
 async def test_a_repeat_of_what_is_done_is_no_mismatch(scene: Scene) -> None:
     """A caller who did not get the answer sends the same If-Match again."""
     put, old = scene.store.lanes.put, (await scene.settings("a")).etag
-    first = await put(scene.account_id, "a", LIMITS, [old])
+    wanted = Precondition.of(old)
+    first = await put(scene.account_id, "a", LIMITS, wanted)
     before = await stored(scene)
-    again = await put(scene.account_id, "a", LIMITS, [old])
+    again = await put(scene.account_id, "a", LIMITS, wanted)
     assert again.settings == first.settings
     with pytest.raises(PreconditionFailed):
-        await put(scene.account_id, "a", LaneSettings(), [old])
+        await put(scene.account_id, "a", LaneSettings(), wanted)
     assert await stored(scene) == before
 
 

@@ -44,12 +44,12 @@ from scheduler.store.lifecycle.create.replays import (
     until,
 )
 from scheduler.store.lifecycle.create.results import CreateResult
+from scheduler.store.preconditions import ALWAYS, Precondition
 from scheduler.store.queries.listing import Failed, Selection
 from scheduler.store.queries.reading import (
     Stored,
     read_by_id,
-    read_one,
-    read_schedule,
+    read_stored,
     whole,
 )
 from scheduler.store.retention import Retention
@@ -254,7 +254,11 @@ class Schedules:
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound (also for another account's), Damaged."""
-        return await read_schedule(self._server, account_id, schedule_id)
+        return (await self.stored(account_id, schedule_id)).schedule
+
+    async def stored(self, account_id: str, schedule_id: str) -> Stored:
+        """The same, with its etag."""
+        return await read_stored(self._server, account_id, schedule_id)
 
     async def change(
         self,
@@ -262,29 +266,34 @@ class Schedules:
         schedule_id: str,
         changed: Callable[[Request], Request],
         operation: str | None = None,
-    ) -> Schedule:
+        wanted: Precondition = ALWAYS,
+    ) -> Stored:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old,
         of which it stays an occurrence, if that is one.
         Between two attempts a new triggerAt moves the next one. Two changes are applied one after
         the other. Safe to repeat after a lost reply; with the name of an `operation`, once for all
-        calls of that name within a minute.
+        calls of that name within a minute. Returns it as it then stands.
 
         Raises NotFound, Conflict if it has ended, a worker holds it or others keep changing it,
-        QuotaExceeded, Damaged, and what `changed` raises; then nothing was changed.
+        PreconditionFailed, QuotaExceeded, Damaged, and what `changed` raises; then nothing was
+        changed.
         """
         operation = operation or ids.new_operation()
         server, secrecy = self._server, self._secrecy
         shard, account = keys.parts(account_id)
         for _ in range(MOST_CHANGES_MET):
-            with whole(schedule_id):
-                found = await read_one(server, account_id, schedule_id)
-                # The answer has to be readable before anything is changed.
-                before = stored.schedule(schedule_id, found, secrecy).request
+            # The answer has to be readable before anything is changed.
+            found = await self.stored(account_id, schedule_id)
+            before, packed = found.schedule.request, found.packed
             request = as_occurrence(changed(before), before.recurring)
-            packed, due_ms = stored.seal_request(request, secrecy), request.trigger_at_ms
+            if found.schedule.status is Status.SCHEDULED:  # one that has ended is refused as such
+                wanted.judge(found.etag, is_so=request == before)
+            due_ms = request.trigger_at_ms
             moved_to = due_ms if due_ms != before.trigger_at_ms else ""
-            arguments: list[Argument] = [account, operation, stored.sha1_of(found.packed)]
-            arguments += names_of(before.lane, before.reference)
+            arguments: list[Argument] = [account, operation, stored.sha1_of(packed)]
+            arguments += (found.fields.attempt or "", *names_of(before.lane, before.reference))
+            if request != before:
+                packed = stored.seal_request(request, secrecy)
             arguments += (ids.local(schedule_id), moved_to, packed)
             arguments += (*names_of(request.lane, request.reference), *self._retention.quotas)
             verdict, said = await server.write_until_answered(_CHANGE, keys.shard(shard), arguments)
@@ -294,8 +303,10 @@ class Schedules:
             if verdict != Verdict.DONE:
                 ended = stored.ended_status(said) if said else Status.SCHEDULED
                 raise refusal(schedule_id, Verdict(verdict), ended)
-            now = found._replace(packed=packed, outcome=None, attempt=said or None, held=False)
-            return stored.schedule(schedule_id, now, secrecy)
+            now = found.fields._replace(
+                packed=packed, outcome=None, attempt=said or None, held=False
+            )
+            return Stored(stored.schedule(schedule_id, now, secrecy), now)
 
     async def _made_before(self, account_id: str, once: Idempotency | None) -> Made | None:
         if once is None:

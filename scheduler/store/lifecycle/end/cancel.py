@@ -17,6 +17,7 @@ from scheduler.store.lifecycle.end.end_rows import (
     parts_of,
     stopped_group,
 )
+from scheduler.store.preconditions import ALWAYS, Precondition
 from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.queries.unended import Unended
@@ -73,23 +74,28 @@ class Canceller:
         # By this process, since it began.
         self.cancelled = 0
 
-    async def cancel(self, account_id: str, schedule_id: str) -> Cancellations:
-        """`by_id` of one. Raises NotFound, Damaged, Conflict if it has ended or is held."""
+    async def cancel(
+        self, account_id: str, schedule_id: str, wanted: Precondition = ALWAYS
+    ) -> Cancellations:
+        """`by_id` of one. Raises NotFound, Damaged, Conflict if it has ended or is held,
+        PreconditionFailed."""
         if not ids.is_schedule_id(schedule_id):
             raise refusal(schedule_id, Verdict.UNKNOWN)
-        done = await self.by_id(account_id, [schedule_id])
+        done = await self.by_id(account_id, [schedule_id], wanted)
         if (refused := done.each[0].refusal) is not None:
             raise anew(refused)
         return done
 
-    async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
+    async def by_id(
+        self, account_id: str, schedule_ids: Sequence[str], wanted: Precondition = ALWAYS
+    ) -> Cancellations:
         """Ends those that still wait, each once, a bounded group of them in one step, with which
         the group's credits come back. Safe to repeat: nothing is refunded twice, and one that was
         ended so before is answered alike, while it is kept. Raises StoreUnavailable if nothing was
         changed, OutcomeUnknown if groups before that one were done, or it may have been itself."""
         done: dict[str, Cancellation] = {}
         try:
-            await self._end(account_id, list(dict.fromkeys(schedule_ids)), done)
+            await self._end(account_id, list(dict.fromkeys(schedule_ids)), done, wanted)
             account = keys.account(account_id) + keys.ACCOUNT
             [credits] = await self._server.reads([("HGET", account, "credits")])
         except StoreError as error:
@@ -114,9 +120,14 @@ class Canceller:
         return done._replace(next_cursor=page.next_cursor, left=len(page.left))
 
     async def _end(
-        self, account_id: str, schedule_ids: list[str], done: dict[str, Cancellation]
+        self,
+        account_id: str,
+        schedule_ids: list[str],
+        done: dict[str, Cancellation],
+        wanted: Precondition,
     ) -> None:
-        """Notes in `done` what came of each; those that were changed meanwhile are tried again."""
+        """Notes in `done` what came of each; those that were changed meanwhile are tried again: a
+        change of the request, or an attempt, which moves the score."""
         left, unsure = schedule_ids, set[str]()
         base = keys.account(account_id)
         for _ in range(MOST_CHANGES_MET if left else 0):
@@ -132,6 +143,7 @@ class Canceller:
                 waiting = list[Waiting]()
                 for each, name, score in zip(chunk, names, scores, strict=False):
                     if isinstance(each, Stored) and each.schedule.status is Status.SCHEDULED:
+                        wanted.judge(None if wanted == ALWAYS else each.etag)
                         waiting.append((each, str(round(float(score or 0) * 1000))))
                     else:
                         done[name] = _ended(name, each, unsure)

@@ -240,7 +240,8 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
 def stopped_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) -> list[Argument]:
     """Schedules between two attempts, which end as the last one of each did."""
     shard, acks, sha1s = keys.parts(account_id).shard, [], []
-    for (schedule, packed), score in rows:
+    for one, score in rows:
+        schedule, packed = one.schedule, one.packed
         retry = schedule.retry
         assert retry is not None
         what = (schedule.schedule_id, score, retry.attempts, 0.0, schedule.request)
@@ -255,7 +256,8 @@ def cancelled_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) 
     """Schedules that were not attempted yet."""
     arguments: list[Argument] = []
     kept_bytes = less = 0
-    for (schedule, packed), score in rows:
+    for one, score in rows:
+        schedule, packed = one.schedule, one.packed
         outcome, kept = seal_cancelled(schedule.request, secrecy)
         kept_bytes += len(kept)
         less += len(packed) - len(kept)
