@@ -170,7 +170,7 @@ class TooManyRecurring(Conflict):
 
 
 class PreconditionFailed(PostdateError):
-    SENTENCE = "The settings are not those of If-Match any more; nothing was changed"
+    SENTENCE = "It is not what If-Match or If-None-Match asks for; nothing was changed"
     reason = Reason.PRECONDITION_FAILED
 
 

@@ -13,6 +13,7 @@ from litestar.routes import HTTPRoute
 from api.openapi.operations import (
     IDEMPOTENCY_KEY,
     IF_MATCH,
+    IF_NONE_MATCH,
     LANE,
     NAME,
     OPERATIONS,
@@ -111,7 +112,7 @@ _ERRORS = {
     ),
     412: _Error(
         "PreconditionFailed",
-        "The settings are not those of If-Match any more; nothing was changed.",
+        "It is not what If-Match or If-None-Match asks for; nothing was changed.",
     ),
     413: _Error(
         "TooLarge",
@@ -171,7 +172,7 @@ _OWN_ERRORS = {
             "Other calls keep changing the settings; or the account has as many lanes as it may "
             "have. Nothing was changed.",
         )
-        for name in ("setLane", "changeLane", "changeAccount")
+        for name in ("setLane", "changeLane", "clearLane", "changeAccount")
     },
     **{
         (name, 409): _Error(
@@ -222,7 +223,7 @@ _HEADERS: dict[str, Schema] = {
     },
     "RetryAfter": {**_whole("Seconds after which to try again."), "required": True},
     "ETag": {
-        "description": "Names these settings, for If-Match.",
+        "description": "Names what the answer shows, for If-Match and If-None-Match.",
         "required": True,
         "schema": {"type": "string"},
     },
@@ -232,6 +233,8 @@ _HEADERS: dict[str, Schema] = {
     },
 }
 _REQUEST_ID = {"Postdate-Request-Id": {"$ref": "#/components/headers/RequestId"}}
+_ETAG = {"ETag": {"$ref": "#/components/headers/ETag"}}
+_NOT_MODIFIED = "It has a tag of If-None-Match; there is no body."
 _RATE_HEADERS = {
     f"RateLimit-{name}": {"$ref": f"#/components/headers/RateLimit{name}"}
     for name in ("Limit", "Remaining", "Reset")
@@ -303,8 +306,9 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     if operation.once:
         parameters.insert(0, IDEMPOTENCY_KEY)
         errors.add(422)
-    if 412 in errors:
-        parameters.insert(0, IF_MATCH)
+    if operation.tagged:
+        errors.add(412)
+    parameters[:0] = _preconditions(handler, errors)
     for parameter in (each for place, each in _IN_PATH.items() if place in path):
         parameters.insert(0, parameter)
         if parameter in _MAY_BE_UNKNOWN:
@@ -315,7 +319,7 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
         "description": " ".join((inspect.getdoc(handler.fn) or "").split()),
         "tags": [tag],
         "parameters": parameters,
-        "responses": {str(handler.status_code): _success(handler, tag)},
+        "responses": {str(handler.status_code): _success(handler, tag), **_not_modified(handler)},
     }
     if operation.existing is not None:
         when = "A schedule with this reference waited already, and was kept or replaced."
@@ -335,6 +339,19 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     return described
 
 
+def _preconditions(handler: HTTPRouteHandler, errors: set[int]) -> list[Schema]:
+    if 412 not in errors:
+        return []
+    return [IF_MATCH, IF_NONE_MATCH] if handler.http_methods & {"GET", "PUT"} else [IF_MATCH]
+
+
+def _not_modified(handler: HTTPRouteHandler) -> Schema:
+    if not OPERATIONS[str(handler.operation_id)].tagged or "GET" not in handler.http_methods:
+        return {}
+    headers = _REQUEST_ID | _RATE_HEADERS | _ETAG
+    return {"304": {"description": _NOT_MODIFIED, "headers": headers}}
+
+
 def _success(handler: HTTPRouteHandler, tag: str) -> Schema:
     name = str(handler.operation_id)
     operation = OPERATIONS[name]
@@ -342,7 +359,7 @@ def _success(handler: HTTPRouteHandler, tag: str) -> Schema:
     if operation.once:
         headers = _once_headers()
     if operation.tagged:
-        headers = headers | {"ETag": {"$ref": "#/components/headers/ETag"}}
+        headers = headers | _ETAG
     description = _SUCCESSES[handler.status_code]
     return _response(description, operation.answer, headers, _ANSWERS.get(name))
 

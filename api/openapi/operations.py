@@ -29,13 +29,24 @@ IDEMPOTENCY_KEY: Schema = {
     "nothing; with another body it is a 422. A call that stored nothing is not remembered.",
     "example": "order-8412-reminder",
 }
+_TAGS: Schema = {
+    "type": "string",
+    "pattern": r'^(\*|(W/)?"[!#-~]*"(, ?(W/)?"[!#-~]*")*)$',
+}
 IF_MATCH: Schema = {
     "name": "If-Match",
     "in": "header",
-    "schema": {"type": "string"},
-    "description": "The `ETag` of an earlier answer. If the settings have changed since, the "
-    "answer is a 412 and nothing is changed, unless they are already as this call would "
-    "make them.",
+    "schema": _TAGS,
+    "description": "The `ETag` of an earlier answer, several of them, or `*`: that it is there. "
+    "If it is another by now, the answer is a 412 and nothing is changed, unless there is nothing "
+    "to do for this call.",
+}
+IF_NONE_MATCH: Schema = {
+    "name": "If-None-Match",
+    "in": "header",
+    "schema": _TAGS,
+    "description": "Of a `GET`, the `ETag` of an earlier answer: if it still is that, the answer "
+    "is a 304 without a body. Of a `PUT`, `*`: if it is there, the answer is a 412.",
 }
 LANE: Schema = {
     "name": "lane",
@@ -73,9 +84,9 @@ NAME: Schema = {
 
 
 class Operation(NamedTuple):
-    """`once`: an Idempotency-Key is taken. `tagged`: answers have an ETag. `existing` answers with
-    200 where what it stores is there already. `errors` are its own, beside those that its path, its
-    body and its key bring, and those of every call."""
+    """`once`: an Idempotency-Key is taken. `tagged`: answers have an ETag, to which calls may be
+    bound. `existing` answers with 200 where what it stores is there already. `errors` are its own,
+    beside those that its path, its body and its key bring, and those of every call."""
 
     answer: type
     errors: tuple[int, ...] = ()
@@ -98,9 +109,11 @@ OPERATIONS = {
     ),
     "createSchedules": Operation(bodies.BatchBody, errors=(409,), body="BatchRequest", once=True),
     "listSchedules": Operation(bodies.SchedulesBody, query=OF_SCHEDULES),
-    "getSchedule": Operation(bodies.SCHEDULE.type),
-    "changeSchedule": Operation(bodies.SCHEDULE.type, errors=(409,), body="ChangeRequest"),
-    "cancelSchedule": Operation(bodies.CancelledBody, errors=(409,)),
+    "getSchedule": Operation(bodies.SCHEDULE.type, tagged=True),
+    "changeSchedule": Operation(
+        bodies.SCHEDULE.type, errors=(409,), body="ChangeRequest", tagged=True
+    ),
+    "cancelSchedule": Operation(bodies.CancelledBody, errors=(409, 412)),
     "cancelSchedules": Operation(bodies.CancelledManyBody, body="CancelManyRequest"),
     "replaySchedule": Operation(
         bodies.ReplayBody,
@@ -126,16 +139,14 @@ OPERATIONS = {
     ),
     "listLanes": Operation(account_bodies.LanesBody, query=OF_LANES),
     "getLane": Operation(account_bodies.LANE.type, tagged=True),
-    "setLane": Operation(
-        account_bodies.LANE.type, errors=(409, 412), body="LaneRequest", tagged=True
-    ),
+    "setLane": Operation(account_bodies.LANE.type, errors=(409,), body="LaneRequest", tagged=True),
     "changeLane": Operation(
-        account_bodies.LANE.type, errors=(409, 412), body="LaneChangeRequest", tagged=True
+        account_bodies.LANE.type, errors=(409,), body="LaneChangeRequest", tagged=True
     ),
-    "clearLane": Operation(account_bodies.ClearedLaneBody),
+    "clearLane": Operation(account_bodies.ClearedLaneBody, errors=(409, 412)),
     "getAccount": Operation(account_bodies.ACCOUNT.type, tagged=True),
     "changeAccount": Operation(
-        account_bodies.ACCOUNT.type, errors=(409, 412), body="AccountRequest", tagged=True
+        account_bodies.ACCOUNT.type, errors=(409,), body="AccountRequest", tagged=True
     ),
     "createRecurring": Operation(
         recurring_bodies.CreatedRecurringBody,
@@ -147,15 +158,13 @@ OPERATIONS = {
     "previewRecurring": Operation(recurring_bodies.PreviewBody, query=PREVIEW),
     "getRecurring": Operation(_RECURRING, tagged=True),
     "changeRecurring": Operation(
-        _RECURRING, errors=(402, 409, 412), body="RecurringChangeRequest", tagged=True
+        _RECURRING, errors=(402, 409), body="RecurringChangeRequest", tagged=True
     ),
-    "setRecurring": Operation(
-        _RECURRING, errors=(402, 409, 412), body="RecurringRequest", tagged=True
-    ),
-    "deleteRecurring": Operation(recurring_bodies.DeletedRecurringBody, errors=(409,)),
+    "setRecurring": Operation(_RECURRING, errors=(402, 409), body="RecurringRequest", tagged=True),
+    "deleteRecurring": Operation(recurring_bodies.DeletedRecurringBody, errors=(409, 412)),
     "pauseRecurring": Operation(_RECURRING, errors=(409,), tagged=True),
     "resumeRecurring": Operation(_RECURRING, errors=(409,), tagged=True),
-    "triggerRecurring": Operation(bodies.CreatedBody, errors=(402, 409), once=True),
+    "triggerRecurring": Operation(bodies.CreatedBody, errors=(402, 409, 412), once=True),
     "getHealth": Operation(bodies.HealthBody),
     "getReadiness": Operation(bodies.HealthBody, errors=(503,)),
 }

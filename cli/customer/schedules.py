@@ -147,7 +147,7 @@ def details_of(schedule: Schedule) -> str:
     answer["phases"] = schedule.phases and phases_text(schedule.phases)
     answer["callback"] = schedule.callback and callback_text(schedule.callback)
     answer["heldBy"] = schedule.held_by and held_text(schedule.held_by)
-    del answer["replayable"]
+    del answer["etag"], answer["replayable"]
     if schedule.status == "scheduled":
         del answer["notReplayableReason"]
     return field_lines(answer)

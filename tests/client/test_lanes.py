@@ -26,13 +26,15 @@ AS_LANE = Lane(
 
 def test_a_lane_is_read_set_changed_and_cleared(client: Client, server: Server) -> None:
     cleared = {"lane": "partner:b", "waiting": 7, "message": "Cleared"}
-    server.plays(*[answer(200, LANE, etag='"abc"')] * 4, answer(200, cleared))
+    server.plays(*[answer(200, LANE, etag='"abc"')] * 5, answer(200, cleared))
     assert client.lane("partner:b") == AS_LANE
     assert client.set_lane("partner:b", rate=10, per=timedelta(minutes=1)) == AS_LANE
     client.set_lane("partner:b", parallelism=3, note="x", if_match='"abc"')
     client.change_lane("partner:b", paused=True, paused_until=NOON, per=None, calm_until=None)
-    assert client.clear_lane("partner:b") == ClearedLane("partner:b", 7, "Cleared")
-    methods = ("GET", "PUT", "PUT", "PATCH", "DELETE")
+    client.set_lane("partner:b", if_none_match="*")
+    cleared_lane = client.clear_lane("partner:b", if_match='"abc"')
+    assert cleared_lane == ClearedLane("partner:b", 7, "Cleared")
+    methods = ("GET", "PUT", "PUT", "PATCH", "PUT", "DELETE")
     assert server.asked == [(method, "/lanes/partner:b") for method in methods]
     changed = {"paused": True, "pausedUntil": "2026-11-23T12:00:00Z"}
     assert server.bodies[1:4] == [
@@ -40,7 +42,8 @@ def test_a_lane_is_read_set_changed_and_cleared(client: Client, server: Server) 
         {"parallelism": 3, "note": "x"},
         {**changed, "per": None, "calmUntil": None},
     ]
-    assert server.sent("if-match") == [None, None, '"abc"', None, None]
+    assert server.sent("if-match") == [None, None, '"abc"', None, None, '"abc"']
+    assert server.sent("if-none-match") == [None, None, None, None, "*", None]
 
 
 def test_the_account_is_paused_resumed_and_given_a_callback(client: Client, server: Server) -> None:
@@ -66,4 +69,6 @@ def test_other_settings_than_those_that_were_seen(client: Client, server: Server
     for call in (client.set_lane, client.change_lane):
         with pytest.raises(ValueError, match="if_match is the etag"):
             call("a", if_match='"a"\r\nx: y')
+    with pytest.raises(ValueError, match="if_none_match is the etag"):
+        client.set_lane("a", if_none_match='"a"\r\nx: y')
     assert len(server.requests) == 1

@@ -55,15 +55,19 @@ def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
     assert client.put_recurring("a:b", URL, every=every, starts_at=ends) == AS_RECURRING
     changed = {"cron": None, "every": "1h", "ends_at": None, "url": URL, "expires_after": 60}
     client.change_recurring("rec_1", if_match='"abc"', **changed)
-    assert client.pause_recurring("rec_1") == client.resume_recurring("rec_1") == AS_RECURRING
+    client.put_recurring("a:b", URL, every=every, if_none_match="*")
+    paused = client.pause_recurring("rec_1", if_match='"abc"')
+    assert paused == client.resume_recurring("rec_1", if_match='"abc"') == AS_RECURRING
     assert server.asked == [
         ("GET", "/recurring/rec_1"),
         ("PUT", "/recurring/by-name/a:b"),
         ("PATCH", "/recurring/rec_1"),
+        ("PUT", "/recurring/by-name/a:b"),
         ("POST", "/recurring/rec_1/pause"),
         ("POST", "/recurring/rec_1/resume"),
     ]
-    assert server.sent("if-match") == [None, None, '"abc"', None, None]
+    assert server.sent("if-match") == [None, None, '"abc"', None, '"abc"', '"abc"']
+    assert server.sent("if-none-match") == [None, None, None, "*", None, None]
     assert server.bodies[1:3] == [
         {"targetUrl": URL, "every": "900000ms", "startsAt": "2027-01-01T00:00:00Z"},
         {"targetUrl": URL, "cron": None, "every": "1h", "endsAt": None, "expiresAfter": "60000ms"},
@@ -74,9 +78,10 @@ def test_one_is_triggered_once_and_deleted(client: Client, server: Server) -> No
     moment = {"triggerAt": "2026-11-24T08:00:00.000Z"}
     made = {"scheduleId": "sch_2", "invocationId": "inv_2", **moment, "message": "Scheduled"}
     server.plays(answer(201, made), answer(200, {"recurringId": "rec_1", "creditsRemaining": 7}))
-    triggered = client.trigger_recurring("rec_1", idempotency_key="k")
+    triggered = client.trigger_recurring("rec_1", idempotency_key="k", if_match='"abc"')
     assert triggered == Created("sch_2", "inv_2", NEXT[0], "Scheduled")
-    assert client.delete_recurring("rec_1") == DeletedRecurring("rec_1", 7)
+    assert client.delete_recurring("rec_1", if_match='"abc"') == DeletedRecurring("rec_1", 7)
+    assert server.sent("if-match") == ['"abc"', '"abc"']
     asked = [("POST", "/recurring/rec_1/trigger"), ("DELETE", "/recurring/rec_1")]
     assert server.asked == asked
     assert server.sent("idempotency-key") == ["k", None]

@@ -76,6 +76,11 @@ class Response(NamedTuple):
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise PostdateError(f"The answer is none of Postdate's: {error!r}") from error
 
+    def read_tagged_as(self, reader: Callable[[Any], T]) -> T:
+        """The same of a body with the answer's `etag`."""
+        etag = self.headers.get("etag")
+        return self.read_as(lambda body: reader({**body, "etag": etag}))
+
 
 @dataclass(frozen=True, slots=True)
 class Many(Generic[T]):
@@ -158,12 +163,16 @@ class Calls(ABC):
         body: bytes | None = None,
         idempotency_key: str | None = None,
         if_match: str | None = None,
+        if_none_match: str | None = None,
     ) -> Response:
-        """`body` is JSON. Raises PostdateError when repeating is useless, or after `retry_for`
+        """`body` is JSON. With `if_match`, the `etag` of an earlier answer, the server does it only
+        to what still has that etag; with `if_none_match` "*", only if there is none yet. Raises
+        PreconditionFailed, and PostdateError when repeating is useless, or after `retry_for`
         seconds without those spent waiting for a connection."""
         request = self._request(method, path, query or {}, body, idempotency_key)
-        if if_match is not None:
-            request.headers["if-match"] = checked_etag(if_match)
+        for name, etag in (("if_match", if_match), ("if_none_match", if_none_match)):
+            if etag is not None:
+                request.headers[name.replace("_", "-")] = checked_etag(name, etag)
         patience = _Patience(self._retry_for)
         maybe_done = False
         while True:

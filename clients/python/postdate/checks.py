@@ -87,9 +87,9 @@ def key_of(idempotency_key: str | None) -> str:
     return uuid.uuid4().hex if idempotency_key is None else checked_key(idempotency_key)
 
 
-def checked_etag(etag: str) -> str:
-    if not _HEADER_VALUE.fullmatch(text("if_match", etag)):
-        raise ValueError(f"if_match is the etag of an earlier answer, unlike {etag!r}")
+def checked_etag(name: str, etag: str) -> str:
+    if not _HEADER_VALUE.fullmatch(text(name, etag)):
+        raise ValueError(f"{name} is the etag of an earlier answer, unlike {etag!r}")
     return etag
 
 

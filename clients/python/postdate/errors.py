@@ -111,7 +111,8 @@ class Conflict(PostdateError):
 
 
 class PreconditionFailed(PostdateError):
-    """The settings are not those of `if_match` any more; nothing was changed."""
+    """It is not as `if_match` or `if_none_match` asks for; nothing was changed. With `maybe_done`
+    an earlier attempt of this call may have changed it, whose answer was lost."""
 
 
 class RateLimited(PostdateError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypedDict, Unpack
 
 from postdate import arguments as kinds
@@ -64,7 +65,7 @@ _OF_LANE = {**_LIMITS, **_PAUSE, "calm_until": ("calmUntil", kinds.moment)}
 
 class LaneOperations(Calls):
     """`if_match` is the `etag` of an earlier answer: PreconditionFailed is raised, and nothing is
-    changed, if the settings are others by now. All are safe to repeat."""
+    changed, if it is another by now. All are safe to repeat."""
 
     @operation
     async def lane(self, lane: str) -> Lane:
@@ -78,11 +79,20 @@ class LaneOperations(Calls):
 
     @operation
     async def set_lane(
-        self, lane: str, *, if_match: str | None = None, **limits: Unpack[LaneLimits]
+        self,
+        lane: str,
+        *,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+        **limits: Unpack[LaneLimits],
     ) -> Lane:
-        """Sets limits and note, all at once: a limit not given is removed. A pause stays."""
-        body = written(limits, _LIMITS)
-        return _lane(await self._call("PUT", _path(lane), body=as_json(body), if_match=if_match))
+        """Sets limits and note, all at once: a limit not given is removed. A pause stays. With
+        `if_none_match="*"` it sets only a lane without settings."""
+        body = as_json(written(limits, _LIMITS))
+        answer = await self._call(
+            "PUT", _path(lane), body=body, if_match=if_match, if_none_match=if_none_match
+        )
+        return _lane(answer)
 
     @operation
     async def change_lane(
@@ -93,9 +103,9 @@ class LaneOperations(Calls):
         return _lane(await self._call("PATCH", _path(lane), body=as_json(body), if_match=if_match))
 
     @operation
-    async def clear_lane(self, lane: str) -> ClearedLane:
+    async def clear_lane(self, lane: str, *, if_match: str | None = None) -> ClearedLane:
         """Removes limits, pause and calm. Waiting schedules go on without limits."""
-        answer = await self._call("DELETE", _path(lane))
+        answer = await self._call("DELETE", _path(lane), if_match=if_match)
         return answer.read_as(lambda body: read(ClearedLane, body))
 
     @operation
@@ -114,11 +124,11 @@ class LaneOperations(Calls):
 
 
 def _lane(answer: Response) -> Lane:
-    return answer.read_as(lambda body: read(Lane, {**body, "etag": answer.headers.get("etag")}))
+    return answer.read_tagged_as(partial(read, Lane))
 
 
 def _account(answer: Response) -> Account:
-    return answer.read_as(lambda body: read(Account, {**body, "etag": answer.headers.get("etag")}))
+    return answer.read_tagged_as(partial(read, Account))
 
 
 def _path(lane: str) -> str:

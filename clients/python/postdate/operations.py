@@ -88,7 +88,7 @@ class Operations(LaneOperations, RecurringOperations):
     async def get(self, schedule_id: str) -> Schedule:
         """The schedule as it stands; NotFound a day after it has ended."""
         answer = await self._call("GET", _path(schedule_id))
-        return answer.read_as(read_schedule)
+        return answer.read_tagged_as(read_schedule)
 
     @listing
     def list(
@@ -113,20 +113,26 @@ class Operations(LaneOperations, RecurringOperations):
     async def change(
         self,
         schedule_id: str,
+        *,
+        if_match: str | None = None,
         **options: Unpack[ChangeOptions],
     ) -> Schedule:
-        """Changes the given fields, each as a whole; None clears one. The id stays.
+        """Changes the given fields, each as a whole; None clears one. The id stays. `if_match` is
+        the `etag` of an earlier answer: PreconditionFailed is raised, and nothing is changed, if it
+        is another by now.
 
         Raises Conflict if it no longer waits; with `maybe_done` the change may have been made.
         """
-        answer = await self._call("PATCH", _path(schedule_id), body=as_json(changes(options)))
-        return answer.read_as(read_schedule)
+        body = as_json(changes(options))
+        answer = await self._call("PATCH", _path(schedule_id), body=body, if_match=if_match)
+        return answer.read_tagged_as(read_schedule)
 
     @operation
-    async def cancel(self, schedule_id: str) -> Cancelled:
+    async def cancel(self, schedule_id: str, *, if_match: str | None = None) -> Cancelled:
         """Cancels it and refunds its credit once; one that was attempted is stopped as failed,
-        without a refund. Safe to repeat. Raises Conflict if it was executed or a worker has it."""
-        answer = await self._call("DELETE", _path(schedule_id))
+        without a refund. Safe to repeat. Raises Conflict if it was executed or a worker has it;
+        `if_match` as in `change`."""
+        answer = await self._call("DELETE", _path(schedule_id), if_match=if_match)
         return answer.read_as(partial(read, Cancelled))
 
     @operation

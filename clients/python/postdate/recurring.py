@@ -115,7 +115,8 @@ _CHOSEN = {"name": ("name", kinds.path_part), "state": ("state", kinds.text)}
 
 
 class RecurringOperations(Calls):
-    """All are safe to repeat, and raise PostdateError."""
+    """All are safe to repeat, and raise PostdateError. `if_match` is the `etag` of an earlier
+    answer: PreconditionFailed is raised, and nothing is changed, if it is another by now."""
 
     @operation
     async def create_recurring(
@@ -132,13 +133,22 @@ class RecurringOperations(Calls):
 
     @operation
     async def put_recurring(
-        self, name: str, url: str, *, if_match: str | None = None, **options: Unpack[RuleOptions]
+        self,
+        name: str,
+        url: str,
+        *,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+        **options: Unpack[RuleOptions],
     ) -> Recurring:
         """Creates the one of this name, or gives it these settings as a whole; if it has them
-        already, nothing moves. For deploys. `if_match` as in `change_recurring`."""
+        already, nothing moves. For deploys. With `if_none_match="*"` it only creates one."""
         path = "/recurring/by-name/" + path_part("name", name)
         body = _new(url, options)
-        return _recurring(await self._call("PUT", path, body=body, if_match=if_match))
+        answer = await self._call(
+            "PUT", path, body=body, if_match=if_match, if_none_match=if_none_match
+        )
+        return _recurring(answer)
 
     @operation
     async def recurring(self, recurring_id: str) -> Recurring:
@@ -167,37 +177,46 @@ class RecurringOperations(Calls):
         **options: Unpack[RecurringChangeOptions],
     ) -> Recurring:
         """Changes the given settings, each as a whole; None clears one. The occurrence that waits
-        is changed with it, or the one after it if a worker has that. `if_match` is the `etag` of an
-        earlier answer: PreconditionFailed is raised if the settings are others by now."""
+        is changed with it, or the one after it if a worker has that."""
         body, path = as_json(_written(options)), _path(recurring_id)
         return _recurring(await self._call("PATCH", path, body=body, if_match=if_match))
 
     @operation
-    async def pause_recurring(self, recurring_id: str) -> Recurring:
+    async def pause_recurring(self, recurring_id: str, *, if_match: str | None = None) -> Recurring:
         """Cancels the occurrence that waits, refunds it, and makes none until it is resumed."""
-        return _recurring(await self._call("POST", _path(recurring_id) + "/pause"))
+        path = _path(recurring_id) + "/pause"
+        return _recurring(await self._call("POST", path, if_match=if_match))
 
     @operation
-    async def resume_recurring(self, recurring_id: str) -> Recurring:
+    async def resume_recurring(
+        self, recurring_id: str, *, if_match: str | None = None
+    ) -> Recurring:
         """Makes the next occurrence. Times of the pause are not made up for."""
-        return _recurring(await self._call("POST", _path(recurring_id) + "/resume"))
+        path = _path(recurring_id) + "/resume"
+        return _recurring(await self._call("POST", path, if_match=if_match))
 
     @operation
     async def trigger_recurring(
-        self, recurring_id: str, *, idempotency_key: str | None = None
+        self,
+        recurring_id: str,
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> Created:
         """Has it called once now, besides its own times; takes one credit. The same
         `idempotency_key` within 24 hours does so once."""
         path, key = _path(recurring_id) + "/trigger", key_of(idempotency_key)
-        answer = await self._call("POST", path, idempotency_key=key)
+        answer = await self._call("POST", path, idempotency_key=key, if_match=if_match)
         return answer.read_as(lambda body: read(Created, {**body, "replayed": answer.replayed}))
 
     @operation
-    async def delete_recurring(self, recurring_id: str) -> DeletedRecurring:
+    async def delete_recurring(
+        self, recurring_id: str, *, if_match: str | None = None
+    ) -> DeletedRecurring:
         """Deletes it, and cancels and refunds the occurrence that waits; one that a worker has is
         still sent. Raises NotFound if there is none; with `maybe_done` this call may have deleted
         it."""
-        answer = await self._call("DELETE", _path(recurring_id))
+        answer = await self._call("DELETE", _path(recurring_id), if_match=if_match)
         return answer.read_as(partial(read, DeletedRecurring))
 
     @operation
@@ -224,8 +243,7 @@ class RecurringOperations(Calls):
 
 
 def _recurring(answer: Response) -> Recurring:
-    etag = answer.headers.get("etag")
-    return answer.read_as(lambda body: _read({**body, "etag": etag}))
+    return answer.read_tagged_as(_read)
 
 
 def _read(body: Mapping[str, Any]) -> Recurring:

@@ -137,7 +137,7 @@ class Schedule(RequestFields):
     is to have no callback. `callback` is None before the end, and if that is not reported.
     `held_by` is what keeps it from starting though it is due: None if nothing does.
     `recurring_id` is the recurring schedule that it is an occurrence of, `slot` the time by its
-    rule: None if it was triggered or is a replay.
+    rule: None if it was triggered or is a replay. `etag` is for `if_match`; None in a list.
     """
 
     schedule_id: str
@@ -163,6 +163,7 @@ class Schedule(RequestFields):
     recurring_id: str | None = None
     slot: datetime | None = None
     held_by: HeldBy | None = None
+    etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
