@@ -16,6 +16,7 @@ from scheduler.store import Store
 from scheduler.store.server.connection import Single
 from tests.store.clocks import Clock, FakeClock, ServerClock, fakeredis_time
 from tests.store.keyed import Stores
+from tests.store.recurring.rules import Rules
 from tests.store.scene import Scene
 from tests.support.servers import ValkeyCluster, ValkeyProcess
 
@@ -168,3 +169,13 @@ async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
     yield stores
     for store in stores.opened:
         await store.aclose()
+
+
+@pytest.fixture
+def rules(scene: Scene) -> Rules:
+    return Rules(scene)
+
+
+@pytest.fixture
+def fake_rules(fake_scene: Scene) -> Rules:
+    return Rules(fake_scene)
