@@ -132,29 +132,6 @@ async def test_a_change_moves_and_changes_the_occurrence_and_keeps_its_id(api: A
     await api.holds(credits=CREDITS - 1, waiting={rule["scheduleId"]})
 
 
-@pytest.mark.parametrize("method", ["PATCH", "PUT"])
-async def test_a_write_may_be_bound_to_what_was_seen(api: Api, method: str) -> None:
-    path, of_put = "/recurring/by-name/report", DAILY if method == "PUT" else {}
-    if method == "PUT":
-        none_yet = await api.client.put(path, json=DAILY, headers={"if-match": '"x"'})
-        assert refusal(none_yet) == (412, Reason.PRECONDITION_FAILED)
-    rule = await created(api, name="report")
-    there = f"/recurring/{rule['recurringId']}"
-    etag = (await api.client.get(there)).headers["etag"]
-    path = path if method == "PUT" else there
-
-    async def write(retries: int) -> httpx.Response:
-        body, headers = of_put | {"retries": retries}, {"if-match": etag}
-        return await api.client.request(method, path, json=body, headers=headers)
-
-    for _ in range(2):  # a repeat finds it so already
-        done = await write(1)
-        assert (done.status_code, done.json()["retries"]) == (200, 1)
-        assert done.headers["etag"] != etag
-    assert refusal(await write(2)) == (412, Reason.PRECONDITION_FAILED)
-    assert (await read(api, rule["recurringId"]))["retries"] == 1
-
-
 async def test_a_put_by_name_creates_changes_or_leaves_it(api: Api) -> None:
     path = "/recurring/by-name/daily.report"
     first = await api.client.put(path, json=DAILY)
