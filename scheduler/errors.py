@@ -170,7 +170,10 @@ class TooManyRecurring(Conflict):
 
 
 class PreconditionFailed(PostdateError):
-    SENTENCE = "It is not what If-Match or If-None-Match asks for; nothing was changed"
+    SENTENCE = (
+        "The present state is not the one that If-Match or If-None-Match asks for; nothing was"
+        " changed"
+    )
     reason = Reason.PRECONDITION_FAILED
 
 

@@ -112,7 +112,8 @@ _ERRORS = {
     ),
     412: _Error(
         "PreconditionFailed",
-        "It is not what If-Match or If-None-Match asks for; nothing was changed.",
+        "The present state is not the one that If-Match or If-None-Match asks for; nothing was "
+        "changed.",
     ),
     413: _Error(
         "TooLarge",

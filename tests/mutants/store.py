@@ -610,6 +610,12 @@ STORE = r"""
 @ scheduler/store/lanes/clear.lua tests/store/lanes/test_lane_settings.py
 # what limits held back is late when they are cleared
 - redis.call('HSET', key, 'gate', now_ms)
+@ scheduler/store/lanes/clear.lua tests/store/test_preconditions.py
+# a lane that was set meanwhile is cleared
+~ elseif [-ARGV[4] ~= '' and digest_of(settings_of(key, FIELDS, PAUSED), LAST) ~= ARGV[4]-]{+false+} then
+@ scheduler/lane_settings.py tests/store/test_preconditions.py
+# a lane without settings is there once it was set to none
+~ return any(each is not None for each in (*limits, self.note, self.pause))[--]{+ or self.is_set+}
 @ scheduler/store/lanes/lanes.py tests/store/lanes/test_lane_settings.py
 # a deploy resumes what an operator paused
 ~ return replace(limits, [-pause=before.pause, -]is_set=True)
@@ -834,7 +840,50 @@ STORE = r"""
 # a rule gets the name that another has
 ~ holder [-and holder ~= one.rule-]{+== ''+} then
 # a new rule is answered for, and not stored
-~ elseif [-was_done(one.base, one.rule)-]{+true+} then
+~ elseif [-one.operation ~= '' and was_done(one.base, one.operation)-]{+one.version == ''+} then
+@ scheduler/store/recurring/step.inc.lua tests/store/test_preconditions.py -k lost_reply
+# a change of a rule whose reply was lost is made again over another's
+~ if [-one.operation ~= ''-]{+one.version == ''+} then
+~     note_done(
+@ scheduler/store/recurring/recurring.py tests/store/test_preconditions.py
+# a rule is changed whatever its tag is
+~ wanted.judge(etag_of(before), is_so=[-after is None-]{+True+})
+# a rule is paused whatever its tag is
+~ wanted.judge(etag_of(rule), is_so=[-rests-]{+True+})
+# a rule is resumed whatever its tag is
+~ wanted.judge(etag_of(rule), is_so=[-goes_on-]{+True+})
+# a rule is created whatever is wanted of the one of its name
+- wanted.judge(None, is_there=False)
++ pass
+# a deletion that is repeated finds a mismatch
+~ wanted.judge(None, is_there=False, is_so=[-True-]{+False+})
+# a trigger that is repeated is judged by the rule as it is then
+~ if [-before is not None-]{+False+}:
+~                 return before
+@ scheduler/store/recurring/rules.py tests/store/test_preconditions.py
+# a rule that is blocked has the tag of one that goes on
+~ state = str(state_value(rule.state[-, rule.reason-])).encode()[--]{+[:0]+}
+@ scheduler/store/preconditions.py tests/store/test_preconditions.py
+# what is not there fits any tag, once there is nothing to do
+~ is_repeat = is_so and self.match is not None[- and ANY not in self.match-]
+# what is done already is refused to its repeat
+~ is_repeat = [-is_so-]{+False+} and
+# If-None-Match binds no write
+~ if [-self.is_known(etag, is_there=is_there)-]{+False+}:
+@ scheduler/store/lifecycle/create/change.lua tests/store/test_preconditions.py
+# a change that is bound to a tag overlooks an attempt
+~ if redis.sha1hex(stored[1]) ~= ARGV[3][- or attempt ~= ARGV[4]-] then
+@ scheduler/store/lifecycle/create/create.py tests/store/test_preconditions.py
+# a schedule is changed whatever its tag is
+~ wanted.judge(found.etag, is_so=[-request == before-]{+True+})
+# a change to what is there already makes another tag
+~ if [-request != before-]{+True+}:
+@ scheduler/store/lifecycle/end/cancel.py tests/store/test_preconditions.py
+# a schedule is cancelled whatever its tag is
+- wanted.judge(None if wanted == ALWAYS else each.etag)
+@ scheduler/store/stored.py tests/store/test_preconditions.py
+# an attempt leaves the tag of a schedule as it is
+~ for each in fields[1:-[-1-]{+4+}]:
 @ scheduler/store/recurring/step.inc.lua tests/store/recurring/test_recurring.py -k 'thousand or hour or minute'
 # as many deletions are remembered as there were
 - redis.call('LTRIM', deleted, 0, MOST_DELETED - 1)

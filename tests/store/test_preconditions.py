@@ -15,8 +15,10 @@ from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Idempotency
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
+from scheduler.runtime.settings import Settings
 from scheduler.store.preconditions import ALWAYS, ANY, Precondition, quoted
 from tests.store.clocks import START_MS
+from tests.store.conftest import SHARDS
 from tests.store.recurring.rules import HOUR_MS, Rules, draft
 from tests.store.scene import Scene
 
@@ -26,6 +28,12 @@ UNLESS_THERE = Precondition(None, frozenset((ANY,)))
 
 def tags(*etags: str) -> frozenset[str]:
     return frozenset(each if each == ANY else quoted(each) for each in etags)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """What is sealed anew has other bytes."""
+    return Settings(shards=SHARDS, secret_key=(bytes(32),))
 
 
 @pytest.mark.parametrize(
