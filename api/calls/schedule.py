@@ -184,7 +184,7 @@ async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Json
     a day after it has ended, and for a week if it failed and was not replayed. Values that look
     like secrets, in its headers or in the query of its URL, are masked."""
     call, wanted = await call_of(request), wanted_of(request.scope)
-    found = await call.store.schedules.stored(call.account_id, schedule_id)
+    found = await call.store.schedules.read(call.account_id, schedule_id)
     return read_answer(wanted, await _shown(call, found.schedule), found.etag)
 
 

@@ -95,10 +95,6 @@ async def a_paused_rule(api: Api) -> str:
     return path
 
 
-async def a_rule_by_name(api: Api) -> str:
-    return await a_rule(api)
-
-
 async def a_lane(api: Api) -> str:
     assert (await api.client.put("/lanes/a", json={"note": "x"})).status_code == 200
     return "/lanes/a"
@@ -231,3 +227,31 @@ async def test_a_call_that_makes_something_of_its_own_knows_no_tags(api: Api) ->
     cancelled = await api.client.post("/schedule/cancel", json=many, headers=headers)
     assert [each.status_code for each in (made, listed, cancelled)] == [201, 200, 200]
     assert not {"etag"} & {*made.headers, *listed.headers, *cancelled.headers}
+
+
+def test_the_document_says_which_calls_may_be_bound(api: Api) -> None:
+    paths = {
+        a_schedule: "/schedule/{scheduleId}",
+        a_rule: "/recurring/{recurringId}",
+        a_paused_rule: "/recurring/{recurringId}",
+        a_lane: "/lanes/{lane}",
+        the_account: "/account",
+    }
+    expected = {
+        (method, "/recurring/by-name/{name}" if method == "PUT" and where else paths[noun] + where)
+        for noun, method, where, _ in WRITES
+    }
+    reads = {("GET", paths[noun]) for noun in NOUNS}
+    bound, told = dict[tuple[str, str], set[str]](), set[tuple[str, str]]()
+    for path, methods in api.app.state.document["paths"].items():
+        for name, call in methods.items():
+            headers = {each["name"] for each in call["parameters"] if each["in"] == "header"}
+            call_name = name.upper(), path
+            if tags := headers & {"If-Match", "If-None-Match"}:
+                bound[call_name] = tags
+            assert ("If-Match" in headers) == ("412" in call["responses"])
+            if "304" in call["responses"]:
+                told.add(call_name)
+    assert (set(bound), told) == (expected | reads, reads)
+    both = {call for call, tags in bound.items() if "If-None-Match" in tags}
+    assert both == reads | {call for call in expected if call[0] == "PUT"}

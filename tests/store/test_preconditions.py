@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -12,10 +13,11 @@ from msgspec.structs import replace
 
 from scheduler.errors import OutcomeUnknown, PreconditionFailed
 from scheduler.lane_settings import LaneSettings, Pause
-from scheduler.models import Idempotency
+from scheduler.models import Idempotency, Plan
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
 from scheduler.runtime.settings import Settings
+from scheduler.store import Store
 from scheduler.store.preconditions import ALWAYS, ANY, Precondition, quoted
 from tests.store.clocks import START_MS
 from tests.store.conftest import SHARDS
@@ -130,7 +132,7 @@ async def a_schedule(scene: Scene) -> str:
 
 
 async def schedule_etag(scene: Scene, schedule_id: str) -> str:
-    return (await scene.store.schedules.stored(scene.account_id, schedule_id)).etag
+    return (await scene.store.schedules.read(scene.account_id, schedule_id)).etag
 
 
 async def meddle_with_schedule(scene: Scene, schedule_id: str) -> None:
@@ -401,3 +403,20 @@ async def test_a_lane_is_there_while_it_has_a_setting(scene: Scene) -> None:
     assert (await lanes.read(account_id, "a")).settings.is_there, "it is paused"
     assert await lanes.clear(account_id, "a", there) == 0
     assert not (await lanes.read(account_id, "a")).settings.is_there
+
+
+@pytest.mark.parametrize("noun", ["rule", "lane"])
+async def test_of_many_that_create_at_once_one_does(processes: list[Store], noun: str) -> None:
+    account = await processes[0].accounts.create("one", credits=9, plan=Plan.FREE)
+
+    async def create(n: int) -> Any:
+        store = processes[n % 2]
+        if noun == "rule":
+            wanted = draft(Timing(every_ms=HOUR_MS), "ours")
+            return await store.recurring.put(account.account_id, wanted, UNLESS_THERE)
+        settings = LaneSettings(note="the same")
+        return await store.lanes.put(account.account_id, "a", settings, UNLESS_THERE)
+
+    found = await asyncio.gather(*map(create, range(8)), return_exceptions=True)
+    refused = [each for each in found if isinstance(each, PreconditionFailed)]
+    assert len(refused) == len(found) - 1, found

@@ -26,6 +26,7 @@ from scheduler.store.lifecycle.create.replays import CreatePlan, asked_for
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.operators.restore import _UNLEASE
+from scheduler.store.preconditions import Precondition
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.scripts import Script
 from scheduler.store.server.server import _READ, _TOUCH
@@ -58,6 +59,7 @@ _LANED = [replace(_OTHER, lane=name) for name in ("a", "b", "b")]
 _ONTO_LANED = [each._replace(request=replace(each.request, lane="b")) for each in _ONTO]
 _BULK = Asked(Kind.CANCEL, "dashboard", 1, bytes(16), {}, 1, {})
 _NEW = Idempotency("a third", "of a third")
+_NOT_AS_ANOTHER = Precondition(None, frozenset(('"x"',)))
 _ACT = (10, "an operation", 0, "grant", "", "ann", "5", "", "")
 
 
@@ -431,6 +433,12 @@ OF_ACCOUNTS = [
         "clear a lane",
         "lanes/clear",
         lambda h, p: h.store.lanes.clear(p.account_id, "a"),
+        prepare=each(set_lane),
+    ),
+    op(
+        "clear a lane that is not as another was",
+        "lanes/read lanes/clear",
+        lambda h, p: h.store.lanes.clear(p.account_id, "a", _NOT_AS_ANOTHER),
         prepare=each(set_lane),
     ),
     op("pause and resume", "accounts/pause", *map(change_account, (PAUSED, RESUMED))),

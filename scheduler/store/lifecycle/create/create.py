@@ -254,10 +254,10 @@ class Schedules:
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound (also for another account's), Damaged."""
-        return (await self.stored(account_id, schedule_id)).schedule
+        return (await self.read(account_id, schedule_id)).schedule
 
-    async def stored(self, account_id: str, schedule_id: str) -> Stored:
-        """The same, with its etag."""
+    async def read(self, account_id: str, schedule_id: str) -> Stored:
+        """The same, with what is stored of it and its etag."""
         return await read_stored(self._server, account_id, schedule_id)
 
     async def change(
@@ -283,7 +283,7 @@ class Schedules:
         shard, account = keys.parts(account_id)
         for _ in range(MOST_CHANGES_MET):
             # The answer has to be readable before anything is changed.
-            found = await self.stored(account_id, schedule_id)
+            found = await self.read(account_id, schedule_id)
             before, packed = found.schedule.request, found.packed
             request = as_occurrence(changed(before), before.recurring)
             if found.schedule.status is Status.SCHEDULED:  # one that has ended is refused as such
