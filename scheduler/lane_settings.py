@@ -69,7 +69,7 @@ class LaneSettings(msgspec.Struct, frozen=True):
 
     @property
     def is_there(self) -> bool:
-        """Whether it has any setting: a lane without one counts as none that is there."""
+        """Whether it has any setting. If-Match: * means a lane that has."""
         limits = (self.rate, self.per_ms, self.burst, self.parallelism)
         return any(each is not None for each in (*limits, self.note, self.pause))
 

@@ -208,6 +208,17 @@ def test_change_sends_what_is_given_and_null_clears(client: Client, server: Serv
     ]
 
 
+def test_a_change_and_a_cancel_are_bound_to_what_was_read(client: Client, server: Server) -> None:
+    cancelled = {"scheduleId": "sch_1", "creditsRemaining": 1, "status": "cancelled"}
+    server.plays(*[answer(200, SCHEDULE, etag='"abc"')] * 2, answer(200, cancelled))
+    found = client.get("sch_1")
+    assert found.etag == '"abc"'
+    assert client.change("sch_1", if_match=found.etag, retries=1) == found
+    assert client.cancel("sch_1", if_match=found.etag) == Cancelled("sch_1", 1)
+    assert server.sent("if-match") == [None, '"abc"', '"abc"']
+    assert server.bodies[1] == {"retries": 1}
+
+
 def refused(name: str, schedule_id: str, code: int = 409) -> dict[str, Any]:
     return {"code": code, "error": "No", "details": [], name: schedule_id, "status": None}
 
