@@ -1,4 +1,4 @@
-"""The settings of a lane and of an account's pause, how a lane stands, and what keeps due
+"""A pause, the settings of a lane and of an account, how a lane stands, and what keeps due
 schedules from starting. Pure."""
 
 from __future__ import annotations
@@ -31,12 +31,19 @@ class LaneState(StrEnum):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """A pause begun with the API key of that name; without `until_ms` it has no end. The store
-    sets `since_ms`."""
+    """A pause of a lane, an account or a recurring schedule, begun with the API key of that name;
+    without `until_ms` it has no end. `note` says why, for people. The store sets `since_ms`."""
 
     by: str
     until_ms: int | None = None
+    note: str | None = None
     since_ms: int = 0
+
+    def instead_of(self, before: Pause | None) -> Pause:
+        """Another end and another note, of a pause that has begun when it has, if there is one."""
+        if before is None:
+            return self
+        return msgspec.structs.replace(self, by=before.by, since_ms=before.since_ms)
 
 
 class AccountCallback(msgspec.Struct, frozen=True):
@@ -49,7 +56,6 @@ class AccountSettings(msgspec.Struct, frozen=True):
     None for what is to be stored."""
 
     pause: Pause | None = None
-    note: str | None = None
     callback: AccountCallback | None = None
     etag: str | None = None
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from scheduler.lane_settings import Pause
 from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 
@@ -34,8 +35,8 @@ class Draft(NamedTuple):
 class Rule(msgspec.Struct, frozen=True):
     """A recurring schedule as it stands. `reason` says why it is blocked. `slot_ms` is the rule's
     time that the next occurrence stands for, `schedule_id` that occurrence (None: it is not made).
-    `missed` counts the times missed since it was blocked last. `etag` names its settings and its
-    state."""
+    `pause` is None unless it is paused. `missed` counts the times missed since it was blocked
+    last. `etag` names its settings, its pause and its state."""
 
     recurring_id: str
     name: str | None
@@ -46,8 +47,14 @@ class Rule(msgspec.Struct, frozen=True):
     reason: str = ""
     slot_ms: int | None = None
     schedule_id: str | None = None
+    pause: Pause | None = None
     missed: int = 0
     etag: str = ""
+
+    @property
+    def draft(self) -> Draft:
+        """What its owner has asked for."""
+        return Draft(self.request, self.timing, self.name)
 
 
 class Created(NamedTuple):

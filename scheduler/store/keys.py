@@ -59,7 +59,7 @@ WAITED = "waited"  # STRING: written before a WAIT, and deleted in the same step
 # Below an account's prefix, which is the shard's, the account's local name and a colon
 ACCOUNT = (
     "account"  # HASH: name, plan, ledger; `suspended` since (ms); `also` a name besides its own;
-    # `paused` since (ms), `paused_until`, `paused_by` whom; `note`
+    # `paused` since (ms), `paused_until`, `paused_by` whom, `paused_note`
 )
 LEAVING = "leaving"  # HASH: what `account` was, from the beginning of its deletion to the end of it
 KEYS = "keys"  # ZSET: key id -> created (ms)

@@ -18,6 +18,7 @@ from playwright.sync_api import Page
 
 from benchmarks.support.history import Past, fill
 from cli.options import with_store
+from scheduler.lane_settings import Pause
 from scheduler.models import Occurrence, Outcome, Request, Status
 from scheduler.recurrence.recurrence import Timing, upcoming
 from scheduler.recurrence.recurring import Draft, Rule
@@ -94,7 +95,7 @@ async def prepare(store: Store) -> None:
         past(now_ms, random.Random(4)), past_of(rules, now_ms), key=lambda each: each.at_ms
     )
     await fill(store, account.account_id, executions)
-    await store.recurring.pause(account.account_id, rules[-1].recurring_id)
+    await store.recurring.pause(account.account_id, rules[-1].recurring_id, Pause("us"))
     await store.api_keys.create(account.account_id, "nightly reports")
 
 

@@ -155,7 +155,7 @@ async def recurring(store: Store, account_id: str) -> dict[str, str]:
     """One that is active, and one that is paused."""
     asked = Draft(Request(0, "GET", "https://example.com/"), Timing(every_ms=3_600_000))
     active, resting = [(await store.recurring.create(account_id, asked)).rule for _ in range(2)]
-    await store.recurring.pause(account_id, resting.recurring_id)
+    await store.recurring.pause(account_id, resting.recurring_id, Pause("us"))
     return {
         "recurring_id": active.recurring_id,
         "resting": resting.recurring_id,

@@ -14,7 +14,7 @@ import pytest
 from api.openapi.operations import OPERATIONS
 from scheduler.callbacks import Callback
 from scheduler.errors import Reason
-from scheduler.lane_settings import LaneSettings
+from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Outcome, Plan, Request, Status
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
@@ -149,7 +149,7 @@ async def prepared(store: Store) -> Account:
         ).rule
         for name in ("goes", "rests")
     ]
-    await store.recurring.pause(account_id, paused.recurring_id)
+    await store.recurring.pause(account_id, paused.recurring_id, Pause("us"))
     ids = {"waiting": waiting, "failed": failed, "occurrence": active.schedule_id or ""}
     ids |= {"active": active.recurring_id, "paused": paused.recurring_id}
     return Account(account_id, key, ids)

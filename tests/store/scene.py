@@ -205,9 +205,13 @@ class Scene:
         return (await self.store.lanes.change(self.account_id, lane, changed, wanted)).settings
 
     async def pause(
-        self, lane: str | None = None, until_ms: int | None = None, by: str = "a key"
+        self,
+        lane: str | None = None,
+        until_ms: int | None = None,
+        by: str = "a key",
+        note: str = "",
     ) -> Any:
-        pause = Pause(by, until_ms)
+        pause = Pause(by, until_ms, note or None)
         return await self.set(lane, lambda old: msgspec.structs.replace(old, pause=pause))
 
     async def resume(self, lane: str | None = None) -> Any:

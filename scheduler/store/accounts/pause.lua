@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Reads whether an account is paused, its note, and the callback of schedules that name none, or
--- sets them. A suspension is another matter: an account's schedules start when neither is on. Safe
--- to repeat with the same operation for a minute.
+-- Reads whether an account is paused, and the callback of schedules that name none, or sets both. A
+-- suspension is another matter: an account's schedules start when neither is on. Safe to repeat with
+-- the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account; to set them: operation, digest of what the caller read, the values of FIELDS
 --          ('': none; of a pause's begin '1') and of CALLBACK_FIELDS
@@ -12,8 +12,8 @@
 --@include shared/operation
 --@include shared/settings
 --@include events/note
-local FIELDS, PAUSED, UNTIL, BY = {'note', 'paused', 'paused_until', 'paused_by'}, 2,
-  3, 4
+local FIELDS = {'paused', 'paused_until', 'paused_by', 'paused_note'}
+local PAUSED, UNTIL, BY = 1, 2, 3
 local CALLBACK_FIELDS = {'on', 'url'}
 local prefix, account, operation = KEYS[1], ARGV[1], ARGV[2]
 local base = prefix .. account .. ':'

@@ -1,4 +1,4 @@
-"""An account's own pause of all that it has, its note, and its default callback."""
+"""An account's own pause of all that it has, and its default callback."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Pauses:
             wanted.judge(before.etag, is_so=is_so)
             if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return before
-            values = (after.note or "", *pause_values(after.pause), *self._callback_values(after))
+            values = (*pause_values(after.pause), *self._callback_values(after))
             shard, account = keys.parts(account_id)
             arguments = (account, operation, before.etag, *values)
             reply = await self._server.write_until_answered(_PAUSE, keys.shard(shard), arguments)
@@ -73,12 +73,11 @@ class Pauses:
             raise UnknownAccount(account_id)
         return verdict, self._settings_of(digest, *values)
 
-    def _settings_of(self, digest: bytes, note: bytes, *rest: Any) -> AccountSettings:
-        *pause, on, url = rest
+    def _settings_of(self, digest: bytes, *values: Any) -> AccountSettings:
+        *pause, on, url = values
         try:
             callback = self._callback_of(on.decode(), url) if on else None
-            of_all = (pause_of(*pause), note.decode() or None, callback)
-            return AccountSettings(*of_all, digest.decode())
+            return AccountSettings(pause_of(*pause), callback, digest.decode())
         except ValueError as error:
             raise Unreadable("The account's settings are damaged") from error
 

@@ -94,7 +94,7 @@ def _faults(rule: StoredRule, stand: _Stand, *, has_occurrence: bool) -> Iterato
     if stand.state != STATE_NUMBERS.get(rule.state, 0):
         yield f"is {rule.state}, and counted as in another state"
     if stand.due_ms is None:
-        if rule.state in _TENDED or rule.occurrence:
+        if rule.state in _TENDED or rule.occurrence or rule.resumes_at_ms is not None:
             yield "is to be looked after, and no worker will"
         return
     slot_ms, is_active = rule.slot_ms or 0, rule.state == RuleState.ACTIVE
@@ -107,7 +107,10 @@ def _faults(rule: StoredRule, stand: _Stand, *, has_occurrence: bool) -> Iterato
     is_settled = is_settled or stand.now_ms < slot_ms < rule.fired_ms
     if is_active and rule.occurrence and is_settled:
         yield f"has an occurrence for the slot {format_iso8601(slot_ms)}, which is settled"
-    if stand.due_ms > max(slot_ms, stand.now_ms) + _MOST_WATCH_MS + _SLACK_MS:
+    latest_ms = max(slot_ms, stand.now_ms) + _MOST_WATCH_MS
+    if rule.resumes_at_ms is not None and not rule.occurrence:
+        latest_ms = max(rule.resumes_at_ms, stand.now_ms)
+    if stand.due_ms > latest_ms + _SLACK_MS:
         yield "is looked after too late"
 
 

@@ -2,5 +2,5 @@
 
 --@include shared/settings
 local FIELDS = {'set', 'rate', 'per', 'burst', 'interval', 'slack', 'parallelism', 'note', 'paused',
-  'until', 'by'}
-local FIRST_LIMIT, LAST_LIMIT, INTERVAL, PAUSED, LAST = 2, 7, 5, 9, 11
+  'until', 'by', 'why'}
+local FIRST_LIMIT, LAST_LIMIT, INTERVAL, PAUSED, BY, LAST = 2, 7, 5, 9, 11, 12

@@ -61,8 +61,9 @@ if after[PAUSED] ~= '' then
 else
   redis.call('ZREM', base .. K.LANES_PAUSED, lane)
 end
-if after[PAUSED] ~= '' and table.concat(before, ' ', PAUSED) ~= table.concat(after, ' ', PAUSED) then
-  note_own(base, {k = 'lane-paused', t = lane, w = after[LAST], u = after[PAUSED + 1]})
+if after[PAUSED] ~= ''
+  and table.concat(before, ' ', PAUSED, BY) ~= table.concat(after, ' ', PAUSED, BY) then
+  note_own(base, {k = 'lane-paused', t = lane, w = after[BY], u = after[PAUSED + 1]})
 elseif after[PAUSED] == '' and before[PAUSED] ~= '' then
   note_own(base, {k = 'lane-resumed', t = lane, s = before[PAUSED]})
 end

@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import Unreadable
+from scheduler.lane_settings import Pause
 from scheduler.recurrence.recurrence import NONE_MISSED, Missed, following, missed_between
 from scheduler.recurrence.recurring import RuleState
 from scheduler.store.heads import RECURRING, names_in, names_of, with_slot
@@ -55,15 +56,21 @@ class Chain:
         self, rule: StoredRule, entry: Entry = NO_ENTRY, now_ms: int | None = None
     ) -> Step:
         """Makes the occurrence of the first slot to come of a rule that has none. Slots that have
-        passed and are not settled are missed. `entry`: of `settled`, as of the same moment."""
+        passed and are not settled are missed. `entry`: of `settled`, as of the same moment.
+        `now_ms`: as if this were done then. It ends a pause, in which no slot is missed."""
         now_ms, timing = self._clock.now_ms() if now_ms is None else now_ms, rule.timing
         missed, was_blocked = NONE_MISSED, rule.state == RuleState.BLOCKED
+        was_paused = rule.state == RuleState.PAUSED
+        if was_paused:
+            rule.note_passed(now_ms)
         slot_ms = await following(timing, rule.settled_ms)
         if slot_ms is not None and slot_ms <= now_ms:
             missed = await missed_between(timing, rule.settled_ms, now_ms + 1)
             rule.note_passed(now_ms)
             slot_ms = await following(timing, rule.settled_ms)
         fields = rule.floors
+        if was_paused:
+            fields["h"] = ""
         if was_blocked:
             first_entry, still_blocked = await self._go_on_missing(rule, missed)
             blocked_entry, entry = first_entry or entry, self._told(rule) or entry
@@ -154,7 +161,7 @@ class Chain:
             return self._entry(rule, own, behind)
         return self._entry(rule, own + behind)
 
-    async def stopped(self, rule: StoredRule, state: str) -> Step:
+    async def stopped(self, rule: StoredRule, state: str, pause: Pause | None = None) -> Step:
         """Puts a rule in a state without an occurrence; `let_go` is to follow. What came up until
         now is missed, but for the slot of an occurrence: that is sent, or cancelled."""
         now_ms = self._clock.now_ms()
@@ -166,19 +173,12 @@ class Chain:
         except Unreadable:  # the log has no entry without a URL
             if state != DELETED:
                 raise
-        step = Step.of(rule, rule.floors | rule.stretch | {"p": state}, now_ms)
+        rule = msgspec.structs.replace(rule, pause=pause)
+        step = Step.of(rule, rule.floors | rule.stretch | rule.pausing | {"p": state}, now_ms)
         step.entry = entry
         if state == DELETED:
             step.names = (rule.definition.name or "", "", "leaves")
         return step
-
-    async def resumed(self, rule: StoredRule) -> Step:
-        """Slots that passed during a pause are not missed."""
-        if rule.state == RuleState.BLOCKED:
-            return await self.filled(rule)
-        now_ms = self._clock.now_ms()
-        rule.note_passed(now_ms)
-        return await self.filled(rule, now_ms=now_ms)
 
     def _row(self, rule: StoredRule, slot_ms: int) -> tuple[Argument, ...]:
         """Of the occurrence of a slot, behind its id, as `put.inc.lua` has it."""
@@ -208,12 +208,13 @@ class Chain:
         return step
 
     def let_go(self, rule: StoredRule) -> Step:
-        """A rule that is to have no occurrence has none; a deleted one goes."""
+        """A rule that is to have no occurrence has none; a deleted one goes. One whose pause has an
+        end is looked after then."""
         if rule.state == DELETED:
             return Step.of_removal(rule)
         if not rule.occurrence:
-            return Step.of(rule, {}, None)
-        return Step.of(rule, rule.floors | {"i": ""}, None)
+            return Step.of(rule, {}, rule.resumes_at_ms)
+        return Step.of(rule, rule.floors | {"i": ""}, rule.resumes_at_ms)
 
     def looked_at(self, rule: StoredRule) -> Step:
         """Its occurrence is as it should be. The later it is, the later is the next look."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
+from msgspec.structs import replace
+
 from scheduler import ids
 from scheduler.errors import (
     FieldError,
@@ -18,6 +20,7 @@ from scheduler.errors import (
     UnknownRecurring,
     Unreadable,
 )
+from scheduler.lane_settings import Pause
 from scheduler.models import Idempotency
 from scheduler.recurrence.recurrence import Timing, checked, first_slot
 from scheduler.recurrence.recurring import (
@@ -129,8 +132,8 @@ class Recurring(Tending):
         return Created(self._shown(rule))
 
     async def put(self, account_id: str, draft: Draft, wanted: Precondition = ALWAYS) -> Put:
-        """Creates the rule of `draft.name`, or changes it. What is so already stays as it is.
-        Raises as `create` and `change`."""
+        """Creates the rule of `draft.name`, or changes it. What is so already stays as it is, and
+        so does a pause. Raises as `create` and `change`."""
         assert draft.name is not None
         for _ in range(MOST_CHANGES_MET):
             recurring_id = await self._rules.id_of(account_id, draft.name)
@@ -138,7 +141,9 @@ class Recurring(Tending):
                 if recurring_id is None:
                     wanted.judge(None, is_there=False)
                     return Put((await self.create(account_id, draft)).rule, created=True)
-                changed = await self.change(account_id, recurring_id, lambda _: draft, wanted)
+                changed = await self.change(
+                    account_id, recurring_id, lambda _: draft, wanted=wanted
+                )
                 return Put(changed, created=False)
             except RecurringNameTaken:
                 continue
@@ -152,45 +157,48 @@ class Recurring(Tending):
         account_id: str,
         recurring_id: str,
         make: Callable[[Rule], Draft],
+        pausing: Callable[[Pause | None], Pause | None] = lambda pause: pause,
         wanted: Precondition = ALWAYS,
     ) -> Rule:
-        """Replaces what a rule asks for by what `make` makes of it. The occurrence that waits
-        follows; beside one that was sent, or is held, the next one is made. Changes nothing if all
-        is so already. Raises also InvalidRequest, RecurringNameTaken, QuotaExceeded, TooManyLanes,
-        and what `make` raises."""
+        """Replaces what a rule asks for by what `make` makes of it, and its pause by what `pausing`
+        makes of that, in one step. The occurrence that waits follows; beside one that was sent, or
+        is held, the next one is made. A pause cancels the one that waits; at its end the next one
+        is made, as of that moment, and where it cannot be stored the rule is blocked. Changes
+        nothing if all is so already. Raises also InvalidRequest, RecurringNameTaken, QuotaExceeded,
+        TooManyLanes, and what the two raise."""
         for _ in range(MOST_CHANGES_MET):
-            before = await self._rules.one(account_id, recurring_id)
-            draft = make(self._shown(before))
-            after = redefined(before, draft, self._server.secrecy)
+            before = await self._in_time(account_id, recurring_id)
+            draft, pause = make(self._shown(before)), pausing(before.pause)
+            after = redefined(before, draft, pause, self._server.secrecy)
             wanted.judge(etag_of(before), is_so=after is None)
             if after is None:
-                return self._shown(before)
+                break
+            if before.pause is not None and after.pause is None and before.occurrence:
+                # The pause has not cancelled it yet, and may do so any time.
+                await self.tend(account_id, [recurring_id])
+                continue
             step = await self._changed(before, after)
-            answer = await self._steps.one(step, stores=True)
+            stores = (after.definition, after.packed) != (before.definition, before.packed)
+            answer = await self._steps.one(step, stores=stores)
             if answer.verdict is Verdict.DONE:
-                return await self.read(account_id, recurring_id)
+                break
             if answer.verdict not in _AGAIN:
                 _refuse(answer.verdict, after)
-        raise KeepsChanging
-
-    async def pause(
-        self, account_id: str, recurring_id: str, wanted: Precondition = ALWAYS
-    ) -> Rule:
-        """Cancels the occurrence that waits; one that is held finishes. One that has ended stays
-        so. Repeats are harmless."""
-        for _ in range(MOST_CHANGES_MET):
-            rule = await self._rules.one(account_id, recurring_id)
-            self._shown(rule)  # the answer has to be readable before anything is changed
-            rests = rule.state in (RuleState.PAUSED, RuleState.ENDED)
-            wanted.judge(etag_of(rule), is_so=rests)
-            if rests:
-                break
-            if await self._is_done(await self._chain.stopped(rule, RuleState.PAUSED)):
-                break
         else:
             raise KeepsChanging
-        await self.tend(account_id, [recurring_id])
+        is_paused = (after or before).pause is not None
+        if after is None and not (is_paused and before.occurrence):
+            return self._shown(before)
+        if is_paused:
+            await self.tend(account_id, [recurring_id])
         return await self.read(account_id, recurring_id)
+
+    async def pause(
+        self, account_id: str, recurring_id: str, pause: Pause, wanted: Precondition = ALWAYS
+    ) -> Rule:
+        """Cancels the occurrence that waits; one that is held finishes. One that has ended stays
+        so; one that is paused gets this end and note. Repeats are harmless."""
+        return await self.change(account_id, recurring_id, _the_same, pause.instead_of, wanted)
 
     async def resume(
         self, account_id: str, recurring_id: str, wanted: Precondition = ALWAYS
@@ -199,20 +207,17 @@ class Recurring(Tending):
         be stored, the rule is blocked. Repeats are harmless."""
         for _ in range(MOST_CHANGES_MET):
             rule = await self._rules.one(account_id, recurring_id)
-            self._shown(rule)
-            goes_on = rule.state not in (RuleState.PAUSED, RuleState.BLOCKED)
-            wanted.judge(etag_of(rule), is_so=goes_on)
-            if goes_on:
+            self._shown(rule)  # the answer has to be readable before anything is changed
+            if rule.state != RuleState.BLOCKED:
                 break
-            if rule.occurrence:  # the pause has not cancelled it yet, and may do so any time
+            wanted.judge(etag_of(rule))
+            if await self._is_done(await self._chain.filled(rule)):
                 await self.tend(account_id, [recurring_id])
-                continue
-            if await self._is_done(await self._chain.resumed(rule)):
+                wanted = ALWAYS
                 break
         else:
             raise KeepsChanging
-        await self.tend(account_id, [recurring_id])
-        return await self.read(account_id, recurring_id)
+        return await self.change(account_id, recurring_id, _the_same, lambda _: None, wanted)
 
     async def delete(
         self, account_id: str, recurring_id: str, wanted: Precondition = ALWAYS
@@ -259,6 +264,14 @@ class Recurring(Tending):
         request = occurrence_of(rule.request(self._server.secrecy), rule.timing, None, now_ms)
         return await self._schedules.create_all(account_id, [request], once, now_ms)
 
+    async def _in_time(self, account_id: str, recurring_id: str) -> StoredRule:
+        """A rule, which is resumed first if the end of its pause has come."""
+        rule = await self._rules.one(account_id, recurring_id)
+        if not rule.is_to_resume(self._clock.now_ms()):
+            return rule
+        await self.tend(account_id, [recurring_id])
+        return await self._rules.one(account_id, recurring_id)
+
     def _shown(self, rule: StoredRule) -> Rule:
         return shown(rule, self._server.secrecy)
 
@@ -290,17 +303,16 @@ class Recurring(Tending):
         differs |= ends and before.state == RuleState.ENDED
         if differs:
             after.cancelled_ms = 0
-        if before.state == RuleState.PAUSED or (before.state == RuleState.ENDED and not differs):
-            # A pause may have died before it cancelled the occurrence.
-            at_ms = self._clock.now_ms() if before.occurrence else None
-            return Step.of(before, after.floors, at_ms).with_definition(before, after)
+        if after.pause is not None or (before.state == RuleState.ENDED and not differs):
+            resting = await self._at_rest(before, after, differs=differs)
+            return resting.with_definition(before, after)
         waiting = await self._waiting(before) if active and before.occurrence else None
         now_ms, entry = self._clock.now_ms(), NO_ENTRY
         if differs or ends:
             with_slot = differs and waiting is not None
             entry = await self._chain.settled(before, now_ms, with_slot=with_slot)
             after.take_floor(before)
-        if differs:
+        if differs or (ends and before.state == RuleState.PAUSED):
             after.note_passed(now_ms)
             await self._first_slot(after.timing, after.settled_ms)
         elif active and not before.occurrence:
@@ -314,6 +326,23 @@ class Recurring(Tending):
         if active and before.occurrence:
             after.note_fired()
         return (await self._chain.filled(after, entry, now_ms)).with_definition(before, after)
+
+    async def _at_rest(self, before: StoredRule, after: StoredRule, *, differs: bool) -> Step:
+        """The step into a pause, or of a rule that stays paused or ended."""
+        pause, now_ms = after.pause, self._clock.now_ms()
+        if pause is None or before.state == RuleState.PAUSED:
+            # A pause may have died before it cancelled the occurrence.
+            due_ms = now_ms if before.occurrence else after.resumes_at_ms
+            return Step.of(before, after.floors | after.pausing, due_ms)
+        pause = replace(pause, since_ms=now_ms)
+        step = await self._chain.stopped(before, RuleState.PAUSED, pause)
+        if differs:
+            step.fields["c"] = 0
+        return step
+
+
+def _the_same(rule: Rule) -> Draft:
+    return rule.draft
 
 
 def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: NotFound | None = None) -> NoReturn:

@@ -9,7 +9,7 @@ one, the next slot to be made. `l` is the newest slot (ms) that was fired or mis
 that was cancelled: no occurrence is made of these and earlier ones. With other times only `l`
 counts, which never goes back. `m` counts the slots missed since the rule was blocked last, also
 after it went on. `u` has those of them that no log entry tells yet: the first (ms), a space, and
-how many ("": none).
+how many ("": none). `h` is its pause (msgpack; "": it is not paused).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import Unreadable
+from scheduler.lane_settings import Pause
 from scheduler.models import Occurrence, Request
 from scheduler.recurrence.recurrence import NONE_MISSED, TZDATA_VERSION, Missed, Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
@@ -28,7 +29,7 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.stored import open_request, seal_request
 
-FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m", "u")
+FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m", "u", "h")
 # As scripts number them in `rule_states`, where active and deleted rules are not.
 STATE_NUMBERS: dict[str, int] = {
     RuleState.PAUSED.value: 1,
@@ -51,6 +52,7 @@ class Definition(msgspec.Struct, array_like=True, frozen=True):
 
 
 _decode = msgspec.msgpack.Decoder(Definition).decode
+_decode_pause = msgspec.msgpack.Decoder(Pause).decode
 
 
 def _definition_of(packed: bytes) -> Definition:
@@ -79,6 +81,7 @@ class StoredRule(msgspec.Struct):
     missed: int
     untold: Missed
     size_bytes: int
+    pause: Pause | None = None
 
     @property
     def name(self) -> tuple[str, str]:
@@ -117,6 +120,16 @@ class StoredRule(msgspec.Struct):
         definition = msgspec.structs.replace(self.definition, tzdata=TZDATA_VERSION)
         size_bytes = weight_of(packed_definition(definition), self.packed)
         return msgspec.structs.replace(self, definition=definition, size_bytes=size_bytes)
+
+    @property
+    def resumes_at_ms(self) -> int | None:
+        """When its pause ends by itself; None: it is not paused, or has no end."""
+        return None if self.pause is None else self.pause.until_ms
+
+    def is_to_resume(self, now_ms: int) -> bool:
+        """The end of its pause has come, and no worker has resumed it yet."""
+        at_ms = self.resumes_at_ms
+        return at_ms is not None and at_ms <= now_ms
 
     @property
     def settled_ms(self) -> int:
@@ -168,6 +181,10 @@ class StoredRule(msgspec.Struct):
         first_ms, count = self.untold.first_ms, self.untold.count
         return {"m": self.missed, "u": f"{first_ms} {count}" if count else ""}
 
+    @property
+    def pausing(self) -> dict[str, Argument]:
+        return {"h": "" if self.pause is None else _encode(self.pause)}
+
     def request(self, secrecy: Secrecy) -> Request:
         """Raises Unreadable."""
         return open_request(self.packed, secrecy)
@@ -175,7 +192,8 @@ class StoredRule(msgspec.Struct):
 
 def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredRule | None:
     """Of the values of FIELDS; None if there is no such rule. Raises Unreadable."""
-    version, definition, packed, state, occurrence, slot, fired, cancelled, missed, untold = row
+    version, definition, packed, state, occurrence, slot, fired, *rest = row
+    cancelled, missed, untold, pause = rest
     if version is None:
         return None
     try:
@@ -195,6 +213,7 @@ def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredR
             int(missed or 0),
             Missed(*map(int, untold.split(b" "))) if untold else NONE_MISSED,
             weight_of(definition or b"", packed or b""),
+            _decode_pause(pause) if pause else None,
         )
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise Unreadable(f"The recurring schedule {ids.recurring_id(local)} is damaged") from error
@@ -232,21 +251,26 @@ def new_rule(account_id: str, draft: Draft, now_ms: int, secrecy: Secrecy) -> St
     return StoredRule(*what, occurrence, None, now_ms, 0, 0, NONE_MISSED, size_bytes)
 
 
-def redefined(rule: StoredRule, draft: Draft, secrecy: Secrecy) -> StoredRule | None:
-    """The rule as the draft asks for it; None if it is so already. Raises Unreadable."""
+def redefined(
+    rule: StoredRule, draft: Draft, pause: Pause | None, secrecy: Secrecy
+) -> StoredRule | None:
+    """The rule as the draft asks for it, with this pause; None if it is so already. One that has
+    ended, and stays so, is not paused. Raises Unreadable."""
     definition = defined(draft, rule.recurring_id)
     before, was = rule.definition, rule.request(secrecy)
     request = msgspec.structs.replace(template(draft.request, rule.recurring_id), trace=was.trace)
     if definition.timing.times == before.timing.times:
         definition = msgspec.structs.replace(definition, tzdata=before.tzdata)
+    is_ended = rule.state == RuleState.ENDED and definition.timing == before.timing
+    pause = None if is_ended else pause
     packed = rule.packed
     if request != was:
         packed = seal_request(request, secrecy)
-    elif definition == before:
+    elif definition == before and pause == rule.pause:
         return None
     size_bytes = weight_of(packed_definition(definition), packed)
     return msgspec.structs.replace(
-        rule, definition=definition, packed=packed, size_bytes=size_bytes
+        rule, definition=definition, packed=packed, size_bytes=size_bytes, pause=pause
     )
 
 
@@ -286,15 +310,17 @@ def shown(rule: StoredRule, secrecy: Secrecy) -> Rule:
         reason=rule.reason,
         slot_ms=rule.slot_ms if has_next else None,
         schedule_id=ids.schedule_id(rule.occurrence) if waits else None,
+        pause=rule.pause,
         missed=rule.missed,
         etag=etag_of(rule),
     )
 
 
 def etag_of(rule: StoredRule) -> str:
-    """A digest of its settings and its state: it stays as occurrences come and go."""
+    """A digest of its settings, its pause and its state: it stays as occurrences come and go."""
     state = str(state_value(rule.state, rule.reason)).encode()
-    what = b"\0".join((packed_definition(rule.definition), rule.packed, state))
+    settings = (packed_definition(rule.definition), rule.packed, _encode(rule.pause))
+    what = b"\0".join((*settings, state))
     return hashlib.sha1(what, usedforsecurity=False).hexdigest()
 
 

@@ -170,22 +170,25 @@ class Tending:
                 return await self._filled(rule)
             if rule.occurrence:
                 return await self._without_occurrence(rule)
+            if rule.is_to_resume(self._clock.now_ms()):
+                return await self._filled(rule, rule.resumes_at_ms)
             return self._chain.let_go(rule)
         except Unreadable as error:
             _log_unreadable(name, error)
             return Step.of_unreadable(name)
 
-    async def _filled(self, rule: StoredRule) -> Step | None:
-        """None: workers with the newer tzdata of the rule have time to do it."""
+    async def _filled(self, rule: StoredRule, at_ms: int | None = None) -> Step | None:
+        """`at_ms`: as if this were done then. None: workers with the newer tzdata of the rule have
+        time to do it."""
         if not rule.is_newer:
-            return await self._chain.filled(rule)
+            return await self._chain.filled(rule, now_ms=at_ms)
         shard, account = keys.parts(rule.account_id)
         key = keys.shard(shard) + keys.RULES_DUE
         due_ms = await self._server.read("ZSCORE", key, f"{account}:{rule.local}")
         if due_ms is None or float(due_ms) > self._clock.now_ms() - _LEFT_MS:
             return None
         after = rule.by_own_tzdata()
-        return (await self._chain.filled(after)).with_definition(rule, after)
+        return (await self._chain.filled(after, now_ms=at_ms)).with_definition(rule, after)
 
     async def _brought_back(self, name: Named, rule: Found) -> Step | None:
         try:

@@ -2,8 +2,8 @@
 
 --@include shared/number
 -- The values of fields of a hash, '' for those that are not there, and when a pause ended (ms) that
--- has ended by itself, if it is still noted: it is none. Three of the fields are the pause's, from
--- `since` on: since, until, by.
+-- has ended by itself, if it is still noted: it is none. Four of the fields are the pause's, from
+-- `since` on: since, until, by, note.
 local function settings_of(key, fields, since)
   local values = redis.call('HMGET', key, unpack(fields))
   for i = 1, #fields do
@@ -13,7 +13,9 @@ local function settings_of(key, fields, since)
   local until_ms = number(values[since + 1] ~= '' and values[since + 1] or nil)
   if until_ms > 0 and until_ms <= now_ms then
     ended = until_ms
-    values[since], values[since + 1], values[since + 2] = '', '', ''
+    for i = since, since + 3 do
+      values[i] = ''
+    end
   end
   return values, ended
 end

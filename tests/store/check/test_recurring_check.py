@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler import ids
+from scheduler.lane_settings import Pause
 from scheduler.models import Occurrence, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule
@@ -159,7 +160,7 @@ async def test_what_goes_on_in_its_life_breaks_nothing(fake_scene: Scene) -> Non
     await recurring.tend(account_id, [name])
     await recurring.trigger(account_id, name)
     await sound()
-    await recurring.pause(account_id, name)
+    await recurring.pause(account_id, name, Pause("us"))
     await sound()
     await recurring.resume(account_id, name)
     await sound()
@@ -180,7 +181,7 @@ async def test_a_rule_that_another_key_sealed_cannot_be_read(scene: Scene) -> No
 async def test_a_worker_finds_a_rule_that_nobody_would_look_after(scene: Scene, state: str) -> None:
     rule = await create(scene)
     if state != "active":
-        await scene.store.recurring.pause(scene.account_id, rule.recurring_id)
+        await scene.store.recurring.pause(scene.account_id, rule.recurring_id, Pause("us"))
     if state == "paused with an occurrence":
         await fields(i=new_id()[4:])(scene, rule)
     if state == "ended":

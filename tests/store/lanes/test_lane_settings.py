@@ -95,6 +95,17 @@ async def test_a_put_leaves_a_pause_as_it_is(scene: Scene) -> None:
     assert bare(await scene.resume("a")) == replace(LIMITS, is_set=True)
 
 
+async def test_a_pause_has_a_note_of_its_own_which_goes_with_it(scene: Scene) -> None:
+    await scene.store.lanes.put(scene.account_id, "a", LIMITS)
+    paused = await scene.pause("a", note="B migrates")
+    assert (paused.note, paused.pause.note) == (LIMITS.note, "B migrates")
+    changed = await scene.set("a", lambda old: replace(old, note="for C"))
+    assert (changed.note, changed.pause.note) == ("for C", "B migrates")
+    await scene.resume("a")
+    assert {b"paused", b"until", b"by", b"why"}.isdisjoint(await stored(scene))
+    assert (await scene.pause("a")).pause.note is None
+
+
 @pytest.mark.time_passes
 async def test_a_pause_ends_by_itself(scene: Scene) -> None:
     lanes, until_ms = scene.store.lanes, await scene.clock.now_ms() + 100

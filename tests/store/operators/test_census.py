@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from scheduler.lane_settings import Pause
 from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
@@ -133,7 +134,7 @@ async def test_recurring_schedules_are_counted_by_state_and_those_that_nobody_te
     now_ms = await scene.clock.now_ms()
     once = await create(Timing(cron="0 * * * *", ends_at_ms=now_ms + 3_600_000))
     assert await counted() == ([4, 0, 0, 0], 0)
-    await recurring.pause(account_id, hourly[0])
+    await recurring.pause(account_id, hourly[0], Pause("us"))
     assert await counted() == ([3, 1, 0, 0], 0)
     await scene.redis.hset(scene.base + keys.ACCOUNT, "credits", 0)
     fake_clock.ms += 3_600_000

@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
+from scheduler.lane_settings import Pause
 from scheduler.models import Answer, Delivery, Outcome, Plan, Status
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule
@@ -181,7 +182,7 @@ async def test_the_requests_of_recurring_schedules_are_sealed_anew_with_their_he
     request = msgspec.structs.replace(REQUEST, lane="mail")
     draft = Draft(request, Timing(cron="0 0 1 1 *"), "yearly")
     rule = (await before.recurring.create(account_id, draft)).rule
-    await before.recurring.pause(account_id, rule.recurring_id)
+    await before.recurring.pause(account_id, rule.recurring_id, Pause("us"))
     store = await stores.open(NEW, *keys_before)
     other, read = await stores.open(NEW, *keys_before), list[Rule]()
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from msgspec.structs import replace
+
+from scheduler.lane_settings import Pause
 from scheduler.models import Invocation
 from scheduler.recurrence.recurring import Rule
 from tests.store.clocks import START_MS
@@ -73,7 +76,20 @@ async def tend(rules: Rules, _: Rule) -> None:
 
 
 async def pause(rules: Rules, rule: Rule) -> None:
-    await rules.recurring.pause(rules.scene.account_id, rule.recurring_id)
+    await rules.recurring.pause(rules.scene.account_id, rule.recurring_id, Pause("us"))
+
+
+def pauses(until: float | None, note: str | None = None, ms: int = 0) -> Act:
+    """Until so many hours."""
+
+    async def act(rules: Rules, rule: Rule) -> None:
+        until_ms = None if until is None else ms_at(until, ms)
+        wanted = Pause("us", until_ms, note)
+        found = await rules.recurring.pause(rules.scene.account_id, rule.recurring_id, wanted)
+        assert found.pause is not None
+        assert replace(found.pause, since_ms=0) == wanted
+
+    return act
 
 
 async def resume(rules: Rules, rule: Rule) -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.errors import NotFound, StoreUnavailable
+from scheduler.lane_settings import Pause
 from scheduler.models import Occurrence
 from scheduler.recurrence.recurrence import Timing, next_slot
 from scheduler.recurrence.recurring import RuleState
@@ -74,9 +75,9 @@ async def test_others_have_turns_between_the_rules_of_a_call(
             turns += 1
             await asyncio.sleep(0)
 
-    async def noted(rule: StoredRule) -> Step:
+    async def noted(rule: StoredRule, **options: int) -> Step:
         seen.add(turns)
-        return await filled(rule)
+        return await filled(rule, **options)
 
     for _ in range(25):
         await rules.create()
@@ -126,11 +127,11 @@ async def test_a_rule_that_stays_blocked_is_tried_ever_more_seldom(fake_rules: R
 
 async def test_a_pause_cancels_what_waits_and_a_resume_makes_the_next(rules: Rules) -> None:
     scene, rule = rules.scene, await rules.create()
-    paused = await rules.recurring.pause(scene.account_id, rule.recurring_id)
+    paused = await rules.recurring.pause(scene.account_id, rule.recurring_id, Pause("us"))
     assert (paused.state, paused.slot_ms, paused.schedule_id) == (RuleState.PAUSED, None, None)
     assert (await rules.waiting(), await scene.credits()) == ([], CREDITS)
     assert await rules.due() == {}
-    again = await rules.recurring.pause(scene.account_id, rule.recurring_id)
+    again = await rules.recurring.pause(scene.account_id, rule.recurring_id, Pause("us"))
     assert again == paused
     resumed = await rules.recurring.resume(scene.account_id, rule.recurring_id)
     assert (resumed.state, resumed.slot_ms) == (RuleState.ACTIVE, rule.slot_ms)
@@ -143,7 +144,7 @@ async def test_a_pause_cancels_what_waits_and_a_resume_makes_the_next(rules: Rul
 async def test_a_deleted_rule_is_gone_with_what_waits(rules: Rules) -> None:
     scene, rule = rules.scene, await rules.create(name="ours")
     await rules.recurring.delete(scene.account_id, rule.recurring_id)
-    for call in (rules.recurring.pause, rules.recurring.read):
+    for call in (rules.recurring.resume, rules.recurring.read):
         with pytest.raises(NotFound):
             await call(scene.account_id, rule.recurring_id)
     [other] = await scene.neighbours(1)
@@ -242,8 +243,9 @@ async def test_a_pause_that_died_in_the_middle_is_completed(
     with monkeypatch.context() as patched:
         patched.setattr(rules.recurring, "tend", die)
         with pytest.raises(StoreUnavailable):
-            await rules.recurring.pause(scene.account_id, rule.recurring_id)
-    await rules.change(rule, name="other")
+            await rules.recurring.pause(scene.account_id, rule.recurring_id, Pause("us"))
+        with pytest.raises(StoreUnavailable):
+            await rules.change(rule, name="other")
     assert len(await rules.waiting()) == 1
     assert await rules.tend() == 1
     assert await rules.waiting() == []

@@ -22,11 +22,15 @@ from scheduler.errors import (
     TooManyRecurring,
     Unreadable,
 )
+from scheduler.lane_settings import Pause
 from scheduler.models import Idempotency, Plan
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import RuleState
 from scheduler.store import keys
+from scheduler.store.recurring.steps import Answer
+from scheduler.store.verdict import Verdict
 from tests.store.clocks import START_MS
+from tests.store.recurring.acts import Act, delete, pause, resume
 from tests.store.recurring.rules import DAY_MS, HOUR_MS, HOURLY, Rules, draft, slot_of
 from tests.store.scene import CREDITS, Scene
 
@@ -110,25 +114,25 @@ async def test_a_resume_amid_a_pause_loses_no_time(
         return await by_id(*arguments)
 
     monkeypatch.setattr(canceller, "by_id", late)
-    await rules.recurring.pause(account_id, rule.recurring_id)
+    await rules.recurring.pause(account_id, rule.recurring_id, Pause("us"))
     assert await rules.waiting() == [(rule.slot_ms,) * 2]
     assert (await rules.read(rule)).state == RuleState.ACTIVE
 
 
-@pytest.mark.parametrize("call", ["pause", "resume", "delete"])
+@pytest.mark.parametrize("act", [pause, resume, delete])
 async def test_a_call_that_met_only_changes_says_so(
-    rules: Rules, monkeypatch: pytest.MonkeyPatch, call: str
+    rules: Rules, monkeypatch: pytest.MonkeyPatch, act: Act
 ) -> None:
-    rule, account_id = await rules.create(), rules.scene.account_id
-    if call == "resume":
-        await rules.recurring.pause(account_id, rule.recurring_id)
+    rule = await rules.create()
+    if act is resume:
+        await pause(rules, rule)
 
-    async def changed(*_: object) -> bool:
-        return False
+    async def changed(*_: object, **__: object) -> Answer:
+        return Answer(Verdict.CHANGED)
 
-    monkeypatch.setattr(rules.recurring, "_is_done", changed)
+    monkeypatch.setattr(rules.recurring._steps, "one", changed)
     with pytest.raises(KeepsChanging):
-        await getattr(rules.recurring, call)(account_id, rule.recurring_id)
+        await act(rules, rule)
 
 
 # Creates
@@ -252,7 +256,7 @@ async def test_lists_have_each_rule_once(
     made = [await rules.create() for _ in range(6)]
     paused = made[1::2]
     for each in paused:
-        await rules.recurring.pause(scene.account_id, each.recurring_id)
+        await rules.recurring.pause(scene.account_id, each.recurring_id, Pause("us"))
     assert await listed(rules, limit=limit) == sorted(each.recurring_id for each in made)
     monkeypatch.setattr("scheduler.store.recurring.reading._BUDGET", 2)
     names = sorted(each.recurring_id for each in paused)
@@ -270,7 +274,7 @@ async def test_a_page_of_those_that_are_not_active_reads_no_others(
     rules: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, account_id = [await rules.create() for _ in range(6)], rules.scene.account_id
-    await rules.recurring.pause(account_id, made[-1].recurring_id)
+    await rules.recurring.pause(account_id, made[-1].recurring_id, Pause("us"))
     monkeypatch.setattr("scheduler.store.recurring.reading._BUDGET", 2)
     page = await rules.recurring.page(account_id, state=RuleState.PAUSED, limit=1)
     assert ([each.recurring_id for each in page.rules], page.next_cursor) == (
@@ -291,19 +295,19 @@ async def test_a_rule_whose_request_cannot_be_read_is_deleted(fake_rules: Rules)
 
 
 @pytest.mark.harmed
-@pytest.mark.parametrize("call", ["pause", "resume"])
+@pytest.mark.parametrize("act", [pause, resume])
 async def test_a_rule_whose_request_cannot_be_read_stays_as_it_is(
-    fake_rules: Rules, call: str
+    fake_rules: Rules, act: Act
 ) -> None:
     """Also when the last time of a paused one has passed, so that nothing is packed for it."""
     rule, scene = await fake_rules.create(replace(HOURLY, ends_at_ms=NEXT_MS)), fake_rules.scene
-    if call == "resume":
-        await fake_rules.recurring.pause(scene.account_id, rule.recurring_id)
+    if act is resume:
+        await pause(fake_rules, rule)
         await fake_rules.to(NEXT_MS + 1)
     await scene.redis.hset(fake_rules.key(rule), "r", b"?")
     before = await scene.redis.hgetall(fake_rules.key(rule)), await fake_rules.waiting()
     with pytest.raises(Unreadable):
-        await getattr(fake_rules.recurring, call)(scene.account_id, rule.recurring_id)
+        await act(fake_rules, rule)
     assert (await scene.redis.hgetall(fake_rules.key(rule)), await fake_rules.waiting()) == before
 
 
@@ -424,7 +428,7 @@ async def test_a_full_store_goes_on_with_rules_and_takes_no_new_ones(rules: Rule
         assert len(await rules.fire()) == 1
         [(slot_ms, _)] = await rules.waiting()
         assert slot_ms == (rule.slot_ms or 0) + HOUR_MS
-        await recurring.pause(scene.account_id, rule.recurring_id)
+        await recurring.pause(scene.account_id, rule.recurring_id, Pause("us"))
         assert await rules.waiting() == []
         await recurring.delete(scene.account_id, rule.recurring_id)
     finally:

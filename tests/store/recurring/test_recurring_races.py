@@ -20,6 +20,7 @@ from scheduler.errors import (
     StoreError,
     Unreadable,
 )
+from scheduler.lane_settings import Pause
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import RuleState
 from scheduler.store import Store, keys
@@ -104,7 +105,7 @@ class Race:
         await self.store().recurring.put(self.scene.account_id, wanted)
 
     async def pause(self) -> None:
-        await self.store().recurring.pause(self.scene.account_id, await self.rule())
+        await self.store().recurring.pause(self.scene.account_id, await self.rule(), Pause("us"))
 
     async def resume(self) -> None:
         await self.store().recurring.resume(self.scene.account_id, await self.rule())

@@ -3,6 +3,7 @@ and empty accounts: no slot of a rule has two occurrences, and none is passed ov
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from hypothesis.stateful import Bundle, consumes, initialize, invariant, multipl
 
 from scheduler import ids
 from scheduler.errors import Conflict, InsufficientCredits, InvalidRequest, NotFound
+from scheduler.lane_settings import Pause
 from scheduler.models import Idempotency, Invocation, LogStatus, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
@@ -29,12 +31,13 @@ intervals = st.sampled_from([1000, 3000, 10_000])
 class Modelled(msgspec.Struct):
     """A rule, of which every slot after `since_ms` is owed an occurrence or an entry in the log.
     `owed` are earlier ones, of which the log of a blocked rule has only the first. `began_ms`: when
-    it got its times."""
+    it got its times. `resumes_ms`: when its pause ends by itself."""
 
     timing: Timing
     since_ms: int
     began_ms: int
     owed: set[int] = set()
+    resumes_ms: int | None = None
 
     def slots(self, until_ms: int) -> list[int]:
         every_ms = self.timing.every_ms or 1
@@ -167,7 +170,7 @@ class RuleMachine(Machine):
         found = self.told(self.recurring.change, recurring_id, lost, changed)
         if before.timing != found.timing:
             self.compare_stopped(recurring_id, stood)
-            since_ms = self.settled_ms(found)
+            since_ms = self.settled_ms(found, self.clock.ms)
             self.model[recurring_id] = Modelled(found.timing, since_ms, self.clock.ms)
 
     @rule(recurring_id=rules, in_ms=st.integers(-5000, 5000), lost=losses)
@@ -189,11 +192,15 @@ class RuleMachine(Machine):
         ends.append(None)
         self.run(change(self.account_id, recurring_id, changed))
 
-    @rule(recurring_id=rules, lost=losses)
-    def pause(self, recurring_id: str, lost: str) -> None:
+    @rule(recurring_id=rules, lost=losses, for_ms=st.sampled_from([None, 500, 2000, 20_000]))
+    def pause(self, recurring_id: str, lost: str, for_ms: int | None) -> None:
         stood = self.read(recurring_id)
-        found = self.told(self.recurring.pause, recurring_id, lost)
+        until_ms = None if for_ms is None else self.clock.ms + for_ms
+        found = self.told(self.recurring.pause, recurring_id, lost, Pause("us", until_ms))
         self.compare_stopped(recurring_id, stood)
+        self.model[recurring_id].resumes_ms = until_ms
+        assert found.pause is not None
+        assert found.pause.until_ms == until_ms
         assert (found.state, found.schedule_id) == (RuleState.PAUSED, None) or found.schedule_id
 
     @rule(recurring_id=rules, lost=losses)
@@ -202,7 +209,7 @@ class RuleMachine(Machine):
         found = self.told(self.recurring.resume, recurring_id, lost)
         assert found.state is not RuleState.PAUSED
         if was_paused:
-            self.model[recurring_id].since_ms = self.settled_ms(found)
+            self.resumed(recurring_id, found)
 
     @rule(recurring_id=consumes(rules), lost=losses)
     def delete(self, recurring_id: str, lost: str) -> None:
@@ -245,7 +252,13 @@ class RuleMachine(Machine):
         )
         assert all(count == 1 for count in ahead.values()), ahead
 
-    def settled_ms(self, now: Rule) -> int:
+    def resumed(self, recurring_id: str, now: Rule) -> None:
+        """As of the end of its pause, if that has come."""
+        modelled = self.model[recurring_id]
+        at_ms = min(self.clock.ms, modelled.resumes_ms or self.clock.ms)
+        modelled.since_ms, modelled.resumes_ms = self.settled_ms(now, at_ms), None
+
+    def settled_ms(self, now: Rule, at_ms: int) -> int:
         """New times begin now, or after the newest slot that was sent: its owner may have moved it
         forward. One that a worker holds counts as sent, unless it waits again and was changed."""
         sent = (
@@ -256,7 +269,7 @@ class RuleMachine(Machine):
             and each.schedule_id != now.schedule_id
             and not each.is_cancelled
         )
-        return max([self.clock.ms, *sent])
+        return max([at_ms, *sent])
 
     def occurrences(self) -> list[Occurrence]:
         client, found = redis_of(self.store), []
@@ -283,7 +296,10 @@ class RuleMachine(Machine):
         if now.state in (RuleState.PAUSED, RuleState.BLOCKED):
             assert now.schedule_id is None or now.schedule_id in waiting
         if now.state is RuleState.PAUSED:
+            assert self.clock.ms < (modelled.resumes_ms or math.inf)
             return
+        if modelled.resumes_ms is not None:
+            self.resumed(recurring_id, now)
         assert now.slot_ms is not None
         assert now.slot_ms >= modelled.since_ms
         if now.state is RuleState.ACTIVE:

@@ -24,7 +24,9 @@ from tests.store.recurring.acts import (
     moved,
     ms_at,
     pause,
+    pauses,
     resume,
+    tend,
     tend_it,
 )
 from tests.store.recurring.rules import ALL, DAY_MS, HOURLY, Rules, slot_of
@@ -198,6 +200,36 @@ STORIES: dict[str, list[Any]] = {
     "a change of a paused rule makes nothing": [
         *(HOURLY, pause, change(timing=HALF_PAST, body=b"{}"), stands(RuleState.PAUSED), waits()),
         *(resume, waits(0.5)),
+    ],
+    "a pause ends by itself, and its times are not missed": [
+        *(HOURLY, pauses(3.25), waits(), at(3.25, -1), tends(0), stands(RuleState.PAUSED)),
+        *(at(3.25), tends(1), stands(ACTIVE, 0, 4), waits(4), skips(), checked),
+    ],
+    "a pause ends at a time of the rule": [HOURLY, pauses(3), at(3), tends(1), waits(4), skips()],
+    "a time that passed before the end of a pause was noticed is sent late": [
+        *(HOURLY, pauses(3.25), at(6.5), tends(1), waits(4), fires(4), skips((5, 2, "")), waits(7)),
+    ],
+    "a resume ends a pause before its end": [
+        *(HOURLY, pauses(3.25), resume, waits(1), at(1), fires(1), at(3.25), waits(2)),
+    ],
+    "a resume after the end of a pause changes nothing": [
+        *(HOURLY, pauses(3.25), at(5.5), resume, waits(4), skips()),
+    ],
+    "another pause takes the place of one": [
+        *(HOURLY, pauses(3.25, "a"), pauses(5.25, "b"), at(4.5), tends(0), waits(), at(5.25)),
+        *(tends(1), waits(6), pauses(7.25), pauses(None), at(9), tends(0), waits()),
+    ],
+    "a pause with an end that cannot go on then is blocked": [
+        *(HOURLY, pauses(3.25), credits(0), at(3.25), tends(1), stands(BLOCKED, 0, 4, POOR)),
+    ],
+    "a pause whose end comes when no time is left": [
+        *(ends(3), pauses(3.25), at(3.25), tends(1), stands(ENDED), waits()),
+    ],
+    "a pause with an end waits for the occurrence that a worker has": [
+        *(HOURLY, at(1), claim, pauses(1.5), at(1.5), tend, waits(1, 2), ack, waits(2), checked),
+    ],
+    "a change keeps the end of a pause": [
+        *(HOURLY, pauses(3.25), change(timing=HALF_PAST), at(3.25), tends(1), waits(3.5)),
     ],
     "an ended rule goes on with other times": [
         *(ends(1), at(1), fires(1), BODY, stands(ENDED), change(timing=HOURLY), waits(2)),

@@ -32,6 +32,7 @@ BRIEF = {
 _NO_KEY = re.compile("_|ALL_|ROOT$|CALLBACK_TURN$")
 # Four bytes each.
 _WIDE = "\U0001f514"
+_PAUSE = Pause(_WIDE * 200, until_ms=2**42, note=_WIDE * 200)
 _NETWORK = "2001:db8:ffff:ffff::/64"
 
 
@@ -89,8 +90,8 @@ async def _fill_the_account(scene: Scene) -> None:
     email, note = "e" * 242 + "@example.com", _WIDE * 200
     await store.accounts.create(_WIDE * 200, credits=1, plan=Plan.FREE, email=email)
     url = "https://example.com/" + "u" * 8000
-    more = {"note": note, "callback": AccountCallback(url)}
-    await store.pauses.change(account_id, lambda old: replace(old, **more))
+    callback = AccountCallback(url)
+    await store.pauses.change(account_id, lambda old: replace(old, callback=callback))
     for _ in range(310):
         key, _ = await store.api_keys.create(account_id, _WIDE * 200)
         await store.api_keys.deactivate(key.key_id)
@@ -108,8 +109,8 @@ async def _fill_the_account(scene: Scene) -> None:
 async def _fill_its_lists(scene: Scene) -> None:
     """Lists that have a number, and all that have it: as many members as that."""
     store, account_id = scene.store, scene.account_id
-    pause = Pause(_WIDE * 200, until_ms=2**42)
-    limits = LaneSettings(100_000, 86_400_000, 100_000, 10_000, _WIDE * 200, pause)
+    await store.pauses.change(account_id, lambda old: replace(old, pause=_PAUSE))
+    limits = LaneSettings(100_000, 86_400_000, 100_000, 10_000, _WIDE * 200, _PAUSE)
     await store.lanes.put(account_id, "l" * 64, limits)
     lanes = {f"{n:064}": 2**42 for n in range(10_000)}
     for name in (keys.LANES, keys.LANES_PAUSED, keys.LANE_HEADS):
@@ -160,7 +161,7 @@ async def _fill_schedules(scene: Scene) -> None:
         draft = Draft(Request(0, "POST", URL, lane="a"), Timing(every_ms=86_400_000), f"{n:0128}")
         rule = await store.recurring.create(account_id, draft, Idempotency(f"{n}", "asked"))
         if n % 2:
-            await store.recurring.pause(account_id, rule.rule.recurring_id)
+            await store.recurring.pause(account_id, rule.rule.recurring_id, _PAUSE)
         if n % 10 == 9:
             await store.recurring.delete(account_id, rule.rule.recurring_id)
     await scene.redis.rpush(scene.base + keys.RULES_DELETED, *(f"{n:026}" for n in range(997)))

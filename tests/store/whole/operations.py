@@ -530,7 +530,7 @@ OF_RULES = [
     op(
         "pause a rule",
         "recurring/step lifecycle/end/end",
-        lambda h, p: h.store.recurring.pause(p.account_id, ruled.id_of(p)),
+        lambda h, p: h.store.recurring.pause(p.account_id, ruled.id_of(p), Pause("us")),
         prepare=HAVE_RULE,
     ),
     op(

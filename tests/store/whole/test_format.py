@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from scheduler.errors import StoreMisconfigured
+from scheduler.lane_settings import Pause
 from scheduler.models import Request, Upsert
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
@@ -167,7 +168,7 @@ async def _made(store: Store) -> list[list[Any]]:
         draft = Draft(Request(0, "POST", URL, lane="a"), timing, name)
         rule = (await store.recurring.create(party.account_id, draft)).rule
         if pause:
-            await store.recurring.pause(party.account_id, rule.recurring_id)
+            await store.recurring.pause(party.account_id, rule.recurring_id, Pause("us"))
     onto = [Upsert(Request(FAR_MS, "PUT", URL, reference=name), False) for name in ("x", "x", "y")]
     await store.schedules.create_all(party.account_id, onto)
     await store.bulks.add(party.account_id, "an action", _BULK)

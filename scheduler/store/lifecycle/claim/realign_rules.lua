@@ -19,8 +19,11 @@ local function mend(rules)
   for i, rule in ipairs(rules) do
     local is_at_rest = states[i] == PAUSED or states[i] == ENDED
     if not looks[i] and is_at_rest then
-      -- An occurrence that waits is yet to be cancelled.
-      is_at_rest = (redis.call('HGET', base .. K.RULE .. rule, 'i') or '') == ''
+      -- An occurrence that waits is yet to be cancelled, or a pause ends by itself.
+      local stored = redis.call('HMGET', base .. K.RULE .. rule, 'i', 'h')
+      local has_pause = stored[2] and stored[2] ~= ''
+      local until_ms = has_pause and cmsgpack.unpack(stored[2]).until_ms
+      is_at_rest = (stored[1] or '') == '' and type(until_ms) ~= 'number'
     end
     if not looks[i] and not is_at_rest then
       redis.call('ZADD', due, now_ms, members[i])

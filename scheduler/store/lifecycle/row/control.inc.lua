@@ -42,7 +42,7 @@ end
 -- Ends an account's pause as of a moment (ms). Lateness of what was due before counts from then.
 local function end_pause(prefix, account, at_ms)
   local key = prefix .. account .. ':' .. K.ACCOUNT
-  redis.call('HDEL', key, 'paused', 'paused_until', 'paused_by')
+  redis.call('HDEL', key, 'paused', 'paused_until', 'paused_by', 'paused_note')
   time_pause(prefix, account, nil)
   redis.call('ZADD', prefix .. K.RESUMED, at_ms, account)
   if redis.call('HEXISTS', key, 'suspended') == 0 then

@@ -182,7 +182,7 @@ lanes.settle = function(lane, turn, looks)
     redis.call('HSET', queue.state, unpack(fields))
   end
   if lane.paused_over then
-    redis.call('HDEL', queue.state, 'paused', 'until', 'by')
+    redis.call('HDEL', queue.state, 'paused', 'until', 'by', 'why')
   end
   local open = math.max(lane.gate, paid_until(lane.interval, lane.burst, lane.tat))
   local first = lane.first or first_due(queue)
