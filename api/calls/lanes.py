@@ -1,11 +1,11 @@
-"""/lanes, /lanes/{lane} and /account: limits and pauses."""
+"""/lanes and /account: limits and pauses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from litestar import delete, get, patch, put
+from litestar import delete, get, patch, post, put
 from litestar.params import FromPath
 from msgspec.structs import replace
 
@@ -14,7 +14,8 @@ from api.auth import Call, call_of
 from api.preconditions import read_answer, tag, wanted_of
 from api.reading import read_body
 from api.schema.account_bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody
-from api.schema.findings import invalid
+from api.schema.findings import Findings, invalid
+from api.schema.json_text import Object
 from api.schema.query import DEFAULT_LIMIT, OF_LANES, Walk
 from api.schema.rules import lane_filter
 from api.schema.settings_fields import (
@@ -22,6 +23,7 @@ from api.schema.settings_fields import (
     OF_PATCH,
     misfits,
     parse_patch,
+    parse_pause,
     parse_put,
 )
 from api.service import HttpRequest
@@ -30,6 +32,7 @@ from scheduler.errors import FieldError
 from scheduler.lane_settings import AccountCallback, AccountSettings, Lane, LaneSettings, Pause
 from scheduler.runtime.pause import collected
 
+S = TypeVar("S", LaneSettings, AccountSettings)
 _ATTRIBUTES = {
     "rate": "rate",
     "per": "per_ms",
@@ -37,6 +40,7 @@ _ATTRIBUTES = {
     "parallelism": "parallelism",
     "note": "note",
 }
+_NOTHING = Object([])
 
 
 @get("/lanes", operation_id="listLanes", summary="List lanes")
@@ -64,7 +68,7 @@ async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 
 @put("/lanes/{lane:str}", operation_id="setLane", summary="Set a lane")
 async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """Sets the limits of a lane and its note, all at once: a limit left out is removed. Its pause
+    """Sets the limits of a lane and its note, all at once: a limit left out is removed. A pause
     stays as it is. The limits hold for all workers together, from the next claim on."""
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
@@ -74,7 +78,7 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     return _lane_answer(await call.store.lanes.put(call.account_id, name, settings, wanted))
 
 
-@patch("/lanes/{lane:str}", operation_id="changeLane", summary="Change, pause or resume a lane")
+@patch("/lanes/{lane:str}", operation_id="changeLane", summary="Change a lane")
 async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     """Changes the given settings of a lane; null clears one. The result is judged as a whole. With
     `paused`, none of its schedules starts until it is resumed, or until `pausedUntil`; running ones
@@ -82,12 +86,12 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
     given = parse_patch(await _body(request, call), OF_PATCH, call.service.rules, _now_ms(call))
-    pausing = await _pausing(call, given)
+    after = await pausing(call, given)
 
     def changed(before: LaneSettings) -> LaneSettings:
         limits = {each: getattr(before, attribute) for each, attribute in _ATTRIBUTES.items()}
         limits |= {each: given[each] for each in _ATTRIBUTES if each in given}
-        pause = pausing(before.pause)
+        pause = after(before.pause)
         _refuse_misfits(limits, given)
         return replace(before, pause=pause, **{_ATTRIBUTES[n]: v for n, v in limits.items()})
 
@@ -96,6 +100,32 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
     return _lane_answer(
         await lanes.change(call.account_id, name, changed, wanted, ends_calm=ends_calm)
     )
+
+
+@post("/lanes/{lane:str}/pause", operation_id="pauseLane", summary="Pause a lane", status_code=200)
+async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
+    """None of its schedules starts until it is resumed, or until `pausedUntil`; running ones end.
+    Schedules that came due meanwhile go out in their order, at the lane's rate. Of a lane that is
+    paused, the end and the note are set as given. Safe to repeat."""
+    call = await call_of(request)
+    name, wanted = _named(lane), wanted_of(request.scope)
+    pause = await pause_of(request, call)
+
+    def paused(before: LaneSettings) -> LaneSettings:
+        return replace(before, pause=pause.instead_of(before.pause))
+
+    return _lane_answer(await call.store.lanes.change(call.account_id, name, paused, wanted))
+
+
+@post(
+    "/lanes/{lane:str}/resume", operation_id="resumeLane", summary="Resume a lane", status_code=200
+)
+async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
+    """Ends the pause of a lane. Safe to repeat."""
+    call = await call_of(request)
+    name, wanted = _named(lane), wanted_of(request.scope)
+    await no_fields(request, call)
+    return _lane_answer(await call.store.lanes.change(call.account_id, name, _resumed, wanted))
 
 
 @delete("/lanes/{lane:str}", operation_id="clearLane", summary="Clear a lane", status_code=200)
@@ -110,31 +140,54 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 
 @get("/account", operation_id="getAccount", summary="Read the account's settings")
 async def get_account(request: HttpRequest) -> JsonResponse:
-    """Whether the account is paused, and by which API key; its note; and the callback of schedules
-    that name none."""
+    """Whether the account is paused, and by which API key; and the callback of schedules that name
+    none."""
     call, wanted = await call_of(request), wanted_of(request.scope)
     account = await call.store.pauses.read(call.account_id)
     return read_answer(wanted, ACCOUNT.of(account), account.etag)
 
 
-@patch("/account", operation_id="changeAccount", summary="Pause, resume or change the account")
+@patch("/account", operation_id="changeAccount", summary="Change the account")
 async def change_account(request: HttpRequest) -> JsonResponse:
-    """Pauses or resumes all schedules of the account, and sets its note and the callback of
-    schedules that name none. While it is paused nothing starts: schedules can be created, changed
-    and cancelled, and due ones wait; callbacks go on. Each lane has a pause of its own: a schedule
-    in it starts when neither is on. A `callbackUrl` counts for schedules that end from now on, and
-    for the account's callbacks that wait."""
+    """Pauses or resumes all schedules of the account, and sets the callback of schedules that name
+    none. A `callbackUrl` counts for schedules that end from now on, and for the account's callbacks
+    that wait."""
     call = await call_of(request)
     wanted = wanted_of(request.scope)
     given = parse_patch(await _body(request, call), OF_ACCOUNT, call.service.rules, _now_ms(call))
-    pausing = await _pausing(call, given)
+    after = await pausing(call, given)
 
     def changed(before: AccountSettings) -> AccountSettings:
         callback = _callback_after(before.callback, given)
-        note = given.get("note", before.note)
-        return replace(before, pause=pausing(before.pause), note=note, callback=callback)
+        return replace(before, pause=after(before.pause), callback=callback)
 
     return _account_answer(await call.store.pauses.change(call.account_id, changed, wanted))
+
+
+@post("/account/pause", operation_id="pauseAccount", summary="Pause the account", status_code=200)
+async def pause_account(request: HttpRequest) -> JsonResponse:
+    """Nothing of the account starts until it is resumed, or until `pausedUntil`: schedules can be
+    created, changed and cancelled, and due ones wait; running ones end, and callbacks go on. Each
+    lane has a pause of its own: a schedule in it starts when neither is on. Of an account that is
+    paused, the end and the note are set as given. Safe to repeat."""
+    call = await call_of(request)
+    wanted, pause = wanted_of(request.scope), await pause_of(request, call)
+
+    def paused(before: AccountSettings) -> AccountSettings:
+        return replace(before, pause=pause.instead_of(before.pause))
+
+    return _account_answer(await call.store.pauses.change(call.account_id, paused, wanted))
+
+
+@post(
+    "/account/resume", operation_id="resumeAccount", summary="Resume the account", status_code=200
+)
+async def resume_account(request: HttpRequest) -> JsonResponse:
+    """Ends the pause of the account; lanes that are paused stay so. Safe to repeat."""
+    call = await call_of(request)
+    wanted = wanted_of(request.scope)
+    await no_fields(request, call)
+    return _account_answer(await call.store.pauses.change(call.account_id, _resumed, wanted))
 
 
 def _callback_after(
@@ -146,20 +199,38 @@ def _callback_after(
     return None if url is None else AccountCallback(url, on or CallbackOn.EXECUTED)
 
 
-async def _pausing(call: Call, given: dict[str, Any]) -> Callable[[Pause | None], Pause | None]:
-    """The pause after a change. It raises InvalidRequest for an end without a pause."""
+def _resumed(before: S) -> S:
+    return replace(before, pause=None)
+
+
+async def pausing(call: Call, given: dict[str, Any]) -> Callable[[Pause | None], Pause | None]:
+    """The pause after a change. It raises InvalidRequest for an end or a note without a pause."""
     by = await call.store.api_keys.name_of(call.key_id) if given.get("paused") else ""
 
-    def pausing(before: Pause | None) -> Pause | None:
+    def after(before: Pause | None) -> Pause | None:
         is_paused = given.get("paused", before is not None)
-        until_ms = before.until_ms if before else None
-        until_ms = given.get("pausedUntil", until_ms if is_paused else None)
-        _refuse_misfits({"paused": is_paused, "pausedUntil": until_ms}, given)
-        if not is_paused:
-            return None
-        return replace(before or Pause(by), until_ms=until_ms)
+        stays = before if is_paused else None
+        until_ms = given.get("pausedUntil", stays and stays.until_ms)
+        note = given.get("pauseNote", stays and stays.note)
+        _refuse_misfits({"paused": is_paused, "pausedUntil": until_ms, "pauseNote": note}, given)
+        return Pause(by, until_ms, note).instead_of(before) if is_paused else None
 
-    return pausing
+    return after
+
+
+async def pause_of(request: HttpRequest, call: Call) -> Pause:
+    """The one that a body asks for, which may be empty. Raises InvalidRequest."""
+    values = parse_pause(await _body(request, call), call.service.rules, _now_ms(call))
+    by = await call.store.api_keys.name_of(call.key_id)
+    return Pause(by, values["pausedUntil"], values["pauseNote"])
+
+
+async def no_fields(request: HttpRequest, call: Call) -> bytes:
+    """A body that may be empty, or an object without members. Raises InvalidRequest."""
+    data, findings = await _body(request, call), Findings()
+    _NOTHING.members(data or b"{}", findings)
+    findings.refuse_if_any()
+    return data
 
 
 def cleared(waiting: int) -> str:
@@ -199,4 +270,16 @@ def _account_answer(account: AccountSettings) -> JsonResponse:
     return JsonResponse(200, ACCOUNT.of(account), tag(account.etag))
 
 
-HANDLERS = [list_lanes, get_lane, set_lane, change_lane, clear_lane, get_account, change_account]
+HANDLERS = [
+    list_lanes,
+    get_lane,
+    set_lane,
+    change_lane,
+    pause_lane,
+    resume_lane,
+    clear_lane,
+    get_account,
+    change_account,
+    pause_account,
+    resume_account,
+]

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from api.answer import JsonResponse
 from api.auth import Call, call_of
+from api.calls.lanes import no_fields, pause_of, pausing
 from api.calls.schedule import created_answer
 from api.preconditions import read_answer, tag, wanted_of
 from api.reading import REPLAYED, idempotency, read_body, traced
 from api.recurring_times import judge_first, next_times, search_ahead
-from api.schema.findings import Findings, invalid
-from api.schema.json_text import Object
+from api.schema.findings import invalid
 from api.schema.query import DEFAULT_LIMIT, OF_RECURRING, Walk
 from api.schema.recurring_bodies import (
     RECURRING,
@@ -41,7 +41,6 @@ from scheduler.runtime.pause import collected
 from scheduler.times import format_iso8601
 
 _OF_ONE, _OF_A_PREVIEW = 5, 10
-_NOTHING = Object([])
 
 
 @post("/recurring", operation_id="createRecurring", summary="Schedule a request again and again")
@@ -124,15 +123,16 @@ async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> Js
 async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
     """Changes the given fields, each as a whole; null clears an optional one, and `cron` and
     `every` replace each other. The waiting occurrence changes as well, or the one after it, if a
-    worker has it already."""
+    worker has it already. With `paused` it is paused in the same step, as `/pause` does it, or goes
+    on."""
     call = await call_of(request)
     wanted, now_ms = wanted_of(request.scope), call.store.clock.now_ms()
     change = parse_draft_change(await _body(request, call), call.service.rules, now_ms)
     if (cron := change.settings.get("cron")) is not None and may_take_long(cron):
         before = await call.store.recurring.read(call.account_id, recurring_id)
         await search_ahead(call.store, call.account_id, change.of(before).timing, now_ms)
-    recurring = call.store.recurring
-    return _answer(await recurring.change(call.account_id, recurring_id, change.of, wanted))
+    recurring, after = call.store.recurring, await pausing(call, change.pause)
+    return _answer(await recurring.change(call.account_id, recurring_id, change.of, after, wanted))
 
 
 @put(
@@ -178,11 +178,11 @@ async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
 )
 async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
     """Cancels the occurrence that waits, refunds its credit, and makes no other until it is
-    resumed. One that a worker has is still sent. Safe to repeat."""
+    resumed, or until `pausedUntil`. One that a worker has is still sent. Of one that is paused, the
+    end and the note are set as given; one that has ended stays so. Safe to repeat."""
     call = await call_of(request)
-    await _no_fields(request, call)
-    wanted = wanted_of(request.scope)
-    return _answer(await call.store.recurring.pause(call.account_id, recurring_id, wanted))
+    wanted, pause = wanted_of(request.scope), await pause_of(request, call)
+    return _answer(await call.store.recurring.pause(call.account_id, recurring_id, pause, wanted))
 
 
 @post(
@@ -196,8 +196,8 @@ async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     pause do not count as missed. If it cannot be stored, the answer says `blocked`, and why. Safe
     to repeat."""
     call = await call_of(request)
-    await _no_fields(request, call)
     wanted = wanted_of(request.scope)
+    await no_fields(request, call)
     return _answer(await call.store.recurring.resume(call.account_id, recurring_id, wanted))
 
 
@@ -210,7 +210,7 @@ async def trigger_recurring(request: HttpRequest, recurring_id: FromPath[str]) -
     """Makes an occurrence that is due now, whatever the state, beside the rule's own times; costs
     one credit. It has `recurringId`, and no `slot`."""
     call = await call_of(request)
-    once = idempotency(request.scope, await _no_fields(request, call))
+    once = idempotency(request.scope, await no_fields(request, call))
     wanted, recurring = wanted_of(request.scope), call.store.recurring
     created = await recurring.trigger(call.account_id, recurring_id, once, wanted)
     return created_answer(created, created_at_ms(created.schedule_ids[0]))
@@ -222,14 +222,6 @@ def _traced(draft: Draft, request: HttpRequest, call: Call) -> Draft:
 
 async def _body(request: HttpRequest, call: Call) -> bytes:
     return await read_body(request.scope, request.receive, call.service.settings.max_body_bytes)
-
-
-async def _no_fields(request: HttpRequest, call: Call) -> bytes:
-    """A body that may be empty, or an object without members. Raises InvalidRequest."""
-    data, findings = await _body(request, call), Findings()
-    _NOTHING.members(data or b"{}", findings)
-    findings.refuse_if_any()
-    return data
 
 
 def _judge_name(name: str) -> None:

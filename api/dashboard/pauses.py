@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from litestar import get, post
 from litestar.params import FromPath
 from msgspec.structs import replace
@@ -22,7 +20,7 @@ from api.dashboard.viewer.session import (
 )
 from api.schema.findings import invalid
 from api.schema.rules import lane_filter
-from api.schema.settings_fields import OF_ACCOUNT
+from api.schema.settings_fields import OF_PAUSE
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import FieldError
@@ -32,19 +30,6 @@ from scheduler.lane_settings import AccountSettings, LaneSettings, Pause
 SPANS = {"": "until it is resumed", "15m": "15 min", "1h": "1 h", "4h": "4 h", "1d": "1 day"}
 # In the place of an API key's name.
 _BY = "dashboard"
-
-
-class _Asked(NamedTuple):
-    """`note` is None where the form has no such field, '' where it is empty."""
-
-    until_ms: int | None
-    note: str | None
-
-    def pause(self, before: Pause | None) -> Pause:
-        return replace(before or Pause(_BY), until_ms=self.until_ms)
-
-    def noted(self, before: str | None) -> str | None:
-        return before if self.note is None else self.note or None
 
 
 @get("/banner")
@@ -60,13 +45,12 @@ async def banner(request: HttpRequest) -> Raw:
 
 @post("/lanes/{lane:str}/pause")
 async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
-    """Pauses it; one that is paused gets another end of its pause. Raises TooManyLanes."""
+    """Pauses it; one that is paused gets another end and note. Raises TooManyLanes."""
     viewer, form = await written(request)
-    name, asked = named(lane), _asked(request, form)
+    name, pause = named(lane), pause_of(request, form)
 
     def changed(before: LaneSettings) -> LaneSettings:
-        note, pause = asked.noted(before.note), asked.pause(before.pause)
-        return replace(before, pause=pause, note=note, is_set=True)
+        return replace(before, pause=pause.instead_of(before.pause), is_set=True)
 
     await service_of(request).store.lanes.change(viewer.account_id, name, changed)
     words = f"Lane {name} is paused: running schedules end, and due ones wait."
@@ -87,10 +71,10 @@ async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
 async def pause_account(request: HttpRequest) -> Raw:
     """Nothing of the account starts; its pages say so."""
     viewer, form = await written(request)
-    asked = _asked(request, form)
+    pause = pause_of(request, form)
 
     def changed(before: AccountSettings) -> AccountSettings:
-        return replace(before, pause=asked.pause(before.pause), note=asked.noted(before.note))
+        return replace(before, pause=pause.instead_of(before.pause))
 
     await service_of(request).store.pauses.change(viewer.account_id, changed)
     words = "The account is paused: running schedules end, and due ones wait."
@@ -114,19 +98,17 @@ def named(lane: str) -> str:
         raise invalid([FieldError("lane", str(error))]) from None
 
 
-def _asked(request: HttpRequest, form: Form) -> _Asked:
-    """For how long (`for`), and a note. Raises InvalidRequest."""
+def pause_of(request: HttpRequest, form: Form) -> Pause:
+    """For how long (`for`), and a note; a press on a list gives neither. Raises InvalidRequest."""
     service, span = service_of(request), form.get("for", "").strip()
     now_ms = service.store.clock.now_ms()
     if span not in SPANS:
         raise invalid([FieldError("for", "There is no such length of a pause.")])
-    note = form.get("note")
     try:
-        rule = OF_ACCOUNT["note"].rule
-        note = note if note is None else rule(note.strip(), service.rules, now_ms) or ""
+        note = OF_PAUSE["pauseNote"].rule(form.get("note", "").strip(), service.rules, now_ms)
     except ValueError as error:
         raise invalid([FieldError("note", str(error))]) from None
-    return _Asked(now_ms + parse_duration(span) if span else None, note)
+    return Pause(_BY, now_ms + parse_duration(span) if span else None, note)
 
 
 def _back(form: Form, otherwise: str) -> str:

@@ -173,7 +173,10 @@ _OWN_ERRORS = {
             "Other calls keep changing the settings; or the account has as many lanes as it may "
             "have. Nothing was changed.",
         )
-        for name in ("setLane", "changeLane", "clearLane", "changeAccount")
+        for name in (
+            *("setLane", "changeLane", "clearLane", "pauseLane", "resumeLane"),
+            *("changeAccount", "pauseAccount", "resumeAccount"),
+        )
     },
     **{
         (name, 409): _Error(

@@ -15,7 +15,7 @@ from api.schema.fields import FIELDS, ON_EXISTING, REQUIRED, SOON
 from api.schema.query import OF_LANES, OF_LOGS, OF_RECURRING, OF_SCHEDULES, PERIOD, Parameter
 from api.schema.recurring_fields import OWN, PREVIEW
 from api.schema.recurring_fields import REQUEST as OF_REQUEST
-from api.schema.settings_fields import OF_ACCOUNT, OF_PATCH, OF_PUT
+from api.schema.settings_fields import OF_ACCOUNT, OF_PATCH, OF_PAUSE, OF_PUT, PAUSE
 from scheduler import durations
 from scheduler.lanes import LANE_PATTERN
 from scheduler.models import Status
@@ -143,11 +143,27 @@ OPERATIONS = {
     "changeLane": Operation(
         account_bodies.LANE.type, errors=(409,), body="LaneChangeRequest", tagged=True
     ),
+    "pauseLane": Operation(
+        account_bodies.LANE.type,
+        errors=(409,),
+        body="PauseRequest",
+        body_required=False,
+        tagged=True,
+    ),
+    "resumeLane": Operation(account_bodies.LANE.type, errors=(409,), tagged=True),
     "clearLane": Operation(account_bodies.ClearedLaneBody, errors=(409, 412)),
     "getAccount": Operation(account_bodies.ACCOUNT.type, tagged=True),
     "changeAccount": Operation(
         account_bodies.ACCOUNT.type, errors=(409,), body="AccountRequest", tagged=True
     ),
+    "pauseAccount": Operation(
+        account_bodies.ACCOUNT.type,
+        errors=(409,),
+        body="PauseRequest",
+        body_required=False,
+        tagged=True,
+    ),
+    "resumeAccount": Operation(account_bodies.ACCOUNT.type, errors=(409,), tagged=True),
     "createRecurring": Operation(
         recurring_bodies.CreatedRecurringBody,
         errors=(402, 409),
@@ -162,7 +178,9 @@ OPERATIONS = {
     ),
     "setRecurring": Operation(_RECURRING, errors=(402, 409), body="RecurringRequest", tagged=True),
     "deleteRecurring": Operation(recurring_bodies.DeletedRecurringBody, errors=(409, 412)),
-    "pauseRecurring": Operation(_RECURRING, errors=(409,), tagged=True),
+    "pauseRecurring": Operation(
+        _RECURRING, errors=(409,), body="PauseRequest", body_required=False, tagged=True
+    ),
     "resumeRecurring": Operation(_RECURRING, errors=(409,), tagged=True),
     "triggerRecurring": Operation(bodies.CreatedBody, errors=(402, 409, 412), once=True),
     "getHealth": Operation(bodies.HealthBody),
@@ -295,7 +313,7 @@ REQUESTS: dict[str, Schema] = {
         "properties": {name: field.schema for name, field in OF_PATCH.items()},
         "minProperties": 1,
         "additionalProperties": False,
-        "examples": [{"paused": True, "note": "The partner migrates"}],
+        "examples": [{"paused": True, "pauseNote": "The partner migrates"}],
     },
     "AccountRequest": {
         "type": "object",
@@ -305,6 +323,14 @@ REQUESTS: dict[str, Schema] = {
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"paused": True, "pausedUntil": SOON}],
+    },
+    "PauseRequest": {
+        "type": "object",
+        "description": "The pause as a whole. Null is the same as absent: it has no end, or no "
+        "note.",
+        "properties": {name: field.schema for name, field in OF_PAUSE.items()},
+        "additionalProperties": False,
+        "examples": [{"pausedUntil": SOON, "pauseNote": "The partner migrates"}],
     },
     "RecurringRequest": {
         "type": "object",
@@ -329,7 +355,7 @@ REQUESTS: dict[str, Schema] = {
         "type": "object",
         "description": "The fields to change, each as a whole, judged as in a change of a "
         "schedule; null clears it. Fields that are left out stay as they are.",
-        "properties": _RECURRING_PROPERTIES,
+        "properties": _RECURRING_PROPERTIES | {name: field.schema for name, field in PAUSE.items()},
         "allOf": _at_most_one_of(_RULES),
         "minProperties": 1,
         "additionalProperties": False,

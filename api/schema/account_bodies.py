@@ -46,6 +46,7 @@ LANE = Shape(
         "paused": (bool, lambda lane: lane.settings.pause is not None),
         "pausedUntil": (Moment | None, "settings.pause.until_ms"),
         "pausedBy": (str | None, "settings.pause.by"),
+        "pauseNote": (str | None, "settings.pause.note"),
         "calmUntil": (Moment | None, "calm_until_ms"),
         "state": (LaneState, "state"),
         "waiting": (int, "waiting"),
@@ -83,7 +84,7 @@ ACCOUNT = Shape(
         "paused": (bool, lambda account: account.pause is not None),
         "pausedUntil": (Moment | None, "pause.until_ms"),
         "pausedBy": (str | None, "pause.by"),
-        "note": (str | None, "note"),
+        "pauseNote": (str | None, "pause.note"),
         "callbackUrl": (
             str | None,
             lambda account: masked_url(each.url) if (each := account.callback) else None,

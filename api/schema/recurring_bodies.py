@@ -50,6 +50,10 @@ RECURRING = Shape(
         "name": (str | None, "rule.name"),
         "state": (RuleState, "rule.state"),
         "reason": (str | None, lambda shown: shown.rule.reason or None),
+        "paused": (bool, lambda shown: shown.rule.pause is not None),
+        "pausedUntil": (Moment | None, "rule.pause.until_ms"),
+        "pausedBy": (str | None, "rule.pause.by"),
+        "pauseNote": (str | None, "rule.pause.note"),
         "createdAt": (Moment, "rule.created_at_ms"),
         "cron": (str | None, "rule.timing.cron"),
         "every": (str | None, lambda shown: _duration(shown.rule.timing.every_ms)),
@@ -73,7 +77,8 @@ RECURRING = Shape(
     "A recurring schedule: its rule, its state, and the request of its occurrences. "
     "description is the rule in words. scheduleId is the occurrence that waits for nextAt, null "
     "while there is none. state is active; paused; blocked, if the next occurrence could not be "
-    "stored, for the reason given; or ended, if no time is left. missed counts the times that went "
+    "stored, for the reason given; or ended, if no time is left. pausedBy is the name of an API "
+    "key. missed counts the times that went "
     "by since it was blocked last. next are the next five times, of one that is read by its id, "
     "else null. Values that look like secrets, in the headers or in the query of a URL, are "
     "masked.",

@@ -14,7 +14,7 @@ from api.schema.findings import Findings, invalid
 from api.schema.json_text import Object, Part
 from api.schema.query import Parameter, moment
 from api.schema.rules import Rules, duration, timestamp
-from api.schema.settings_fields import SettingsField, judged
+from api.schema.settings_fields import PAUSE, SettingsField, judged
 from scheduler import durations, schema
 from scheduler.durations import DAY_MS
 from scheduler.ids import is_recurring_id
@@ -141,6 +141,7 @@ REQUEST = {name: field for name, field in FIELDS.items() if name not in _NOT_HER
 REQUEST_SHOWN = tuple(field for field in SHOWN if field.name not in _NOT_HERE)
 _REQUIRED = tuple(names for names in REQUIRED if _NOT_HERE.keys().isdisjoint(names))
 _MEMBERS = Object([*OWN, *FIELDS])
+_CHANGE_MEMBERS = Object([*OWN, *PAUSE, *FIELDS])
 
 
 def parse_draft(data: bytes, rules: Rules, now_ms: int) -> Draft:
@@ -157,11 +158,13 @@ def parse_put(data: bytes, name: str, rules: Rules, now_ms: int) -> Draft:
     return _draft(findings, own, given, rules, now_ms)._replace(name=name)
 
 
-def _parts(data: bytes) -> tuple[Findings, dict[str, Part], dict[str, Part]]:
+def _parts(
+    data: bytes, members: Object = _MEMBERS
+) -> tuple[Findings, dict[str, Part], dict[str, Part]]:
     """The members of the rule and of its request, apart."""
     findings = Findings()
-    given = payload.members(data, findings, _MEMBERS)
-    own = {name: given.pop(name) for name in OWN if name in given}
+    given = payload.members(data, findings, members)
+    own = {name: given.pop(name) for name in (*OWN, *PAUSE) if name in given}
     for name, message in _NOT_HERE.items():
         if bytes(given.pop(name, _NULL)) != _NULL:
             findings.add(name, message)
@@ -198,9 +201,11 @@ def timing_of(settings: Mapping[str, Any], before: Timing | None = None) -> Timi
 
 
 class DraftChange(msgspec.Struct, frozen=True):
-    """New values for fields of a rule, by their names in the API, and of its request."""
+    """New values for fields of a rule, by their names in the API, of its pause and of its
+    request."""
 
     settings: dict[str, Any]
+    pause: dict[str, Any]
     request: payload.Change
 
     def of(self, rule: Rule) -> Draft:
@@ -215,13 +220,14 @@ class DraftChange(msgspec.Struct, frozen=True):
 
 def parse_draft_change(data: bytes, rules: Rules, now_ms: int) -> DraftChange:
     """The change that a body asks for. Raises InvalidRequest as above, or if it gives nothing."""
-    findings, own, given = _parts(data)
-    settings = judged(own, OWN, rules, now_ms, findings)
+    findings, own, given = _parts(data, _CHANGE_MEMBERS)
+    settings = judged(own, OWN | PAUSE, rules, now_ms, findings)
     values = payload.judged(given, rules, now_ms, findings)
     if not own and not given and not findings:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
-    return DraftChange(settings, payload.Change(values))
+    pause = {name: settings.pop(name) for name in PAUSE if name in settings}
+    return DraftChange(settings, pause, payload.Change(values))
 
 
 def _span(text: str) -> int:

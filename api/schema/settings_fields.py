@@ -1,4 +1,5 @@
-"""The settings of a lane and of an account: each field, and how they go together. Pure."""
+"""Pauses, and the settings of a lane and of an account: each field, and how they go together.
+Pure."""
 
 from __future__ import annotations
 
@@ -138,6 +139,7 @@ _PAUSE = (
         {"format": "date-time"},
         "When the pause ends by itself; null: it has no end.",
     ),
+    _NOTE._replace(name="pauseNote", description="Why it is paused. It goes when the pause ends."),
 )
 _CALM = SettingsField(
     "calmUntil",
@@ -162,10 +164,12 @@ _CALLBACK = (
         "Which ends: `executed`, if it is left out, or `failed`.",
     ),
 )
+PAUSE = {field.name: field for field in _PAUSE}
+OF_PAUSE = {name: field for name, field in PAUSE.items() if name != "paused"}
 OF_PUT = {field.name: field for field in _LIMITS}
-OF_PATCH = OF_PUT | {field.name: field for field in (*_PAUSE, _CALM)}
-OF_ACCOUNT = {field.name: field for field in (*_PAUSE, _NOTE, *_CALLBACK)}
-_MEMBERS = {id(table): Object(table) for table in (OF_PATCH, OF_ACCOUNT)}
+OF_PATCH = OF_PUT | PAUSE | {_CALM.name: _CALM}
+OF_ACCOUNT = PAUSE | {field.name: field for field in _CALLBACK}
+_MEMBERS = {id(table): Object(table) for table in (OF_PATCH, OF_ACCOUNT, OF_PAUSE)}
 
 
 def parse_put(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
@@ -191,6 +195,15 @@ def parse_patch(
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     return values
+
+
+def parse_pause(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
+    """The same of a pause as a whole: what is not given is None."""
+    findings = Findings()
+    given = _MEMBERS[id(OF_PAUSE)].members(data or b"{}", findings)
+    values = judged(given, OF_PAUSE, rules, now_ms, findings)
+    findings.refuse_if_any()
+    return dict.fromkeys(OF_PAUSE) | values
 
 
 def judged(
@@ -230,8 +243,9 @@ def misfits(values: Mapping[str, Any], given: Iterable[str]) -> list[FieldError]
             found.append(FieldError("burst", f"It may be at most the rate, {rate:,}."))
         else:
             found.append(FieldError("rate", f"It may not be below burst, {burst:,}."))
-    if values.get("pausedUntil") is not None and not values.get("paused"):
-        found.append(FieldError("pausedUntil", "It needs paused to be true."))
+    if not values.get("paused"):
+        without = (name for name in OF_PAUSE if values.get(name) is not None)
+        found.extend(FieldError(name, "It needs paused to be true.") for name in without)
     if values.get("callbackOn") is not None and values.get("callbackUrl") is None:
         found.append(FieldError("callbackOn", "It needs callbackUrl."))
     return found

@@ -92,7 +92,7 @@ async def test_a_pause_is_one_press_and_shows_on_every_page_while_it_lasts(
     assert paused.headers["location"] == "/dashboard/lanes"
     assert await settings_of(browser) == LaneSettings(
         *(100, 60_000, 5, 3, "theirs"),
-        Pause("dashboard", None, (await settings_of(browser)).pause.since_ms),  # type: ignore[union-attr]
+        Pause("dashboard", since_ms=(await settings_of(browser)).pause.since_ms),  # type: ignore[union-attr]
         is_set=True,
         etag=(await settings_of(browser)).etag,
     )
@@ -106,9 +106,10 @@ async def test_a_pause_is_one_press_and_shows_on_every_page_while_it_lasts(
     assert "4 lanes are <b>paused</b>" in text
     assert '<a href="/dashboard/lanes">1 more</a>' in text
     lane = await settings_of(browser, "a")
-    assert lane.note == "until they mend it"
     assert lane.pause is not None
+    assert (lane.note, lane.pause.note) == (None, "until they mend it")
     assert lane.pause.until_ms is not None
+    assert "<bdi>until they mend it</bdi>" in await browser.text("/lanes/a")
     for name in ("a", "b", "c", "invoices"):
         await browser.write(f"/lanes/{name}/resume")
     assert "stopped" not in await browser.text("/keys")

@@ -114,7 +114,7 @@ async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
             now_ms = service.store.clock.now_ms()
             await search_ahead(service.store, viewer.account_id, timing, now_ms)
         wanted = Precondition.of(form.get("etag", ""))
-        await recurring.change(viewer.account_id, name, changed, wanted)
+        await recurring.change(viewer.account_id, name, changed, wanted=wanted)
     except _REFUSALS as refusal:
         rule = await recurring.read(viewer.account_id, name)
         return await _refused(request, viewer, form, refusal, rule)

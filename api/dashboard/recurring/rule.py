@@ -6,6 +6,7 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw
+from api.dashboard.pauses import SPANS, pause_of
 from api.dashboard.recurring.outcomes import Outcomes, outcomes_of
 from api.dashboard.recurring.preview import zone_beside
 from api.dashboard.recurring.texts import ADDRESS, name_of, named, trouble
@@ -23,6 +24,7 @@ from api.dashboard.viewer.session import (
 from api.recurring_times import next_times
 from api.service import HttpRequest, service_of
 from scheduler.errors import TooManyScans
+from scheduler.lane_settings import LONGEST_NOTE
 from scheduler.masks import masked_url
 from scheduler.recurrence.recurrence import describe
 from scheduler.recurrence.recurring import Rule, RuleState
@@ -57,16 +59,19 @@ async def rule_page(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
         times_ms=await _times(store, rule, account_id),
         there=zone_beside(rule.timing, zone),
         outcomes=outcomes,
+        spans=SPANS,
+        longest_note=LONGEST_NOTE,
         now_ms=store.clock.now_ms(),
     )
 
 
 @post("/recurring/{recurring_id:str}/pause")
 async def pause(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
-    """Its waiting occurrence is cancelled, and its credit comes back."""
+    """Its waiting occurrence is cancelled, and its credit comes back. One that is paused gets
+    another end and note."""
     viewer, form = await written(request)
-    recurring = service_of(request).store.recurring
-    rule = await recurring.pause(viewer.account_id, named(recurring_id))
+    recurring, asked = service_of(request).store.recurring, pause_of(request, form)
+    rule = await recurring.pause(viewer.account_id, named(recurring_id), asked)
     return await _done(request, viewer, form, rule, "is paused; nothing of it waits")
 
 

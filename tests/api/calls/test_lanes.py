@@ -14,8 +14,11 @@ from tests.api.errors import error_of
 from tests.api.letters import BROKEN
 from tests.support.plain import redis_of
 
+PAUSED = {"paused": True, "pauseNote": "x"}
 LIMITS = {"rate": 10, "per": "1m", "burst": 5, "parallelism": 20, "note": "für B"}
-UNSET: dict[str, Any] = dict.fromkeys((*LIMITS, "pausedUntil", "pausedBy", "calmUntil"))
+UNSET: dict[str, Any] = dict.fromkeys(
+    (*LIMITS, "pausedUntil", "pausedBy", "pauseNote", "calmUntil")
+)
 UNSET |= dict.fromkeys(("oldestDueAt", "emptyAt")) | {"paused": False, "state": "open"}
 UNSET |= dict.fromkeys(("waiting", "due", "running"), 0)
 
@@ -195,22 +198,22 @@ async def test_lanes_come_page_by_page(api: Api) -> None:
 
 
 async def test_the_account_is_paused_and_resumed(api: Api) -> None:
-    free = {"paused": False, "pausedUntil": None, "pausedBy": None, "note": None}
+    free = {"paused": False, "pausedUntil": None, "pausedBy": None, "pauseNote": None}
     free |= {"callbackUrl": None, "callbackOn": None}
     assert (await api.client.get("/account")).json() == free
     await api.create_id(delay="0s", triggerAt=None)
-    paused = await api.client.patch("/account", json={"paused": True, "note": "we move"})
-    assert paused.json() == {**free, "paused": True, "pausedBy": "test", "note": "we move"}
+    paused = await api.client.patch("/account", json={"paused": True, "pauseNote": "we move"})
+    assert paused.json() == {**free, "paused": True, "pausedBy": "test", "pauseNote": "we move"}
     assert await api.claim() == []
     assert len(await api.listed()) == 1
-    resumed = await api.client.patch("/account", json={"paused": False, "note": None})
+    resumed = await api.client.patch("/account", json={"paused": False})
     assert resumed.json() == free
     assert len(await api.claim()) == 1
 
 
 @pytest.mark.parametrize(
     ("body", "field"),
-    [({}, "body"), ({"rate": 5}, "rate"), ({"paused": "x"}, "paused"), ({"note": 5}, "note")],
+    [({}, "body"), ({"rate": 5}, "rate"), ({"paused": "x"}, "paused"), ({"note": "x"}, "note")],
 )
 async def test_a_bad_account_change_is_named(api: Api, body: dict[str, Any], field: str) -> None:
     assert bad_fields(await api.client.patch("/account", json=body)) == [field]

@@ -1,8 +1,9 @@
-"""Rate limits by plan, and the pace of refusals."""
+"""Rate limits by plan and of searches, and the pace of refusals."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -12,13 +13,23 @@ from scheduler.callers import Caller, Rate
 from scheduler.models import Plan
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from tests.api.conftest import CREDITS, Api, client_of, payload
+from scheduler.store.scans import Scans
+from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 from tests.api.errors import error_of, refusal_of
+from tests.api.letters import fail
 from tests.support.apps import app_of
 
 HEADERS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
 LIMITED = Rate(limit=10, remaining=7, full_in_s=1, wait_s=0)
 MOST_WAITING = 600
+FILTER = {"targetUrl": URL}
+SEARCHES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "waiting": ("GET", "/schedule", {"params": FILTER}),
+    "dead letters": ("GET", "/schedule", {"params": {**FILTER, "status": "failed"}}),
+    "log": ("GET", "/stats/logs", {"params": FILTER}),
+    "cancel": ("POST", "/schedule/cancel", {"json": {**FILTER, "status": "scheduled"}}),
+    "replay": ("POST", "/schedule/replay", {"json": {**FILTER, "status": "failed"}}),
+}
 USED_UP = Rate(limit=10, remaining=0, full_in_s=1, wait_s=3)
 
 # Each ends in another way; all of them count, and say so.
@@ -120,3 +131,23 @@ async def test_a_good_key_waits_for_no_refusal(api: Api, monkeypatch: pytest.Mon
     monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
     assert (await api.create()).status_code == 201
     turn.assert_not_called()
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+async def test_a_search_too_many_is_a_429_that_says_when(
+    api: Api, search: tuple[str, str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, path, given = search
+    await fail(api)
+    waiting = await api.create_id()
+    with monkeypatch.context() as indebted:
+        indebted.setattr(Scans, "_count", AsyncMock(return_value=1700))
+        answer = await api.client.request(method, path, **given)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+        assert error_of(answer) == {
+            "error": "Too much was searched; try again in 2 s",
+            "reason": "searches_limited",
+        }
+        assert (await api.client.get("/schedule")).status_code == 200
+    await api.holds(credits=CREDITS - 2, waiting={waiting})
+    assert (await api.client.request(method, path, **given)).status_code == 200

@@ -95,9 +95,9 @@ async def all_sent(served: Api, document: dict[str, Any]) -> dict[str, Any]:
     await send("replaySchedule", failed)
     await fail(served)
     await send("replaySchedules")
-    for name in ("setLane", "getLane", "listLanes", "changeLane", "clearLane"):
+    for name in ("setLane", "getLane", "listLanes", "changeLane", "pauseLane", "resumeLane"):
         await send(name)
-    for name in ("getAccount", "changeAccount"):
+    for name in ("clearLane", "getAccount", "changeAccount", "pauseAccount", "resumeAccount"):
         await send(name)
     rule = (await send("createRecurring"))["recurringId"]
     for name in ("getRecurring", "changeRecurring", "pauseRecurring", "resumeRecurring"):

@@ -99,6 +99,14 @@ async def test_pause_resume_and_delete_give_the_credit_back(browser: Browser) ->
     assert "Resume invoices" in text
     assert await browser.credits() == 100
     assert "once it is resumed" in await browser.text(path)
+    await browser.write(f"{path}/pause", **{"for": "1h", "note": "until they mend it"})
+    pause = (await rule_of(browser, path)).pause
+    assert pause is not None
+    assert pause.until_ms is not None
+    assert (pause.by, pause.note) == ("dashboard", "until they mend it")
+    text = await browser.text(path)
+    assert "<bdi>until they mend it</bdi>" in text
+    assert re.search(r"ends in (1 h|\d+ min)", text)
     assert "invoices goes on." in await browser.text_after(await browser.write(f"{path}/resume"))
     assert await browser.credits() == 99
     gone = await browser.text_after(await browser.write(f"{path}/delete"))
