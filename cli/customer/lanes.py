@@ -12,7 +12,7 @@ from cli import parameters
 from cli.customer.remote import Remote, remote_command, when
 
 if TYPE_CHECKING:
-    from postdate import Account, Lane
+    from postdate import Account, Lane, Recurring
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ALL = "all schedules"
@@ -95,36 +95,52 @@ def clear_command(remote: Remote, lane: str) -> None:
     remote.show(cleared, f"{lane}  {cleared.message}")
 
 
-@lane_group.command(name="pause")
-@_one_or_all("All schedules of the account, with and without a lane.")
-@click.option("--for", "for_", type=parameters.duration, help="It ends by itself after 10m, 2h.")
-@click.option(
-    "--until",
-    type=parameters.moment,
-    metavar="TIME",
-    help="It ends by itself: '2026-12-24 18:00', 2026-12-24T18:00Z.",
-)
-@click.option("--note", metavar="TEXT", help="For people: why.")
-@remote_command()
-def pause_command(
-    remote: Remote,
-    lane: str | None,
-    every: bool,
-    for_: timedelta | None,
-    until: str | None,
-    note: str | None,
-) -> None:
-    """Let no schedule of LANE start until it is resumed. Those that were sent end as usual.
+def pause_options(function: F) -> F:
+    """Those that `pause_arguments` takes."""
+    for option in (
+        click.option("--note", metavar="TEXT", help="For people: why."),
+        click.option(
+            "--until",
+            type=parameters.moment,
+            metavar="TIME",
+            help="It ends by itself: '2026-12-24 18:00', 2026-12-24T18:00Z.",
+        ),
+        click.option(
+            "--for", "for_", type=parameters.duration, help="It ends by itself after 10m, 2h."
+        ),
+    ):
+        function = option(function)
+    return function
 
-    \b
-    postdate lane pause customer-17 --for 2h --note "they move house"
-    """
+
+def pause_arguments(
+    for_: timedelta | None, until: str | None, note: str | None
+) -> dict[str, str | None]:
+    """For the client. Raises UsageError."""
     if for_ is not None and until is not None:
         raise click.UsageError("Give one end, with --for or --until.")
     if for_ is not None:
         until = when(datetime.now(UTC) + for_)
-    given: dict[str, Any] = {"paused": True, "paused_until": until}
-    _change(remote, lane, every, given if note is None else {**given, "note": note})
+    return {"paused_until": until, "pause_note": note}
+
+
+@lane_group.command(name="pause")
+@_one_or_all("All schedules of the account, with and without a lane.")
+@pause_options
+@remote_command()
+def pause_command(remote: Remote, lane: str | None, every: bool, **options: Any) -> None:
+    """Let no schedule of LANE start until it is resumed. Those that were sent end as usual.
+
+    Of one that is paused, the end and the note are set as given.
+
+    \b
+    postdate lane pause customer-17 --for 2h --note "they move house"
+    """
+    pause: Any = pause_arguments(**options)
+    if _is_all(lane, every):
+        _show_account(remote, remote.client.pause_account(**pause))
+    else:
+        _show(remote, remote.client.pause_lane(lane or "", **pause))
 
 
 @lane_group.command(name="resume")
@@ -135,21 +151,18 @@ def resume_command(remote: Remote, lane: str | None, every: bool, calm: bool) ->
     """Let LANE go on: in order of due time, within its limits."""
     if calm and every:
         raise click.UsageError("--calm goes with a lane.")
-    given: dict[str, Any] = {"paused": False}
-    _change(remote, lane, every, {**given, "calm_until": None} if calm else given)
+    if _is_all(lane, every):
+        _show_account(remote, remote.client.resume_account())
+    elif calm:
+        _show(remote, remote.client.change_lane(lane or "", paused=False, calm_until=None))
+    else:
+        _show(remote, remote.client.resume_lane(lane or ""))
 
 
 def _is_all(lane: str | None, every: bool) -> bool:
     if every == (lane is not None):
         raise click.UsageError("Give a lane, or --all.")
     return every
-
-
-def _change(remote: Remote, lane: str | None, every: bool, given: dict[str, Any]) -> None:
-    if _is_all(lane, every):
-        _show_account(remote, remote.client.change_account(**given))
-    else:
-        _show(remote, remote.client.change_lane(lane or "", **given))
 
 
 def _show(remote: Remote, lane: Lane) -> None:
@@ -172,7 +185,7 @@ def _lines(lane: Lane) -> list[str]:
         parts.append(f"empty at {when(lane.empty_at)}")
     if lane.calm_until is not None:
         parts.append(f"calm until {when(lane.calm_until)}, as a target asked")
-    if lane.note is not None and not lane.paused:
+    if lane.note is not None:
         parts.append(lane.note)
     return ["  ".join(parts), *(f"    {line}" for line in _pause_lines("paused", lane))]
 
@@ -198,8 +211,13 @@ def _counts(lane: Lane) -> str:
 def _pause_lines(name: str, paused: Lane | Account) -> list[str]:
     if not paused.paused:
         return []
+    said = name if name == "paused" else f"{name}  paused"
+    return [said + pause_words(paused)]
+
+
+def pause_words(paused: Lane | Account | Recurring) -> str:
+    """` by ci until 2026-…Z: they move house`."""
     by = "" if paused.paused_by is None else f" by {paused.paused_by}"
     until = "" if paused.paused_until is None else f" until {when(paused.paused_until)}"
-    note = "" if paused.note is None else f": {paused.note}"
-    said = name if name == "paused" else f"{name}  paused"
-    return [f"{said}{by}{until}{note}"]
+    note = "" if paused.pause_note is None else f": {paused.pause_note}"
+    return f"{by}{until}{note}"

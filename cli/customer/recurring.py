@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 
 from cli import parameters
+from cli.customer.lanes import pause_arguments, pause_options, pause_words
 from cli.customer.remote import Remote, as_api, remote_command, when
 from cli.customer.requests import (
     CLEARED_OF_RULE,
@@ -150,10 +151,18 @@ def change_command(
 
 @recurring_group.command(name="pause")
 @click.argument("which", metavar="ID")
+@pause_options
 @remote_command()
-def pause_command(remote: Remote, which: str) -> None:
-    """Make no occurrences of ID. The one that waits is cancelled and refunded."""
-    paused = remote.client.pause_recurring(_id_of(remote, which))
+def pause_command(remote: Remote, which: str, **options: Any) -> None:
+    """Make no occurrences of ID until it is resumed. The one that waits is cancelled and refunded.
+
+    Of one that is paused, the end and the note are set as given.
+
+    \b
+    postdate recurring pause report --until '2026-12-27 00:00' --note "over Christmas"
+    """
+    pause: Any = pause_arguments(**options)
+    paused = remote.client.pause_recurring(_id_of(remote, which), **pause)
     remote.show(paused, _line(paused))
 
 
@@ -232,6 +241,7 @@ def _line(recurring: Recurring) -> str:
         recurring.recurring_id,
         recurring.name or "",
         recurring.reason or "",
+        pause_words(recurring).strip(),
     ]
     if recurring.state == "blocked" and recurring.missed:
         parts.append(f"{recurring.missed:,} missed")

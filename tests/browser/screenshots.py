@@ -110,7 +110,7 @@ def fill_lanes(customer: Customer, receiver: Receiver) -> None:
     }
     for lane, settings in limits.items():
         _set_lane(customer, "PUT", lane, **settings)
-    _set_lane(customer, "PATCH", "trials", paused=True, note="until the mail server is mended")
+    _set_lane(customer, "PATCH", "trials", paused=True, pauseNote="until the mail server is mended")
     asks = receiver.answer("/busy", status=503, headers=(("Retry-After", "900"),))
     items = [{"targetUrl": asks, "lane": "partner:eu", "delay": "0s"}]
     held = receiver.answer("/slow", held=True)

@@ -56,8 +56,10 @@ def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
     changed = {"cron": None, "every": "1h", "ends_at": None, "url": URL, "expires_after": 60}
     client.change_recurring("rec_1", if_match='"abc"', **changed)
     client.put_recurring("a:b", URL, every=every, if_none_match="*")
-    paused = client.pause_recurring("rec_1", if_match='"abc"')
+    pause = {"paused_until": ends, "pause_note": "x"}
+    paused = client.pause_recurring("rec_1", if_match='"abc"', **pause)
     assert paused == client.resume_recurring("rec_1", if_match='"abc"') == AS_RECURRING
+    client.change_recurring("rec_1", paused=True, **pause)
     assert server.asked == [
         ("GET", "/recurring/rec_1"),
         ("PUT", "/recurring/by-name/a:b"),
@@ -65,9 +67,12 @@ def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
         ("PUT", "/recurring/by-name/a:b"),
         ("POST", "/recurring/rec_1/pause"),
         ("POST", "/recurring/rec_1/resume"),
+        ("PATCH", "/recurring/rec_1"),
     ]
-    assert server.sent("if-match") == [None, None, '"abc"', None, '"abc"', '"abc"']
-    assert server.sent("if-none-match") == [None, None, None, "*", None, None]
+    assert server.sent("if-match") == [None, None, '"abc"', None, '"abc"', '"abc"', None]
+    assert server.sent("if-none-match") == [None, None, None, "*", None, None, None]
+    sent = {"pausedUntil": "2027-01-01T00:00:00Z", "pauseNote": "x"}
+    assert (server.bodies[4], server.bodies[6]) == (sent, {"paused": True, **sent})
     assert server.bodies[1:3] == [
         {"targetUrl": URL, "every": "900000ms", "startsAt": "2027-01-01T00:00:00Z"},
         {"targetUrl": URL, "cron": None, "every": "1h", "endsAt": None, "expiresAfter": "60000ms"},

@@ -71,7 +71,7 @@ def test_a_reminder_that_is_put_off_is_one_schedule_for_one_credit(
 def test_a_lane_is_set_paused_and_cleared(capsys: pytest.CaptureFixture[str]) -> None:
     run(LIMITING, Postdate=Postdate)
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["paused 10 1", "partner-b True None", "1"]
+    assert lines == ["paused 10 1", "partner-b True B migrates", "1"]
 
 
 def test_a_recurring_schedule_is_set_triggered_and_deleted(

@@ -15,13 +15,18 @@ from postdate.modes import listing, operation
 from postdate.results import Account, ClearedLane, Lane, read
 
 
-class AccountOptions(TypedDict, total=False):
+class PauseOptions(TypedDict, total=False):
+    """Options of a pause: when it ends by itself (None: it has no end), and why it is."""
+
+    paused_until: datetime | str | None
+    pause_note: str | None
+
+
+class AccountOptions(PauseOptions, total=False):
     """Options of `change_account`. Those that are not given stay; None clears one. `callback_url`
     and `callback_on` are for schedules that name no `callback_url`."""
 
     paused: bool
-    paused_until: datetime | str | None
-    note: str | None
     callback_url: str | None
     callback_on: CallbackOn | None
 
@@ -37,30 +42,29 @@ class LaneLimits(TypedDict, total=False):
     note: str | None
 
 
-class LaneOptions(LaneLimits, total=False):
+class LaneOptions(LaneLimits, PauseOptions, total=False):
     """Options of `change_lane`. Those that are not given stay; None clears one. `calm_until` takes
     None alone, which ends what a target asked for with Retry-After."""
 
     paused: bool
-    paused_until: datetime | str | None
     calm_until: None
 
 
-_NOTE = {"note": ("note", kinds.text)}
-_PAUSE = {"paused": ("paused", kinds.flag), "paused_until": ("pausedUntil", kinds.moment), **_NOTE}
+_PAUSE = {"paused_until": ("pausedUntil", kinds.moment), "pause_note": ("pauseNote", kinds.text)}
+PAUSES = {"paused": ("paused", kinds.flag), **_PAUSE}
 _LIMITS = {
     "rate": ("rate", kinds.whole),
     "per": ("per", kinds.duration),
     "burst": ("burst", kinds.whole),
     "parallelism": ("parallelism", kinds.whole),
-    **_NOTE,
+    "note": ("note", kinds.text),
 }
 _OF_ACCOUNT = {
-    **_PAUSE,
+    **PAUSES,
     "callback_url": ("callbackUrl", kinds.text),
     "callback_on": ("callbackOn", kinds.text),
 }
-_OF_LANE = {**_LIMITS, **_PAUSE, "calm_until": ("calmUntil", kinds.moment)}
+_OF_LANE = {**_LIMITS, **PAUSES, "calm_until": ("calmUntil", kinds.moment)}
 
 
 class LaneOperations(Calls):
@@ -103,6 +107,19 @@ class LaneOperations(Calls):
         return _lane(await self._call("PATCH", _path(lane), body=as_json(body), if_match=if_match))
 
     @operation
+    async def pause_lane(
+        self, lane: str, *, if_match: str | None = None, **pause: Unpack[PauseOptions]
+    ) -> Lane:
+        """None of its schedules starts until it is resumed, or until the end that is given."""
+        path, body = _path(lane) + "/pause", pause_body(pause)
+        return _lane(await self._call("POST", path, body=body, if_match=if_match))
+
+    @operation
+    async def resume_lane(self, lane: str, *, if_match: str | None = None) -> Lane:
+        """Its schedules go out in their order, at the lane's rate."""
+        return _lane(await self._call("POST", _path(lane) + "/resume", if_match=if_match))
+
+    @operation
     async def clear_lane(self, lane: str, *, if_match: str | None = None) -> ClearedLane:
         """Removes limits, pause and calm. Waiting schedules go on without limits."""
         answer = await self._call("DELETE", _path(lane), if_match=if_match)
@@ -110,17 +127,35 @@ class LaneOperations(Calls):
 
     @operation
     async def account(self) -> Account:
-        """Whether the account is paused, its note, and its default callback."""
+        """Whether the account is paused, and its default callback."""
         return _account(await self._call("GET", "/account"))
 
     @operation
     async def change_account(
         self, *, if_match: str | None = None, **options: Unpack[AccountOptions]
     ) -> Account:
-        """Pauses all schedules of the account, or resumes them, and nothing is lost meanwhile; or
-        says where the ends of schedules are reported."""
+        """Pauses all schedules of the account, or resumes them; or says where the ends of schedules
+        are reported."""
         body = as_json(written(options, _OF_ACCOUNT))
         return _account(await self._call("PATCH", "/account", body=body, if_match=if_match))
+
+    @operation
+    async def pause_account(
+        self, *, if_match: str | None = None, **pause: Unpack[PauseOptions]
+    ) -> Account:
+        """Nothing of the account starts until it is resumed, or until the end that is given; and
+        nothing is lost meanwhile."""
+        body = pause_body(pause)
+        return _account(await self._call("POST", "/account/pause", body=body, if_match=if_match))
+
+    @operation
+    async def resume_account(self, *, if_match: str | None = None) -> Account:
+        """Lanes that are paused stay so."""
+        return _account(await self._call("POST", "/account/resume", if_match=if_match))
+
+
+def pause_body(pause: PauseOptions) -> bytes:
+    return as_json(written(pause, _PAUSE))
 
 
 def _lane(answer: Response) -> Lane:

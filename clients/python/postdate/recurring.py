@@ -13,6 +13,7 @@ from postdate._schema import RequestFields, RequestOptions
 from postdate.arguments import path_part, written
 from postdate.calls import Calls, Response, as_json
 from postdate.checks import key_of
+from postdate.lanes import PAUSES, PauseOptions, pause_body
 from postdate.modes import listing, operation
 from postdate.new import changes
 from postdate.results import Created, read
@@ -24,9 +25,9 @@ RecurringState: TypeAlias = Literal["active", "paused", "blocked", "ended"]
 class Recurring(RequestFields):
     """A recurring schedule as it stands: its rule, `cron` or `every`, and its request, as a
     Schedule has it. `description` is the rule in words. `schedule_id` is the occurrence that waits,
-    `next_at` its time. `reason` is why it is blocked or has ended; `missed` counts the times
-    that it has missed since it was blocked last. `next` are the next times of one that was asked
-    for by its id. `etag` is for `if_match`; None in a list."""
+    `next_at` its time. `paused_by` is the name of an API key. `reason` is why it is blocked or has
+    ended; `missed` counts the times that it has missed since it was blocked last. `next` are the
+    next times of one that was asked for by its id. `etag` is for `if_match`; None in a list."""
 
     recurring_id: str
     state: RecurringState
@@ -40,6 +41,10 @@ class Recurring(RequestFields):
     ends_at: datetime | None = None
     expires_after: str | None = None
     reason: str | None = None
+    paused: bool = False
+    paused_until: datetime | None = None
+    paused_by: str | None = None
+    pause_note: str | None = None
     next_at: datetime | None = None
     schedule_id: str | None = None
     missed: int = 0
@@ -95,10 +100,11 @@ class RecurringOptions(RuleOptions, total=False):
     name: str | None
 
 
-class RecurringChangeOptions(RecurringOptions, total=False):
+class RecurringChangeOptions(RecurringOptions, PauseOptions, total=False):
     """Options of `change_recurring`. Those that are not given stay; None clears one."""
 
     url: str
+    paused: bool
 
 
 _RULE = {
@@ -182,10 +188,13 @@ class RecurringOperations(Calls):
         return _recurring(await self._call("PATCH", path, body=body, if_match=if_match))
 
     @operation
-    async def pause_recurring(self, recurring_id: str, *, if_match: str | None = None) -> Recurring:
-        """Cancels the occurrence that waits, refunds it, and makes none until it is resumed."""
-        path = _path(recurring_id) + "/pause"
-        return _recurring(await self._call("POST", path, if_match=if_match))
+    async def pause_recurring(
+        self, recurring_id: str, *, if_match: str | None = None, **pause: Unpack[PauseOptions]
+    ) -> Recurring:
+        """Cancels the occurrence that waits, refunds it, and makes none until it is resumed, or
+        until the end that is given."""
+        path, body = _path(recurring_id) + "/pause", pause_body(pause)
+        return _recurring(await self._call("POST", path, body=body, if_match=if_match))
 
     @operation
     async def resume_recurring(
@@ -269,7 +278,8 @@ def _new(url: str, options: Mapping[str, Any]) -> bytes:
 
 def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     """By the server's names. Raises TypeError for an unknown option."""
-    request: Any = {name: value for name, value in options.items() if name not in _RULE}
+    own = _RULE | PAUSES
+    request: Any = {name: value for name, value in options.items() if name not in own}
     if unknown := request.keys() - RecurringChangeOptions.__annotations__:
         raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
-    return changes(request) | written({n: v for n, v in options.items() if n in _RULE}, _RULE)
+    return changes(request) | written({n: v for n, v in options.items() if n in own}, own)

@@ -171,7 +171,8 @@ class Lane:
     """A lane: its settings, None where there is no limit, and its state. `state` is what keeps
     something due from starting. Of the schedules in it, `waiting` are all that wait, `due` those of
     them that are due, the oldest since `oldest_due_at`, and `running` those that workers have.
-    `calm_until`: a target asked for it with Retry-After. `paused_by` is the name of an API key.
+    `calm_until`: a target asked for it with Retry-After. `paused_by` is the name of an API key,
+    `pause_note` why it did so.
     `empty_at` estimates when all that waits will have started. `etag` is for `if_match`; None in a
     list."""
 
@@ -184,6 +185,7 @@ class Lane:
     paused: bool = False
     paused_until: datetime | None = None
     paused_by: str | None = None
+    pause_note: str | None = None
     calm_until: datetime | None = None
     state: LaneState = "open"
     waiting: int = 0
@@ -205,14 +207,14 @@ class ClearedLane:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whether the account is paused: until when, None for without an end, and by the name of which
-    API key. `callback_url` and `callback_on` are for schedules that name no `callback_url`. `etag`
-    is for `if_match`."""
+    """Whether the account is paused: until when, None for without an end, by the name of which API
+    key, and why. `callback_url` and `callback_on` are for schedules that name no `callback_url`.
+    `etag` is for `if_match`."""
 
     paused: bool
     paused_until: datetime | None = None
     paused_by: str | None = None
-    note: str | None = None
+    pause_note: str | None = None
     callback_url: str | None = None
     callback_on: CallbackOn | None = None
     etag: str | None = None

@@ -13,6 +13,8 @@ from hypothesis.configuration import storage_directory
 
 from scheduler.callbacks import Callback
 from scheduler.models import Request
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
 from scheduler.store import Store
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.end.end_rows import Ack
@@ -56,6 +58,11 @@ async def _failed(account_id: str, store: Store) -> str:
     return schedule_id
 
 
+async def _ruled(account_id: str, store: Store) -> str:
+    draft = Draft(Request(0, "POST", URL), Timing(cron="0 9 * * *"))
+    return (await store.recurring.create(account_id, draft)).rule.recurring_id
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", _PARTS)
@@ -71,6 +78,7 @@ def test_every_answer_is_in_the_document(
         url = postdate.api().base_url
         customer = postdate.customer(credits=100_000)
         ended = postdate.in_store(partial(_failed, customer.account_id))
+        ruled = postdate.in_store(partial(_ruled, customer.account_id))
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
@@ -82,6 +90,7 @@ def test_every_answer_is_in_the_document(
             env={
                 **os.environ,
                 "ENDED_SCHEDULE": ended,
+                "A_RULE": ruled,
                 # What it once found out about Unicode takes seconds to find out.
                 "HYPOTHESIS_STORAGE_DIRECTORY": str(storage_directory().path),
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

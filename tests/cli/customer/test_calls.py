@@ -23,8 +23,12 @@ RULE_LINE = (
     f"{NEXT}  active   At 09:00 on weekdays, Berlin  POST https://example.com/report"
     "  rec_1  report\n"
 )
+PAUSED_RULE = RULE | {
+    "state": "paused", "paused": True, "pausedUntil": NOON, "pausedBy": "ci",
+    "pauseNote": "over Christmas", "nextAt": None, "scheduleId": None,
+}  # fmt: skip
 GOES_ON = {"paused": False}
-PAUSED = {"paused": True, "pausedUntil": None, "pausedBy": "deploys", "note": "audit"}
+PAUSED = {"paused": True, "pausedUntil": None, "pausedBy": "deploys", "pauseNote": "audit"}
 ALL_PAUSED = "all schedules  paused by deploys: audit\n"
 OPEN = {**LANE, "burst": 10, "parallelism": 5, "note": "as agreed", "paused": False}
 OPEN |= {"state": "open", "due": 0, "oldestDueAt": None}
@@ -133,9 +137,10 @@ CALLS = [
     of_lane("resume partner:b --calm", "PATCH /lanes/partner:b",
             {"paused": False, "calmUntil": None}),
     of_lane("pause partner:b --until 2026-11-23T12:00Z --note 'they move house'",
-            "PATCH /lanes/partner:b",
-            {"paused": True, "pausedUntil": "2026-11-23T12:00Z", "note": "they move house"},
-            {**LANE, "note": "they move house"}, PAUSED_LINES),
+            "POST /lanes/partner:b/pause",
+            {"pausedUntil": "2026-11-23T12:00Z", "pauseNote": "they move house"},
+            {**LANE, "pauseNote": "they move house"}, PAUSED_LINES),
+    of_lane("resume partner:b", "POST /lanes/partner:b/resume", None),
     of_lane("list", "GET /lanes?limit=100", None, {"lanes": [OPEN], "nextCursor": None}),
     of_lane("list", "GET /lanes?limit=100", None, {"lanes": [], "nextCursor": None}, "No lanes.\n"),
     Call("lane show partner:b", "GET /lanes/partner:b", None, (OPEN, PAUSED),
@@ -143,15 +148,19 @@ CALLS = [
     Call("lane clear partner:b", "DELETE /lanes/partner:b", None,
          ({"lane": "partner:b", "waiting": 0, "message": "Cleared; nothing waits in it"},),
          "partner:b  Cleared; nothing waits in it\n"),
-    Call("lane pause --all --note audit", "PATCH /account",
-         {"paused": True, "pausedUntil": None, "note": "audit"}, (PAUSED,), ALL_PAUSED),
+    Call("lane pause --all --note audit", "POST /account/pause",
+         {"pausedUntil": None, "pauseNote": "audit"}, (PAUSED,), ALL_PAUSED),
     Call("lane show --all", "GET /account", None, (PAUSED,), ALL_PAUSED),
-    Call("lane resume --all", "PATCH /account", GOES_ON, (GOES_ON,), "all schedules  not paused\n"),
+    Call("lane resume --all", "POST /account/resume", None, (GOES_ON,),
+         "all schedules  not paused\n"),
     of_rule("create https://example.com --every 15m", "POST /recurring",
             {**CREATED_RULE, "message": "Next at noon"}, "rec_1  Next at noon\n"),
     of_rule(f"create https://x.org --cron {CRON} --name a:b --or-change",
             "PUT /recurring/by-name/a:b"),
-    of_rule("pause rec_1", "POST /recurring/rec_1/pause"),
+    Call("recurring pause rec_1 --until 2026-11-23T12:00Z --note 'over Christmas'",
+         "POST /recurring/rec_1/pause",
+         {"pausedUntil": "2026-11-23T12:00Z", "pauseNote": "over Christmas"}, (PAUSED_RULE,),
+         f"{'-':24}  paused   {RULE_LINE[35:-1]}  by ci until {NOON}: over Christmas\n"),
     of_rule("resume rec_1", "POST /recurring/rec_1/resume"),
     of_rule("trigger rec_1", "POST /recurring/rec_1/trigger",
             {"scheduleId": "sch_2", "invocationId": "inv_2", "triggerAt": NEXT, "message": "Now"},

@@ -1,7 +1,7 @@
 """What JSON Schema cannot say of a request that is to be accepted.
 
 Schemathesis imports this by name: `schemathesis.toml`. The environment says which schedule has
-ended: no call of the API's own makes one.
+ended: no call of the API's own makes one; and which recurring schedule no call deletes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 _BODIES = ("targetBody", "targetBodyText", "targetBodyBase64")
 # The longest there is: an occurrence that is given another time, `_LATEST` at most, expires later.
 _RULE = {"cron": "0 9 * * *", "timeZone": "Europe/Berlin", "expiresAfter": "366d"}
-_SETTINGS = {"rate", "per", "burst", "parallelism", "note", "paused", "pausedUntil", "calmUntil"}
+_PAUSE = {"paused", "pausedUntil", "pauseNote"}
+_SETTINGS = {"rate", "per", "burst", "parallelism", "note", "calmUntil"} | _PAUSE
 _NOW = datetime.now(UTC)
 _DAY_S = 86_000
 _YEAR_S = 31_536_000
@@ -52,20 +53,24 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             case.headers[name] = value
     if case.operation.definition.raw.get("operationId") in ("replaySchedule", "resendCallback"):
         case.path_parameters["scheduleId"] = os.environ["ENDED_SCHEDULE"]
+    if case.operation.definition.raw.get("operationId") == "changeRecurring":
+        case.path_parameters["recurringId"] = os.environ["A_RULE"]
     if case.operation.path == "/recurring/preview":
         case.query = {name: _RULE[name] for name in ("cron", "timeZone")}
     if case.query:
         _make_a_list(case.query)
         if "from" in case.query:
             case.query.setdefault("to", _LAST)  # one that is in the future needs it
-    if isinstance(case.body, dict) and case.operation.path.startswith("/recurring"):
-        _make_a_rule(case.body, case.path_parameters or {})
-    elif isinstance(case.body, dict):
-        _make_a_body(case.body)
+    if isinstance(case.body, dict):
+        _make_a_body(case.body, case.operation.path, case.path_parameters or {})
 
 
-def _make_a_body(body: dict[str, Any]) -> None:
-    if {"ids", "status"} & set(body):
+def _make_a_body(body: dict[str, Any], path: str, parameters: dict[str, Any]) -> None:
+    if path.endswith("/pause"):
+        _make_a_pause(body)
+    elif path.startswith("/recurring"):
+        _make_a_rule(body, parameters)
+    elif {"ids", "status"} & set(body):
         _make_a_list(body)
     elif body:
         for payload in body.get("schedules", [body]):
@@ -109,14 +114,21 @@ def _make_limits(settings: dict[str, Any]) -> None:
         settings.update(rate=5, per="1s", burst=2)
     if settings.get("note") is not None:
         settings["note"] = "für B"
-    if settings.get("pausedUntil") is not None:
-        settings.update(paused=True, pausedUntil=_LATEST)
+    _make_a_pause(settings, paused=True)
+
+
+def _make_a_pause(settings: dict[str, Any], **paused: bool) -> None:
+    """`paused`: what an end and a note need."""
+    for name, value in (("pausedUntil", _LATEST), ("pauseNote", "für B")):
+        if settings.get(name) is not None:
+            settings.update({name: value}, **paused)
 
 
 def _make_a_rule(payload: dict[str, Any], parameters: dict[str, Any]) -> None:
     for name in ("every", "startsAt", "endsAt"):
         payload.pop(name, None)
     payload.update(_RULE)
+    _make_a_pause(payload, paused=True)
     _name_a_callback(payload)
     if payload.get("name") is not None:
         payload["name"] = parameters.get("name") or f"r{uuid.uuid4().hex}"
