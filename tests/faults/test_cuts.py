@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from api.openapi.operations import OPERATIONS
 from scheduler.callbacks import Callback
@@ -83,9 +84,13 @@ CASES = [
     Case("getLane", {"lane": "slow"}),
     Case("setLane", {"lane": "slow"}, {"parallelism": 7}),
     Case("changeLane", {"lane": "slow"}, {"paused": True}),
+    Case("pauseLane", {"lane": "slow"}, {"pauseNote": "maintenance"}),
+    Case("resumeLane", {"lane": "rests"}),
     Case("clearLane", {"lane": "slow"}),
     Case("getAccount"),
-    Case("changeAccount", body={"paused": True, "note": "maintenance"}),
+    Case("changeAccount", body={"paused": True, "pauseNote": "maintenance"}),
+    Case("pauseAccount", body={"pauseNote": "maintenance"}),
+    Case("resumeAccount"),
     Case("createRecurring", body=_HOUR),
     Case("listRecurring"),
     Case("listRecurring", query={"state": "paused"}),
@@ -100,7 +105,9 @@ CASES = [
     Case("setRecurring", {"name": "another"}, _HOUR),
     Case("deleteRecurring", {"recurringId": "{active}"}, repeated=404),
     Case("deleteRecurring", {"recurringId": "{paused}"}, repeated=404),
-    Case("pauseRecurring", {"recurringId": "{active}"}),
+    Case("pauseRecurring", {"recurringId": "{active}"}, {"pauseNote": "maintenance"}),
+    Case("pauseRecurring", {"recurringId": "{paused}"}, {"pauseNote": "maintenance"}),
+    Case("changeRecurring", {"recurringId": "{paused}"}, {"paused": False, "lane": "slow"}),
     Case("resumeRecurring", {"recurringId": "{paused}"}),
     Case("triggerRecurring", {"recurringId": "{active}"}),
 ]
@@ -150,6 +157,8 @@ async def prepared(store: Store) -> Account:
         for name in ("goes", "rests")
     ]
     await store.recurring.pause(account_id, paused.recurring_id, Pause("us"))
+    await store.lanes.change(account_id, "rests", lambda old: replace(old, pause=Pause("us")))
+    await store.pauses.change(account_id, lambda old: replace(old, pause=Pause("us")))
     ids = {"waiting": waiting, "failed": failed, "occurrence": active.schedule_id or ""}
     ids |= {"active": active.recurring_id, "paused": paused.recurring_id}
     return Account(account_id, key, ids)

@@ -38,14 +38,24 @@ def assert_each_once(customer: Customer, rule: str) -> None:
     """Pauses it: the log has each of its times once, also the one that the pause has cancelled."""
     paused = customer.call(f"/recurring/{rule}/pause").json()
     assert (paused["state"], paused["scheduleId"]) == ("paused", None)
+    until(lambda: not any_waits(customer, rule), "all to end")
+    slots = slots_of(customer, rule)
+    assert set(slots.values()) == {1}, slots
+    assert sorted(slots) == list(range(min(slots), max(slots) + 1, EVERY_MS)), slots
+
+
+def any_waits(customer: Customer, rule: str) -> bool:
     waits = {"recurringId": rule, "status": "scheduled"}
-    until(lambda: not customer.get("/schedule", **waits).json()["schedules"], "all to end")
+    return bool(customer.get("/schedule", **waits).json()["schedules"])
+
+
+def slots_of(customer: Customer, rule: str) -> Counter[int]:
+    """The times that entries of the log stand for."""
     slots: Counter[int] = Counter()
     for entry in customer.log(recurringId=rule):
         first_ms = parse_iso8601(entry["scheduledAt"])
         slots.update(range(first_ms, first_ms + max(1, entry["missed"]) * EVERY_MS, EVERY_MS))
-    assert set(slots.values()) == {1}, slots
-    assert sorted(slots) == list(range(min(slots), max(slots) + 1, EVERY_MS)), slots
+    return slots
 
 
 @pytest.mark.parametrize("how", ["--expire", "--fire"])
@@ -86,6 +96,31 @@ def test_a_restored_backup_has_each_time_once(receiver: Receiver, tmp_path: Path
         assert set(times.values()) == {1}
         sound: dict[str, list[str]] = {"problems": []}
         until(lambda: postdate_json("check", data_dir=copy) == sound, "a sound store")
+
+
+def test_a_pause_ends_as_of_its_end_though_the_worker_died(receiver: Receiver) -> None:
+    """Each time after that has an occurrence, or is counted in an entry, and none of the pause."""
+    with Deployment(lease_ms=2000) as deployment:
+        deployment.api()
+        worker, customer = deployment.worker(), deployment.customer()
+        rule = created(customer, f"{receiver.url}/r", every="1s")
+        until(lambda: len(receiver.at("/r")) > 1, "occurrences")
+        ends_ms = now_ms() + 2500
+        ends_at = format_iso8601(ends_ms)
+        assert customer.call(f"/recurring/{rule}/pause", pausedUntil=ends_at).status_code == 200
+        until(lambda: not any_waits(customer, rule), "what a worker had")
+        before = slots_of(customer, rule)
+        worker.kill()
+        until(lambda: now_ms() > ends_ms + 2500, "times that pass")
+        deployment.worker()
+        until(lambda: len(receiver.at("/r")) > len(before) + 2, "more occurrences")
+        customer.call(f"/recurring/{rule}/pause")
+        until(lambda: not any_waits(customer, rule), "all to end")
+        after = slots_of(customer, rule) - before
+        assert set(after.values()) == {1}
+        first_ms = min(before) + -(-(ends_ms + 1 - min(before)) // EVERY_MS) * EVERY_MS
+        assert sorted(after) == list(range(first_ms, max(after) + 1, EVERY_MS))
+        assert deployment.problems() == []
 
 
 def test_workers_of_two_versions_of_tzdata_make_each_occurrence_once(receiver: Receiver) -> None:

@@ -257,6 +257,14 @@ API = r"""
 ~ if line[0] != b"[-content-length-]{+none+}"]
 # a read is answered whatever If-Match asks for
 ~ if [-not wanted.fits(etag, is_there=is_there)-]{+False+}:
+@ api/calls/lanes.py tests/api/calls/test_pauses.py
+# a change of a pause's note takes its end away
+~ given.get("pausedUntil", [-stays and stays.until_ms-]{+None+})
+# a note is kept for the next pause
+~ _refuse_misfits({"paused": is_paused, "pausedUntil": until_ms[-, "pauseNote": note-]}, given)
+@ api/calls/recurring.py tests/api/calls/test_pauses.py
+# a change of a recurring schedule pauses nothing
+~ recurring_id, change.of, [-after-]{+lambda pause: pause+}, wanted)
 @ scheduler/recurrence/cron.py tests/scheduler/recurrence/test_recurrence_zones.py -k by_hand
 # a time of the second of two equal hours is in the past
 ~ if [-moment > after-]{+True+}:  # two

@@ -602,6 +602,9 @@ STORE = r"""
 + if false then
 # what a pause held back is late from its due time on
 ~ if [-starts_anew or ended-]{+false+} then
+@ scheduler/store/lifecycle/row/lane.inc.lua tests/store/lanes/test_lane_settings.py -k claim_ends
+# a claim that ends a pause leaves its note
+~ 'paused', 'until', 'by'[-, 'why'-])
 @ scheduler/store/lanes/set.lua tests/store/accounts/test_pauses.py
 # a repeated change of a lane undoes a later one
 - if was_done(base, ARGV[3]) then
@@ -914,6 +917,35 @@ STORE = r"""
 ~ [-entry = -]await self.settled(rule, now_ms)
 # a rule that goes on does not tell what it missed while it was blocked
 ~ first_entry or entry, [-self._told(rule) or -]entry
+@ scheduler/store/recurring/chain.py tests/store/recurring/test_stories.py -k pause
+# times of a pause are missed
+- if was_paused:
+-             rule.note_passed(now_ms)
++ if False:
++             rule.note_passed(now_ms)
+# a rule that goes on is shown as paused
+~ fields["h"] = [-""-]{+fields.get("h", "")+}
+# a pause with an end has none
+~ return Step.of(rule, {}, [-rule.resumes_at_ms-]{+None+})
+@ scheduler/store/recurring/tending.py tests/store/recurring/test_stories.py -k pause
+# a pause ends when a worker notices
+~ return await self._filled(rule, [-rule.resumes_at_ms-]{+self._clock.now_ms()+})
+# a pause never ends
+~ if [-rule.is_to_resume(self._clock.now_ms())-]{+False+}:
+@ scheduler/store/recurring/recurring.py tests/store/recurring/test_stories.py -k pause
+# another pause does not end when it says
+~ due_ms = now_ms if before.occurrence else [-after.resumes_at_ms-]{+before.resumes_at_ms+}
+# a resume after the end of a pause is as of now
+~ if [-not rule.is_to_resume(self._clock.now_ms())-]{+True+}:
+@ scheduler/store/lifecycle/claim/realign_rules.lua tests/store/check/test_recurring_check.py -k nobody
+# a pause that no worker would end stays
+~ [- and type(until_ms) ~= 'number'-]
+@ scheduler/store/check/recurring.py tests/store/check/test_recurring_check.py -k nobody
+# a pause that no worker would end is sound
+~ rule.occurrence[- or rule.resumes_at_ms is not None-]:
+@ scheduler/lane_settings.py tests/store/recurring/test_recurring_owner.py -k paused_first
+# who changes a pause has begun it
+~ return [-msgspec.structs.replace(self, by=before.by, since_ms=before.since_ms)-]{+self+}
 @ scheduler/store/recurring/chain.py tests/store/recurring/test_recurring.py
 # a blocked rule logs each time that it misses
 ~ is_first = missed.count > 0[- and rule.missed == 0-]

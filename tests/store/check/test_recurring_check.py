@@ -168,6 +168,25 @@ async def test_what_goes_on_in_its_life_breaks_nothing(fake_scene: Scene) -> Non
     await sound()
 
 
+@pytest.mark.parametrize(
+    ("due_ms", "sentences"),
+    [
+        (None, ["is to be looked after, and no worker will"]),
+        (2 * FAR_MS, ["is looked after too late"]),
+    ],
+)
+async def test_a_pause_that_nobody_would_end_is_found(
+    scene: Scene, due_ms: int | None, sentences: list[str]
+) -> None:
+    rule, pause = await create(scene), Pause("us", FAR_MS)
+    await scene.store.recurring.pause(scene.account_id, rule.recurring_id, pause)
+    assert await scene.store.check() == []
+    await looked_at(due_ms)(scene, rule)
+    assert await scene.store.check() == [
+        f"{scene.account_id}: {rule.recurring_id} {each}" for each in sentences
+    ]
+
+
 async def test_a_rule_that_another_key_sealed_cannot_be_read(scene: Scene) -> None:
     rule = await create(scene)
     sealed = b"\xc1" + bytes(40)
@@ -177,11 +196,14 @@ async def test_a_rule_that_another_key_sealed_cannot_be_read(scene: Scene) -> No
     assert f"{rule.recurring_id} cannot be read" in told
 
 
-@pytest.mark.parametrize("state", ["active", "paused", "paused with an occurrence", "ended"])
+@pytest.mark.parametrize(
+    "state", ["active", "paused", "paused with an occurrence", "paused until then", "ended"]
+)
 async def test_a_worker_finds_a_rule_that_nobody_would_look_after(scene: Scene, state: str) -> None:
     rule = await create(scene)
     if state != "active":
-        await scene.store.recurring.pause(scene.account_id, rule.recurring_id, Pause("us"))
+        pause = Pause("us", FAR_MS if state == "paused until then" else None)
+        await scene.store.recurring.pause(scene.account_id, rule.recurring_id, pause)
     if state == "paused with an occurrence":
         await fields(i=new_id()[4:])(scene, rule)
     if state == "ended":
@@ -190,5 +212,5 @@ async def test_a_worker_finds_a_rule_that_nobody_would_look_after(scene: Scene, 
     await looked_at(None)(scene, rule)
     await scene.store.claims.realign(scene.shard)
     is_due = await scene.redis.zscore(due(scene), member(scene, rule)) is not None
-    assert is_due is (state in ("active", "paused with an occurrence"))
+    assert is_due is (state not in ("paused", "ended"))
     assert "no worker will" not in "".join(await scene.store.check())

@@ -121,6 +121,17 @@ async def test_a_pause_ends_by_itself(scene: Scene) -> None:
     assert (again.pause.by, again.pause.until_ms) == ("ci", None)
 
 
+@pytest.mark.time_passes
+async def test_a_claim_ends_a_pause_with_its_note(scene: Scene) -> None:
+    made, until_ms = await scene.create(lane="a"), await scene.clock.now_ms() + 100
+    before = (await scene.store.lanes.put(scene.account_id, "a", LIMITS)).settings
+    await scene.pause("a", until_ms, note="B migrates")
+    await scene.clock.pass_ms(101)
+    assert [each.schedule_id for each in await scene.claim()] == [made]
+    assert {b"paused", b"until", b"by", b"why"}.isdisjoint(await stored(scene))
+    assert await scene.settings("a") == before
+
+
 async def test_a_repeat_of_what_is_done_is_no_mismatch(scene: Scene) -> None:
     """A caller who did not get the answer sends the same If-Match again."""
     put, old = scene.store.lanes.put, (await scene.settings("a")).etag

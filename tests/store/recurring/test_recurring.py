@@ -141,6 +141,21 @@ async def test_a_pause_cancels_what_waits_and_a_resume_makes_the_next(rules: Rul
     assert await scene.credits() == CREDITS - 1
 
 
+@pytest.mark.time_passes
+async def test_a_pause_ends_by_itself(rules: Rules) -> None:
+    scene, rule = rules.scene, await rules.create()
+    until_ms = await scene.clock.now_ms() + 100
+    await rules.recurring.pause(scene.account_id, rule.recurring_id, Pause("us", until_ms))
+    assert await rules.waiting() == []
+    assert list((await rules.due()).values()) == [until_ms]
+    await scene.clock.pass_ms(101)
+    assert await rules.tend() == 1
+    resumed = await rules.read(rule)
+    assert (resumed.state, resumed.slot_ms, resumed.pause) == (RuleState.ACTIVE, rule.slot_ms, None)
+    assert await rules.waiting() == [(rule.slot_ms, rule.slot_ms)]
+    assert await scene.credits() == CREDITS - 1
+
+
 async def test_a_deleted_rule_is_gone_with_what_waits(rules: Rules) -> None:
     scene, rule = rules.scene, await rules.create(name="ours")
     await rules.recurring.delete(scene.account_id, rule.recurring_id)

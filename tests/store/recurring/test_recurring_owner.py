@@ -119,6 +119,19 @@ async def test_a_resume_amid_a_pause_loses_no_time(
     assert (await rules.read(rule)).state == RuleState.ACTIVE
 
 
+async def test_who_paused_first_stays_and_the_last_end_and_note_hold(rules: Rules) -> None:
+    rule, account_id = await rules.create(), rules.scene.account_id
+    first = await rules.recurring.pause(account_id, rule.recurring_id, Pause("us"))
+    assert first.pause is not None
+    end_ms = first.pause.since_ms + DAY_MS
+    wanted = Pause("them", end_ms, "they mend it")
+    second = await rules.recurring.pause(account_id, rule.recurring_id, wanted)
+    assert second.pause == replace(first.pause, until_ms=end_ms, note="they mend it")
+    assert len({rule.etag, first.etag, second.etag}) == 3
+    resumed = await rules.recurring.resume(account_id, rule.recurring_id)
+    assert (resumed.pause, resumed.etag) == (None, rule.etag)
+
+
 @pytest.mark.parametrize("act", [pause, resume, delete])
 async def test_a_call_that_met_only_changes_says_so(
     rules: Rules, monkeypatch: pytest.MonkeyPatch, act: Act
