@@ -114,6 +114,11 @@ async def listed_schedules(scene: Scene, count: int) -> Found:
     return ids_of(pages[0]), made
 
 
+async def told_what_holds_them(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, DUE_MS)
+    return ids_of(await scene.listed(scene.store.unended, held=True, limit=100)), made
+
+
 async def cancelled(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     done = await scene.store.canceller.by_id(scene.account_id, made)
@@ -338,6 +343,7 @@ WALKS = (
     Walk(taken_up, ("scheduler.store.bulk.bulks._DUE_AT_ONCE",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
+    Walk(told_what_holds_them, ("scheduler.store.queries.held_by._AT_ONCE",)),
     Walk(created_at_once, ("scheduler.store.lifecycle.create.creator._MOST_AT_ONCE",)),
     Walk(listed_schedules, ("scheduler.store.queries.listing.CHUNK",)),
     Walk(cancelled, ("scheduler.store.queries.reading.CHUNK",)),
