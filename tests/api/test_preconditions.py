@@ -89,10 +89,13 @@ async def a_rule(api: Api) -> str:
     return "/recurring/" + str(made.json()["recurringId"])
 
 
-async def a_paused_rule(api: Api) -> str:
-    path = await a_rule(api)
+async def paused(api: Api, path: str) -> str:
     assert (await api.client.post(f"{path}/pause")).status_code == 200
     return path
+
+
+async def a_paused_rule(api: Api) -> str:
+    return await paused(api, await a_rule(api))
 
 
 async def a_lane(api: Api) -> str:
@@ -100,8 +103,16 @@ async def a_lane(api: Api) -> str:
     return "/lanes/a"
 
 
+async def a_paused_lane(api: Api) -> str:
+    return await paused(api, await a_lane(api))
+
+
 async def the_account(api: Api) -> str:
     return "/account"
+
+
+async def the_paused_account(api: Api) -> str:
+    return await paused(api, "/account")
 
 
 Noun = Callable[[Api], Awaitable[str]]
@@ -118,8 +129,12 @@ WRITES: list[tuple[Noun, str, str, dict[str, Any] | None]] = [
     (a_rule, "DELETE", "", None),
     (a_lane, "PUT", "", {"note": "other"}),
     (a_lane, "PATCH", "", {"note": "other"}),
+    (a_lane, "POST", "/pause", None),
+    (a_paused_lane, "POST", "/resume", None),
     (a_lane, "DELETE", "", None),
-    (the_account, "PATCH", "", {"note": "other"}),
+    (the_account, "PATCH", "", {"paused": True, "pauseNote": "other"}),
+    (the_account, "POST", "/pause", None),
+    (the_paused_account, "POST", "/resume", None),
 ]
 
 
@@ -235,7 +250,9 @@ def test_the_document_says_which_calls_may_be_bound(api: Api) -> None:
         a_rule: "/recurring/{recurringId}",
         a_paused_rule: "/recurring/{recurringId}",
         a_lane: "/lanes/{lane}",
+        a_paused_lane: "/lanes/{lane}",
         the_account: "/account",
+        the_paused_account: "/account",
     }
     expected = {
         (method, "/recurring/by-name/{name}" if method == "PUT" and where else paths[noun] + where)

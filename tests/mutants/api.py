@@ -159,7 +159,7 @@ API = r"""
 ~ wanted = [-Precondition.of(read) if read else -]ALWAYS
 @ api/dashboard/recurring/composer.py tests/dashboard/recurring/test_recurring_form.py -k two_tabs
 # of two people who change a recurring schedule the second overwrites what the first has set
-~ name, changed[-, wanted-])
+~ name, changed[-, wanted=wanted-])
 # a preview gives a form the right to overwrite what another has set
 ~ now_etag[- if met_a_change else given.get("etag", now_etag)-]
 @ api/dashboard/requests/form.py tests/dashboard/recurring/test_recurring_form.py -k secrets

@@ -851,10 +851,6 @@ STORE = r"""
 @ scheduler/store/recurring/recurring.py tests/store/test_preconditions.py
 # a rule is changed whatever its tag is
 ~ wanted.judge(etag_of(before), is_so=[-after is None-]{+True+})
-# a rule is paused whatever its tag is
-~ wanted.judge(etag_of(rule), is_so=[-rests-]{+True+})
-# a rule is resumed whatever its tag is
-~ wanted.judge(etag_of(rule), is_so=[-goes_on-]{+True+})
 # a rule is created whatever is wanted of the one of its name
 - wanted.judge(None, is_there=False)
 + pass
