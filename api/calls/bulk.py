@@ -1,4 +1,4 @@
-"""POST /schedule/cancel and POST /schedule/replay: many at once."""
+"""POST /schedule/cancel, /schedule/replay and /schedule/callback: many at once."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from api.limits import MAX_ITEMS
 from api.reading import REPLAYED, idempotency, read_body
 from api.recurring_times import follow
 from api.schema.bodies import (
+    CALLBACK,
     CancelledItemBody,
     CancelledManyBody,
     ReplayedBody,
     ReplaysBody,
+    ResendsBody,
+    ResentBody,
     UncancelledBody,
     UnreplayedBody,
+    UnsentBody,
 )
 from api.schema.field import BOOLEAN, TEXT, WHOLE, Schema
-from api.schema.findings import Findings, shown
+from api.schema.findings import Findings, details_of, shown
 from api.schema.json_text import Decode, List, Object, Part, read
 from api.schema.payload import AS_IT_WAS
 from api.schema.query import (
@@ -38,11 +42,14 @@ from api.schema.query import (
     limit_of,
 )
 from api.service import HttpRequest
-from scheduler.errors import Conflict
+from scheduler.callbacks import CallbackStatus
+from scheduler.errors import Conflict, InvalidRequest, TooManyResends, anew
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.models import Status
 from scheduler.runtime.pause import collected
 from scheduler.schema import LONGEST_URL
+from scheduler.store.lifecycle.callback.callbacks import Resent
+from scheduler.store.lifecycle.callback.callbacks import unknown as unknown_resent
 from scheduler.store.lifecycle.create.replays import Replay
 from scheduler.store.lifecycle.end.cancel import Cancellation, unknown
 from scheduler.store.queries.listing import Selection
@@ -51,30 +58,49 @@ from scheduler.times import format_iso8601
 
 A = TypeVar("A")
 
-_CANCEL, _REPLAY = "/schedule/cancel", "/schedule/replay"
+_CANCEL, _REPLAY, _RESEND = "/schedule/cancel", "/schedule/replay", "/schedule/callback"
 _IDS = List(MAX_ITEMS)
 _ID: Decode[str] = msgspec.json.Decoder(str).decode
-_STATUS = Parameter("status", str, {"type": "string"}, "")
 OF_BULK = (
     *filters_of(LONGEST_URL),
     limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
     CURSOR,
 )
 _KINDS = {type_: kind for kind in (TEXT, WHOLE, BOOLEAN) for type_ in kind.types}
+
+
+class Listed(NamedTuple):
+    """The field of a filter that says which list is meant, by one of `words`, and the filters of
+    that list. The field has to be given, so that an empty body does not mean all."""
+
+    field: str
+    words: tuple[str, ...]
+    filters: tuple[Parameter, ...] = OF_BULK
+
+    @property
+    def parameter(self) -> Parameter:
+        return Parameter(self.field, str, {"type": "string", "enum": [*self.words]}, "")
+
+    @property
+    def names(self) -> Object:
+        """Those that a body may have."""
+        return Object(["ids", self.field, *(each.name for each in self.filters)])
+
+
 # Only what waits can be held.
-_FILTERS = {Status.SCHEDULED: (*OF_BULK, HELD), Status.FAILED: OF_BULK}
-_OBJECTS = {
-    status: Object(["ids", "status", *(each.name for each in filters)])
-    for status, filters in _FILTERS.items()
-}
+WAITING = Listed("status", (Status.SCHEDULED,), (*OF_BULK, HELD))
+FAILED = Listed("status", (Status.FAILED,))
+REPORTED = Listed("callback", (CallbackStatus.FAILED, CallbackStatus.DELIVERED))
 
 
 class BulkQuery(NamedTuple):
-    """Either the strings `named` as ids, or the `selection` of a list and its cursors' walk."""
+    """Either the strings `named` as ids, or the `selection` of the list that a `word` means, and
+    its cursors' walk."""
 
     named: list[str] | None
     selection: Selection
     walk: Walk
+    word: str = ""
 
     @property
     def schedule_ids(self) -> list[str] | None:
@@ -111,33 +137,32 @@ IDS_SCHEMA: Schema = {
 }
 
 
-def filter_schema(status: Status, description: str) -> Schema:
+def filter_schema(listed: Listed, description: str) -> Schema:
     """The other form, as JSON Schema."""
     return {
         "type": "object",
         "description": description,
         "properties": {
-            "status": {"type": "string", "enum": [status]},
+            listed.field: listed.parameter.schema,
             **{
                 each.name: {
                     **each.schema,
                     "type": [each.schema["type"], "null"],
                     "description": each.description,
                 }
-                for each in _FILTERS[status]
+                for each in listed.filters
             },
         },
-        "required": ["status"],
+        "required": [listed.field],
         "additionalProperties": False,
     }
 
 
-def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
-    """What a body means: `{"ids": [...]}`, or a filter over the list of this status, which has to
-    be given, so that an empty body does not mean all. Raises InvalidRequest with every bad field.
-    """
+def parse_selection(data: bytes, path: str, listed: Listed) -> BulkQuery:
+    """What a body means: `{"ids": [...]}`, or a filter over a list. Raises InvalidRequest with
+    every bad field."""
     findings = Findings()
-    given = _OBJECTS[status].members(data, findings)
+    given = listed.names.members(data, findings)
     if "ids" in given:
         for name in given:
             if name != "ids":
@@ -145,31 +170,32 @@ def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
         named = _named(bytes(given["ids"]), findings)
         findings.refuse_if_any()
         return BulkQuery(named, Selection(), Walk())
-    return _filter(given, path, status, findings)
+    return _filter(given, path, listed, findings)
 
 
-def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> BulkQuery:
+def _filter(given: Mapping[str, Part], path: str, listed: Listed, findings: Findings) -> BulkQuery:
     values: dict[str, Any] = {}
-    for each in (_STATUS, *_FILTERS[status]):
+    for each in (listed.parameter, *listed.filters):
         kind = _KINDS[each.schema["type"]]
         try:
             value = read(given.get(each.name, b"null"), kind.decode, kind.fault)
             values[each.name] = None if value is None else each.read(_as_in_a_query(value))
         except ValueError as error:
             findings.add(each.name, str(error))
-    if values.get("status", status) != status:
-        findings.add("status", f"Give ids, or a filter with the status {status}.")
+    field, words = listed.field, listed.words
+    if values.get(field, words[0]) not in words:
+        findings.add(field, f"Give ids, or a filter with the {field} {' or '.join(words)}.")
     judge_period(values, findings)
     findings.refuse_if_any()
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
     named = {"lane": values["lane"], "reference": values["reference"]}
     named["recurring_id"] = values["recurringId"]
     held = values.get("held")
-    walk = Walk(path, url, *named.values(), held)
+    walk = Walk(path, values[field], url, *named.values(), held)
     cursor = walk.taken_back(values["cursor"])
     period = (values["from"], values["to"])
     selection = Selection(url, *period, limit, cursor, **named, held=held)
-    return BulkQuery(None, selection, walk)
+    return BulkQuery(None, selection, walk, values[field])
 
 
 def _as_in_a_query(value: str | int) -> str:
@@ -201,7 +227,7 @@ async def cancel_schedules(request: HttpRequest) -> JsonResponse:
     call = await call_of(request)
     limit_bytes = call.service.settings.max_body_bytes
     data = await read_body(request.scope, request.receive, limit_bytes)
-    asked = parse_selection(data, _CANCEL, Status.SCHEDULED)
+    asked = parse_selection(data, _CANCEL, WAITING)
     canceller = call.store.canceller
     schedule_ids = asked.schedule_ids
     if schedule_ids is None:
@@ -239,7 +265,7 @@ async def replay_schedules(request: HttpRequest) -> JsonResponse:
     settings, schedules = call.service.settings, call.store.schedules
     data = await read_body(scope, request.receive, settings.max_body_bytes)
     once = idempotency(scope, data)
-    asked = parse_selection(data, _REPLAY, Status.FAILED)
+    asked = parse_selection(data, _REPLAY, FAILED)
     now_ms = call.store.clock.now_ms()
     remade = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
     schedule_ids = asked.schedule_ids
@@ -271,4 +297,41 @@ def _replayed(replay: Replay, trigger_at: str) -> ReplayedBody | UnreplayedBody:
     return UnreplayedBody(status_of(error), str(error), error.reason, [], replay.original)
 
 
-HANDLERS = [cancel_schedules, replay_schedules]
+@post(_RESEND, operation_id="resendCallbacks", summary="Send many callbacks again", status_code=200)
+async def resend_callbacks(request: HttpRequest) -> JsonResponse:
+    """Reports once more how up to 1,000 schedules ended: those that are named, or those that a
+    filter finds whose callback has failed, the longest ago first, or was delivered, in the order of
+    their ends; `from` and `to` mean that moment. Each has its own answer; one that is pending is a
+    409. An account may send 50 a second again, so those of one call go out one after the other, the
+    last ones 20 seconds later. What is beyond those 20 seconds is not sent: with ids it has a 429
+    of its own, a filter stops there. The call is a 429 if that leaves nothing to send. Go on with
+    `nextCursor` until that is null: a callback that fails once more is not sent a third time."""
+    call = await call_of(request)
+    data = await read_body(request.scope, request.receive, call.service.settings.max_body_bytes)
+    asked, callbacks = parse_selection(data, _RESEND, REPORTED), call.store.callbacks
+    schedule_ids = asked.schedule_ids
+    if schedule_ids is None:
+        which = CallbackStatus(asked.word)
+        done = await callbacks.resend_matching(call.account_id, which, asked.selection)
+    else:
+        done = await callbacks.resend_all(call.account_id, schedule_ids)
+    refusals = [each.refusal for each in done.each]
+    limited = next((each for each in refusals if isinstance(each, TooManyResends)), None)
+    if limited is not None and None not in refusals:
+        raise anew(limited)
+    each = asked.answers(done.each, attrgetter("schedule_id"), unknown_resent)
+    next_cursor = asked.walk.given_out(done.next_cursor)
+    return JsonResponse(200, ResendsBody(await collected(map(_resent, each)), next_cursor))
+
+
+def _resent(resent: Resent) -> ResentBody | UnsentBody:
+    error = resent.refusal
+    if error is None:
+        return ResentBody(resent.schedule_id, CALLBACK.of(resent.callback))
+    now = error.status if isinstance(error, Conflict) else None
+    details = details_of(error) if isinstance(error, InvalidRequest) else []
+    said = (status_of(error), str(error), error.reason, details)
+    return UnsentBody(*said, resent.schedule_id, now)
+
+
+HANDLERS = [cancel_schedules, replay_schedules, resend_callbacks]

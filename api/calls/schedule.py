@@ -33,6 +33,7 @@ from api.schema.payload import (
 )
 from api.schema.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.service import HttpRequest, Service, service_of
+from scheduler.callbacks import CallbackStatus
 from scheduler.callers import KnownKey, Rate
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.ids import created_at_ms, invocation_id
@@ -138,19 +139,24 @@ def created_answer(created: CreateResult, trigger_at_ms: int) -> JsonResponse:
 async def list_schedules(request: HttpRequest) -> JsonResponse:
     """Schedules that have not been executed yet, by `triggerAt`; with `status=failed` the dead
     letters, by their end: those that failed and were not replayed, for a week. Any other list of
-    statuses has all such schedules that are kept, by their end or `triggerAt`. A page at a time:
+    statuses has all such schedules that are kept, by their end or `triggerAt`. With `callback`
+    those whose callback stands so. A page at a time:
     `cursor` takes the `nextCursor` of the page before. Where schedules are large, or few match, a
     page is short of its `limit`: the end is where `nextCursor` is null. A schedule that does not
     change meanwhile is neither skipped nor repeated, whatever others do."""
     call = await call_of(request, OF_SCHEDULES)
     query, account_id = call.query, call.account_id
-    statuses = query["status"] or (Status.SCHEDULED,)
+    callback = query["callback"] and CallbackStatus(query["callback"])
+    default = (Status.COMPLETED, Status.FAILED) if callback else (Status.SCHEDULED,)
+    statuses = query["status"] or default
     named = [query[each] for each in ("targetUrl", "lane", "reference", "recurringId")]
     url, lane, reference, recurring_id = named
-    by_reference = reference is not None and statuses == (Status.FAILED,)
-    ascends = by_reference or statuses == (Status.SCHEDULED,)
+    ascends = callback is CallbackStatus.PENDING
+    if callback is None:
+        by_reference = reference is not None and statuses == (Status.FAILED,)
+        ascends = by_reference or statuses == (Status.SCHEDULED,)
     order = query["order"] or ("asc" if ascends else "desc")
-    walk = Walk("/schedule", order, ",".join(statuses), *named, query["held"])
+    walk = Walk("/schedule", order, ",".join(statuses), callback, *named, query["held"])
     selected = Selection(
         url,
         query["from"],
@@ -162,14 +168,15 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
         recurring_id=recurring_id,
         held=query["held"],
     )
-    if selected.held is not None and statuses != (Status.SCHEDULED,):
+    if selected.held is not None and (callback or statuses != (Status.SCHEDULED,)):
         raise invalid([FieldError("held", "It goes with the status scheduled alone.")])
     down, store = order == "desc", call.store
-    if statuses in ((Status.SCHEDULED,), (Status.FAILED,)):
+    if callback is None and statuses in ((Status.SCHEDULED,), (Status.FAILED,)):
         source = store.unended if statuses == (Status.SCHEDULED,) else store.failed
         page = await source.page(account_id, selected, descending=down)
     else:
-        page = await store.kept.page(account_id, statuses, selected, descending=down)
+        which = (account_id, statuses, selected)
+        page = await store.kept.page(*which, descending=down, callback=callback)
     next_cursor = walk.given_out(page.next_cursor)
     schedules = page.schedules
     if selected.held is None:
@@ -279,7 +286,7 @@ async def resend_callback(request: HttpRequest, schedule_id: FromPath[str]) -> J
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
     url = parse_callback(data, service.rules, call.store.clock.now_ms())
     resent = await call.store.callbacks.resend(call.account_id, schedule_id, url)
-    return JsonResponse(202, CALLBACK.of(resent.callback))
+    return JsonResponse(202, CALLBACK.of(resent))
 
 
 HANDLERS = [

@@ -12,7 +12,7 @@ from api.auth import call_of
 from api.schema.account_bodies import CreditsBody
 from api.schema.bodies import LOG_ENTRY, USAGE, LogsBody
 from api.schema.findings import invalid
-from api.schema.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, Walk
+from api.schema.query import DEFAULT_LIMIT, EXECUTIONS, OF_LOGS, PERIOD, Walk
 from api.service import HttpRequest
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
@@ -40,7 +40,7 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"
-    names = ("targetUrl", "scheduleId", "lane", "reference", "recurringId")
+    names = ("targetUrl", "scheduleId", "lane", "reference", "recurringId", "callback")
     walk = Walk("/stats/logs", order, ",".join(asked.statuses), *map(query.get, names))
     asked = asked._replace(cursor=walk.taken_back(query["cursor"]))
     page = await call.store.logs.page(call.account_id, asked)
@@ -76,7 +76,7 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
 
 def log_query(query: Mapping[str, Any]) -> LogQuery:
     return LogQuery(
-        statuses=query["status"] or (),
+        statuses=query["status"] or (EXECUTIONS if query["callback"] else ()),
         url=query["targetUrl"],
         from_ms=query["from"],
         to_ms=query["to"],
@@ -87,6 +87,7 @@ def log_query(query: Mapping[str, Any]) -> LogQuery:
         lane=query["lane"],
         reference=query["reference"],
         recurring_id=query["recurringId"],
+        callback=query["callback"],
     )
 
 

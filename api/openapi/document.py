@@ -154,6 +154,7 @@ _ITEMS: dict[type, tuple[type, ...]] = {
     bodies.BatchBody: (bodies.ExistingBody, bodies.AcceptedBody, bodies.RefusedBody),
     bodies.ReplaysBody: (bodies.ReplayedBody, bodies.UnreplayedBody),
     bodies.CancelledManyBody: (bodies.CancelledItemBody, bodies.UncancelledBody),
+    bodies.ResendsBody: (bodies.ResentBody, bodies.UnsentBody),
 }
 # Where a status means something else than elsewhere.
 _OWN_ERRORS = {

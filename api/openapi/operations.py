@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from api.calls.bulk import IDS_SCHEMA, filter_schema
+from api.calls.bulk import FAILED, IDS_SCHEMA, REPORTED, WAITING, filter_schema
 from api.limits import MAX_ITEMS
 from api.schema import account_bodies, bodies, recurring_bodies
 from api.schema.field import DURATION, Schema
@@ -18,7 +18,6 @@ from api.schema.recurring_fields import REQUEST as OF_REQUEST
 from api.schema.settings_fields import OF_ACCOUNT, OF_PATCH, OF_PAUSE, OF_PUT, PAUSE
 from scheduler import durations
 from scheduler.lanes import LANE_PATTERN
-from scheduler.models import Status
 
 IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
@@ -125,6 +124,7 @@ OPERATIONS = {
     "resendCallback": Operation(
         bodies.CALLBACK.type, errors=(409,), body="CallbackRequest", body_required=False
     ),
+    "resendCallbacks": Operation(bodies.ResendsBody, body="ResendManyRequest"),
     "replaySchedules": Operation(bodies.ReplaysBody, body="ReplayManyRequest", once=True),
     "getUsage": Operation(bodies.USAGE.type, query=PERIOD),
     "listLogs": Operation(bodies.LogsBody, query=OF_LOGS),
@@ -284,10 +284,20 @@ REQUESTS: dict[str, Schema] = {
     },
     "ScheduleIds": IDS_SCHEMA,
     "FailedFilter": filter_schema(
-        Status.FAILED, "Dead letters that match, the oldest first; `from` and `to` mean their end."
+        FAILED, "Dead letters that match, the oldest first; `from` and `to` mean their end."
     ),
     "WaitingFilter": filter_schema(
-        Status.SCHEDULED, "Matching schedules that wait; `from` and `to` mean their `triggerAt`."
+        WAITING, "Matching schedules that wait; `from` and `to` mean their `triggerAt`."
+    ),
+    "ReportedFilter": filter_schema(
+        REPORTED,
+        "Schedules that match and whose callback has failed, `from` and `to` mean when, or was "
+        "delivered: then they mean the end of the schedule.",
+    ),
+    "ResendManyRequest": _either(
+        "ScheduleIds",
+        "ReportedFilter",
+        examples=[{"ids": [SCHEDULE_ID["example"]]}, {"callback": "failed", "limit": 100}],
     ),
     "ReplayManyRequest": _either(
         "ScheduleIds",

@@ -309,6 +309,28 @@ class CancelledManyBody(Body, frozen=True):
     occurrences_left: int
 
 
+class ResentBody(Body, frozen=True):
+    """The callback of one of many, which is pending again; `nextAttemptAt` is when it is sent."""
+
+    schedule_id: ScheduleId
+    callback: CALLBACK.type  # type: ignore[name-defined]
+
+
+class UnsentBody(RefusedBody, frozen=True):
+    """One of many whose callback is not sent again; `code` is what it would have got on its own,
+    `status` that of the schedule, with a 409."""
+
+    schedule_id: GivenId
+    status: Status | None
+
+
+class ResendsBody(Body, frozen=True):
+    """An answer for each, in order."""
+
+    schedules: list[Any]  # ResentBody or UnsentBody
+    next_cursor: str | None
+
+
 class HealthBody(Body, frozen=True):
     status: str
 

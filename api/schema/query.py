@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from api.schema.field import Schema
 from api.schema.findings import Findings, invalid
 from api.schema.rules import lane_filter, reference_filter, timestamp, url_filter
+from scheduler.callbacks import CallbackStatus
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.filters import FILTERS
 from scheduler.ids import is_recurring_id, is_schedule_id
@@ -27,7 +28,7 @@ _MOST_PARAMETERS = 100
 # As much as fits into a request's target; POST /schedule/cancel takes longer ones.
 _LONGEST_URL_IN_QUERY = 7 * 1024
 _EXECUTED = "executed"
-_EXECUTIONS = (LogStatus.COMPLETED, LogStatus.FAILED)
+EXECUTIONS = (LogStatus.COMPLETED, LogStatus.FAILED)
 
 
 class Parameter(NamedTuple):
@@ -115,7 +116,7 @@ def statuses_of(choices: Sequence[str], schema: Schema, description: str) -> Par
         named = text.split(",")
         if not set(named) <= set(words) or len(set(named)) < len(named):
             raise ValueError(f"It must be one or more of {', '.join(words)}, each once.")
-        meant = {*named, *(_EXECUTIONS if _EXECUTED in named else ())}
+        meant = {*named, *(EXECUTIONS if _EXECUTED in named else ())}
         return tuple(each for each in choices if each in meant)
 
     items = {"type": "string", "enum": [*words]}
@@ -219,6 +220,14 @@ CURSOR = Parameter(
 )
 PERIOD = tuple(each for each in filters_of(_LONGEST_URL_IN_QUERY) if each.name in ("from", "to"))
 _LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "How many items a page has at most.")
+_CALLBACK = one_of(
+    "callback",
+    list(CallbackStatus),
+    {},
+    "Only those whose callback stands so; `status` then is `executed`, if it is left out. Pending "
+    "ones come by when they are sent next, failed ones by when the callback has failed, and `from` "
+    "and `to` mean that moment.",
+)
 OF_SCHEDULES = (
     statuses_of(
         list(Status),
@@ -226,14 +235,15 @@ OF_SCHEDULES = (
         "Only schedules in these statuses, a list with commas; `executed` means "
         "`completed,failed`. `failed` alone leaves out those that were replayed.",
     ),
+    _CALLBACK,
     *filters_of(_LONGEST_URL_IN_QUERY),
     HELD,
     one_of(
         "order",
         _ORDERS,
         {},
-        "`asc`: oldest first, the default for waiting schedules, and for dead letters by "
-        "`reference`; `desc`: newest first, the default for all others.",
+        "`asc`: oldest first, the default for waiting schedules, for dead letters by `reference`, "
+        "and for pending callbacks; `desc`: newest first, the default for all others.",
     ),
     _LIMIT,
     CURSOR,
@@ -256,6 +266,9 @@ OF_LOGS = (
         "and are made "
         "again, `skipped` are times of a recurring schedule without an occurrence; `executed` "
         "means `completed,failed`.",
+    ),
+    _CALLBACK._replace(
+        description="Only ends of schedules that are kept, and whose callback stands so by now."
     ),
     Parameter(
         "scheduleId",

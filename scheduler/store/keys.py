@@ -96,6 +96,8 @@ CALLBACK = "callback"  # HASH: where ends of schedules are reported that do not 
 CALLBACKS = "callbacks"  # ZSET: ended schedule with a pending callback -> due at (ms): an attempt,
 # or a lease's end
 CALLING = "calling"  # ZSET: those among them that a worker holds -> lease's end (ms)
+FAILED_CALLBACKS = "failed_callbacks"  # ZSET: ended schedule whose callback has failed -> when it
+# did (ms); some may be forgotten
 BULKS = "bulks"  # ZSET: bulk action -> asked for (ms)
 BULK = (
     "bulk:"  # <action>, HASH: `r` what was asked, `p` how far it is, noted `v` times, `w` by whom
@@ -117,7 +119,7 @@ ONCE = "once:"  # <digest>, STRING: the result of a call with an Idempotency-Key
 SIGNING = "signing"  # LIST: its signing secrets, the newest first
 ROTATIONS = "rotations"  # LIST: once-keys of rotations of its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
-RESENDS = "resends"  # STRING: the same of callbacks that it has sent again
+RESENDS = "resends"  # STRING: the same of callbacks that it has sent again, or will have by then
 NOTED = "noted"  # STRING: the moment (us) until which answers that cost no credit are paid for
 SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
 EVENTS = "events"  # STREAM: its own events: pauses, calm lanes, bulk actions

@@ -79,7 +79,8 @@ class Store:
         self.unended = Unended(server, self.clock, scans, self.holders)
         self.schedules = Schedules(server, self.clock, kept, self.failed, rates)
         self.ends = Ends(server, self.clock, kept)
-        self.callbacks = Callbacks(server, self.clock, kept)
+        self.kept = Kept(server, self.clock, kept, scans, self.unended)
+        self.callbacks = Callbacks(server, self.clock, kept, self.kept)
         self.canceller = Canceller(server, self.ends, self.unended)
         self.recurring = Recurring(
             server,
@@ -93,7 +94,6 @@ class Store:
         self.claims = Claims(server, self.clock)
         self.clock_back = ClockBack(server, self.clock)
         self.logs = Logs(server, self.clock, kept, scans, self.unended)
-        self.kept = Kept(server, self.clock, kept, scans, self.unended)
         self.stats = Statistics(server, self.clock, kept)
         self.apis = Heartbeats(keys.APIS, server, self.clock, self.events)
         self.users = Users(server)

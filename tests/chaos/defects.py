@@ -89,7 +89,7 @@ _DEFECTS = r"""
 ~ not [-(calling[i] and tonumber(due[2 * i]) > asked_at)-]{+calling[i]+}
 @ scheduler/store/lifecycle/callback/resend.lua "called back: as it ended"
 # a callback that is to be sent again is not
-- await_callbacks(queue, {}, {now_ms, schedule})
+- await_callbacks(queue, {}, due)
 @ scheduler/store/lifecycle/end/end.lua "called back: none that wants none"
 # a cancellation is reported
 - redis.call('PEXPIRE', name, kept_ms)

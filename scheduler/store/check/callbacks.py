@@ -68,20 +68,31 @@ async def faults_of_turn(server: Server, account_id: str) -> list[str]:
 
 
 class _Stand(NamedTuple):
-    """Of a schedule: its callback's state, whether it has ended, its scores in `callbacks` and in
-    `calling`, and when it is forgotten (ms; below 0: never, or it is gone)."""
+    """Of a schedule: its callback's state, whether it has ended, its scores in `callbacks`, in
+    `calling` and in `failed_callbacks`, when it is forgotten (ms; below 0: never, or it is gone),
+    and the lowest score in `failed_callbacks`."""
 
     state: bytes
     ended: bool
     pending: bytes | None
     calling: bytes | None
+    failed: bytes | None
     forgotten_ms: int
+    oldest: bytes
 
     @property
     def is_pending(self) -> bool:
         return self.state[:1] == b"p"
 
+    @property
+    def failed_ms(self) -> int | None:
+        """When its callback has failed; None: it has not."""
+        return int.from_bytes(self.state[1:7], "big") if self.state[:1] == b"f" else None
+
     def faults(self) -> Iterator[str]:
+        # Only older ones are ever dropped from the list.
+        if self.failed is None and (self.failed_ms or 0) > float(self.oldest):
+            yield "has a callback that failed, but is not among those that do"
         if self.state and not self.ended:
             yield "has a callback, but has not ended"
         if self.is_pending and self.pending is None:
@@ -109,6 +120,17 @@ async def strangers_among(server: Server, base: str) -> AsyncIterator[str]:
                     yield f"the lease of {ids.schedule_id(schedule)} in {keys.CALLING} is another"
 
 
+async def mistimed_failures(server: Server, base: str) -> AsyncIterator[str]:
+    """A sentence for each member of the list of failed callbacks that should not stand so."""
+    failed = keys.FAILED_CALLBACKS
+    async for chunk in server.members("ZSCAN", base + failed, _CHUNK):
+        names = [schedule_or_none(each) for each in chunk]
+        for schedule, stand in await _stands(server, base, [each for each in names if each]):
+            at_ms = stand.failed and float(stand.failed)
+            if stand.state and at_ms not in (None, stand.failed_ms):
+                yield f"{ids.schedule_id(schedule)} is among its {failed} with another moment"
+
+
 async def misplaced_callbacks(
     server: Server, base: str, rows: Iterable[tuple[str, Fields]]
 ) -> AsyncIterator[str]:
@@ -126,11 +148,17 @@ async def _stands(server: Server, base: str, schedules: Sequence[str]) -> list[t
     for each in schedules:
         key = base + keys.SCHEDULE + each
         commands += (("HMGET", key, "c", "o"), ("ZSCORE", base + keys.CALLBACKS, each))
-        commands += (("ZSCORE", base + keys.CALLING, each), ("PEXPIRETIME", key))
-    replies = await server.reads(commands, at_once=base) if commands else []
+        commands += (("ZSCORE", base + keys.CALLING, each),)
+        commands += (("ZSCORE", base + keys.FAILED_CALLBACKS, each), ("PEXPIRETIME", key))
+    if not commands:
+        return []
+    commands.append(("ZRANGE", base + keys.FAILED_CALLBACKS, 0, 0, "WITHSCORES"))
+    *replies, first = await server.reads(commands, at_once=base)
     found = []
     for place, schedule in enumerate(schedules):
-        (state, outcome), pending, calling, forgotten_ms = replies[4 * place : 4 * place + 4]
-        stand = _Stand(state or b"", outcome is not None, pending, calling, forgotten_ms)
+        (state, outcome), pending, calling, at, forgotten_ms = replies[5 * place : 5 * place + 5]
+        oldest = first[1] if first else b"0"
+        places = (pending, calling, at, forgotten_ms, oldest)
+        stand = _Stand(state or b"", outcome is not None, *places)
         found.append((schedule, stand))
     return found

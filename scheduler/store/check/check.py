@@ -17,6 +17,7 @@ from scheduler.store.check.callbacks import (
     faults_of_turn,
     lacks_callback,
     misplaced_callbacks,
+    mistimed_failures,
     strangers_among,
 )
 from scheduler.store.check.claim_turns import faults_of_heads, faults_of_lane
@@ -207,8 +208,9 @@ class _Look:
     async def _callbacks(self, account_id: str) -> None:
         faults = await faults_of_turn(self._server, account_id)
         self._found += [f"{account_id}: {fault}" for fault in faults]
-        async for fault in strangers_among(self._server, keys.account(account_id)):
-            self._found.append(f"{account_id}: {fault}")
+        for look in (strangers_among, mistimed_failures):
+            async for fault in look(self._server, keys.account(account_id)):
+                self._found.append(f"{account_id}: {fault}")
 
     async def _lists_of_rules(self, account_id: str) -> None:
         async for fault in faults_of_lists(self._server, account_id):

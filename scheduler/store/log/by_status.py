@@ -1,10 +1,13 @@
-"""Lists of schedules by status, of those that have ended too, while they are kept."""
+"""Lists of schedules by status or callback, of those that have ended too, while they are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from scheduler import ids
+from scheduler.callbacks import CallbackStatus
 from scheduler.models import LogStatus, Schedule, Status
+from scheduler.store import keys
 from scheduler.store.log.ended import Ended
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import (
@@ -12,7 +15,9 @@ from scheduler.store.queries.listing import (
     Member,
     SchedulePage,
     Selection,
+    Sieve,
 )
+from scheduler.store.queries.members import read_members
 from scheduler.store.queries.timeline import Found, Span, encode_cursor, kept_since, merge, span
 from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
@@ -23,6 +28,13 @@ from scheduler.store.stored import FIELDS
 
 # How many one page may look at: of a search, which counts, and else, where many may be gone.
 _BUDGET, _UNCOUNTED = 2000, 400
+# Callbacks that have a list of their own.
+_LISTED = {
+    CallbackStatus.PENDING: keys.CALLBACKS,
+    CallbackStatus.FAILED: keys.FAILED_CALLBACKS,
+}
+# What a list is read for: how many wanted ones, which, the work, and the sieve.
+_Look = tuple[int, Callable[[Schedule], bool], Scan, Sieve]
 
 
 class Kept:
@@ -54,11 +66,27 @@ class Kept:
         selected: Selection,
         *,
         descending: bool = True,
+        callback: CallbackStatus | None = None,
     ) -> SchedulePage:
-        """Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
+        """With `callback` those whose callback stands so: a pending one where it is sent next, a
+        failed one where it has failed. Raises InvalidRequest for a bad cursor, TooManyScans.
+        Read-only."""
         stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
-        async with self._scans.of(account_id, searches=selected.searches) as scan:
-            sources = await self._sources(account_id, statuses, selected, stretch, scan)
+        searches = selected.searches or callback is not None
+
+        def wanted(schedule: Schedule) -> bool:
+            state = schedule.callback
+            stands = callback is None or (state is not None and state.status is callback)
+            return stands and selected.wants(schedule)
+
+        async with self._scans.of(account_id, searches=searches) as scan:
+            look = (selected.limit + 1, wanted, scan, selected.sieve)
+            if callback in _LISTED:
+                listed = _CalledBack(_LISTED[callback], statuses, self._server, self._scans)
+                sources = [await listed.read(account_id, stretch, *look)]
+            else:
+                budget = _BUDGET if searches else _UNCOUNTED
+                sources = await self._sources(account_id, statuses, selected, stretch, look, budget)
         page = merge(sources, selected.limit, stretch)
         return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
 
@@ -68,20 +96,20 @@ class Kept:
         statuses: Collection[Status],
         selected: Selection,
         stretch: Span,
-        scan: Scan,
+        look: _Look,
+        budget: int,
     ) -> list[Found[Schedule]]:
         groups = [(each & {*statuses}, kept_ms) for each, kept_ms in self._groups]
         groups = [group for group in groups if group[0]]
         waits = Status.SCHEDULED in statuses
-        what = (selected.limit + 1, selected.wants, scan, selected.sieve)
-        bounds = (len(groups) + waits, _BUDGET if selected.searches else _UNCOUNTED)
+        bounds = (len(groups) + waits, budget)
+        _, wanted, scan, _ = look
         # Waiting schedules come first: one that ends in between is seen twice, not never.
         found = None
         if waits and selected.reference is not None:
-            wanted = selected.wants
             found = await self._unended.few(account_id, selected.reference, stretch, wanted, scan)
         if waits and found is None:
-            found = await self._unended.read(account_id, stretch, *what, bounds)
+            found = await self._unended.read(account_id, stretch, *look, bounds)
         unended = found or Found[Schedule]([], None)
         sources = []
         for group, kept_ms in groups:
@@ -89,7 +117,7 @@ class Kept:
                 account_id, group, selected, self._log, scan, self._server, self._scans
             )
             kept = kept_since(stretch, self._clock.now_ms() - kept_ms)
-            sources.append(await ended.read(account_id, kept, *what, bounds))
+            sources.append(await ended.read(account_id, kept, *look, bounds))
         gone = {each.schedule_id for source in sources for _, each in source.entries}
         left = [each for each in unended.entries if each[1].schedule_id not in gone]
         return [unended._replace(entries=left), *sources]
@@ -129,3 +157,21 @@ class _EndedOf(ListOf):
             entries, reached = entries[:most], entries[most - 1][0]
         members = [(place, (each.schedule_id, False)) for place, each in entries]
         return Found(members, reached), False, FIELDS
+
+
+class _CalledBack(ListOf):
+    """Ended schedules in a set of callbacks. Some may be gone from there, or kept no longer."""
+
+    def __init__(
+        self, index: str, statuses: Collection[Status], server: Server, scans: Scans
+    ) -> None:
+        super().__init__(server, scans)
+        self._index = index
+        self._statuses = frozenset(statuses)
+
+    async def _members(
+        self, base: str, stretch: Span, most: int, lane: str | None
+    ) -> tuple[Found[Member], bool, Sequence[str]]:
+        [listed], kind = await read_members(self._server, base, (self._index,), stretch, most)
+        found = [(place, (ids.schedule_id(place.tie), False)) for place, _ in listed.found]
+        return Found(found, listed.reached), kind.light, FIELDS

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
+from scheduler.callbacks import CallbackStatus
 from scheduler.errors import NotFound
 from scheduler.models import LogEntry, LogStatus, Request, Schedule
 from scheduler.references import matches
@@ -33,6 +34,8 @@ from scheduler.store.stored import NUMBERS, kept_part
 from scheduler.target.targets import split_url
 
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
+# Ends that a callback may tell of.
+_REPORTED = (LogStatus.COMPLETED, LogStatus.FAILED)
 # A moment has the entries of one ack, or of thousands after the clock was set back.
 _MOST_PAGES_OF_A_MOMENT = 10
 # Nothing in the log is further in the future, though the clock was set back.
@@ -47,7 +50,8 @@ class LogQuery(NamedTuple):
     it or, with `*` behind it, of all that begin so. `text` is a part of the URL or of the
     reference, in any letter case. `replayable`: only those that failed, are kept, and were not
     replayed. `late_ms`: only those that were sent at least so late, or are overdue for so long.
-    `held`: only due ones that something keeps from starting."""
+    `held`: only due ones that something keeps from starting. `callback`: only the ends of schedules
+    that are kept, and whose callback stands so by now."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -67,6 +71,7 @@ class LogQuery(NamedTuple):
     recurring_id: str | None = None
     late_ms: int | None = None
     held: bool = False
+    callback: CallbackStatus | None = None
 
     @property
     def beginning(self) -> str:
@@ -78,7 +83,7 @@ class LogQuery(NamedTuple):
         """Whether entries are looked through for those that it names."""
         named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
         texts = (self.url_part, self.host, self.text, self.answer)
-        named_one = any(each is not None for each in (*named, self.late_ms))
+        named_one = any(each is not None for each in (*named, self.late_ms, self.callback))
         return named_one or any(texts) or self.replayable or self.held
 
     @property
@@ -206,6 +211,9 @@ class Logs:
             held = await self._unended.holders.of_entries(account_id, entries)
             entries = [each for each in entries if each.schedule_id in held]
             scan.add(len(page.entries), 0, 0)
+        if query.callback is not None:
+            entries = await self._called_back(account_id, entries, query.callback)
+            scan.add(len(page.entries), 0, 0)
         return LogPage(
             entries,
             None if page.next is None else encode_cursor(page.next),
@@ -229,6 +237,19 @@ class Logs:
             for schedule_id, row in zip(failed, rows, strict=True)
             if isinstance(row, list) and row[0] is not None
         }
+
+    async def _called_back(
+        self, account_id: str, entries: Sequence[LogEntry], callback: CallbackStatus
+    ) -> list[LogEntry]:
+        ended = [each for each in entries if each.status in _REPORTED]
+        kept = [("HGET", keys.schedule(account_id, each.schedule_id), "c") for each in ended]
+        states = await self._server.reads(kept, damaged=True)
+        letter = callback[0].encode()
+        return [
+            each
+            for each, state in zip(ended, states, strict=True)
+            if isinstance(state, bytes) and state.startswith(letter)
+        ]
 
     async def _sources(
         self, account_id: str, query: LogQuery, stretch: Span, scan: Scan

@@ -23,6 +23,7 @@ _END_OF_TIME_MS = 2**53
 _SEQUENCES = 2**64
 _SEQUENCE_DIGITS = 20
 _INDEX_DIGITS = 5
+_UNTIL_DIGITS = 12
 _LAST_INDEX = 10**_INDEX_DIGITS - 1
 
 
@@ -105,6 +106,22 @@ def decode_cursor(text: str) -> Place:
     except ValueError:
         pass
     raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")])
+
+
+def until(cursor: str | None) -> tuple[str | None, int | None]:
+    """A cursor, and the moment (ms) noted behind it: the walk is of what was listed before. None
+    where the walk begins."""
+    if cursor is None:
+        return None, None
+    try:
+        return cursor[:-_UNTIL_DIGITS], int(cursor[-_UNTIL_DIGITS:], 16)
+    except ValueError:
+        raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")]) from None
+
+
+def cursor_until(cursor: str | None, until_ms: int) -> str | None:
+    """The cursor from which `until` reads that moment."""
+    return cursor and f"{cursor}{until_ms:0{_UNTIL_DIGITS}x}"
 
 
 def lowered(text: str) -> bytes:

@@ -3,14 +3,15 @@
 -- Needs `now`.
 
 --@include shared/number
--- Until when (us) an account has paid: at most a second from now, as the clock may be set back.
--- name: its key, if it is another rate than that of requests. Raises if the key is damaged.
-local function read_paid_until(base, name)
+-- Until when (us) an account has paid: at most a second from now, or `most_us`, as the clock may be
+-- set back. name: its key, if it is another rate than that of requests. Raises if the key is
+-- damaged.
+local function read_paid_until(base, name, most_us)
   local before = tonumber(redis.call('GET', base .. (name or K.RATE)) or 0)
   if not before or not (before >= now_us) then
     return now_us
   end
-  return math.min(before, now_us + 1000000)
+  return math.min(before, now_us + (most_us or 1000000))
 end
 
 -- How an account stands: limit, remaining, until full (s), until allowed (s; 0: it is).
@@ -30,6 +31,6 @@ local function count(before, rate)
   return after, standing(after, rate, 0)
 end
 
-local function write_paid_until(base, us, name)
-  redis.call('SET', base .. (name or K.RATE), whole(us), 'PX', 2000)
+local function write_paid_until(base, us, name, kept_ms)
+  redis.call('SET', base .. (name or K.RATE), whole(us), 'PX', kept_ms or 2000)
 end

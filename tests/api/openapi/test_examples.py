@@ -93,7 +93,11 @@ async def all_sent(served: Api, document: dict[str, Any]) -> dict[str, Any]:
     await send("listLogs", scheduleId=failed)
     await send("resendCallback", failed)
     await send("replaySchedule", failed)
-    await fail(served)
+    failed = await fail(served)
+    for url in ("https://example.com/webhooks/ended", None):
+        await served.client.patch("/account", json={"callbackUrl": url})
+        if url is not None:
+            await send("resendCallbacks", failed)
     await send("replaySchedules")
     for name in ("setLane", "getLane", "listLanes", "changeLane", "pauseLane", "resumeLane"):
         await send(name)

@@ -177,9 +177,83 @@ async def test_one_resend_too_many_is_told_when_to_come_again(api: Api) -> None:
     await called(api, DONE)
     for _ in range(2):
         answer = await resent(api, ended)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "20")
+        assert error_of(answer)["reason"] == "rate_limited"
+        assert error_of(answer)["error"] == "Too many callbacks were sent again; try again in 20 s"
+
+
+async def many(api: Api, **body: Any) -> list[tuple[str, Any]]:
+    """Each schedule, and the status of its callback, or why that is not sent again."""
+    answer = await api.client.post("/schedule/callback", json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["nextCursor"] is None
+    return [
+        (each["scheduleId"], each["reason"] if "code" in each else each["callback"]["status"])
+        for each in answer.json()["schedules"]
+    ]
+
+
+async def listed(api: Api, path: str = "/schedule", **query: str) -> list[str]:
+    answer = await api.client.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    [found] = [each for each in answer.json().values() if isinstance(each, list)]
+    return [each["scheduleId"] for each in found]
+
+
+async def reported(api: Api, outcome: Outcome, **fields: Any) -> str:
+    schedule_id = await api.create_id(triggerAt=past(), callbackUrl=HERE, **fields)
+    await api.execute(FAILED if fields else DONE)
+    await called(api, outcome)
+    return schedule_id
+
+
+async def test_lists_and_the_log_find_schedules_by_their_callback(api: Api) -> None:
+    good, bad = await reported(api, DONE), await reported(api, FAILED, lane="a")
+    other = await reported(api, FAILED)
+    [again] = await many(api, ids=[other])
+    assert again == (other, "pending")
+    await api.create_id()
+    for callback, found in (("delivered", good), ("failed", bad), ("pending", other)):
+        for path in ("/schedule", "/stats/logs"):
+            assert await listed(api, path, callback=callback) == [found]
+            assert await listed(api, path, callback=callback, status="scheduled") == []
+    assert await listed(api, callback="failed", status="failed", lane="a") == [bad]
+    assert await listed(api, callback="failed", lane="b") == []
+    for path in ("/schedule", "/stats/logs"):
+        assert bad_fields(await api.client.get(path, params={"callback": "lost"})) == ["callback"]
+    first = await api.client.post("/schedule/callback", json={"callback": "failed", "limit": 1})
+    assert [each["scheduleId"] for each in first.json()["schedules"]] == [bad]
+
+
+async def test_many_callbacks_are_sent_again(api: Api) -> None:
+    good, bad, waits = await reported(api, DONE), await reported(api, FAILED), await api.create_id()
+    ended = await api.create_id(triggerAt=past())
+    await api.execute(DONE)
+    answer = await api.client.post("/schedule/callback", json={"ids": [waits, ended, "x", good]})
+    *refused, sent = answer.json()["schedules"]
+    assert [(each["code"], each["reason"], each["status"]) for each in refused] == [
+        (409, "not_ended", "scheduled"),
+        (400, "invalid_field", None),
+        (404, "unknown_schedule", None),
+    ]
+    assert [each["field"] for each in refused[1]["details"]] == ["callbackUrl"]
+    assert sent == {"scheduleId": good, "callback": (await api.read(good))["callback"]}
+    assert await many(api, callback="failed", lane="a") == []
+    assert await many(api, callback="failed") == [(bad, "pending")]
+    assert await many(api, callback="failed") == []
+    assert await many(api, ids=[bad, bad]) == [(bad, "callback_pending")] * 2
+    async with api.another() as other:
+        assert await many(other, ids=[bad]) == [(bad, "unknown_schedule")]
+
+
+async def test_many_beyond_the_rate_are_told_when_to_come_again(api: Api) -> None:
+    """The call is refused where none is sent."""
+    made = [await reported(api, FAILED) for _ in range(3)]
+    await redis_of(api.store).set(keys.account(api.account_id) + keys.RESENDS, 2**52)
+    for body in ({"ids": [*made, "x"]}, {"callback": "failed"}):
+        answer = await api.client.post("/schedule/callback", json=body)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert error_of(answer)["reason"] == "rate_limited"
-        assert error_of(answer)["error"] == "Too many callbacks were sent again; try again in 1 s"
 
 
 async def test_a_callback_of_the_account_that_is_damaged_is_a_fault_of_ours(api: Api) -> None:

@@ -7,12 +7,12 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from api.calls.bulk import parse_selection
+from api.calls.bulk import FAILED, parse_selection
 from api.calls.stats import log_query, period
 from api.schema.query import OF_LOGS, OF_SCHEDULES, PERIOD, read_query
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.masks import MASK
-from scheduler.models import LogStatus, Status
+from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
 from scheduler.times import parse_iso8601
 from tests.api.schema.test_fields import NO_LANE
@@ -120,7 +120,7 @@ def test_a_filter_that_names_nothing_is_refused_everywhere(name: str, says: str,
     for read in (
         lambda: read_query(query, OF_SCHEDULES),
         lambda: read_query(query, OF_LOGS),
-        lambda: parse_selection(body, "/path", Status.FAILED),
+        lambda: parse_selection(body, "/path", FAILED),
     ):
         with pytest.raises(InvalidRequest) as caught:
             read()

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from api.calls.bulk import parse_selection
+from api.calls.bulk import FAILED, parse_selection
 from scheduler.errors import InvalidRequest
 from scheduler.masks import MASK
-from scheduler.models import Status
 from scheduler.store.queries.listing import Selection
 from scheduler.times import parse_iso8601
 from tests.api.conftest import URL
@@ -40,7 +39,7 @@ BAD_SELECTIONS: list[tuple[Any, list[str]]] = [
 
 
 def parsed(body: Any) -> Any:
-    return parse_selection(json.dumps(body).encode(), "/path", Status.FAILED)
+    return parse_selection(json.dumps(body).encode(), "/path", FAILED)
 
 
 @pytest.mark.parametrize(("body", "bad"), BAD_SELECTIONS)

@@ -201,6 +201,29 @@ async def test_a_worker_leaves_callbacks_of_a_suspended_account_alone(scene: Sce
     assert await scene.claim() == []
 
 
+@pytest.mark.parametrize(
+    ("step", "score_ms", "sentence"),
+    [
+        (given_up, None, "has a callback that failed, but is not among those that do"),
+        (given_up, 1, "is among its failed_callbacks with another moment"),
+        (delivered, 0, "is among its failed_callbacks with another moment"),
+        (pending, 0, "is among its failed_callbacks with another moment"),
+    ],
+)
+async def test_a_broken_list_of_failed_callbacks_is_reported(
+    scene: Scene,
+    step: Callable[[Scene], Awaitable[None]],
+    score_ms: int | None,
+    sentence: str,
+) -> None:
+    made = await scene.run(COMPLETED, callback=OWN)
+    await step(scene)
+    await moved(keys.FAILED_CALLBACKS, score_ms)(scene, made)
+    assert await scene.store.check() == [f"{scene.account_id}: {made} {sentence}"]
+    await scene.redis.delete(scene.key(made))
+    assert not any("failed" in each for each in await scene.store.check())
+
+
 async def test_one_whose_callback_has_ended_is_to_be_forgotten(scene: Scene) -> None:
     made = await scene.run(COMPLETED, callback=OWN)
     await delivered(scene)

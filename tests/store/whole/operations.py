@@ -189,6 +189,11 @@ def resend(hall: Hall, party: Party) -> Awaitable[object]:
     return hall.store.callbacks.resend(party.account_id, party.dead, URL, "an operation")
 
 
+def resend_many(hall: Hall, party: Party) -> Awaitable[object]:
+    some = [party.dead, party.waiting, party.older]
+    return hall.store.callbacks.resend_all(party.account_id, some, "an operation")
+
+
 def change_account(changed: Any) -> Call:
     return lambda hall, party: hall.store.pauses.change(party.account_id, changed)
 
@@ -393,6 +398,12 @@ OF_SCHEDULES = [
     op("stop", END, lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
     op("cancel many", END, cancel_many),
     op("send a callback again", "lifecycle/callback/resend", resend),
+    op(
+        "send callbacks again",
+        "lifecycle/callback/resend",
+        resend_many,
+        prepare=each(set_callback),
+    ),
     op("quota", "accounts/stored", lambda h, p: h.store.accounts.stored_bytes(p.account_id)),
 ]
 OF_ACCOUNTS = [

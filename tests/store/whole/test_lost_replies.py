@@ -11,11 +11,11 @@ import pytest
 from scheduler.errors import OutcomeUnknown
 from scheduler.models import Idempotency, Plan
 from scheduler.runtime.settings import Settings
-from scheduler.store import Store
+from scheduler.store import Store, keys
 from scheduler.store.accounts.sign_in.sessions import Purpose
 from tests.store.clocks import ServerClock
 from tests.store.lifecycle.end.dead_letters import fail, letter_ids, replay, verdicts
-from tests.store.scene import COMPLETED, CREDITS, FAILED, Holdings, Scene
+from tests.store.scene import COMPLETED, CREDITS, FAILED, URL, Holdings, Scene
 from tests.support.servers import DroppingProxy, script
 
 # Prepares, yields, makes the call whose reply gets lost, and yields what came of it.
@@ -90,6 +90,14 @@ def replay_with_a_key(scene: Scene) -> AsyncGenerator[Any]:
     return replay_many(scene, Idempotency("key", "fingerprint"))
 
 
+async def send_callbacks_again(scene: Scene) -> AsyncGenerator[Any]:
+    made = [*await fail(scene, 4), await scene.create(60_000)]
+    await scene.redis.hset(scene.base + keys.CALLBACK, mapping={"url": URL, "on": "executed"})
+    yield
+    done = await scene.store.callbacks.resend_all(scene.account_id, made)
+    yield [each.callback is not None for each in done.each], len(await scene.claim())
+
+
 async def grant(scene: Scene) -> AsyncGenerator[Any]:
     yield
     account = await scene.store.accounts.grant(scene.account_id, 5)
@@ -129,6 +137,7 @@ CALLS: list[tuple[Call, str]] = [
     (change_between_attempts, "lifecycle/create/change"),
     (replay_many, "lifecycle/create/create"),
     (replay_with_a_key, "lifecycle/create/create"),
+    (send_callbacks_again, "lifecycle/callback/resend"),
     (grant, "accounts/grant"),
     (make_an_account, "accounts/create"),
     (make_a_key, "accounts/key_create"),

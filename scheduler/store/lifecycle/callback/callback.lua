@@ -3,8 +3,9 @@
 -- schedule is kept as long as others are from their end on. Safe to repeat: a row names its lease,
 -- which the first call takes away. An account with a damaged key is parked, as by `end`.
 -- KEYS[1]  the shard's prefix
--- ARGV     how long an ended schedule is kept (ms), how long a failed one is (ms)
--- ARGV[3…] for each: account, schedule, token, letter of its state, the packed rest, when the next
+-- ARGV     how long an ended schedule is kept (ms), how long a failed one is (ms), how many failed
+--          callbacks an account's list has at most
+-- ARGV[4…] for each: account, schedule, token, letter of its state, the packed rest, when the next
 --          attempt is due (ms; '': it has ended), the schedule as a member of `failed`
 -- Returns  {now (us), a verdict for each}: DONE, ENDED (before), HELD: by another worker, UNKNOWN:
 --          its account is gone, DAMAGED
@@ -16,6 +17,7 @@
 --@include lifecycle/row/weight
 --@include lifecycle/callback/callbacks
 local prefix, kept_ms, failed_kept_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local most_failed = tonumber(ARGV[3])
 
 -- The verdict on a row whose token does not hold its schedule.
 local function judge_lost(queue, stored, row)
@@ -38,15 +40,16 @@ local function forgotten_at(queue, key, outcome, letter, more, hours)
 end
 
 -- Reads and checks everything that an account's rows write. Returns their verdicts, and what to
--- write: the states of held ones, flat lists of those that wait again or have ended, and for how
--- long failed attempts keep places.
+-- write: the states of held ones, flat lists of those that wait again, have ended or have failed, and
+-- for how long failed attempts keep places.
 local function read(queue, rows)
   local schedules, verdicts, hours, seen, failed, bytes = {}, {}, {}, {}, 0, 0
-  local plan = {states = {}, again = {}, due = {}, gone = {}}
+  local plan = {states = {}, again = {}, due = {}, gone = {}, failures = {}}
   for n, row in ipairs(rows) do
     schedules[n] = ARGV[row + 1]
   end
   check_callbacks(queue)
+  redis.call('ZCARD', queue.failed)
   for n, score in ipairs(redis.call('ZMSCORE', queue.pending, unpack(schedules))) do
     local schedule, row = schedules[n], rows[n]
     local key, due_ms = queue.base .. K.SCHEDULE .. schedule, tonumber(ARGV[row + 5])
@@ -65,6 +68,10 @@ local function read(queue, rows)
         and forgotten_at(queue, key, stored[1], ARGV[row + 6], more, hours)
       if stored[1] then
         plan.states[#plan.states + 1] = {key, row, forgotten_ms}
+        if is_over and ARGV[row + 3] == 'f' then
+          plan.failures[#plan.failures + 1] = now_ms
+          plan.failures[#plan.failures + 1] = schedule
+        end
       end
       if is_over then
         plan.gone[#plan.gone + 1] = schedule
@@ -76,6 +83,8 @@ local function read(queue, rows)
   end
   plan.failing_ms = math.min(failing_until(queue) - now_ms + failed * FAILURE_MS,
     MOST_KEPT_MS)
+  plan.outdated = #plan.failures > 0
+    and outdated_failures(queue, #plan.failures / 2, failed_kept_ms, most_failed)
   plan.expiring = next(hours) and read_expiring(queue.base, hours)
   -- Of an account that is being deleted nothing is counted any more.
   plan.bytes = bytes ~= 0 and redis.call('EXISTS', queue.base .. K.ACCOUNT) == 1
@@ -99,6 +108,9 @@ local function record(queue, plan)
   if plan.bytes then
     write(plan.bytes)
   end
+  if plan.outdated then
+    note_failures(queue, plan.failures, plan.outdated, failed_kept_ms)
+  end
   -- Before the others, which look at it.
   if plan.failing_ms > 0 and redis.call('ZCARD', queue.pending) > #plan.gone then
     redis.call('HSET', queue.base .. K.CALLBACK, 'failing', whole(now_ms + plan.failing_ms))
@@ -114,7 +126,7 @@ local function record(queue, plan)
 end
 
 local accounts, verdicts = {}, {}
-for row = 3, #ARGV, 7 do
+for row = 4, #ARGV, 7 do
   accounts[ARGV[row]] = accounts[ARGV[row]] or {}
   table.insert(accounts[ARGV[row]], row)
 end
@@ -122,7 +134,7 @@ for account, rows in pairs(accounts) do
   local queue = callbacks_of(prefix, account)
   local sound, found, plan = pcall(read, queue, rows)
   for n, row in ipairs(rows) do
-    verdicts[(row + 4) / 7] = sound and found[n] or V.DAMAGED
+    verdicts[(row + 3) / 7] = sound and found[n] or V.DAMAGED
   end
   if sound then
     record(queue, plan)

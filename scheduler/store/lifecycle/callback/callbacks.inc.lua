@@ -1,12 +1,14 @@
 -- Where ended schedules stand whose callback is pending: `callbacks`, and, of those that a worker
 -- holds, `calling`. Claims look at an account's when `callback_heads` says, and at that when it is
--- the turn of CALLBACK_TURN among `heads`. Their queue is named `<account>#`. Only this file writes
--- any of that but `heads`. Needs `place`.
+-- the turn of CALLBACK_TURN among `heads`. Their queue is named `<account>#`. Those whose callback
+-- has failed stand in `failed_callbacks`. Only this file writes any of that but `heads`. Needs
+-- `place`.
 
 local function callbacks_of(prefix, account)
   local base = prefix .. account .. ':'
   return {prefix = prefix, account = account, base = base, pending = base .. K.CALLBACKS,
-    calling = base .. K.CALLING, turns = prefix .. K.CALLBACK_HEADS}
+    calling = base .. K.CALLING, failed = base .. K.FAILED_CALLBACKS,
+    turns = prefix .. K.CALLBACK_HEADS}
 end
 
 -- So many of an account run at most. A failed attempt keeps its place for FAILURE_MS more, or one
@@ -66,6 +68,32 @@ local function take_out_callbacks(queue, schedules)
   relook_at_callbacks(queue)
 end
 
+-- Chooses, before the first write, those that leave the list of failed callbacks as `count` come:
+-- what has failed longer ago than `kept_ms`, and the oldest above the `most`. More go than come, but
+-- not all at once.
+local function outdated_failures(queue, count, kept_ms, most)
+  local over, gone = redis.call('ZCARD', queue.failed) + count - most, {}
+  local oldest = redis.call('ZRANGE', queue.failed, 0, 2 * count, 'WITHSCORES')
+  for i = 1, #oldest, 2 do
+    if tonumber(oldest[i + 1]) >= now_ms - kept_ms and #gone >= over then
+      break
+    end
+    gone[#gone + 1] = oldest[i]
+  end
+  return gone
+end
+
+-- Callbacks have failed. failures: flat, when (ms) and schedule; gone: from `outdated_failures`.
+local function note_failures(queue, failures, gone, kept_ms)
+  each_thousand('ZREM', queue.failed, gone)
+  each_thousand('ZADD', queue.failed, failures)
+  redis.call('PEXPIRE', queue.failed, kept_ms)
+end
+
+local function take_out_failures(queue, schedules)
+  each_thousand('ZREM', queue.failed, schedules)
+end
+
 -- Claims look at an account's callbacks at `at` (ms) and not before; nil: none is pending.
 local function turn_callbacks(prefix, account, at)
   if at then
@@ -85,9 +113,10 @@ local function stop_callbacks(prefix, account)
   redis.call('ZADD', prefix .. K.CALLBACK_HEADS, '-inf', account)
 end
 
--- No callback of an account is pending any more, and it has no default.
+-- No callback of an account is pending or has failed any more, and it has no default.
 local function clear_callbacks(prefix, account)
   local base = prefix .. account .. ':'
-  redis.call('UNLINK', base .. K.CALLBACKS, base .. K.CALLING, base .. K.CALLBACK)
+  redis.call('UNLINK', base .. K.CALLBACKS, base .. K.CALLING, base .. K.CALLBACK,
+    base .. K.FAILED_CALLBACKS)
   turn_callbacks(prefix, account, nil)
 end

@@ -1,28 +1,46 @@
-"""Callbacks of ended schedules: the outcomes of their attempts, and sending one again."""
+"""Callbacks of ended schedules: the outcomes of their attempts, and sending them again."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.callbacks import Callback, CallbackAttempt, CallbackState, CallbackStatus
-from scheduler.errors import TooManyResends
-from scheduler.models import COMPLETED, Invocation, Outcome, Request, Retry, Schedule
+from scheduler.errors import (
+    OutcomeUnknown,
+    PostdateError,
+    Reason,
+    StoreError,
+    TooManyResends,
+    anew,
+)
+from scheduler.models import COMPLETED, Invocation, Outcome, Request, Retry, Status
 from scheduler.store import keys, stored
 from scheduler.store.callback_state import open_callback, pack_callback
 from scheduler.store.heads import letter_member
-from scheduler.store.queries.reading import read_one, whole
+from scheduler.store.log.by_status import Kept
+from scheduler.store.queries.listing import Selection
+from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.store.queries.timeline import cursor_until, until
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
-from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.clock import StoreClock, time_us
 from scheduler.store.verdict import MOST_CHANGES_MET, VERDICTS, Verdict, refusal
 
 # As many as there are before the last retry, each with so much of its message: 500 bytes at most,
 # and none where the first attempt is the last.
 _MOST_EARLIER, _MOST_CHARACTERS = 5, 60
+# So many are sent again a second, and up to so far ahead (us): the same numbers as in `resend.lua`.
+# One alone is due at once.
+_A_SECOND, _AHEAD_US, _AT_ONCE_US = 50, 20_000_000, 1_000_000
+# So many at once are no long script.
+_FEW = 20
+_EXECUTED = (Status.COMPLETED, Status.FAILED)
 
 _CALLBACK = Script("lifecycle/callback/callback")
 _RESEND = Script("lifecycle/callback/resend")
@@ -36,11 +54,48 @@ class CallbackAck(NamedTuple):
     next_attempt_at_ms: int | None = None
 
 
+class Resent(NamedTuple):
+    """A schedule's callback is pending again, unless there is a refusal."""
+
+    schedule_id: str
+    callback: CallbackState | None = None
+    refusal: PostdateError | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether others changed it since it was read."""
+        return self.refusal is not None and self.refusal.reason is Reason.KEEPS_CHANGING
+
+
+class Resends(NamedTuple):
+    """What came of each, in order; `next_cursor` of their list."""
+
+    each: list[Resent]
+    next_cursor: str | None = None
+
+
+class _Way(NamedTuple):
+    """How callbacks are sent again: the name of the operation, how far ahead (us) they may be due,
+    and the new URL, if there is one."""
+
+    operation: str
+    ahead_us: int = _AHEAD_US
+    url: str | None = None
+
+
+def unknown(schedule_id: str) -> Resent:
+    """For a text that is no schedule's id."""
+    return Resent(schedule_id, refusal=refusal(schedule_id, Verdict.UNKNOWN))
+
+
 class Callbacks:
-    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, lists: Kept
+    ) -> None:
         self._server = server
         self._clock = clock
-        self._kept = (retention.schedule_ms, retention.failed_kept_ms)
+        self._lists = lists
+        self._kept = (retention.schedule_ms, retention.failed_kept_ms, retention.failed_most)
         self._quotas = retention.quotas
 
     async def ack(self, shard: int, acks: Sequence[CallbackAck]) -> list[Verdict]:
@@ -65,7 +120,7 @@ class Callbacks:
         schedule_id: str,
         url: str | None = None,
         operation: str | None = None,
-    ) -> Schedule:
+    ) -> CallbackState:
         """Makes the callback of an ended schedule pending again, from its first attempt on, also if
         it had none; to a new `url` from now on, if one is given. Safe to repeat after a lost reply;
         with the name of an `operation`, once for all calls of that name within a minute.
@@ -74,31 +129,113 @@ class Callbacks:
         InvalidRequest if nothing names a URL, QuotaExceeded, TooManyResends, Damaged; then nothing
         was changed.
         """
-        operation = operation or ids.new_operation()
+        way = _Way(operation or ids.new_operation(), _AT_ONCE_US, url)
+        [done] = await self._resend(account_id, [schedule_id], way)
+        if done.callback is None:
+            raise anew(done.refusal or StoreError())
+        return done.callback
+
+    async def resend_all(
+        self, account_id: str, schedule_ids: Sequence[str], operation: str | None = None
+    ) -> Resends:
+        """`resend` of each, a bounded group of them in one step; they are due one after the other,
+        at the account's rate. Those beyond the next 20 seconds are refused with TooManyResends.
+        Raises StoreUnavailable if nothing was changed, OutcomeUnknown if some may have been."""
+        way = _Way(operation or ids.new_operation())
+        return Resends(await self._resend(account_id, schedule_ids, way))
+
+    async def resend_matching(
+        self, account_id: str, callback: CallbackStatus, selected: Selection
+    ) -> Resends:
+        """`resend_all` of the list of this status, the oldest first, of no more than the rate has
+        room for. What `next_cursor` leads on to ends with what had failed by now: one that fails
+        again meanwhile would have no end. Raises InvalidRequest for a bad cursor, TooManyScans,
+        TooManyResends."""
+        base = keys.account(account_id)
+        commands = [("GET", base + keys.RESENDS), ("TIME",)]
+        paid, time = await self._server.reads(commands, at_once=base)
+        now_ms = self._clock.observe_reply(time)
+        ahead_us = min(max(0, int(paid or 0) - time_us(time)), _AHEAD_US)
+        room = (_AHEAD_US - ahead_us) * _A_SECOND // 1_000_000
+        if room < 1:
+            raise TooManyResends(1)
+        cursor, until_ms = until(selected.cursor)
+        # What failed in the millisecond of the beginning is of the walk.
+        until_ms = until_ms or now_ms + 1
+        selected = selected._replace(
+            cursor=cursor,
+            to_ms=until_ms if selected.to_ms is None else min(selected.to_ms, until_ms),
+            limit=min(selected.limit, room),
+        )
+        page = await self._lists.page(
+            account_id, _EXECUTED, selected, callback=callback, descending=False
+        )
+        done = await self.resend_all(account_id, [each.schedule_id for each in page.schedules])
+        return done._replace(next_cursor=cursor_until(page.next_cursor, until_ms))
+
+    async def _resend(
+        self, account_id: str, schedule_ids: Sequence[str], way: _Way
+    ) -> list[Resent]:
+        """Each once. Those that are changed meanwhile are read again."""
+        done = {each: unknown(each) for each in schedule_ids}
+        left = list(filter(ids.is_schedule_id, done))
+        try:
+            for _ in range(MOST_CHANGES_MET):
+                places = iter(left)
+                async for chunk in read_by_id(self._server, account_id, left):
+                    named = [name for _, name in zip(chunk, places, strict=False)]
+                    some = [each for each in chunk if isinstance(each, Stored)]
+                    for name, each in zip(named, chunk, strict=True):
+                        if each is not None and not isinstance(each, Stored):
+                            done[name] = Resent(name, refusal=each)
+                    done |= await self._resend_chunk(account_id, some, way)
+                left = [each for each in left if done[each].changed]
+                if not left:
+                    break
+        except StoreError as error:
+            if any(each.callback is not None for each in done.values()):
+                raise OutcomeUnknown("Some were sent again before the store failed") from error
+            raise
+        return list(done.values())
+
+    async def _resend_chunk(
+        self, account_id: str, some: Sequence[Stored], way: _Way
+    ) -> dict[str, Resent]:
+        if not some:
+            return {}
         shard, account = keys.parts(account_id)
-        for _ in range(MOST_CHANGES_MET):
-            with whole(schedule_id):
-                found = await read_one(self._server, account_id, schedule_id)
-                ended = stored.schedule(schedule_id, found, self._server.secrecy)
-            request, packed = ended.request, b""
-            if url is not None:
-                request = replace(
-                    request, callback=replace(request.callback or Callback(), url=url)
-                )
-                packed = stored.seal_request(request, self._server.secrecy)
-            local, before = ids.local(schedule_id), stored.sha1_of(found.packed)
-            letter = letter_member(request.reference, local)
-            arguments = (account, local, operation, before, packed, _where(request), letter)
-            verdict, state = await self._server.write_until_answered(
-                _RESEND, keys.shard(shard), (*arguments, *self._quotas)
-            )
-            if verdict != Verdict.CHANGED:
-                break
-        if verdict == Verdict.LIMITED:
-            raise TooManyResends(int(state))
-        if verdict != Verdict.DONE:
-            raise refusal(schedule_id, Verdict(verdict), ended.status)
-        return replace(ended, request=request, callback=open_callback(state))
+        names = [ids.local(each.schedule.schedule_id) for each in some]
+        # A repeat may meet others, of which it knows nothing.
+        met = hashlib.blake2b("".join(names).encode(), digest_size=8).hexdigest()
+        words: list[Argument] = [account, f"{way.operation}:{met}", way.ahead_us]
+        words += (len(self._quotas), *self._quotas)
+        for name, (schedule, fields) in zip(names, some, strict=True):
+            request, new = schedule.request, b""
+            if way.url is not None:
+                callback = replace(request.callback or Callback(), url=way.url)
+                request = replace(request, callback=callback)
+                new = stored.seal_request(request, self._server.secrecy)
+            letter = letter_member(request.reference, name)
+            words += (name, stored.sha1_of(fields.packed), new, _where(request), letter)
+        is_long = len(some) > _FEW
+        prefix = keys.shard(shard)
+        turn = self._server.long_script(prefix, account_id) if is_long else nullcontext()
+        async with turn:
+            reply = await self._server.write_until_answered(_RESEND, prefix, words)
+        came = zip(some, reply[::2], reply[1::2], strict=True)
+        return {
+            each.schedule.schedule_id: _resent(each, Verdict(verdict), said)
+            for each, verdict, said in came
+        }
+
+
+def _resent(each: Stored, verdict: Verdict, said: bytes) -> Resent:
+    name = each.schedule.schedule_id
+    if verdict is Verdict.DONE:
+        return Resent(name, open_callback(said))
+    if verdict is Verdict.LIMITED:
+        return Resent(name, refusal=TooManyResends(int(said)))
+    return Resent(name, refusal=refusal(name, verdict, each.schedule.status))
 
 
 def _where(request: Request) -> str:

@@ -37,11 +37,9 @@ from scheduler.store.lifecycle.create.replays import (
     Remake,
     Replays,
     asked_for,
-    cursor_until,
     originals_of,
     replays_of,
     rest_of,
-    until,
 )
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.preconditions import ALWAYS, Precondition
@@ -52,6 +50,7 @@ from scheduler.store.queries.reading import (
     read_stored,
     whole,
 )
+from scheduler.store.queries.timeline import cursor_until, until
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
@@ -236,11 +235,13 @@ class Schedules:
         Raises InvalidRequest for a bad cursor."""
         if (made := await self._made_before(account_id, once)) is not None:
             return await self._completed(account_id, made, remake, once)
-        selected, until_ms = until(selected)
+        cursor, until_ms = until(selected.cursor)
         if until_ms is None:
             [time] = await self._server.reads([("TIME",)], at_once=keys.account(account_id))
             # What failed in the millisecond of the beginning is of the walk.
             until_ms = self._clock.observe_reply(time) + 1
+        to_ms = until_ms if selected.to_ms is None else min(selected.to_ms, until_ms)
+        selected = selected._replace(cursor=cursor, to_ms=to_ms)
         page = await self._failed.page(account_id, selected)
         originals = [each.schedule_id for each in page.schedules]
         next_cursor = cursor_until(page.next_cursor, until_ms)

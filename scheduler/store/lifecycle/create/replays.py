@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler import ids
-from scheduler.errors import Damaged, FieldError, InvalidRequest, Reason
+from scheduler.errors import Damaged, Reason
 from scheduler.models import (
     Occurrence,
     Packed,
@@ -21,11 +21,9 @@ from scheduler.models import (
 from scheduler.runtime.pause import collected
 from scheduler.store.heads import letter_member
 from scheduler.store.idempotency import Made
-from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict
 
 _ID_BYTES = 16
-_UNTIL_DIGITS = 12
 
 _REASONS = {Verdict.NOT_ENDED: Reason.NOT_ENDED, Verdict.CANCELLED: Reason.BODY_NOT_KEPT}
 
@@ -159,22 +157,3 @@ def _replays(made: Made, note: _Note) -> Iterator[Replay]:
             verdict, new = next(answers)
         done = verdict == Verdict.DONE
         yield Replay(original, Verdict(verdict), new if done else None)
-
-
-def until(selected: Selection) -> tuple[Selection, int | None]:
-    """The selection, bounded by the moment (ms) in its cursor: the walk is of those that had failed
-    before it. None where the walk begins."""
-    if selected.cursor is None:
-        return selected, None
-    cursor, digits = selected.cursor[:-_UNTIL_DIGITS], selected.cursor[-_UNTIL_DIGITS:]
-    try:
-        until_ms = int(digits, 16)
-    except ValueError:
-        raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")]) from None
-    to_ms = until_ms if selected.to_ms is None else min(selected.to_ms, until_ms)
-    return selected._replace(cursor=cursor, to_ms=to_ms), until_ms
-
-
-def cursor_until(cursor: str | None, until_ms: int) -> str | None:
-    """The cursor from which `until` reads that moment."""
-    return cursor and f"{cursor}{until_ms:0{_UNTIL_DIGITS}x}"
