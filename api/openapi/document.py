@@ -21,6 +21,7 @@ from api.openapi.operations import (
     REQUESTS,
     SCHEDULE_ID,
 )
+from api.openapi.webhooks import BODIES, webhooks
 from api.request_ids import PATTERN as REQUEST_ID
 from api.schema import bodies
 from api.schema.field import Schema
@@ -268,6 +269,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
         "tags": [{"name": name, "description": each} for name, each in _TAGS.items()],
         "security": [{"ApiKey": []}, {"Bearer": []}],
         "paths": paths,
+        "webhooks": webhooks(_ref(BODIES[0].__name__)),
         "components": {
             "schemas": _schemas(),
             "responses": {
@@ -388,7 +390,7 @@ def _schemas() -> Schema:
     answers |= {each.existing for each in OPERATIONS.values() if each.existing is not None}
     errors = {error.body for error in _ALL_ERRORS}
     items = {item for each in _ITEMS.values() for item in each}
-    described = sorted(answers | errors | items, key=lambda body: body.__name__)
+    described = sorted({*BODIES} | answers | errors | items, key=lambda body: body.__name__)
     _, found = msgspec.json.schema_components(described, ref_template=_REFS + "{name}")
     for each in found.values():
         if "description" in each:  # a docstring, with its indentation

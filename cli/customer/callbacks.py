@@ -1,16 +1,22 @@
-"""`postdate callback`: where ends of schedules are reported, and reporting one again."""
+"""`postdate callback`: where ends of schedules are reported, how that went, and doing it again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from cli import parameters
+from cli.customer import many
 from cli.customer.remote import Remote, remote_command
 from cli.customer.schedules import callback_text
 
 if TYPE_CHECKING:
-    from postdate import Account
+    from postdate import Account, CallbackStatus, Schedule
+
+_DID = {"failed": "have failed", "delivered": "were delivered"}
 
 
 @click.group(name="callback")
@@ -59,18 +65,107 @@ def clear_command(remote: Remote) -> None:
     _show(remote, remote.client.change_account(callback_url=None))
 
 
-@callback_group.command(name="resend")
-@click.argument("schedule_id", metavar="ID")
-@click.option("--to", "callback_url", metavar="TARGET", help="To this URL, from now on.")
+def _which(*words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A flag for each list of callbacks."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for word in reversed(words):
+            says = f"Those that are {word}." if word == "pending" else f"Those that {_DID[word]}."
+            option = click.option(f"--{word}", "callback", flag_value=word, help=says)
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@callback_group.command(name="list")
+@_which("failed", "pending", "delivered")
+@parameters.filter_options()
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @remote_command()
-def resend_command(remote: Remote, schedule_id: str, callback_url: str | None) -> None:
-    """Report once more how the schedule ID ended, with the same webhook-id.
+def list_command(
+    remote: Remote, callback: CallbackStatus | None, limit: int, **filters: Any
+) -> None:
+    """List schedules by how their callback stands: failed ones, unless you say otherwise.
+
+    Failed ones come by when the callback has failed, the newest first, and --from and --to mean
+    that; pending ones by when they are sent next; delivered ones by the schedule's end.
 
     \b
-    postdate callback resend sch_01m7td70g0fw3s9s2m2v2v2v2v
+    postdate callback list --failed --lane invoices
     """
-    callback = remote.client.resend_callback(schedule_id, callback_url=callback_url)
-    remote.show(callback, f"{schedule_id}  {callback_text(callback)}")
+    which = callback or "failed"
+    found = list(remote.client.list(callback=which, limit=limit + 1, **filters))
+    shown = found[:limit]
+    lines = [_line(each) for each in shown]
+    if len(found) > limit:
+        lines.append(f"There are more: --limit {limit * 5} shows them.")
+    remote.show(shown, "\n".join(lines) or f"No {which} callbacks.")
+
+
+@callback_group.command(name="send")
+@click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
+@_which("failed", "delivered")
+@click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
+@many.choosing_options(" Of all that match, those that failed from then on.")
+@click.option("--callback", "callback_url", metavar="URL", help="Of one ID, from now on to URL.")
+@remote_command()
+def send_command(
+    remote: Remote,
+    schedule_ids: tuple[str, ...],
+    callback: Literal["failed", "delivered"] | None,
+    since: timedelta | None,
+    limit: int | None,
+    yes: bool,
+    callback_url: str | None,
+    **chosen: Any,
+) -> None:
+    """Report once more how schedules ended, each with the same webhook-id.
+
+    By their ids, or all that match and whose callback has failed, the oldest first. 50 go out a
+    second.
+
+    \b
+    postdate callback send sch_01m7td70g0fw3s9s2m2v2v2v2v
+    postdate callback send --failed --since 1h
+    """
+    many.begin_since(chosen, since)
+    matching = bool(callback) or any(chosen[name] is not None for name in many.CHOOSING)
+    if many.is_unclear(schedule_ids, limit, chosen, matching=matching):
+        raise click.UsageError(
+            f"Give ids, or --failed, --delivered, --since, {many.FLAGS}, --limit."
+        )
+    if callback_url is not None and len(schedule_ids) != 1:
+        raise click.UsageError("--callback goes with one id.")
+    if len(schedule_ids) == 1:
+        [name] = schedule_ids
+        sent = remote.client.resend_callback(name, callback_url=callback_url)
+        remote.show(sent, f"{name}  {callback_text(sent)}")
+        return
+    which = callback or "failed"
+    done: Sequence[Any] = ()
+    found = ""
+    if not schedule_ids and not yes:
+        found, _ = many.counted(remote, limit, callback=which, **chosen)
+    if found:
+        click.confirm(f"Send {found} that {_DID[which]} again?", abort=True, err=True)
+    if schedule_ids:
+        done = remote.client.resend_callbacks(schedule_ids)
+    elif found or yes:
+        done = remote.client.resend_callbacks(callback=which, limit=limit, **chosen)
+    remote.show_many(
+        done,
+        lambda each: callback_text(each.callback),
+        id_name="scheduleId",
+        was="sent again",
+        none=f"No {which} callback matches.",
+    )
+
+
+def _line(schedule: Schedule) -> str:
+    stands = callback_text(schedule.callback) if schedule.callback else ""
+    parts = [schedule.schedule_id, schedule.status, f"callback {stands}", schedule.reference]
+    return "  ".join(filter(None, parts))
 
 
 def _show(remote: Remote, account: Account) -> None:

@@ -39,6 +39,11 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled",
     metavar="STATUS,...",
     help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed.",
 )
+@click.option(
+    "--callback",
+    type=click.Choice(["pending", "delivered", "failed"]),
+    help="Only ends whose callback stands so.",
+)
 @filter_options()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: desc, newest first]")
@@ -64,6 +69,7 @@ def logs_command(
             or filters["from_"]
             or filters["to"]
             or order
+            or filters["callback"]
             or "scheduled" in (statuses or ())
         ):
             raise click.UsageError(

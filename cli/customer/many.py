@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,11 +19,11 @@ _COUNTED = 1000
 
 
 # Without ids, one of these (or --failed) must be given.
-_CHOOSING = ("url", "lane", "reference", "recurring_id")
-_FLAGS = ", ".join(row.flag for row in FILTERS)
+CHOOSING = ("url", "lane", "reference", "recurring_id")
+FLAGS = ", ".join(row.flag for row in FILTERS)
 
 
-def _filter_options(from_help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def choosing_options(from_help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in (
             click.option("--yes", is_flag=True, help="Do not ask before all that match."),
@@ -41,7 +41,7 @@ def _filter_options(from_help: str) -> Callable[[Callable[..., None]], Callable[
 @click.command(name="cancel")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @click.option("--held", is_flag=True, default=None, help="Only due ones kept from starting.")
-@_filter_options(" Of all that match, those due from then on.")
+@choosing_options(" Of all that match, those due from then on.")
 @remote_command()
 def cancel_command(
     remote: Remote,
@@ -61,9 +61,9 @@ def cancel_command(
     postdate cancel --lane customer-17
     postdate cancel --target https://example.com/hook --from 2026-12-24
     """
-    matching = any(chosen[name] is not None for name in (*_CHOOSING, "held"))
-    if _is_unclear(schedule_ids, limit, chosen, matching=matching):
-        raise click.UsageError(f"Give ids, or --held, {_FLAGS}, --limit.")
+    matching = any(chosen[name] is not None for name in (*CHOOSING, "held"))
+    if is_unclear(schedule_ids, limit, chosen, matching=matching):
+        raise click.UsageError(f"Give ids, or --held, {FLAGS}, --limit.")
     if len(schedule_ids) == 1:
         cancelled = remote.client.cancel(schedule_ids[0])
         text = f"{cancelled.schedule_id}  {cancelled.message}"
@@ -72,7 +72,7 @@ def cancel_command(
     done: Sequence[Any] = ()
     found, left, told = "", 0, 0
     if not schedule_ids and not yes:
-        found, left = _counted(remote, "scheduled", limit, chosen)
+        found, left = counted(remote, limit, status="scheduled", **chosen)
     if found:
         click.confirm(f"Cancel {found} that wait?{_left(left)}", abort=True, err=True)
         told = left
@@ -90,7 +90,7 @@ def cancel_command(
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
 @click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
-@_filter_options(" Of all that match, those that failed from then on.")
+@choosing_options(" Of all that match, those that failed from then on.")
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it replays nothing twice.")
 @remote_command()
 def replay_command(
@@ -112,17 +112,14 @@ def replay_command(
     postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v
     postdate replay --failed --since 1h
     """
-    if since is not None:
-        if chosen["from_"] is not None:
-            raise click.UsageError("Give --since or --from, not both.")
-        chosen["from_"] = datetime.now(UTC) - since
-    matching = failed or any(chosen[name] is not None for name in _CHOOSING)
-    if _is_unclear(schedule_ids, limit, chosen, matching=matching):
-        raise click.UsageError(f"Give ids, or --failed, --since, {_FLAGS}, --limit.")
+    begin_since(chosen, since)
+    matching = failed or any(chosen[name] is not None for name in CHOOSING)
+    if is_unclear(schedule_ids, limit, chosen, matching=matching):
+        raise click.UsageError(f"Give ids, or --failed, --since, {FLAGS}, --limit.")
     done: Sequence[Any] = ()
     found = ""
     if not schedule_ids and not yes:
-        found, _ = _counted(remote, "failed", limit, chosen)
+        found, _ = counted(remote, limit, status="failed", **chosen)
     if found:
         click.confirm(f"Replay {found} that failed, for a credit each?", abort=True, err=True)
     if found or schedule_ids or yes:
@@ -138,7 +135,15 @@ def replay_command(
     )
 
 
-def _is_unclear(
+def begin_since(chosen: dict[str, Any], since: timedelta | None) -> None:
+    """Sets what --since means. Raises UsageError beside --from."""
+    if since is not None:
+        if chosen["from_"] is not None:
+            raise click.UsageError("Give --since or --from, not both.")
+        chosen["from_"] = datetime.now(UTC) - since
+
+
+def is_unclear(
     ids: Sequence[str], limit: int | None, chosen: dict[str, Any], *, matching: bool
 ) -> bool:
     """Whether neither ids nor filters say which are meant, or both do. A period or a limit alone is
@@ -148,19 +153,14 @@ def _is_unclear(
     )
 
 
-def _counted(
-    remote: Remote,
-    status: Literal["scheduled", "failed"],
-    limit: int | None,
-    chosen: dict[str, Any],
-) -> tuple[str, int]:
+def counted(remote: Remote, limit: int | None, **chosen: Any) -> tuple[str, int]:
     """The number of those that match, in words ("": none), and how many are left out: the next
     occurrences of recurring schedules, of which none was attempted."""
     most = _COUNTED if limit is None else min(limit, _COUNTED)
     found = left = 0
-    for each in remote.client.list(status=status, **chosen):
+    for each in remote.client.list(**chosen):
         is_left = (
-            status == "scheduled"
+            each.status == "scheduled"
             and chosen["recurring_id"] is None
             and each.slot is not None
             and each.attempts == 0

@@ -100,8 +100,8 @@ def test_what_is_no_id_is_sent_nowhere(
 @pytest.mark.parametrize(
     ("names", "wrong"),
     [
-        ("list cancel_many replay_many logs", "urls statuses scheduleId if_match"),
-        ("cancel_many replay_many", "status order schedule_id"),
+        ("list cancel_many replay_many resend_callbacks logs", "urls statuses scheduleId if_match"),
+        ("cancel_many replay_many resend_callbacks", "status order schedule_id"),
         ("set_lane change_lane", "rates"),
         ("create_recurring", "at delay expires_at crons"),
     ],

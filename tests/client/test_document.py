@@ -30,8 +30,8 @@ _SCHEMAS = {
     "Stats": "UsageBody",
 }
 RESULTS = """Account Callback Cancelled ClearedLane Created CreatedRecurring DeletedRecurring
-FieldError Lane LogEntry Phases Preview Recurring Replayed Schedule SigningSecret Stats
-TimeRange"""
+FieldError Lane LogEntry Phases Preview Recurring Replayed Resent Schedule SigningSecret
+Stats TimeRange"""
 WORDS = "CallbackOn CallbackStatus Delivery LaneState LogStatus RecurringState Status"
 LISTS = {
     "lanes": "/lanes",
@@ -81,8 +81,12 @@ def test_every_setting_is_an_option_and_every_filter_of_many_an_argument(
         (AccountOptions, "AccountRequest"),
     ):
         assert set(map(camel, get_type_hints(options))) == properties[name]
-    for method, name in (("cancel_many", "WaitingFilter"), ("replay_many", "FailedFilter")):
-        assert arguments(method) == properties[name] - {"cursor", "status"}
+    for method, name, own in (
+        ("cancel_many", "WaitingFilter", {"cursor", "status"}),
+        ("replay_many", "FailedFilter", {"cursor", "status"}),
+        ("resend_callbacks", "ReportedFilter", {"cursor"}),
+    ):
+        assert arguments(method) == properties[name] - own
 
 
 def test_the_log_is_filtered_by_every_word(document: dict[str, Any]) -> None:

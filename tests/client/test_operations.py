@@ -21,7 +21,9 @@ from postdate import (
     NewSchedule,
     Phases,
     PostdateError,
+    RateLimited,
     Replayed,
+    Resent,
     Schedule,
 )
 from tests.client.both import (
@@ -195,6 +197,32 @@ def test_a_callback_is_sent_again(client: Client, server: Server) -> None:
     assert server.bodies == [{}, {"callbackUrl": URL}, {}]
 
 
+def test_many_callbacks_are_sent_again(client: Client, server: Server) -> None:
+    item = {"scheduleId": "sch_1", "callback": PENDING}
+    limited = refused("scheduleId", "sch_2", 429) | {"reason": "rate_limited"}
+    server.plays(
+        answer(200, {"schedules": [item, limited], "nextCursor": None}),
+        answer(200, {"schedules": [item], "nextCursor": "c"}),
+        answer(200, {"schedules": [item], "nextCursor": None}),
+        answer(200, {"schedules": [], "nextCursor": None}),
+    )
+    done, late = client.resend_callbacks(["sch_1", "sch_2"])
+    assert done == Resent("sch_1", AS_PENDING)
+    assert isinstance(late, RateLimited)
+    assert late.schedule_id == "sch_2"
+    assert client.resend_callbacks(lane="a", limit=2) == (done, done)
+    assert client.resend_callbacks(callback="delivered") == ()
+    assert server.asked == [("POST", "/schedule/callback")] * 4
+    assert server.bodies == [
+        {"ids": ["sch_1", "sch_2"]},
+        {"lane": "a", "callback": "failed", "limit": 2},
+        {"lane": "a", "callback": "failed", "limit": 1, "cursor": "c"},
+        {"callback": "delivered", "limit": 1000},
+    ]
+    with pytest.raises(ValueError, match="not both"):
+        client.resend_callbacks(["sch_1"], callback="failed")
+
+
 def test_change_sends_what_is_given_and_null_clears(client: Client, server: Server) -> None:
     server.plays(answer(200, SCHEDULE))
     assert client.change("sch_1", at=MORNING, json=None, headers={}) == AS_SCHEDULE
@@ -331,7 +359,7 @@ def test_a_later_call_that_fails_names_the_key_of_the_whole(
     assert second == f"{first}-2"
 
 
-@pytest.mark.parametrize("name", ["cancel_many", "replay_many"])
+@pytest.mark.parametrize("name", ["cancel_many", "replay_many", "resend_callbacks"])
 def test_ids_and_a_choice_are_not_both_meant(client: Client, server: Server, name: str) -> None:
     call = getattr(client, name)
     with pytest.raises(TypeError, match=r"^schedule_ids\[1\] must be a str, not None"):

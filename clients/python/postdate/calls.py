@@ -84,13 +84,13 @@ class Response(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Many(Generic[T]):
-    """A call for many: its result, the name of the id in it, the status of those meant without ids,
-    and the fields that an answer has once for all."""
+    """A call for many: its result, the name of the id in it, which list is meant without ids, and
+    the fields that an answer has once for all."""
 
     kind: type[T]
     path: str
     id_name: str
-    status: str
+    listed: tuple[str, str]
     of_all: tuple[str, ...] = ()
 
 
@@ -230,7 +230,8 @@ class Calls(ABC):
     async def _each_matching(
         self, many: Many[T], filters: Mapping[str, str | bool], limit: int | None, key: str | None
     ) -> tuple[Sequence[T | PostdateError], int]:
-        body: dict[str, Any] = {**filters, "status": many.status}
+        field, word = many.listed
+        body: dict[str, Any] = {**filters, field: word}
         found: list[T | PostdateError] = []
         number = left = 0
         while limit is None or len(found) < limit:

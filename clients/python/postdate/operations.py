@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -18,12 +19,14 @@ from postdate.new import ChangeOptions, NewSchedule, changes
 from postdate.recurring import RecurringOperations
 from postdate.results import (
     Callback,
+    CallbackStatus,
     Cancelled,
     CancelledMany,
     Created,
     LogEntry,
     LogFilter,
     Replayed,
+    Resent,
     Schedule,
     SigningSecret,
     Stats,
@@ -35,8 +38,10 @@ from postdate.results import (
     read_stats,
 )
 
-_CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", "scheduled", ("creditsRemaining",))
-_REPLAY = Many(Replayed, "/schedule/replay", "replayOf", "failed")
+_WAITING, _FAILED = ("status", "scheduled"), ("status", "failed")
+_CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", _WAITING, ("creditsRemaining",))
+_REPLAY = Many(Replayed, "/schedule/replay", "replayOf", _FAILED)
+_RESEND = Many(Resent, "/schedule/callback", "scheduleId", ("callback", "failed"))
 
 
 class Operations(LaneOperations, RecurringOperations):
@@ -95,6 +100,7 @@ class Operations(LaneOperations, RecurringOperations):
         self,
         *,
         status: StatusFilter | Sequence[StatusFilter] | None = None,
+        callback: CallbackStatus | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
         held: bool | None = None,
@@ -105,8 +111,9 @@ class Operations(LaneOperations, RecurringOperations):
         by their end; with any other, or several, all of those that are kept, by when they ended or
         are due. "executed" means completed and failed. But for those that wait, newest first unless
         `order` is "asc". Of a `reference`, or of all that begin as "order-*" says, the waiting ones
-        come by reference. At most `limit`, page by page."""
-        query = _filters(filters, status=status, order=order, held=held)
+        come by reference. With `callback` those whose callback stands so: pending ones by when they
+        are sent next, failed ones by when they failed. At most `limit`, page by page."""
+        query = _filters(filters, status=status, callback=callback, order=order, held=held)
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation
@@ -192,6 +199,29 @@ class Operations(LaneOperations, RecurringOperations):
         return answer.read_as(partial(read, Callback))
 
     @operation
+    async def resend_callbacks(
+        self,
+        schedule_ids: Iterable[str] | None = None,
+        *,
+        callback: Literal["failed", "delivered"] | None = None,
+        limit: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> tuple[Resent | PostdateError, ...]:
+        """Reports once more how these ended, or all that match and whose callback has failed, up to
+        now, or was `delivered`. They are sent at 50 a second.
+
+        Returns for each id given, in order, a Resent, or the error with its `schedule_id`: of more
+        than 1,000 ids RateLimited for those that the account may not send yet.
+        """
+        many = _RESEND
+        if callback is not None:
+            if schedule_ids is not None:
+                raise ValueError("Give either ids or what to choose by, not both.")
+            many = replace(_RESEND, listed=("callback", text("callback", callback)))
+        done = await self._each(many, schedule_ids, _filters(filters), limit)
+        return tuple(done[0])
+
+    @operation
     async def replay_many(
         self,
         schedule_ids: Iterable[str] | None = None,
@@ -216,14 +246,18 @@ class Operations(LaneOperations, RecurringOperations):
         *,
         schedule_id: str | None = None,
         status: LogFilter | Sequence[LogFilter] | None = None,
+        callback: CallbackStatus | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
         **filters: Unpack[Filters],
     ) -> AsyncGenerator[LogEntry, None]:
         """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
         schedule, the oldest first; of one status or several, "executed" being completed and failed;
-        of a `lane`. At most `limit` entries, page by page."""
-        query = _filters(filters, schedule_id=schedule_id, status=status, order=order)
+        of a `lane`; with `callback` ends whose callback stands so. At most `limit` entries, page
+        by page."""
+        query = _filters(
+            filters, schedule_id=schedule_id, status=status, callback=callback, order=order
+        )
         return self._pages("/stats/logs", query, "logs", read_entry, limit)
 
     @operation
@@ -278,6 +312,7 @@ def _path(schedule_id: str) -> str:
 
 _OF_LISTS = {
     "status": ("status", words),
+    "callback": ("callback", text),
     "order": ("order", text),
     "schedule_id": ("scheduleId", path_part),
     "held": ("held", boolean),

@@ -125,6 +125,14 @@ class HeldBy:
 
 
 @dataclass(frozen=True, slots=True)
+class Resent:
+    """The callback of a schedule is pending again; its `next_attempt_at` is when it is sent."""
+
+    schedule_id: str
+    callback: Callback
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule(RequestFields):
     """A schedule as it stands. Header values that look like secrets are masked.
 
@@ -286,20 +294,22 @@ def read(kind: type[T], answer: Mapping[str, Any]) -> T:
     for field in fields(kind):  # type: ignore[arg-type]  # all of them are dataclasses
         name = camel(field.name)
         if name in answer:
-            is_moment = str(field.type).startswith("datetime")
-            values[field.name] = _moment(answer[name]) if is_moment else answer[name]
+            values[field.name] = _value(str(field.type), answer[name])
     return kind(**values)
 
 
-_PARTS: Mapping[str, type[Any]] = {"callback": Callback, "heldBy": HeldBy}
+_PARTS: Mapping[str, type[Any]] = {"Callback": Callback, "HeldBy": HeldBy}
+
+
+def _value(kind: str, value: Any) -> Any:
+    if kind.startswith("datetime"):
+        return _moment(value)
+    part = _PARTS.get(kind.partition(" ")[0])
+    return read(part, value) if part and isinstance(value, Mapping) else value
 
 
 def read_schedule(answer: Mapping[str, Any]) -> Schedule:
-    of_parts = {
-        name: None if answer.get(name) is None else read(kind, answer[name])
-        for name, kind in _PARTS.items()
-    }
-    return read(Schedule, {**_with_phases(answer), **of_parts})
+    return read(Schedule, _with_phases(answer))
 
 
 def read_entry(answer: Mapping[str, Any]) -> LogEntry:

@@ -6,12 +6,14 @@ import json
 import re
 from typing import Any
 
+import jsonschema
 import pytest
 
 from api.openapi.operations import OPERATIONS
 from api.schema.fields import FIELDS, ON_EXISTING
-from scheduler.models import Request
-from tests.api.conftest import Api, client_of
+from scheduler.models import Outcome, Request, Status
+from tests.api.conftest import Api, client_of, past
+from worker.send.request import _OWN_OF_CALLBACK
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -74,6 +76,28 @@ def test_every_field_of_the_table_is_in_it(document: dict[str, Any]) -> None:
     for field in FIELDS.values():
         assert field.schema["description"]
         assert field.holds or hasattr(Request(0, "GET", ""), field.of)
+
+
+async def test_a_callback_is_as_its_webhook_says(api: Api, document: dict[str, Any]) -> None:
+    [sent] = [item["post"] for item in document["webhooks"].values()]
+    content = sent["requestBody"]["content"]["application/json"]
+    root = {**document, "$ref": content["schema"]["$ref"]}
+    shown = content["example"]
+    for fields in ({}, {"reference": "a", "lane": "b"}):
+        await api.create_id(triggerAt=past(), callbackUrl="https://example.com/ended", **fields)
+        await api.execute(Outcome(Status.FAILED, 503, 41, "Service Unavailable"))
+        [call] = await api.claim()
+        report = json.loads(call.request.body or b"")
+        assert report["data"].keys() - fields == shown["data"].keys() - {"reference"}
+        for each in (report, shown):
+            jsonschema.validate(each, root)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**report, "type": "schedule.cancelled"}, root)
+    by_us = re.findall(rb"Postdate-[\w-]+", _OWN_OF_CALLBACK)
+    named = {each["name"] for each in sent["parameters"] if each["required"]}
+    assert named == {f"webhook-{each}" for each in ("id", "timestamp", "signature")} | {
+        each.decode() for each in by_us
+    }
 
 
 def test_what_is_sent_has_no_defaults(document: dict[str, Any]) -> None:

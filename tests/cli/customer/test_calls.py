@@ -61,6 +61,11 @@ def of_lane(words: str, asked: str, sent: Any, lane: Any = OPEN, printed: str = 
     return Call(f"lane {words}", asked, sent, (lane, GOES_ON), printed)
 
 
+GIVEN_UP = {"status": "failed", "attempts": 1, "statusCode": 410, "errorMessage": "Gone"}
+CALLED_BACK = {**SCHEDULE, "status": "completed", "reference": "order-17", "callback": GIVEN_UP}
+RESENT = {"schedules": [{"scheduleId": "sch_1", "callback": PENDING}], "nextCursor": None}
+
+
 def of_change(options: str, **sent: Any) -> Call:
     return Call(f"change sch_1 {options}", "PATCH /schedule/sch_1", sent, (SCHEDULE,), None)
 
@@ -120,11 +125,11 @@ CALLS = [
     ),
     Call("callback clear", "PATCH /account", {"callbackUrl": None}, (GOES_ON,),
          "No default callback.\n"),
-    Call(f"callback resend sch_1 --to {ENDED}", "POST /schedule/sch_1/callback",
+    Call(f"callback send sch_1 --callback {ENDED}", "POST /schedule/sch_1/callback",
          {"callbackUrl": ENDED}, (PENDING,),
          f"sch_1  pending, 1 attempt: 503 Service Unavailable, next at {DUE}\n"),
     *(
-        Call("callback resend sch_1", "POST /schedule/sch_1/callback", {}, (PENDING | more,),
+        Call("callback send sch_1", "POST /schedule/sch_1/callback", {}, (PENDING | more,),
              f"sch_1  {told}\n")
         for more, told in (
             ({"attempts": 0}, f"pending, 0 attempts, next at {DUE}"),
@@ -132,6 +137,17 @@ CALLS = [
              "delivered, 1 attempt: 200"),
         )
     ),
+    Call("callback list", "GET /schedule?callback=failed&limit=21", None,
+         ({"schedules": [CALLED_BACK], "nextCursor": None},),
+         "sch_1  completed  callback failed, 1 attempt: 410 Gone  order-17\n"),
+    Call("callback list --pending --lane a", "GET /schedule?lane=a&callback=pending&limit=21", None,
+         ({"schedules": [], "nextCursor": None},), "No pending callbacks.\n"),
+    Call("callback send --failed --yes --lane a --limit 7", "POST /schedule/callback",
+         {"lane": "a", "callback": "failed", "limit": 7}, (RESENT,),
+         f"sch_1  pending, 1 attempt: 503 Service Unavailable, next at {DUE}\n"),
+    Call("callback send --delivered --yes", "POST /schedule/callback",
+         {"callback": "delivered", "limit": 1000}, ({"schedules": [], "nextCursor": None},),
+         "No delivered callback matches.\n"),
     of_lane(f"set partner:b {LIMITS}", "PUT /lanes/partner:b", LIMITS_SENT),
     of_lane("show partner:b", "GET /lanes/partner:b", None),
     of_lane("resume partner:b --calm", "PATCH /lanes/partner:b",

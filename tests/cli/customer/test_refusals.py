@@ -38,6 +38,9 @@ NO_TIME = "Say when, with --cron or --every."
         ("replay --since 1h", UNCLEAR),
         ("replay --from 2026-11-01", UNCLEAR),
         ("replay --failed --since 1h --from 2026-11-01", "Give --since or --from"),
+        ("callback send sch_1 --failed", UNCLEAR),
+        ("callback send --since 1h", UNCLEAR),
+        ("callback send sch_1 sch_2 --callback http://x", "--callback goes with one id"),
         ("cancel sch_1 --target http://x", "Give ids, or --held, --target"),
         ("cancel --to 2026-12-24", "Give ids, or --held, --target"),
         ("change sch_1", "Say what to change"),
@@ -65,7 +68,7 @@ def test_what_cannot_be_meant_is_a_usage_error(words: str, says: str) -> None:
     ("command", "name"),
     [
         ("get ID", "schedule_id"),
-        ("callback resend ID", "schedule_id"),
+        ("callback send ID", "schedule_id"),
         ("lane show ID", "lane"),
         ("recurring show ID", "name"),
         ("recurring show rec_ID", "recurring_id"),

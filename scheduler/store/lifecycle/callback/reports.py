@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from scheduler import ids
 from scheduler.errors import Unreadable
@@ -16,6 +17,8 @@ from scheduler.store.stored import Fields, schedule
 from scheduler.times import format_iso8601
 
 _RETRIES = 5
+_Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+_ENDS = ("completed", "failed")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -26,6 +29,35 @@ class Lease(NamedTuple):
     account_id: str
     token: str
     lease_until_s: float
+
+
+class EndedSchedule(msgspec.Struct, rename="camel", frozen=True, gc=False, kw_only=True):
+    """How a schedule ended. `recurringId`, `lane` and `reference` are there if it has them;
+    `statusCode` is 0 without an answer, and `errorMessage` says why it failed. Secrets in
+    `targetUrl` are masked."""
+
+    schedule_id: str
+    invocation_id: str
+    recurring_id: str | UnsetType = UNSET
+    lane: str | UnsetType = UNSET
+    reference: str | UnsetType = UNSET
+    target_url: str
+    target_method: str
+    trigger_at: _Moment
+    executed_at: _Moment
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*_ENDS]})]
+    status_code: int
+    response_time_ms: int
+    error_message: str
+    attempts: int
+
+
+class ScheduleEnded(msgspec.Struct, frozen=True, gc=False):
+    """The report of a schedule's end: the same in all attempts to send it."""
+
+    type: Annotated[str, Meta(extra_json_schema={"enum": [f"schedule.{end}" for end in _ENDS]})]
+    timestamp: _Moment
+    data: EndedSchedule
 
 
 def report_of(
@@ -60,23 +92,29 @@ def report(ended: Schedule) -> bytes:
     if outcome is None or ended.ended_at_ms is None:
         raise Unreadable("It has no outcome")
     ended_at = format_iso8601(ended.ended_at_ms)
-    named = {
-        "recurringId": request.recurring_id,
-        "lane": request.lane,
-        "reference": request.reference,
-    }
-    data = {
-        "scheduleId": ended.schedule_id,
-        "invocationId": ids.invocation_id(ended.schedule_id),
-        **{name: value for name, value in named.items() if value is not None},
-        "targetUrl": masked_url(request.url),
-        "targetMethod": request.method,
-        "triggerAt": format_iso8601(request.trigger_at_ms),
-        "executedAt": ended_at,
-        "status": ended.status,
-        "statusCode": outcome.status_code,
-        "responseTimeMs": outcome.response_time_ms,
-        "errorMessage": outcome.error_message,
-        "attempts": ended.attempts,
-    }
-    return _encode({"type": f"schedule.{ended.status}", "timestamp": ended_at, "data": data})
+    return _encode(
+        ScheduleEnded(
+            type=f"schedule.{ended.status}",
+            timestamp=ended_at,
+            data=EndedSchedule(
+                schedule_id=ended.schedule_id,
+                invocation_id=ids.invocation_id(ended.schedule_id),
+                recurring_id=_or_unset(request.recurring_id),
+                lane=_or_unset(request.lane),
+                reference=_or_unset(request.reference),
+                target_url=masked_url(request.url),
+                target_method=request.method,
+                trigger_at=format_iso8601(request.trigger_at_ms),
+                executed_at=ended_at,
+                status=ended.status,
+                status_code=outcome.status_code,
+                response_time_ms=outcome.response_time_ms,
+                error_message=outcome.error_message,
+                attempts=ended.attempts,
+            ),
+        )
+    )
+
+
+def _or_unset(text: str | None) -> str | UnsetType:
+    return UNSET if text is None else text
