@@ -1,4 +1,4 @@
-"""What the filter of a bulk action finds."""
+"""What the filter of a bulk action finds, and what is read of its schedules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scheduler import ids
 from scheduler.models import LogEntry, LogStatus
-from scheduler.store.bulk.records import Asked, Kind
+from scheduler.store.bulk.records import Asked, Planned
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.server import Server
@@ -32,7 +32,7 @@ async def meant_of(
         if each.schedule_id and each.at_ms != asked.to_ms and _was_there(each, asked)
     }
     left = set[str]()
-    if asked.kind is not Kind.AGAIN and asked.query.get("recurring_id") is None:
+    if asked.kind.is_of_waiting and asked.query.get("recurring_id") is None:
         left = await next_occurrences(server, account_id, list(found.values()))
     meant = {name: each.scheduled_at_ms for name, each in found.items() if name not in left}
     return meant, len(left)
@@ -51,6 +51,28 @@ async def next_occurrences(
         stored = [each.schedule for each in some if isinstance(each, Stored)]
         found |= {each.schedule_id for each in stored if each.waits_for_slot}
     return found
+
+
+async def times_of(server: Server, account_id: str, names: Sequence[str]) -> list[Planned]:
+    """Each with its triggerAt (ms). Raises StoreError."""
+    rows, left = list[Planned](), iter(names)
+    async for chunk in read_by_id(server, account_id, names):
+        for each, name in zip(chunk, left, strict=False):  # takes no name too many
+            due_ms = each.schedule.request.trigger_at_ms if isinstance(each, Stored) else 0
+            rows.append(Planned(name, due_ms))
+    return rows
+
+
+async def made_since(
+    server: Server, account_id: str, names: Sequence[str], since_ms: int
+) -> dict[str, str]:
+    """Replays, by their originals, that a step made before it was repeated: the key of a script
+    that was split another way, or is too old, does not find them. Somebody else's count too. Raises
+    StoreError."""
+    found = read_by_id(server, account_id, names)
+    rows = [each.schedule async for some in found for each in some if isinstance(each, Stored)]
+    last = {each.schedule_id: each.replayed_as for each in rows if each.replayed_as}
+    return {name: new for name, new in last.items() if ids.created_at_ms(new) >= since_ms}
 
 
 def _was_there(entry: LogEntry, asked: Asked) -> bool:

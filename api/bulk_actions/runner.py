@@ -2,7 +2,8 @@
 
 A step notes what it is going to act on, acts, and notes what came of it. A process that dies in
 between leaves the note, and another one acts on just the same: a cancellation and a replay by the
-same key happen once, and a move goes to a time that was fixed before."""
+same key happen once, a move goes to a time that was fixed before, and a callback is sent again once
+for an operation's name."""
 
 from __future__ import annotations
 
@@ -15,11 +16,10 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from api.bulk_actions.found import meant_of, query_of
+from api.bulk_actions.found import made_since, meant_of, query_of, times_of
 from api.recurring_times import follow
 from api.schema.payload import AS_IT_WAS, moved_to
 from api.schema.rules import Rules
-from scheduler import ids
 from scheduler.errors import (
     Conflict,
     Damaged,
@@ -28,6 +28,7 @@ from scheduler.errors import (
     QuotaExceeded,
     StoreError,
     StoreFull,
+    TooManyResends,
     TooManyScans,
     Unreadable,
 )
@@ -49,7 +50,6 @@ from scheduler.store.bulk.records import (
     plan_of,
     planned,
 )
-from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.verdict import SENTENCES, Verdict
 
 # The most that one action acts on.
@@ -73,15 +73,19 @@ _ENOUGH = {
     SENTENCES[Verdict.UNPAID]: "The credits ran out",
     SENTENCES[Verdict.NO_ROOM]: "The account may store no more",
 }
+_RESENDS_LIMITED = "Callbacks are sent again at 50 a second"
 _log = structlog.get_logger()
 
 
 class _Acted(NamedTuple):
-    """The number of those that it was done to, and of the others by reason; and new ids."""
+    """The number of those that it was done to, and of the others by reason; new ids; and those of
+    the plan that are left for another step, after so many ms."""
 
     done: int
     refused: Counter[str]
     made: Sequence[str] = ()
+    left: Sequence[Planned] = ()
+    wait_ms: int = 0
 
 
 class BulkRunner:
@@ -182,6 +186,10 @@ class BulkRunner:
             await self._keep(account_id, bulk, waiting, _RETRY_MS)
             return None
         progress = bulk.progress.acted(acted.done, acted.refused)
+        if acted.left:
+            rest = replace(progress, plan=plan_of(acted.left), waits=_RESENDS_LIMITED)
+            await self._keep(account_id, bulk, rest, acted.wait_ms)
+            return None
         groups = groups_of(acted.made)
         if groups:
             progress = replace(
@@ -212,18 +220,10 @@ class BulkRunner:
         names = chosen(asked, progress.taken)
         rows, taken = [Planned(each, 0) for each in names], progress.taken + len(names)
         if asked.kind is Kind.MOVE:
-            rows = await self._times_of(account_id, names)
+            rows = await times_of(self._store.server, account_id, names)
         is_planned = taken >= (asked.number or 0)
         plan = plan_of(rows)
         return replace(progress, plan=plan, taken=taken, is_planned=is_planned, waits=""), 0
-
-    async def _times_of(self, account_id: str, names: Sequence[str]) -> list[Planned]:
-        rows, left = list[Planned](), iter(names)
-        async for chunk in read_by_id(self._store.server, account_id, names):
-            for each, name in zip(chunk, left, strict=False):  # takes no name too many
-                due_ms = each.schedule.request.trigger_at_ms if isinstance(each, Stored) else 0
-                rows.append(Planned(name, due_ms))
-        return rows
 
     async def _search(self, account_id: str, bulk: Bulk) -> tuple[Progress, int]:
         """Those that the filter finds next, of what there was when the action was asked for."""
@@ -268,6 +268,8 @@ class BulkRunner:
                 return await self._run_again(account_id, bulk, names, is_repeat)
             case Kind.MOVE:
                 return await self._move(account_id, bulk, rows)
+            case Kind.CALLBACK:
+                return await self._call_back(account_id, bulk, rows)
 
     async def _cancel(self, account_id: str, names: Sequence[str]) -> _Acted:
         done = await self._store.canceller.by_id(account_id, names)
@@ -299,19 +301,9 @@ class BulkRunner:
         made = {each.original: each.schedule_id for each in replays.each if each.schedule_id}
         if is_repeat:
             before = [each.original for each in replays.each if each.verdict is Verdict.REPLAYED]
-            made |= await self._made_since(account_id, before, bulk.asked.at_ms)
+            made |= await made_since(self._store.server, account_id, before, bulk.asked.at_ms)
         others = [each.verdict for each in replays.each if each.original not in made]
         return _Acted(len(made), Counter(SENTENCES[each] for each in others), sorted(made.values()))
-
-    async def _made_since(
-        self, account_id: str, names: Sequence[str], since_ms: int
-    ) -> dict[str, str]:
-        """Replays, by their originals, that a step made before it was repeated: the key of a script
-        that was split another way, or is too old, does not find them. Somebody else's count too."""
-        found = read_by_id(self._store.server, account_id, names)
-        rows = [each.schedule async for some in found for each in some if isinstance(each, Stored)]
-        last = {each.schedule_id: each.replayed_as for each in rows if each.replayed_as}
-        return {name: new for name, new in last.items() if ids.created_at_ms(new) >= since_ms}
 
     async def _move(self, account_id: str, bulk: Bulk, rows: Sequence[Planned]) -> _Acted:
         gate, asked = asyncio.Semaphore(_AT_ONCE), bulk.asked
@@ -336,6 +328,19 @@ class BulkRunner:
 
         refused = Counter(filter(None, await asyncio.gather(*map(move, rows))))
         return _Acted(len(rows) - refused.total(), refused)
+
+    async def _call_back(self, account_id: str, bulk: Bulk, rows: Sequence[Planned]) -> _Acted:
+        names = [each.schedule_id for each in rows]
+        done = await self._store.callbacks.resend_all(account_id, names, bulk.action_id)
+        left, wait_s, refused = list[Planned](), 0, Counter[str]()
+        for row, each in zip(rows, done.each, strict=True):
+            if isinstance(each.refusal, TooManyResends):
+                left.append(row)
+                wait_s = max(wait_s, each.refusal.wait_s)
+            elif each.refusal is not None:
+                refused[_words(each.refusal)] += 1
+        number = len(rows) - len(left) - refused.total()
+        return _Acted(number, refused, left=left, wait_ms=1000 * wait_s)
 
     # Looking at how the replays end
 

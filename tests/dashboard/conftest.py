@@ -103,11 +103,11 @@ class Browser:
         await self.end(status, **outcome)
         return schedule_id
 
-    async def reported(self) -> str:
-        """One that ended, and whose callback was delivered."""
+    async def reported(self, status: int = 200) -> str:
+        """One that ended, and whose callback was delivered, or had this answer."""
         schedule_id = await self.schedule(-1000, callback=Callback("https://example.com/ended"))
         await self.end(200)
-        await self.end_callback(200)
+        await self.end_callback(status)
         return schedule_id
 
     async def end(

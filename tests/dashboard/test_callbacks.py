@@ -6,7 +6,8 @@ import re
 
 from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
 from scheduler.lane_settings import AccountCallback
-from tests.dashboard.conftest import Browser, once_of
+from tests.dashboard.conftest import Browser, listed, once_of
+from tests.dashboard.test_many import ids_of, match, post_many
 
 WHERE = "https://example.com/ended?token=s3cret"
 
@@ -59,9 +60,35 @@ async def test_a_callback_is_sent_again_once_for_each_form(browser: Browser) -> 
     assert (met.status_code, "Its callback is pending already" in met.text) == (409, True)
 
 
+async def test_the_list_finds_callbacks_and_sends_them_again(browser: Browser) -> None:
+    good, bad = await browser.reported(), await browser.reported(410)
+    await browser.schedule()
+    other = await browser.execute()
+    assert await listed(browser, callback="delivered") == [good]
+    assert await listed(browser, callback="failed") == [bad]
+    assert await listed(browser, callback="failed", status="failed") == []
+    text = await browser.text("/requests", callback="failed")
+    assert "<option selected>failed</option>" in text
+    assert re.findall(r'name="action" value="(\w+)"', text) == ["again", "callback"]
+    assert 'value="callback"' not in await browser.text("/requests")
+    odd = await browser.get("/requests", callback="lost")
+    assert (odd.status_code, "Callback: It is none of" in odd.text) == (400, True)
+    asked = await match(browser, "callback", callback="failed")
+    assert "Send callbacks again for 1 request?" in asked.text
+    assert ids_of(asked) == [bad]
+    done = await post_many(browser, "callback", [bad, other], confirmed="1", callback="failed")
+    said = await browser.text_after(done)
+    assert "1 reported again. 1 not: " in said
+    state = (await browser.kept(bad)).callback
+    assert state is not None
+    assert state.status is CallbackStatus.PENDING
+
+
 async def test_what_has_no_callback_offers_none(browser: Browser) -> None:
     ended = await browser.execute()
-    assert "allback" not in await browser.text(f"/requests/{ended}")
+    panel = (await browser.text(f"/requests/{ended}")).partition('id="panel"')[2]
+    assert panel
+    assert "allback" not in panel
     refused = await browser.write(f"/requests/{ended}/callback", once="x")
     assert (refused.status_code, "neither the schedule nor the account" in refused.text) == (
         400,

@@ -1,5 +1,5 @@
-"""Asks whether many requests are to be cancelled, rescheduled or run again, and begins it as a bulk
-action, which goes on by itself."""
+"""Asks whether many requests are to be cancelled, rescheduled or run again, or their callbacks sent
+again, and begins it as a bulk action, which goes on by itself."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def _selected(store: Store, viewer: Viewer, form: Form, wanted: Filter) ->
         return Portion(_named(form))
     found, is_part = await _matches(store, viewer, Kind(form["action"]), wanted)
     left = set[str]()
-    if form["action"] != Kind.AGAIN and "recurring" not in wanted.named:
+    if Kind(form["action"]).is_of_waiting and "recurring" not in wanted.named:
         left = await next_occurrences(store.server, viewer.account_id, found)
     # No schedule was made for a time that a recurring one missed.
     found = [each for each in found if each.schedule_id and each.schedule_id not in left]
@@ -212,7 +212,7 @@ async def _matches(
 def _matching(wanted: Filter, kind: Kind, now_ms: int) -> LogQuery:
     """All that match and that this can be done to, the latest first."""
     query = wanted._replace(cursor=None, back=False).query(now_ms)._replace(descending=True)
-    if kind is not Kind.AGAIN:
+    if kind.is_of_waiting:
         return query._replace(statuses=query.statuses or (LogStatus.SCHEDULED,))
     to_ms = now_ms + 1 if query.to_ms is None else min(query.to_ms, now_ms + 1)
     return query._replace(to_ms=to_ms)

@@ -27,11 +27,17 @@ _SHOWN_MS = 86_400_000
 # One page of replays looks at so many groups at most.
 _MOST_GROUPS = 10
 
-ASKS = {Kind.CANCEL: "Cancel", Kind.AGAIN: "Run again", Kind.MOVE: "Reschedule"}
+ASKS = {
+    Kind.CANCEL: "Cancel",
+    Kind.AGAIN: "Run again",
+    Kind.MOVE: "Reschedule",
+    Kind.CALLBACK: "Send callbacks again",
+}
 _DONE = {
     Kind.CANCEL: "cancelled, their credits came back",
     Kind.AGAIN: "run again",
     Kind.MOVE: "rescheduled",
+    Kind.CALLBACK: "reported again",
 }
 _ENDINGS = ("completed", "failed", "cancelled or no longer kept")
 
@@ -136,7 +142,7 @@ def _filter_words(pairs: dict[str, str]) -> str:
     """Such as `failed, not replayed, host example.com`."""
     words = [pairs["status"]] if "status" in pairs else []
     words += ["not replayed"] * ("replayed" in pairs)
-    named = ("host", "reference", "lane", "recurring", "answer")
+    named = ("host", "reference", "lane", "recurring", "answer", "callback")
     words += [f"{name} {pairs[name]}" for name in named if name in pairs]
     words += [f"with {pairs[name]}" for name in ("q",) if name in pairs]
     words += [WINDOWS[name].words for name in (pairs.get("when", ""),) if name in WINDOWS]

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.viewer.session import ROOT
 from api.dashboard.zones import Zone, zone_named
-from api.schema.query import OF_LOGS
+from api.schema.query import EXECUTIONS, OF_LOGS
+from scheduler.callbacks import CallbackStatus
 from scheduler.durations import format_duration, parse_duration
 from scheduler.filters import FILTERS
 from scheduler.models import LogStatus
@@ -22,7 +23,7 @@ from scheduler.times import format_iso8601
 ADDRESS = f"{ROOT}/requests"
 PER_PAGE = 50
 _LONGEST_TEXT = 2000
-_STATUSES = frozenset(LogStatus)
+_STATUSES, _CALLBACKS = frozenset(LogStatus), frozenset(CallbackStatus)
 # Those of which it is known how late they were.
 _SENT = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
 _LONGEST_MS = 400 * DAY_MS
@@ -37,10 +38,11 @@ class Filter(NamedTuple):
     """`named` has the filters that the API has, too; `q` is a part of the URL, `host` its whole
     host; `answer` a whole status code or error message; `bulk` the id of the bulk action whose
     replay it is; `when` names a window, else `from_ms` and `to_ms` may bound the list.
-    `replayable`: of those that failed, only those that can be run again and were not. `late_ms`: of
-    those sent so late or later, or overdue for so long; `by_lateness`: the latest first, of those
-    that were sent. `held`: of those that wait, only due ones that something keeps from starting.
-    `back`: the page before the cursor."""
+    `replayable`: of those that failed, only those that can be run again and were not. `callback`:
+    only the ends of requests whose callback stands so. `late_ms`: of those sent so late or later,
+    or overdue for so long; `by_lateness`: the latest first, of those that were sent. `held`: of
+    those that wait, only due ones that something keeps from starting. `back`: the page before the
+    cursor."""
 
     status: LogStatus | None = None
     q: str = ""
@@ -49,6 +51,7 @@ class Filter(NamedTuple):
     bulk: str = ""
     answer: str = ""
     replayable: bool = False
+    callback: CallbackStatus | None = None
     late_ms: int | None = None
     by_lateness: bool = False
     held: bool = False
@@ -60,7 +63,9 @@ class Filter(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        if self.replayable or self.held or self.late_ms is not None or self.by_lateness:
+        if self.replayable or self.callback or self.held:
+            return True
+        if self.late_ms is not None or self.by_lateness:
             return True
         return any((self.q, self.host, self.named, self.answer, self.bulk))
 
@@ -86,6 +91,7 @@ class Filter(NamedTuple):
             "bulk": self.bulk,
             "answer": self.answer,
             "replayed": "no" if self.replayable else "",
+            "callback": self.callback or "",
             "late": self.late,
             "sort": "late" if self.by_lateness else "",
             "held": "yes" if self.held else "",
@@ -114,7 +120,7 @@ class Filter(NamedTuple):
         begins = self.from_ms is None or self.from_ms <= now_ms
         ends = self.to_ms is not None and self.to_ms <= now_ms
         narrowed = self.status or self.cursor or self.answer or self.late_ms is not None
-        return begins and not ends and not (narrowed or self.by_lateness)
+        return begins and not ends and not (narrowed or self.by_lateness or self.callback)
 
     def query(self, now_ms: int) -> LogQuery:
         """The page that the address asks for: the latest first, of coming schedules the soonest.
@@ -126,6 +132,8 @@ class Filter(NamedTuple):
         # What is still to come is neither late nor held.
         if self.late_ms is not None or self.by_lateness or self.held:
             to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)
+        if self.callback:
+            statuses = statuses or EXECUTIONS
         if self.by_lateness:
             statuses = statuses or _SENT
         named: dict[str, Any] = {NAMED[word].option: text for word, text in self.named.items()}
@@ -141,6 +149,7 @@ class Filter(NamedTuple):
             answer=self.answer,
             replayable=self.replayable,
             held=self.held,
+            callback=self.callback,
             # A sort looks through the entries as a search does.
             late_ms=self.late_ms or 0 if self.by_lateness else self.late_ms,
             **named,
@@ -157,6 +166,9 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     status = texts.get("status", "")
     if status and status not in _STATUSES:
         status, faults["status"] = "", "There is no such status."
+    callback = texts.get("callback", "")
+    if callback and callback not in _CALLBACKS:
+        callback, faults["callback"] = "", "It is none of how a callback can stand."
     named: dict[str, str] = {}
     for word, row in NAMED.items():
         try:
@@ -182,6 +194,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         bulk=bulk,
         answer=texts.get("answer", ""),
         replayable=status == LogStatus.FAILED and texts.get("replayed") == "no",
+        callback=CallbackStatus(callback) if callback else None,
         late_ms=late_ms,
         by_lateness=texts.get("sort") == "late" and (not status or status in _SENT),
         held=status == LogStatus.SCHEDULED and texts.get("held") == "yes",

@@ -25,6 +25,11 @@ class Kind(StrEnum):
     CANCEL = "cancel"
     AGAIN = "again"
     MOVE = "move"
+    CALLBACK = "callback"
+
+    @property
+    def is_of_waiting(self) -> bool:
+        return self in (Kind.CANCEL, Kind.MOVE)
 
 
 class State(StrEnum):

@@ -185,7 +185,8 @@ async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same
 ) -> None:
     """It dies with the plan noted, before it has acted and after; the one that goes on acts on the
     same ones, though others match by then."""
-    made = await (by.failed(4) if kind is Kind.AGAIN else by.waiting(4))
+    made = await (by.waiting(4) if kind.is_of_waiting else by.failed(4))
+    await by.redis.hset(by.base + keys.CALLBACK, mapping={"url": URL, "on": "executed"})
     before = await by.due_ms(made)
     spent = await by.api.credits()
     action = await by.ask(kind, made, shift_ms=HOUR_MS if kind is Kind.MOVE else None)
@@ -210,6 +211,28 @@ async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same
             assert await by.made_by(action) == sorted(str(each.replayed_as) for each in now)
         case Kind.MOVE:
             assert await by.due_ms(made) == [at_ms + HOUR_MS for at_ms in before]
+        case Kind.CALLBACK:
+            assert {each.callback and each.callback.status for each in now} == {"pending"}
+            assert sorted(each.schedule_id for each in await by.api.claim()) == sorted(made)
+
+
+async def test_callbacks_beyond_the_rate_are_sent_again_later(by: Bulks) -> None:
+    """A step keeps them in its plan, and is stopped only once they are sent."""
+    made = await by.failed(3)
+    await by.redis.hset(by.base + keys.CALLBACK, mapping={"url": URL, "on": "executed"})
+    action = await by.ask(Kind.CALLBACK, [*made[:1], "sch_" + "0" * 26, *made[1:]])
+    await by.redis.set(by.base + keys.RESENDS, 2**52)
+    await by.step()
+    assert await by.wait_ms() > 0
+    waits = (await by.one(action)).progress
+    assert (waits.done, [*waits.refused.values()], len(waits.plan) > 0) == (0, [1], True)
+    assert waits.waits == "Callbacks are sent again at 50 a second"
+    await by.store.bulks.stop(by.account_id, action)
+    await by.step()
+    assert (await by.one(action)).state is State.STOPPING
+    await by.redis.delete(by.base + keys.RESENDS)
+    done = await by.acted(action)
+    assert (done.state, done.progress.done, done.progress.waits) == (State.STOPPED, 1, "")
 
 
 async def test_a_move_that_was_made_long_ago_is_not_made_twice(
