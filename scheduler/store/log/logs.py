@@ -34,6 +34,8 @@ from scheduler.store.stored import NUMBERS, kept_part
 from scheduler.target.targets import split_url
 
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
+# So many empty pages are passed over, as few of many ends may have a callback that is wanted.
+_MOST_EMPTY_PAGES = 20
 # Ends that a callback may tell of.
 _REPORTED = (LogStatus.COMPLETED, LogStatus.FAILED)
 # A moment has the entries of one ack, or of thousands after the clock was set back.
@@ -193,7 +195,13 @@ class Logs:
         stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
         searches = query.is_search
         async with self._scans.of(account_id, searches=searches, gives_way=gives_way) as scan:
-            return await self._page(account_id, query, stretch, scan)
+            page = await self._page(account_id, query, stretch, scan)
+            for _ in range(_MOST_EMPTY_PAGES if query.callback is not None else 0):
+                if page.entries or page.next_cursor is None:
+                    break
+                rest = span(query.from_ms, query.to_ms, page.next_cursor, down=query.descending)
+                page = await self._page(account_id, query, rest, scan)
+            return page
 
     async def _page(self, account_id: str, query: LogQuery, stretch: Span, scan: Scan) -> LogPage:
         if query.schedule_id is None:

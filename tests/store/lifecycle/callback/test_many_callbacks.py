@@ -12,6 +12,7 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable, TooManyResends
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.callback.callbacks import Resends, Resent
+from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import SchedulePage, Selection
 from tests.store.clocks import FakeClock
 from tests.store.scene import COMPLETED, FAILED, OWN, Scene, new_id
@@ -228,3 +229,22 @@ async def test_a_store_that_fails_between_two_steps_leaves_the_outcome_unknown(
     with pytest.raises(OutcomeUnknown):
         await callbacks.resend_all(scene.account_id, made)
     assert ids_of(await page(scene, GIVEN_UP)) == made[2:]
+
+
+async def test_the_log_finds_one_of_many_ends_by_its_callback(fake_scene: Scene) -> None:
+    """A page passes over others that it is not to have; a small one leaves the rest to the next."""
+    scene = fake_scene
+    made = await told(scene, FAILED, FAILED)
+    for _ in range(24):
+        await told(scene, COMPLETED)
+    found, cursors, cursor = list[str](), 0, None
+    while True:
+        query = LogQuery(EXECUTED, limit=1, cursor=cursor, callback=GIVEN_UP)  # type: ignore[arg-type]
+        one = await scene.store.logs.page(scene.account_id, query)
+        found += [each.schedule_id for each in one.entries]
+        cursors, cursor = cursors + 1, one.next_cursor
+        if cursor is None:
+            break
+    assert (found, cursors) == ([made], 2)
+    with_limit = LogQuery(limit=50, callback=GIVEN_UP, schedule_id=made)
+    assert len((await scene.store.logs.page(scene.account_id, with_limit)).entries) == 1
