@@ -137,8 +137,8 @@ async def test_many_are_sent_again_each_with_its_own_answer(scene: Scene) -> Non
         *("pending", "unknown_schedule", "callback_pending", "not_ended", "already_ended"),
         *("invalid_field", "damaged", "unknown_schedule", "pending"),
     ]
-    await scene.redis.delete(scene.key(odd))
-    assert ids_of(await page(scene, GIVEN_UP)) == []
+    index = scene.base + keys.FAILED_CALLBACKS
+    assert await scene.redis.zrange(index, 0, -1) == [odd[4:].encode()]
     calls = await scene.claim()
     assert {(each.schedule_id, each.attempt) for each in calls} == {(failed, 1), (good, 1)}
     for call in calls:
@@ -172,6 +172,9 @@ async def test_many_are_due_one_after_the_other(fake_scene: Scene, fake_clock: F
     done = await callbacks.resend_matching(scene.account_id, GIVEN_UP, Selection(limit=1000))
     assert [each.schedule_id for each in done.each] == failed[:10]
     assert done.next_cursor is not None
+    await fake_clock.pass_ms(5000)
+    with pytest.raises(TooManyResends, match="try again in 15 s"):
+        await callbacks.resend(scene.account_id, made[-1])
     await fake_clock.pass_ms(FAR_MS)
     assert not await scene.redis.exists(scene.base + keys.RESENDS)
     assert (await callbacks.resend(scene.account_id, made[-1])).status is PENDING
