@@ -49,7 +49,6 @@ local function read(queue, rows)
     schedules[n] = ARGV[row + 1]
   end
   check_callbacks(queue)
-  redis.call('ZCARD', queue.failed)
   for n, score in ipairs(redis.call('ZMSCORE', queue.pending, unpack(schedules))) do
     local schedule, row = schedules[n], rows[n]
     local key, due_ms = queue.base .. K.SCHEDULE .. schedule, tonumber(ARGV[row + 5])
