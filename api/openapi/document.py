@@ -128,8 +128,8 @@ _ERRORS = {
     422: _Error("KeyReused", "The Idempotency-Key was used with another body before."),
     429: _Error(
         "TooManyRequests",
-        "The rate of the account's plan is used up, or that of its searches; or too many requests "
-        "wait on this connection, which is closed.",
+        "The rate of the account's plan is used up, that of its searches, or that of callbacks "
+        "sent again; or too many requests wait on this connection, which is closed.",
         headers=_RETRY,
     ),
     431: _Error(

@@ -188,6 +188,12 @@ API = r"""
 @ api/bulk_actions/found.py tests/api/bulk_actions/test_runner.py -k moment_of_the_press
 # what is created while a bulk action runs is of it
 ~ return [-ids.created_at_ms(entry.schedule_id) <= asked.until_ms-]{+True+}
+@ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k beyond_the_rate
+# a bulk action gives up callbacks that come too fast
+~ if isinstance(each.refusal, [-TooManyResends-]{+Bulk+}):
+@ api/calls/bulk.py tests/api/schema/test_callbacks.py -k beyond_the_rate
+# a call that can send nothing says that it has done so
+~ if limited is not None and None [-not-] in refusals:
 @ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k credits
 # without credits a bulk action goes on being refused
 ~ if [-why and not progress.is_planned-]{+False+}:
