@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from scheduler import ids
 from scheduler.callbacks import Callback, CallbackAttempt, CallbackState, CallbackStatus
 from scheduler.errors import (
+    Damaged,
     OutcomeUnknown,
     PostdateError,
     Reason,
@@ -60,6 +61,10 @@ class Resent(NamedTuple):
     schedule_id: str
     callback: CallbackState | None = None
     refusal: PostdateError | None = None
+
+    @property
+    def limit(self) -> TooManyResends | None:
+        return self.refusal if isinstance(self.refusal, TooManyResends) else None
 
     @property
     def changed(self) -> bool:
@@ -181,14 +186,7 @@ class Callbacks:
         left = list(filter(ids.is_schedule_id, done))
         try:
             for _ in range(MOST_CHANGES_MET):
-                places = iter(left)
-                async for chunk in read_by_id(self._server, account_id, left):
-                    named = [name for _, name in zip(chunk, places, strict=False)]
-                    some = [each for each in chunk if isinstance(each, Stored)]
-                    for name, each in zip(named, chunk, strict=True):
-                        if each is not None and not isinstance(each, Stored):
-                            done[name] = Resent(name, refusal=each)
-                    done |= await self._resend_chunk(account_id, some, way)
+                await self._resend_left(account_id, left, done, way)
                 left = [each for each in left if done[each].changed]
                 if not left:
                     break
@@ -197,6 +195,24 @@ class Callbacks:
                 raise OutcomeUnknown("Some were sent again before the store failed") from error
             raise
         return list(done.values())
+
+    async def _resend_left(
+        self, account_id: str, left: Sequence[str], done: dict[str, Resent], way: _Way
+    ) -> None:
+        """Notes in `done` what came of each."""
+        places = iter(left)
+        async for chunk in read_by_id(self._server, account_id, left):
+            named = [name for _, name in zip(chunk, places, strict=False)]
+            for name, each in zip(named, chunk, strict=True):
+                if isinstance(each, Damaged):
+                    done[name] = Resent(name, refusal=each)
+            some = [each for each in chunk if isinstance(each, Stored)]
+            came = await self._resend_chunk(account_id, some, way)
+            done |= came
+            # There is no room for those behind it either, so they are not read.
+            if limit := next(filter(None, (each.limit for each in came.values())), None):
+                done |= {name: Resent(name, refusal=limit) for name in places}
+                return
 
     async def _resend_chunk(
         self, account_id: str, some: Sequence[Stored], way: _Way

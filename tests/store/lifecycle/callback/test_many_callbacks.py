@@ -157,8 +157,8 @@ async def test_many_are_due_one_after_the_other(fake_scene: Scene, fake_clock: F
     made = [each for each in made if each not in failed]
     await scene.redis.hset(scene.base + keys.CALLBACK, mapping={"url": "", "on": "executed"})
     now_ms = await fake_clock.now_ms()
-    done = await callbacks.resend_all(scene.account_id, made)
-    assert came_of(done) == ["pending"] * 1000 + ["rate_limited"] * 100
+    done = await callbacks.resend_all(scene.account_id, [*made, new_id()])
+    assert came_of(done) == ["pending"] * 1000 + ["rate_limited"] * 101, "the rest is not read"
     states = [each.callback for each in done.each if each.callback is not None]
     due = [(each.next_attempt_at_ms or 0) - now_ms for each in states]
     assert due[:51] == [0] * 50 + [20]
