@@ -52,8 +52,8 @@ from postdate.arguments import BytesLike
 
 
 class RequestOptions(TypedDict, total=False):
-    """The request and its delivery. None is the same as absent, but for `callback_url`: absent, the
-    account's default; None, no callback."""
+    """The request and its delivery. None is the same as absent, but for `callback_url`: absent or
+    "default", the account's; None, no callback."""
 
 {of_request}
 
@@ -126,6 +126,9 @@ def _shown(row: FieldRow) -> str:
     if row.name in _ALWAYS:
         return f"    {name}: {annotation}"
     default = f"{row.default}s" if row.kind is Kind.SECONDS else row.default
+    if row.kind is Kind.URL and row.choices:
+        [default] = row.choices
+        annotation = f"{annotation} | None"
     if default in (None, ""):
         return f"    {name}: {annotation} | None = None"
     return f"    {name}: {annotation} = {json.dumps(default)}"

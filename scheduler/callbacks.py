@@ -5,8 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 NO_URL = ""
+# What clients write for the URL of the account.
+DEFAULT = "default"
 
 
 class CallbackOn(StrEnum):
@@ -26,6 +29,14 @@ class Callback(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def reports(self, *, failed: bool) -> bool:
         """Whether it reports such an end, if there is a URL. That of a cancellation never is."""
         return self.url != NO_URL and (failed or self.on is CallbackOn.EXECUTED)
+
+
+def sent_to(before: Callback | None, url: str | None) -> Callback | None:
+    """The same callback with this URL. With the account's (None) the account also says which ends
+    are reported, as in a create without a callback, unless it had that URL already."""
+    if url is None:
+        return before if before and before.url is None else None
+    return Callback(url) if before is None or url == NO_URL else replace(before, url=url)
 
 
 class CallbackStatus(StrEnum):

@@ -105,6 +105,11 @@ class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return self.recurring.recurring_id if self.recurring else None
 
 
+def usual_method(body: bytes | None) -> str:
+    """Where none is given."""
+    return "GET" if body is None else "POST"
+
+
 def as_occurrence(request: Request, occurrence: Occurrence | None) -> Request:
     """The request as one of a recurring schedule, or of none."""
     if request.recurring == occurrence:
@@ -168,12 +173,17 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
         return self.retry.due_at_ms if self.retry else self.request.trigger_at_ms
 
     @property
+    def waits(self) -> bool:
+        """Whether it has not ended, and no worker holds it."""
+        return self.status is Status.SCHEDULED and not self.executing
+
+    @property
     def waits_for_slot(self) -> bool:
         """Whether it is the next occurrence of a recurring schedule: no attempt of it was made."""
         mark = self.request.recurring
         if mark is None or mark.slot_ms is None:
             return False
-        return self.status is Status.SCHEDULED and self.retry is None and not self.executing
+        return self.waits and self.retry is None
 
     @property
     def last_outcome(self) -> Outcome | None:

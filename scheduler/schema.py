@@ -12,6 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from scheduler.callbacks import DEFAULT
 from scheduler.durations import DAY_MS, format_duration
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
@@ -52,9 +53,10 @@ class FieldRow(NamedTuple):
     `description` is for the API's document, `help` for the command line, and `label` and
     `placeholder` are for forms; `words` says each choice of a form in words. `option` is its name
     in the Python client and, with hyphens, on the command line. `choice` names the type of its
-    `choices` in the document. `minimum` and `maximum` are in the unit of the API's numbers, so that
-    durations have seconds. `default` stands for null and, except for `callbackUrl`, for a field
-    left out. `instead` says what a recurring schedule has in its place.
+    `choices` in the document; of a URL they are words in its place. `minimum` and `maximum` are in
+    the unit of the API's numbers, so that durations have seconds. `default` stands for null and,
+    except for `callbackUrl`, for a field left out. `instead` says what a recurring schedule has in
+    its place.
     """
 
     name: str
@@ -257,11 +259,12 @@ FIELDS = (
         kind=Kind.URL,
         option="callback_url",
         description="The URL that gets a report of how the schedule ended; it is judged as "
-        "`targetUrl` is. If it is left out, the account's `callbackUrl` counts; null: no "
-        "report. Costs no credit.",
+        "`targetUrl` is. `default`, as in a create without it: the account's `callbackUrl`; null: "
+        "no report. Costs no credit.",
         label="Callback to",
-        placeholder="as the account says",
-        examples=("https://example.com/webhooks/ended",),
+        placeholder="default: as the account says",
+        examples=("https://example.com/webhooks/ended", DEFAULT, None),
+        choices=(DEFAULT,),
         longest=LONGEST_URL,
         default="",  # NO_URL
     ),
@@ -272,7 +275,7 @@ FIELDS = (
         option="callback_on",
         description="Which ends are reported: `executed` (the default): completed and failed "
         "ones; or `failed`. A cancellation is not reported. Without `callbackUrl`, this "
-        "holds for the account's.",
+        "holds for the account's, and null leaves it to the account.",
         help="Report each end, or only a failure.  [default: executed]",
         label="It reports",
         choices=("executed", "failed"),

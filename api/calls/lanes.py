@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from litestar import delete, get, patch, post, put
 from litestar.params import FromPath
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from api.answer import JsonResponse
@@ -14,7 +15,7 @@ from api.auth import Call, call_of
 from api.preconditions import read_answer, tag, wanted_of
 from api.reading import read_body
 from api.schema.account_bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody
-from api.schema.findings import Findings, invalid
+from api.schema.findings import Doubt, Findings, invalid
 from api.schema.json_text import Object
 from api.schema.query import DEFAULT_LIMIT, OF_LANES, Walk
 from api.schema.rules import lane_filter
@@ -30,6 +31,7 @@ from api.service import HttpRequest
 from scheduler.callbacks import CallbackOn
 from scheduler.errors import FieldError
 from scheduler.lane_settings import AccountCallback, AccountSettings, Lane, LaneSettings, Pause
+from scheduler.masks import masked_url
 from scheduler.runtime.pause import collected
 
 S = TypeVar("S", LaneSettings, AccountSettings)
@@ -95,10 +97,9 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
         _refuse_misfits(limits, given)
         return replace(before, pause=pause, **{_ATTRIBUTES[n]: v for n, v in limits.items()})
 
-    ends_calm = "calmUntil" in given
-    lanes = call.store.lanes
+    lanes, calm_ms = call.store.lanes, given.get("calmUntil", UNSET)
     return _lane_answer(
-        await lanes.change(call.account_id, name, changed, wanted, ends_calm=ends_calm)
+        await lanes.change(call.account_id, name, changed, wanted, calm_until_ms=calm_ms)
     )
 
 
@@ -194,6 +195,10 @@ def _callback_after(
     before: AccountCallback | None, given: dict[str, Any]
 ) -> AccountCallback | None:
     url = given.get("callbackUrl", before and before.url)
+    if isinstance(url, Doubt):
+        if before is None or masked_url(before.url) != url.value:
+            raise invalid(url.faults)
+        url = before.url
     _refuse_misfits({"callbackUrl": url, "callbackOn": given.get("callbackOn")}, given)
     on = given.get("callbackOn", before and before.on)
     return None if url is None else AccountCallback(url, on or CallbackOn.EXECUTED)

@@ -147,10 +147,14 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
     call = await call_of(request)
     _judge_name(name)
     wanted, now_ms = wanted_of(request.scope), call.store.clock.now_ms()
-    draft = parse_put(await _body(request, call), name, call.service.rules, now_ms)
-    draft = _traced(draft, request, call)
-    await search_ahead(call.store, call.account_id, draft.timing, now_ms)
-    return _answer((await call.store.recurring.put(call.account_id, draft, wanted)).rule)
+    given = parse_put(await _body(request, call), name, call.service.rules, now_ms)
+    await search_ahead(call.store, call.account_id, given.timing, now_ms)
+
+    def draft_of(before: Rule | None) -> Draft:
+        return _traced(given.of(before), request, call)
+
+    done = await call.store.recurring.put(call.account_id, name, draft_of, wanted)
+    return _answer(done.rule)
 
 
 @delete(

@@ -198,7 +198,8 @@ async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Json
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change a schedule")
 async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """Changes fields of a schedule while it waits, each given one as a whole: headers are replaced,
-    not merged, and null clears an optional one. It keeps its id, and no credit moves. A
+    not merged, and null clears an optional one; `callbackUrl` is cleared with `default`.
+    What a GET shows changes nothing when it is given back. Its id stays, and no credit moves. A
     `targetUrl` of another origin needs headers that look like secrets to be given anew."""
     call = await call_of(request)
     service, wanted = call.service, wanted_of(request.scope)
@@ -277,8 +278,8 @@ def _replayed(done: Replays) -> JsonResponse:
     status_code=202,
 )
 async def resend_callback(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """Reports once more how a schedule ended: to its `callbackUrl`, to a new one that the body
-    names, or to the account's, whatever `callbackOn` says. The report has the same `webhook-id` and
+    """Reports once more how a schedule ended: to its `callbackUrl`, or to the one that the body
+    names, a URL or `default`, whatever `callbackOn` says. The report has the same `webhook-id` and
     all its retries again. The answer is a 409 while the schedule has not ended or its callback is
     pending, and if it was cancelled; so a repeat is a 409 too, and does nothing twice."""
     call = await call_of(request)

@@ -119,7 +119,7 @@ async def end_calm(request: HttpRequest, lane: FromPath[str]) -> Raw:
     """Waiting schedules go out before the moment that a target asked for."""
     viewer, _ = await written(request)
     name, lanes = named(lane), service_of(request).store.lanes
-    await lanes.change(viewer.account_id, name, lambda before: before, ends_calm=True)
+    await lanes.change(viewer.account_id, name, lambda before: before, calm_until_ms=None)
     return await redirect_saying(request, viewer, "Its calm has ended.", f"{ADDRESS}/{name}")
 
 

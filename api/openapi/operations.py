@@ -202,10 +202,12 @@ _TEXT_LATER: Schema = {
 }
 _BYTES_LATER: Schema = {"targetUrl": EXAMPLE["targetUrl"], "delay": 10, "targetBodyBase64": "AAEC"}
 _ON_EXISTING = {field.name: field.schema for field in ON_EXISTING.values()}
-_RESENT_TO = (
-    "The URL that gets the report from now on; it is judged as `targetUrl` is. If it is left out "
-    "or null, the report goes to the schedule's own URL, or to the account's."
-)
+_RESENT_TO: Schema = {
+    "anyOf": FIELDS["callbackUrl"].more["anyOf"][:2],  # not null: no callback
+    "description": "The URL that gets the report from now on, judged as `targetUrl` is; `default`: "
+    "the account's. If it is left out, the report goes where it would have gone.",
+    "examples": ["https://example.com/webhooks/ended", "default"],
+}
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
 _RECURRING_FIELDS = OWN | OF_REQUEST
 _RECURRING_PROPERTIES = {name: field.schema for name, field in _RECURRING_FIELDS.items()}
@@ -278,7 +280,7 @@ REQUESTS: dict[str, Schema] = {
     },
     "CallbackRequest": {
         "type": "object",
-        "properties": {"callbackUrl": _PROPERTIES["callbackUrl"] | {"description": _RESENT_TO}},
+        "properties": {"callbackUrl": _RESENT_TO},
         "additionalProperties": False,
         "examples": [{"callbackUrl": "https://example.com/webhooks/ended"}],
     },

@@ -214,10 +214,10 @@ SCHEDULE = Shape(
     "replayedAs its own last replay. responseBody is the beginning of the target's answer, if it "
     "failed with a body; bytes that are not UTF-8 are replaced. phases is null if nothing was "
     "tried. notReplayableReason says why replayable is false: it has not ended, or was cancelled "
-    "and its body was not kept. callbackUrl and callbackOn are its own; where both are null, the "
-    "account's hold, unless it is to have no callback. callback is null until the end, and if that "
-    "is not reported. recurringId is the recurring schedule that it is an occurrence of, slot the "
-    "time by its rule, null if it was triggered or is a replay.",
+    "and its body was not kept. callbackUrl is default where the account's counts, and null if no "
+    "end is reported; callbackOn is null where the account says which ends. callback is null until "
+    "the end, and if that is not reported. recurringId is the recurring schedule that it is an "
+    "occurrence of, slot the time by its rule, null if it was triggered or is a replay.",
 )
 
 

@@ -15,11 +15,11 @@ from api.schema import rules
 from api.schema.field import DURATION, DURATIONS, OBJECT, TEXT, WHOLE, Field, Schema
 from api.schema.headers import MAX_HEADERS, read_headers
 from scheduler import durations, schema
-from scheduler.callbacks import NO_URL, Callback, CallbackOn
+from scheduler.callbacks import DEFAULT, NO_URL, Callback, CallbackOn, sent_to
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
 from scheduler.masks import masked, masked_url
-from scheduler.models import BodyKind, Delivery, Request
+from scheduler.models import BodyKind, Delivery, Request, usual_method
 from scheduler.retries import delays_ms
 from scheduler.schema import FieldRow, Kind
 from scheduler.target.http import TOKEN_PATTERN, VALUE_PATTERN
@@ -36,6 +36,12 @@ def moment(ms: int | None) -> str | None:
 
 def _durations(delays_ms: tuple[int, ...] | None) -> list[str] | None:
     return None if delays_ms is None else list(map(durations.format_duration, delays_ms))
+
+
+def _callback_url(callback: Callback | None) -> str | None:
+    if callback is None or callback.url is None:
+        return DEFAULT
+    return masked_url(callback.url) if callback.url else None
 
 
 def _callback_on(callback: Callback | None) -> CallbackOn | None:
@@ -164,6 +170,8 @@ _KINDS = {
         lambda body: None if body is None else b64encode(body).decode(),
     ),
 }
+_DEFAULT: Schema = {"type": "string", "enum": [DEFAULT]}
+_CALLBACK_URL: Schema = {"type": "string", "format": "uri", "maxLength": schema.LONGEST_URL}
 # What differs from the other fields of the kind. `misfits` compares expiresAt with triggerAt.
 _OWN: dict[str, dict[str, Any]] = {
     "triggerAt": {"rule": rules.trigger_at, "examples": [SOON]},
@@ -177,8 +185,14 @@ _OWN: dict[str, dict[str, Any]] = {
         "rule": rules.one_of(schema.NAMED["delivery"].choices, Delivery),
         "default": Delivery.AT_LEAST_ONCE,
     },
-    "retryDelays": {"holds": delays_ms},
-    "callbackUrl": {"holds": lambda request: request.callback and request.callback.url},
+    "retryDelays": {"holds": lambda request: request.retry_delays_ms or delays_ms(request)},
+    "callbackUrl": {
+        "rule": rules.callback_url,
+        "more": {"anyOf": [_DEFAULT, _CALLBACK_URL, {"type": "null"}]},
+        "holds": lambda request: request.callback,
+        "show": _callback_url,
+        "shown": {"anyOf": [_DEFAULT, {"type": ["string", "null"]}]},
+    },
     "callbackOn": {
         "rule": rules.one_of(schema.NAMED["callbackOn"].choices, CallbackOn),
         "holds": lambda request: request.callback,
@@ -196,6 +210,7 @@ def _field(row: FieldRow) -> Field:
     kind, own = _KINDS[row.kind], _OWN.get(row.name, {})
     usual = {
         "examples": list(row.examples),
+        "more": kind.more(row),
         "show": kind.show,
         "shown": kind.shown(row),
         "default": row.default,
@@ -209,7 +224,6 @@ def _field(row: FieldRow) -> Field:
         of=row.attribute,
         description=row.description,
         kind=kind.json,
-        more=kind.more(row),
         required=row.required,
         **usual | own,
     )
@@ -250,10 +264,12 @@ def _misfits_of_callback(values: dict[str, Any]) -> list[FieldError]:
 def request_of(values: dict[str, Any]) -> Request:
     """The request of these values, which it completes. The body decides a missing method."""
     if values.get("method") is None:
-        values["method"] = "GET" if values.get("body") is None else "POST"
+        values["method"] = usual_method(values.get("body"))
         values["method_given"] = False
     if values.get("body") is None:
         values["body_kind"] = BodyKind.JSON
+    if values.get("retry_delays_ms") == schema.USUAL_DELAYS_MS:
+        values["retry_delays_ms"] = None
     if "callback_url" in values or "callback_on" in values:
         values["callback"] = _callback_of(values)
     return Request(**values)
@@ -262,9 +278,12 @@ def request_of(values: dict[str, Any]) -> Request:
 def _callback_of(values: dict[str, Any]) -> Callback | None:
     """Takes its fields out of the values: those that are given, beside those of a callback that is
     there already."""
-    before: Callback | None = values.get("callback")
-    url = values.pop("callback_url", before and before.url)
-    on = values.pop("callback_on", before and before.on)
+    callback: Callback | None = values.get("callback")
+    if "callback_url" in values:
+        callback = sent_to(callback, values.pop("callback_url"))
+    if "callback_on" not in values:
+        return callback
+    on, url = values.pop("callback_on"), callback.url if callback else None
     if url == NO_URL:
-        return Callback(NO_URL)
+        return callback
     return None if url is None and on is None else Callback(url, on or CallbackOn.EXECUTED)

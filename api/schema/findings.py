@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import Any, NamedTuple
 
 from scheduler.errors import FieldError, InvalidRequest, Reason
 from scheduler.target.targets import DestinationNotAllowed
@@ -16,11 +17,33 @@ _SHOWN_NAME_CHARACTERS = 100
 _NOT_ALLOWED = str(DestinationNotAllowed())
 
 
+class NotAnew(ValueError):
+    """A value that may stay and may not be given anew: a mask for a secret, or a time that has
+    passed. `details` name the bad parts of the field, if not all of it is bad."""
+
+    def __init__(self, sentence: str, details: Iterable[FieldError] = ()) -> None:
+        super().__init__(sentence)
+        self.details = [*details]
+
+
+class Doubt(NamedTuple):
+    """A value as it was given, and its faults unless answers show that very value already."""
+
+    value: Any
+    faults: list[FieldError]
+
+    @classmethod
+    def of(cls, field: str, value: Any, error: NotAnew) -> Doubt:
+        return cls(value, error.details or [FieldError(field, str(error))])
+
+
 class Findings:
     """The faults of a payload or a query, in order, unknown names last. Keeps as many as an answer
-    lists and counts the others: its size is bounded."""
+    lists and counts the others: its size is bounded. `doubts`, by field, are of a change, which
+    shows only with what it changes whether they are faults; beside others they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, doubts: dict[str, Doubt] | None = None) -> None:
+        self.doubts = doubts
         self._listed: list[FieldError] = []
         self._unknown: list[FieldError] = []
         self._count = 0
@@ -40,6 +63,13 @@ class Findings:
         self._unknown += [FieldError(shown(name), message) for name in listed]
         self._count += count
 
+    def doubt(self, field: str, value: Any, error: NotAnew) -> None:
+        doubt = Doubt.of(field, value, error)
+        if self.doubts is None:
+            self.extend(doubt.faults)
+        else:
+            self.doubts[field] = doubt
+
     def extend(self, details: Iterable[FieldError], unlisted: int = 0) -> None:
         """Further ones, and the number of those that were not listed."""
         for detail in details:
@@ -49,6 +79,8 @@ class Findings:
     def refuse_if_any(self) -> None:
         """Raises InvalidRequest with every bad field."""
         if self._count:
+            for doubt in (self.doubts or {}).values():
+                self.extend(doubt.faults)
             raise self.refusal()
 
     def refusal(self) -> InvalidRequest:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sized
 import msgspec
 
 from api.schema import json_text
-from api.schema.findings import invalid, shown
+from api.schema.findings import NotAnew, invalid, shown
 from scheduler.errors import FieldError
 from scheduler.masks import MASK
 from scheduler.target.http import TOKEN, TOKEN_PATTERN, VALUE, is_reserved
@@ -21,6 +21,7 @@ _MAX_REMEMBERED_CHARACTERS = 256
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 _decode_loosely = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_value = msgspec.json.Decoder(str).decode
+_MASKED = "Its value is the mask that stands for a secret; give the value itself."
 _NOT_STRINGS = "It must be an object of strings."
 
 _NAMES = re.compile(rf"{TOKEN_PATTERN}(?:\n{TOKEN_PATTERN})*")
@@ -29,14 +30,17 @@ Headers = dict[str, str]
 
 
 def read_headers(text: bytes) -> Headers:
-    """Headers that can be sent. Raises ValueError if they are no headers or too large,
-    InvalidRequest naming each bad one."""
+    """Headers that can be sent. Raises ValueError if they are no headers or too large, NotAnew if
+    only masks are wrong, else InvalidRequest naming each bad one."""
     try:
         headers = _decode(text)
     except msgspec.DecodeError:
         return _with_every_fault(json_text.read(text, _decode_loosely, _NOT_STRINGS))
     if headers and not _all_fine(headers):
-        raise invalid(_faults(headers))
+        faults = [*_faults(headers)]
+        if all(each.message == _MASKED for each in faults):
+            raise NotAnew(_MASKED, faults)
+        raise invalid(faults)
     return headers
 
 
@@ -122,7 +126,7 @@ def _name_fault(name: str, lower: str) -> str | None:
 
 def _value_fault(value: str) -> str | None:
     if value == MASK:
-        return "Its value is the mask that stands for a secret; give the value itself."
+        return _MASKED
     if VALUE.fullmatch(value) is None:
         return "Its value may only have Latin-1 characters, and no control characters."
     return None

@@ -22,7 +22,7 @@ from api.schema.headers import fine_headers
 from api.schema.payload import parse_create, way_of
 from api.schema.rules import Rules
 from scheduler.errors import InvalidRequest
-from scheduler.models import Delivery, Packed, Request, Upsert
+from scheduler.models import Delivery, Packed, Request, Upsert, usual_method
 from scheduler.store.stored import pack, tail_of
 from scheduler.target.targets import usual_place
 
@@ -121,7 +121,7 @@ class Items:
             self._judge_headers(item.target_headers)
         body = None if text == b"null" else rules.target_body(text, self._rules, self._now_ms)
         if method is UNSET:
-            tail, name = self._tails[1], "GET" if body is None else "POST"
+            tail, name = self._tails[1], usual_method(body)
         else:
             tail, name = self._tails[0], rules.target_method(method, self._rules, self._now_ms)
         if item.reference is not None:

@@ -9,13 +9,14 @@ import msgspec
 
 from api.schema.field import DURATION, TEXT
 from api.schema.fields import FIELDS, ON_EXISTING, REQUIRED, SPELLINGS, misfits, request_of
-from api.schema.findings import Findings
+from api.schema.findings import Doubt, Findings, NotAnew
 from api.schema.headers import header_field
 from api.schema.json_text import Object, Part
 from api.schema.rules import Rules, duration, timestamp
+from scheduler.callbacks import DEFAULT, NO_URL
 from scheduler.errors import InvalidRequest
 from scheduler.masks import is_secret
-from scheduler.models import Request, Schedule, Upsert
+from scheduler.models import Request, Schedule, Upsert, usual_method
 from scheduler.target.targets import Origin, parse_target
 from scheduler.times import format_iso8601
 
@@ -154,13 +155,14 @@ def whole(
 def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool = False) -> Change:
     """The change that a body asks for. Raises InvalidRequest as above, or if nothing is given at
     all and it may not be empty."""
-    findings = Findings()
+    doubts = dict[str, Doubt]()
+    findings = Findings(doubts)
     given = members(data or b"{}" if may_be_empty else data, findings)
     values = judged(given, rules, now_ms, findings)
     if not given and not findings and not may_be_empty:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
-    return Change(values)
+    return Change(values, doubts)
 
 
 def moved_to(at_ms: int, rules: Rules, now_ms: int) -> Change:
@@ -170,11 +172,15 @@ def moved_to(at_ms: int, rules: Rules, now_ms: int) -> Change:
 
 
 def parse_callback(data: bytes, rules: Rules, now_ms: int) -> str | None:
-    """The `callbackUrl` of a body that may have one, or be empty. Raises InvalidRequest."""
+    """The `callbackUrl` of a body that may have one, or be empty: a URL or DEFAULT. Raises
+    InvalidRequest."""
     findings = Findings()
     values = judged(_CALLBACK.members(data or b"{}", findings), rules, now_ms, findings)
+    url = values.get("callback_url", NO_URL)
+    if "callback_url" in values and url == NO_URL:
+        findings.add("callbackUrl", "It must be a URL or default: null means no callback.")
     findings.refuse_if_any()
-    return values.get("callback_url") or None
+    return DEFAULT if url is None else url or None
 
 
 def trigger_at_of(data: bytes, created_at_ms: int) -> int:
@@ -187,9 +193,11 @@ def trigger_at_of(data: bytes, created_at_ms: int) -> int:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """New values for fields of a `Request`, by their names there; None clears a method."""
+    """New values for fields of a `Request`, by their names there; None clears a method. `doubts`
+    are of fields that stay: they were given as answers show them, or wrongly."""
 
     values: dict[str, Any]
+    doubts: Mapping[str, Doubt] = {}
 
     def of(self, before: Request) -> Request:
         """The whole request as it then is. Raises InvalidRequest if its fields do not go together.
@@ -197,12 +205,15 @@ class Change(msgspec.Struct, frozen=True):
         Only changed fields are judged, with those they depend on: a triggerAt may have passed
         since, while the schedule waits for a worker.
         """
+        refuse_unless_shown(self.doubts, before)
         if not self.values:
             return before
         values = msgspec.structs.asdict(before)
         if not values.pop("method_given"):
             del values["method"]
         values |= self.values
+        if not before.method_given and values.get("method") == usual_method(values["body"]):
+            del values["method"]  # it was given as answers show it, and goes on following the body
         if before.recurring is not None and "expires_at_ms" not in self.values:
             values["expires_at_ms"] = _moved_with(before, values["trigger_at_ms"])
         findings = Findings()
@@ -234,6 +245,15 @@ class Change(msgspec.Struct, frozen=True):
                 replay_of=original.schedule_id,
             )
         )
+
+
+def refuse_unless_shown(doubts: Mapping[str, Doubt], request: Request | None) -> None:
+    """Raises InvalidRequest for the values that answers about the request do not show."""
+    findings = Findings()
+    for name, (value, faults) in doubts.items():
+        if request is None or FIELDS[name].shown_in(request) != value:
+            findings.extend(faults)
+    findings.refuse_if_any()
 
 
 def _moved_with(occurrence: Request, trigger_at_ms: int) -> int | None:
@@ -275,6 +295,8 @@ def judged(
             values.update(field.sets)
         except InvalidRequest as refusal:
             findings.extend(refusal.details, refusal.unlisted)
+        except NotAnew as error:
+            findings.doubt(name, msgspec.json.decode(text), error)
         except ValueError as error:
             findings.add(name, str(error))
     return values

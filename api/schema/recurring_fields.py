@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from api.schema import payload
 from api.schema.field import DURATION, TEXT, Schema
 from api.schema.fields import FIELDS, REQUIRED, SHOWN, request_of
-from api.schema.findings import Findings, invalid
+from api.schema.findings import Doubt, Findings, invalid
 from api.schema.json_text import Object, Part
 from api.schema.query import Parameter, moment
 from api.schema.rules import Rules, duration, timestamp
@@ -139,6 +139,8 @@ _TIMING = {
 _NOT_HERE = {row.name: row.instead for row in schema.FIELDS if row.instead}
 REQUEST = {name: field for name, field in FIELDS.items() if name not in _NOT_HERE}
 REQUEST_SHOWN = tuple(field for field in SHOWN if field.name not in _NOT_HERE)
+# What a field of the request is that a whole rule leaves out.
+_LEFT_OUT = {field.of: field.default for field in REQUEST.values()} | {"callback_url": None}
 _REQUIRED = tuple(names for names in REQUIRED if _NOT_HERE.keys().isdisjoint(names))
 _MEMBERS = Object([*OWN, *FIELDS])
 _CHANGE_MEMBERS = Object([*OWN, *PAUSE, *FIELDS])
@@ -147,22 +149,44 @@ _CHANGE_MEMBERS = Object([*OWN, *PAUSE, *FIELDS])
 def parse_draft(data: bytes, rules: Rules, now_ms: int) -> Draft:
     """The recurring schedule that a body asks for, judged by the store's clock. Raises
     InvalidRequest with every bad field; `body` is the field if it is no JSON object."""
-    return _draft(*_parts(data), rules, now_ms)
+    settings, values = _whole(*_parts(data), rules, now_ms)
+    return Draft(request_of(values), timing_of(settings), settings.get("name"))
 
 
-def parse_put(data: bytes, name: str, rules: Rules, now_ms: int) -> Draft:
+class DraftPut(NamedTuple):
+    """A whole recurring schedule for a name. `values` are of its request, by their names there."""
+
+    name: str
+    timing: Timing
+    values: dict[str, Any]
+    doubts: Mapping[str, Doubt]
+
+    def of(self, rule: Rule | None) -> Draft:
+        """As it replaces the rule of that name, if there is one. Raises InvalidRequest."""
+        if rule is None:
+            payload.refuse_unless_shown(self.doubts, None)
+            return Draft(request_of({**self.values}), self.timing, self.name)
+        stay = {FIELDS[name].of for name in self.doubts}
+        values = {of: value for of, value in _LEFT_OUT.items() if of not in stay} | self.values
+        request = payload.Change(values, self.doubts).of(rule.request)
+        return Draft(request, self.timing, self.name)
+
+
+def parse_put(data: bytes, name: str, rules: Rules, now_ms: int) -> DraftPut:
     """The same of a body that need not repeat the name which its path has."""
-    findings, own, given = _parts(data)
+    doubts = dict[str, Doubt]()
+    findings, own, given = _parts(data, doubts=doubts)
     if bytes(own.pop("name", _NULL)) not in (_NULL, msgspec.json.encode(name)):
         findings.add("name", "It must be the one in the path, or be left out.")
-    return _draft(findings, own, given, rules, now_ms)._replace(name=name)
+    settings, values = _whole(findings, own, given, rules, now_ms)
+    return DraftPut(name, timing_of(settings), values, doubts)
 
 
 def _parts(
-    data: bytes, members: Object = _MEMBERS
+    data: bytes, members: Object = _MEMBERS, doubts: dict[str, Doubt] | None = None
 ) -> tuple[Findings, dict[str, Part], dict[str, Part]]:
     """The members of the rule and of its request, apart."""
-    findings = Findings()
+    findings = Findings(doubts)
     given = payload.members(data, findings, members)
     own = {name: given.pop(name) for name in (*OWN, *PAUSE) if name in given}
     for name, message in _NOT_HERE.items():
@@ -171,20 +195,20 @@ def _parts(
     return findings, own, given
 
 
-def _draft(
+def _whole(
     findings: Findings,
     own: Mapping[str, Part],
     given: Mapping[str, Part],
     rules: Rules,
     now_ms: int,
-) -> Draft:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a whole rule, and those of its request."""
     settings = judged(own, OWN, rules, now_ms, findings)
     if not findings:  # else a part is missing
         findings.extend(faults(timing_of(settings)))
     values = payload.whole(given, rules, now_ms, findings, _REQUIRED)
     findings.refuse_if_any()
-    request = request_of({**values, "trigger_at_ms": 0})
-    return Draft(request, timing_of(settings), settings.get("name"))
+    return settings, values | {"trigger_at_ms": 0}
 
 
 def timing_of(settings: Mapping[str, Any], before: Timing | None = None) -> Timing:
@@ -220,14 +244,15 @@ class DraftChange(msgspec.Struct, frozen=True):
 
 def parse_draft_change(data: bytes, rules: Rules, now_ms: int) -> DraftChange:
     """The change that a body asks for. Raises InvalidRequest as above, or if it gives nothing."""
-    findings, own, given = _parts(data, _CHANGE_MEMBERS)
+    doubts = dict[str, Doubt]()
+    findings, own, given = _parts(data, _CHANGE_MEMBERS, doubts)
     settings = judged(own, OWN | PAUSE, rules, now_ms, findings)
     values = payload.judged(given, rules, now_ms, findings)
     if not own and not given and not findings:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     pause = {name: settings.pop(name) for name in PAUSE if name in settings}
-    return DraftChange(settings, pause, payload.Change(values))
+    return DraftChange(settings, pause, payload.Change(values, doubts))
 
 
 def _span(text: str) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from api.schema.findings import NotAnew
+from scheduler.callbacks import DEFAULT
 from scheduler.durations import DAY_MS, parse_duration
 from scheduler.lanes import LONGEST_LANE, is_lane
 from scheduler.masks import has_mask
@@ -105,6 +107,11 @@ def target_url(url: str, rules: Rules, now_ms: int) -> str:
     return url
 
 
+def callback_url(url: str, rules: Rules, now_ms: int) -> str | None:
+    """None for the account's."""
+    return None if url == DEFAULT else target_url(url, rules, now_ms)
+
+
 def url_filter(url: str, most_characters: int) -> str:
     """A whole URL to search by."""
     if len(url) > most_characters:
@@ -115,13 +122,13 @@ def url_filter(url: str, most_characters: int) -> str:
 
 def _refuse_mask(url: str) -> None:
     if has_mask(url):
-        raise ValueError("It has the mask that stands for a secret; give the value itself.")
+        raise NotAnew("It has the mask that stands for a secret; give the value itself.")
 
 
 def trigger_at(text: str, rules: Rules, now_ms: int) -> int:
     moment_ms = timestamp(text)
     if moment_ms < now_ms - MAX_PAST_MS:
-        raise ValueError("It may be at most 24 hours in the past.")
+        raise NotAnew("It may be at most 24 hours in the past.")
     if moment_ms > now_ms + rules.max_horizon_days * DAY_MS:
         raise ValueError(f"It may be at most {rules.max_horizon_days:,} days ahead.")
     return moment_ms

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.schema.field import BOOLEAN, DURATION, TEXT, WHOLE, JsonType, Schema
-from api.schema.findings import Findings
+from api.schema.findings import Doubt, Findings, NotAnew
 from api.schema.json_text import Object, read
 from api.schema.rules import Rules, duration, one_of, target_url, timestamp
 from scheduler import durations
@@ -80,8 +80,8 @@ def _paused_until(text: str, rules: Rules, now_ms: int) -> int:
     return moment_ms
 
 
-def _no_calm(text: str, rules: Rules, now_ms: int) -> None:
-    raise ValueError("It can only be null, which ends the calm.")
+def _calm(text: str, rules: Rules, now_ms: int) -> int:
+    return timestamp(text)
 
 
 def _up_to(most: int) -> Schema:
@@ -144,9 +144,10 @@ _PAUSE = (
 _CALM = SettingsField(
     "calmUntil",
     TEXT,
-    _no_calm,
-    {"type": "null"},
-    "Only null, which ends the calm that a target asked for with Retry-After.",
+    _calm,
+    {"format": "date-time"},
+    "Null ends the calm that a target asked for with Retry-After. Any other value must be the one "
+    "that it has.",
 )
 _CALLBACK = (
     SettingsField(
@@ -173,8 +174,8 @@ _MEMBERS = {id(table): Object(table) for table in (OF_PATCH, OF_ACCOUNT, OF_PAUS
 
 
 def parse_put(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
-    """The values that are given, by name; None for null. Raises InvalidRequest with every bad
-    field."""
+    """The values that are given, by name; None for null, and a Doubt for a URL that may only stay.
+    Raises InvalidRequest with every bad field."""
     findings = Findings()
     given = _MEMBERS[id(OF_PATCH)].members(data, findings)
     for name in given.keys() - OF_PUT.keys():
@@ -221,6 +222,8 @@ def judged(
             if value is None and not field.nullable:
                 raise ValueError(field.kind.fault)
             values[name] = None if value is None else field.rule(value, rules, now_ms)
+        except NotAnew as error:
+            values[name] = Doubt.of(name, value, error)
         except ValueError as error:
             findings.add(name, str(error))
     return values

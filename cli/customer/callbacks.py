@@ -108,7 +108,7 @@ def list_command(
 @_which("failed", "delivered")
 @click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
 @many.choosing_options(" Of all that match, those that failed from then on.")
-@click.option("--callback", "callback_url", metavar="URL", help="Of one ID, from now on to URL.")
+@click.option("--callback", "callback_url", metavar="URL", help="Of one ID: to URL, or default.")
 @remote_command()
 def send_command(
     remote: Remote,

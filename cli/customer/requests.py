@@ -77,8 +77,8 @@ _OWN: dict[str, tuple[Option, ...]] = {
         click.option(
             "--callback",
             metavar="URL",
-            help="Where its end is reported; none: nowhere."
-            "  [default: as postdate callback show says]",
+            help="Where its end is reported; default: where postdate callback show says; none:"
+            " nowhere.  [default: default]",
         ),
     ),
 }
@@ -170,6 +170,8 @@ def change_arguments(
     """Those of a change; None clears a field. Raises UsageError as `request_arguments`."""
     given = request_arguments(options)
     nothing: dict[str, Any] = {_argument(name.replace("-", "_")): None for name in cleared}
+    if "callback_url" in nothing:
+        nothing["callback_url"] = "default"  # None is no callback
     both = sorted(given.keys() & nothing.keys())
     if both:
         raise click.UsageError(f"It cannot be given and cleared: {', '.join(both)}.")

@@ -154,7 +154,9 @@ def details_of(schedule: Schedule) -> str:
 
 
 def field_lines(answer: Mapping[str, object]) -> str:
-    """A line for each field that has a value."""
+    """A line for each field that has a value, but for the account's callback, which is usual."""
+    url = answer["callbackUrl"]
+    answer = {**answer, "callbackUrl": "none" if url is None else url if url != "default" else ""}
     shown = {
         name: _shown(name, value)
         for name, value in answer.items()

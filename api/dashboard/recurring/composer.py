@@ -100,12 +100,10 @@ async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
         return await _show(request, viewer, dict(form), rule=rule)
 
     def changed(before: Rule) -> Draft:
-        edit = edited_rule(form, before, zone)
-        draft = Draft(edit.before, before.timing, before.name)
-        if edit.fields:
-            data, now_ms = msgspec.json.encode(edit.fields), service.store.clock.now_ms()
-            change = parse_draft_change(data, service.rules, now_ms)
-            draft = change.of(msgspec.structs.replace(before, request=edit.before))
+        draft = Draft(before.request, before.timing, before.name)
+        if fields := edited_rule(form, before, zone):
+            data, now_ms = msgspec.json.encode(fields), service.store.clock.now_ms()
+            draft = parse_draft_change(data, service.rules, now_ms).of(before)
         return draft
 
     try:

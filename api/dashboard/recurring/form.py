@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from api.dashboard.requests.form import LABELS as REQUEST_LABELS
-from api.dashboard.requests.form import Edit, edited, request_fields, request_given
+from api.dashboard.requests.form import edited, request_fields, request_given
 from api.dashboard.zones import Zone
 from scheduler.durations import format_duration
 from scheduler.recurrence.recurrence import Timing
@@ -55,14 +55,13 @@ def given_of(rule: Rule, zone: Zone) -> dict[str, str]:
     return own | request_given(rule.request)
 
 
-def edited_rule(form: Mapping[str, str], rule: Rule, zone: Zone) -> Edit:
+def edited_rule(form: Mapping[str, str], rule: Rule, zone: Zone) -> dict[str, Any]:
     """The same of all fields of a rule, for a call that changes it. Raises InvalidRequest."""
     given = given_of(rule, zone)
-    edit = edited(form, request_fields(given), rule.request)
     before, after = own_fields(given, zone), own_fields(form, zone)
     found = {name: value for name, value in after.items() if value != before.get(name)}
     found |= {name: None for name in before if name not in after}
-    return edit._replace(fields=found | edit.fields)
+    return found | edited(form, request_fields(given), rule.request)
 
 
 def _timing_given(timing: Timing, zone: Zone) -> dict[str, str]:

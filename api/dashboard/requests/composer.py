@@ -114,9 +114,9 @@ async def _asked(request: HttpRequest, viewer: Viewer, form: Form) -> Request | 
             before = await _like(request, viewer, like)
         except NotFound:
             raise invalid([FieldError("like", "It is no longer kept; begin a new one.")]) from None
-        edit = edited(form, request_fields(request_given(before)), before)
-        data = msgspec.json.encode(edit.fields | when)
-        asked = parse_create_like(edit.before, data, rules, now_ms)
+        fields = edited(form, request_fields(request_given(before)), before)
+        data = msgspec.json.encode(fields | when)
+        asked = parse_create_like(before, data, rules, now_ms)
     else:
         asked = parse_create(msgspec.json.encode(request_fields(form) | when), rules, now_ms)
     span = form.get("expiresAfter", "").strip()

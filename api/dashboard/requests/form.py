@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -12,7 +12,7 @@ from api.schema.fields import FIELDS
 from api.schema.findings import invalid
 from api.schema.headers import header_field
 from scheduler import schema
-from scheduler.callbacks import NO_URL, Callback, CallbackOn
+from scheduler.callbacks import DEFAULT, NO_URL, Callback, CallbackOn
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError
 from scheduler.masks import MASK, masked, masked_url
@@ -61,13 +61,6 @@ def labelled(field: str, labels: dict[str, str]) -> str:
     return labels.get(name, name) + (f", {part}" if part else "")
 
 
-class Edit(NamedTuple):
-    """What a form makes of a request: of `before`, with these fields of the API instead."""
-
-    before: Request
-    fields: dict[str, Any]
-
-
 def request_fields(form: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the API that a form gives; an empty one is left out. Raises InvalidRequest for
     what would be sent otherwise than it was meant."""
@@ -101,7 +94,7 @@ def _given(row: FieldRow, value: Any) -> str:
     return "" if value in (None, row.default) else _WRITTEN.get(row.kind, str)(value)
 
 
-def edited(form: Mapping[str, str], given: Mapping[str, Any], asked: Request) -> Edit:
+def edited(form: Mapping[str, str], given: Mapping[str, Any], asked: Request) -> dict[str, Any]:
     """The fields that a form has otherwise than `asked` filled it, which was then `given`; null
     clears one. A secret whose mask came back stays, unless the target is another one. Raises
     InvalidRequest as above."""
@@ -109,17 +102,12 @@ def edited(form: Mapping[str, str], given: Mapping[str, Any], asked: Request) ->
     found = {
         name: value
         for name, value in after.items()
-        if name not in given or not _same(value, given[name])  # null is a value: no callback
+        if name not in given or not _same(value, given[name])
     }
     found |= {name: None for name in given if name not in after}
     if "targetHeaders" in found and "targetUrl" not in found:
         found["targetHeaders"] = _unmasked(found["targetHeaders"], asked)
-    if "callbackUrl" in found and "callbackUrl" not in after:
-        # Null would be no callback at all, and not that of the account.
-        del found["callbackUrl"]
-        found |= _callback(form)
-        asked = msgspec.structs.replace(asked, callback=None)
-    return Edit(asked, found)
+    return found
 
 
 def headers_of(text: str) -> dict[str, str]:
@@ -176,8 +164,8 @@ def _callback(form: Mapping[str, str]) -> dict[str, str | None]:
     """Without a URL that of the account is meant, if it has one."""
     if form.get("callbackOn") == "none":
         return {"callbackUrl": None}
-    given = {name: form.get(name, "").strip() for name in ("callbackUrl", "callbackOn")}
-    return {name: value for name, value in given.items() if value}
+    fields = dict[str, str | None](callbackUrl=form.get("callbackUrl", "").strip() or DEFAULT)
+    return fields | ({"callbackOn": on} if (on := form.get("callbackOn")) else {})
 
 
 def _callback_given(wish: Callback | None) -> dict[str, str]:

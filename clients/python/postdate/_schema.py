@@ -15,8 +15,8 @@ CallbackOn: TypeAlias = Literal["executed", "failed"]
 
 
 class RequestOptions(TypedDict, total=False):
-    """The request and its delivery. None is the same as absent, but for `callback_url`: absent, the
-    account's default; None, no callback."""
+    """The request and its delivery. None is the same as absent, but for `callback_url`: absent or
+    "default", the account's; None, no callback."""
 
     method: str | None
     headers: Mapping[str, str] | None
@@ -76,7 +76,7 @@ class RequestFields:
     retries: int = 0
     retry_delays: Sequence[str] | None = None
     timeout: str = "30s"
-    callback_url: str | None = None
+    callback_url: str | None = "default"
     callback_on: CallbackOn | None = None
     lane: str | None = None
     reference: str | None = None

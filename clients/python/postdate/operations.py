@@ -187,8 +187,8 @@ class Operations(LaneOperations, RecurringOperations):
     async def resend_callback(
         self, schedule_id: str, *, callback_url: str | None = None
     ) -> Callback:
-        """Reports once more how a schedule ended: to `callback_url`, or where it was to go. Returns
-        how that stands.
+        """Reports once more how a schedule ended: to `callback_url` ("default": the account's), or
+        where it was to go. Returns how that stands.
 
         Raises Conflict with the reason "callback_pending" while a report is on its way, also if an
         earlier attempt of this call has begun it; and if it has not ended, or was cancelled.

@@ -141,9 +141,9 @@ class Schedule(RequestFields):
     `status_code` is 0 without an answer; `error_message` says why. `response_body` is the beginning
     of a failed answer's body, `response_content_type` its type. `retry_delays` are those that hold.
     `not_replayable_reason` is "not_ended" or "body_not_kept", or None where it is `replayable`.
-    `callback_url` and `callback_on` are its own: where both are None, the account's hold, unless it
-    is to have no callback. `callback` is None before the end, and if that is not reported.
-    `held_by` is what keeps it from starting though it is due: None if nothing does.
+    `callback_url` is "default" for the account's, and None for no callback; `callback_on` is None
+    where the account says which ends. `callback` is None before the end, and if that is not
+    reported. `held_by` is what keeps it from starting though it is due: None if nothing does.
     `recurring_id` is the recurring schedule that it is an occurrence of, `slot` the time by its
     rule: None if it was triggered or is a replay. `etag` is for `if_match`; None in a list.
     """

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import structlog
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from scheduler import ids
@@ -35,6 +36,7 @@ _READ = Script("lanes/read")
 _SET = Script("lanes/set")
 # The store's time to list a lane, and how much longer that is if something waits or runs in it.
 _LANE_US, _USED_US = 7.0, 6.0
+_NO_CALM = FieldError("calmUntil", "It can only be null, which ends the calm, or stay as it is.")
 _log = structlog.get_logger(__name__)
 
 Change = Callable[[LaneSettings], LaneSettings]
@@ -124,11 +126,12 @@ class Lanes:
         changed: Change,
         wanted: Precondition = ALWAYS,
         *,
-        ends_calm: bool = False,
+        calm_until_ms: int | UnsetType | None = UNSET,
     ) -> Lane:
         """Replaces the settings by what `changed` makes of them; what a pause or limits held back
         goes on as they allow now. Two changes are applied one after the other. Safe to repeat.
-        Returns the lane as it then stands.
+        `calm_until_ms`: None ends the calm, and any other that is to come must be as it is. Returns
+        the lane as it then stands.
 
         Raises NotFound, PreconditionFailed, TooManyLanes, KeepsChanging, Unreadable, and what
         `changed` raises; then nothing was changed.
@@ -140,7 +143,12 @@ class Lanes:
             before = lane_before.settings
             assert before.etag is not None
             after = replace(changed(before), etag=before.etag)
-            is_calmed = ends_calm and lane_before.calm_until_ms is not None
+            if after.burst == 1:
+                after = replace(after, burst=None)
+            calm_ms = lane_before.calm_until_ms
+            if calm_until_ms not in (UNSET, None, calm_ms) and calm_until_ms > self._clock.now_ms():
+                raise InvalidRequest([_NO_CALM])
+            is_calmed = calm_until_ms is None and calm_ms is not None
             is_so = after == before and not is_calmed
             wanted.judge(before.etag, is_there=before.is_there, is_so=is_so)
             if is_so and not self._server.wait_replicas:  # which may lack it yet

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from scheduler.models import Occurrence, Request
+from scheduler.models import Occurrence, Request, usual_method
 from scheduler.recurrence.recurrence import Timing
 
 _ALONE = ("url", "headers", "delivery", "timeout_s", "callback", "lane", "reference")
@@ -28,7 +28,7 @@ def merged(now: Request, before: Request, after: Request) -> Request:
     request = replace(now, **fields)
     if request.method_given:
         return request
-    return replace(request, method="GET" if request.body is None else "POST")
+    return replace(request, method=usual_method(request.body))
 
 
 def timed_anew(

@@ -131,19 +131,22 @@ class Recurring(Tending):
             _refuse(answer.verdict, rule, UnknownAccount(account_id))
         return Created(self._shown(rule))
 
-    async def put(self, account_id: str, draft: Draft, wanted: Precondition = ALWAYS) -> Put:
-        """Creates the rule of `draft.name`, or changes it. What is so already stays as it is, and
-        so does a pause. Raises as `create` and `change`."""
-        assert draft.name is not None
+    async def put(
+        self,
+        account_id: str,
+        name: str,
+        make: Callable[[Rule | None], Draft],
+        wanted: Precondition = ALWAYS,
+    ) -> Put:
+        """Creates the rule of this name, or changes it, to what `make` makes of it. What is so
+        already stays as it is, and so does a pause. Raises as `create` and `change`."""
         for _ in range(MOST_CHANGES_MET):
-            recurring_id = await self._rules.id_of(account_id, draft.name)
+            recurring_id = await self._rules.id_of(account_id, name)
             try:
                 if recurring_id is None:
                     wanted.judge(None, is_there=False)
-                    return Put((await self.create(account_id, draft)).rule, created=True)
-                changed = await self.change(
-                    account_id, recurring_id, lambda _: draft, wanted=wanted
-                )
+                    return Put((await self.create(account_id, make(None))).rule, created=True)
+                changed = await self.change(account_id, recurring_id, make, wanted=wanted)
                 return Put(changed, created=False)
             except RecurringNameTaken:
                 continue

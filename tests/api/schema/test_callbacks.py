@@ -17,6 +17,7 @@ from tests.api.errors import error_of
 from tests.support.plain import redis_of
 
 HERE, THERE = "https://example.com/ended", "https://example.com/ended-too"
+ACCOUNTS = "https://example.com/of-the-account"
 DONE = Outcome(Status.COMPLETED, 200, 1, "")
 FAILED = Outcome(Status.FAILED, 500, 1, "no")
 
@@ -37,6 +38,7 @@ async def called(api: Api, outcome: Outcome) -> Invocation:
     ("given", "field", "reason"),
     [
         ({"callbackUrl": "http://10.0.0.1/"}, "callbackUrl", "destination_not_allowed"),
+        ({"callbackUrl": "defualt"}, "callbackUrl", "invalid_field"),
         ({"callbackUrl": HERE.ljust(8193, "x")}, "callbackUrl", "invalid_field"),
         ({"callbackUrl": None, "callbackOn": "failed"}, "callbackOn", "invalid_field"),
     ],
@@ -66,6 +68,8 @@ async def test_a_bad_one_is_named_on_every_way_in(
 async def test_a_condition_without_a_url_is_refused_of_the_account(api: Api) -> None:
     answer = await api.client.patch("/account", json={"callbackOn": "failed"})
     assert bad_fields(answer) == ["callbackOn"]
+    answer = await api.client.patch("/account", json={"callbackUrl": "default"})
+    assert bad_fields(answer) == ["callbackUrl"]
 
 
 @pytest.mark.parametrize(("outcome", "status"), [(DONE, "delivered"), (FAILED, "failed")])
@@ -106,7 +110,12 @@ async def test_the_accounts_own_is_set_changed_and_removed(api: Api) -> None:
     assert len(set(etags)) == len(steps)  # at last as at first
     (masked, _), _ = await account(api, callbackUrl=f"{HERE}?job=7&token=geheim")
     assert masked == f"{HERE}?job=7&token={MASK}"
+    assert (await account(api, callbackUrl=masked))[0] == (masked, "executed")
+    answer = await api.client.patch("/account", json={"callbackUrl": f"{THERE}?token={MASK}"})
+    assert bad_fields(answer) == ["callbackUrl"]
     await account(api, callbackUrl=HERE)
+    answer = await api.client.patch("/account", json={"callbackUrl": masked})
+    assert bad_fields(answer) == ["callbackUrl"]
     await account(api, paused=True, note="y")
     seen, _ = await account(api, paused=False)
     assert seen == (HERE, "executed")
@@ -130,9 +139,11 @@ async def resent(api: Api, schedule_id: str, **body: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    ("body", "url"), [({}, HERE), ({"callbackUrl": THERE}, THERE), ({"callbackUrl": None}, HERE)]
+    ("body", "url"),
+    [({}, HERE), ({"callbackUrl": THERE}, THERE), ({"callbackUrl": "default"}, "default")],
 )
 async def test_a_callback_is_sent_again(api: Api, body: dict[str, Any], url: str) -> None:
+    await account(api, callbackUrl=ACCOUNTS)
     schedule_id = await api.create_id(callbackUrl=HERE, triggerAt=past())
     await api.execute(DONE)
     first = await called(api, FAILED)
@@ -144,7 +155,8 @@ async def test_a_callback_is_sent_again(api: Api, body: dict[str, Any], url: str
     assert (again.status_code, error_of(again)["reason"]) == (409, "callback_pending")
     assert again.json()["status"] == "completed"
     second = await called(api, DONE)
-    assert (second.request.url, second.request.body) == (url, first.request.body)
+    went_to = ACCOUNTS if url == "default" else url
+    assert (second.request.url, second.request.body) == (went_to, first.request.body)
 
 
 async def test_what_cannot_be_reported_is_refused(api: Api) -> None:
@@ -162,7 +174,7 @@ async def test_what_cannot_be_reported_is_refused(api: Api) -> None:
         answer = await resent(api, schedule_id)
         assert (answer.status_code, error_of(answer)["reason"]) == (status, reason)
     assert bad_fields(answer) == ["callbackUrl"]
-    for body in ({"callbackUrl": "http://10.0.0.1/"}, {"callbackUrl": 5}):
+    for body in ({"callbackUrl": each} for each in ("http://10.0.0.1/", 5, None, "defualt")):
         assert bad_fields(await resent(api, ended, **body)) == ["callbackUrl"]
     assert bad_fields(await resent(api, ended, callbackOn="failed")) == ["callbackOn"]
     async with api.another() as other:

@@ -69,7 +69,7 @@ TAKEN = [
     *(delay(*each) for each in ((0, 0), ("0s", 0), (-0.0, 0), (90, 90_000), (90.0, 90_000))),
     *(delay(*each) for each in (("250ms", 250), ("1h30m", 5_400_000), ("1830d", 1830 * DAY_MS))),
     retries({"retries": None, "retryDelays": None}, 0, None),
-    retries({"retries": 0, "retryDelays": ["1s"]}, 0, None),
+    retries({"retries": 0, "retryDelays": ["1s"]}, 0, ["1s"]),
     retries({"retries": 3.0}, 3, ["10s", "1m", "10m", "1h", "6h"]),
     retries({"retries": 1, "retryDelays": ["1s"]}, 1, ["1s"]),
     retries({"retries": 20, "retryDelays": [90, "1500ms", 2.0]}, 20, ["1m30s", "1s500ms", "2s"]),
@@ -78,7 +78,9 @@ TAKEN = [
     body("targetBodyText", "", b"", BodyKind.TEXT),
     body("targetBodyBase64", "AAEC/w==", b"\x00\x01\x02\xff", BodyKind.BINARY),
     body("targetBody", {"a": 1}, b'{"a": 1}', BodyKind.JSON),
-    callback({}, None, None, None),
+    callback({}, None, "default", None),
+    callback({"callbackUrl": "default", "callbackOn": None}, None, "default", None),
+    callback({"callbackUrl": "default", "callbackOn": "failed"}, ON_FAILED, "default", "failed"),
     callback({"callbackUrl": HUSH}, Callback(HUSH), MASKED, "executed"),
     ({"targetUrl": HUSH}, {"url": HUSH}, {"targetUrl": MASKED}),
     (
@@ -88,7 +90,7 @@ TAKEN = [
     ),
     callback({"callbackUrl": None}, Callback(NO_URL), None, None),
     callback({"callbackUrl": URL}, Callback(URL), URL, "executed"),
-    callback({"callbackOn": "failed"}, ON_FAILED, None, "failed"),
+    callback({"callbackOn": "failed"}, ON_FAILED, "default", "failed"),
     callback(BOTH, HERE_IF_FAILED, URL, "failed"),
 ]
 
@@ -246,6 +248,11 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"callbackUrl": URL}, {"callbackUrl": THERE}, {"callback": Callback(THERE)}),
     ({"callbackUrl": URL}, {"callbackOn": "failed"}, {"callback": HERE_IF_FAILED}),
     ({"callbackUrl": URL}, {"callbackUrl": None}, {"callback": Callback(NO_URL)}),
+    # The account's says which ends are reported, too, unless that is given or was given for it.
+    (BOTH, {"callbackUrl": "default"}, {"callback": None}),
+    (BOTH, {"callbackUrl": "default", "callbackOn": "failed"}, {"callback": ON_FAILED}),
+    (NO_CALLBACK, {"callbackUrl": "default"}, {"callback": None}),
+    ({"callbackOn": "failed"}, {"callbackUrl": "default"}, {"callback": ON_FAILED}),
     (BOTH, {"callbackOn": None}, {"callback": Callback(URL)}),
     (BOTH, {"callbackUrl": THERE}, {"callback": THERE_IF_FAILED}),
     (BOTH, {"retries": 1}, {"retries": 1}),
@@ -271,6 +278,39 @@ def test_a_change_and_a_replay_keep_what_they_do_not_name(
     assert replay == msgspec.structs.replace(after, trigger_at_ms=due_ms, replay_of="sch_1")
 
 
+AS_SHOWN = [
+    *(given for given, *_ in TAKEN),
+    *(given for given, *_ in CHANGES),
+    {"targetHeaders": SECRETS, "targetUrl": HUSH, "callbackUrl": HUSH, "callbackOn": "failed"},
+    {"retries": 0, "retryDelays": ["7s"]},
+    {"retries": 1, "retryDelays": ["10s", "1m", "10m", "1h", "6h"]},
+]
+
+
+@pytest.mark.parametrize("given", AS_SHOWN, ids=lambda each: f"{each!r:.60}")
+def test_a_change_to_what_is_shown_changes_nothing(given: dict[str, Any]) -> None:
+    """A week later, too, when the times have passed."""
+    asked = parse(payload(**given))
+    fields = {name: f.shown_in(asked) for name, f in FIELDS.items() if f.show is not None}
+    week_ms = NOW_MS + 7 * DAY_MS
+    assert parse_change(msgspec.json.encode(fields), RULES, week_ms).of(asked) == asked
+    for name, value in shown(asked).items():
+        alone = parse_change(json.dumps({name: value}).encode(), RULES, week_ms)
+        assert name.startswith("targetBody") or alone.of(asked) == asked
+
+
+def test_a_method_that_comes_back_follows_the_body_on() -> None:
+    """Also beside another body, unless it is not what follows from that."""
+    asked = parse(payload(targetBody={"a": 1}))
+    for given, method in (
+        ({"targetBody": {"a": 2}, "targetMethod": "POST"}, "GET"),
+        ({"targetBody": None, "targetMethod": "POST"}, "POST"),
+    ):
+        after = parse_change(json.dumps(given).encode(), RULES, NOW_MS).of(asked)
+        assert after.method == "POST"
+        assert parse_change(b'{"targetBody": null}', RULES, NOW_MS).of(after).method == method
+
+
 def test_a_move_of_an_occurrence_moves_its_end() -> None:
     asked = parse(payload(expiresAt="2026-11-20T09:10:00Z"))
     asked = msgspec.structs.replace(asked, recurring=Occurrence("rec_1", asked.trigger_at_ms))
@@ -284,6 +324,7 @@ def test_a_move_of_an_occurrence_moves_its_end() -> None:
     assert ended == msgspec.structs.replace(asked, expires_at_ms=None)
 
 
+HIDDEN = {"Authorization": MASK, "X-Auth": MASK}
 AUTHORIZATION, AUTH = "targetHeaders.Authorization", "targetHeaders.X-Auth"
 
 
@@ -298,6 +339,26 @@ AUTHORIZATION, AUTH = "targetHeaders.Authorization", "targetHeaders.X-Auth"
         (BEFORE, {"triggerAt": "2026-11-20T13:00:00Z"}, ["triggerAt"]),  # beyond expiresAt
         (BEFORE, {"expiresAt": "2020-01-01T00:00:00Z"}, ["expiresAt"]),
         (BEFORE, {"targetHeaders": {"Authorization": MASK}}, [AUTHORIZATION]),
+        ({}, {"targetHeaders": {"Authorization": MASK}}, [AUTHORIZATION]),
+        *(
+            (given, {name: value, "lane": "b"}, [fault])
+            for given, name, value, fault in (
+                (
+                    {"targetHeaders": SECRETS},
+                    "targetHeaders",
+                    {"Authorization": MASK},
+                    AUTHORIZATION,
+                ),
+                ({"targetUrl": HUSH}, "targetUrl", f"{MASKED}&a=1", "targetUrl"),
+                ({"callbackUrl": HUSH}, "callbackUrl", f"{THERE}?token={MASK}", "callbackUrl"),
+            )
+        ),
+        ({"targetUrl": HUSH}, {"targetUrl": MASKED, "lane": "-"}, ["lane", "targetUrl"]),
+        (
+            {"targetHeaders": SECRETS},
+            {"targetUrl": ORIGINS[0], "targetHeaders": SECRETS | HIDDEN},
+            [AUTHORIZATION, AUTH],
+        ),
         (BEFORE, {"onExisting": "keep"}, ["onExisting"]),
         *(({"targetHeaders": SECRETS}, {"targetUrl": u}, [AUTHORIZATION, AUTH]) for u in ORIGINS),
         (NO_CALLBACK, {"callbackOn": "failed"}, ["callbackOn"]),

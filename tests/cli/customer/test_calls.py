@@ -112,7 +112,8 @@ CALLS = [
     of_change("--clear body --clear headers --clear timeout --clear lane --clear reference",
               targetBody=None, targetHeaders=None, timeout=None, lane=None, reference=None),
     of_change("--callback none --clear callback-on", callbackUrl=None, callbackOn=None),
-    of_change("--clear callback", callbackUrl=None),
+    of_change("--clear callback", callbackUrl="default"),
+    of_change("--callback default", callbackUrl="default"),
     Call("callback show", "GET /account", None, (GOES_ON,), "No default callback.\n"),
     *(
         Call(

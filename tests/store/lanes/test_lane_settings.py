@@ -169,7 +169,7 @@ async def test_a_calm_is_ended_and_nothing_else(scene: Scene) -> None:
     await scene.redis.hset(scene.base + keys.LANE + "a", "calm", until_ms)
     lane = await lanes.read(scene.account_id, "a")
     assert (lane.state, lane.calm_until_ms) == (LaneState.CALM, until_ms)
-    lane = await lanes.change(scene.account_id, "a", lambda before: before, ends_calm=True)
+    lane = await lanes.change(scene.account_id, "a", lambda before: before, calm_until_ms=None)
     assert (lane.state, lane.calm_until_ms) == (LaneState.OPEN, None)
     assert bare(lane.settings) == replace(LIMITS, is_set=True)
     assert b"calm" not in await stored(scene)

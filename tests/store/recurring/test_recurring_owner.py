@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from scheduler.errors import (
 from scheduler.lane_settings import Pause
 from scheduler.models import Idempotency, Plan
 from scheduler.recurrence.recurrence import Timing
-from scheduler.recurrence.recurring import RuleState
+from scheduler.recurrence.recurring import Put, RuleState
 from scheduler.store import keys
 from scheduler.store.recurring.steps import Answer
 from scheduler.store.verdict import Verdict
@@ -47,13 +48,18 @@ async def bytes_of(scene: Scene) -> int:
 async def test_a_put_creates_a_rule_and_then_changes_nothing(rules: Rules) -> None:
     scene, recurring = rules.scene, rules.recurring
     every = Timing(every_ms=HOUR_MS)
-    made, created = await recurring.put(scene.account_id, draft(every, "ours", body=b"{}"))
+    drafts = {body: draft(every, "ours", body=body) for body in (b"{}", b"[]")}
+
+    async def put(body: bytes) -> Put:
+        return await recurring.put(scene.account_id, "ours", lambda _: drafts[body])
+
+    made, created = await put(b"{}")
     version = await scene.redis.hget(rules.key(made), "v")
-    again, created_again = await recurring.put(scene.account_id, draft(every, "ours", body=b"{}"))
+    again, created_again = await put(b"{}")
     assert (created, created_again) == (True, False)
     assert (again.recurring_id, again.schedule_id) == (made.recurring_id, made.schedule_id)
     assert await scene.redis.hget(rules.key(made), "v") == version
-    changed, created = await recurring.put(scene.account_id, draft(every, "ours", body=b"[]"))
+    changed, created = await put(b"[]")
     assert (changed.request.body, created) == (b"[]", False)
     assert changed.schedule_id == made.schedule_id
     assert await scene.credits() == CREDITS - 1
@@ -65,7 +71,8 @@ async def test_a_put_creates_a_rule_and_then_changes_nothing(rules: Rules) -> No
 async def test_puts_of_a_name_at_once_make_one_rule(rules: Rules) -> None:
     scene = rules.scene
     drafts = [draft(HOURLY, "ours", body=b"%d" % n) for n in range(6)]
-    await asyncio.gather(*(rules.recurring.put(scene.account_id, each) for each in drafts))
+    made = [partial(lambda each, _: each, each) for each in drafts]
+    await asyncio.gather(*(rules.recurring.put(scene.account_id, "ours", each) for each in made))
     assert len((await rules.recurring.page(scene.account_id)).rules) == 1
     assert len(await rules.waiting()) == 1
 

@@ -102,7 +102,7 @@ class Race:
         body = b"x" * self.random.randint(0, 100)
         fields = {"lane": lane, "reference": reference, "body": body}
         wanted = draft(self.random.choice(EVERY), self.random.choice(NAMES), **fields)
-        await self.store().recurring.put(self.scene.account_id, wanted)
+        await self.store().recurring.put(self.scene.account_id, wanted.name, lambda _: wanted)
 
     async def pause(self) -> None:
         await self.store().recurring.pause(self.scene.account_id, await self.rule(), Pause("us"))

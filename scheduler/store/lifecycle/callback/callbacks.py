@@ -10,7 +10,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from scheduler import ids
-from scheduler.callbacks import Callback, CallbackAttempt, CallbackState, CallbackStatus
+from scheduler.callbacks import (
+    DEFAULT,
+    CallbackAttempt,
+    CallbackState,
+    CallbackStatus,
+    sent_to,
+)
 from scheduler.errors import (
     Damaged,
     OutcomeUnknown,
@@ -127,8 +133,9 @@ class Callbacks:
         operation: str | None = None,
     ) -> CallbackState:
         """Makes the callback of an ended schedule pending again, from its first attempt on, also if
-        it had none; to a new `url` from now on, if one is given. Safe to repeat after a lost reply;
-        with the name of an `operation`, once for all calls of that name within a minute.
+        it had none; to a new `url`, or DEFAULT, from now on, if one is given. Safe to repeat after
+        a lost reply; with the name of an `operation`, once for all calls of that name within a
+        minute.
 
         Raises NotFound, Conflict if it has not ended, was cancelled, or its callback is pending,
         InvalidRequest if nothing names a URL, QuotaExceeded, TooManyResends, Damaged; then nothing
@@ -228,8 +235,8 @@ class Callbacks:
         for name, (schedule, fields) in zip(names, some, strict=True):
             request, new = schedule.request, b""
             if way.url is not None:
-                callback = replace(request.callback or Callback(), url=way.url)
-                request = replace(request, callback=callback)
+                url = None if way.url == DEFAULT else way.url
+                request = replace(request, callback=sent_to(request.callback, url))
                 new = stored.seal_request(request, self._server.secrecy)
             letter = letter_member(request.reference, name)
             words += (name, stored.sha1_of(fields.packed), new, _where(request), letter)

@@ -270,7 +270,7 @@ class Schedules:
         wanted: Precondition = ALWAYS,
     ) -> Stored:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old,
-        of which it stays an occurrence, if that is one.
+        of which it stays an occurrence, if that is one. What is so already is not written.
         Between two attempts a new triggerAt moves the next one. Two changes are applied one after
         the other. Safe to repeat after a lost reply; with the name of an `operation`, once for all
         calls of that name within a minute. Returns it as it then stands.
@@ -279,7 +279,7 @@ class Schedules:
         PreconditionFailed, QuotaExceeded, Damaged, and what `changed` raises; then nothing was
         changed.
         """
-        operation = operation or ids.new_operation()
+        named, operation = operation is not None, operation or ids.new_operation()
         server, secrecy = self._server, self._secrecy
         shard, account = keys.parts(account_id)
         for _ in range(MOST_CHANGES_MET):
@@ -289,6 +289,9 @@ class Schedules:
             request = as_occurrence(changed(before), before.recurring)
             if found.schedule.status is Status.SCHEDULED:  # one that has ended is refused as such
                 wanted.judge(found.etag, is_so=request == before)
+            is_known = not named and not server.wait_replicas  # replicas may lack it yet
+            if request == before and found.schedule.waits and is_known:
+                return found
             due_ms = request.trigger_at_ms
             moved_to = due_ms if due_ms != before.trigger_at_ms else ""
             arguments: list[Argument] = [account, operation, stored.sha1_of(packed)]

@@ -114,6 +114,8 @@ def _make_limits(settings: dict[str, Any]) -> None:
         settings.update(rate=5, per="1s", burst=2)
     if settings.get("note") is not None:
         settings["note"] = "für B"
+    if settings.get("calmUntil") is not None:
+        settings["calmUntil"] = None
     _make_a_pause(settings, paused=True)
 
 
@@ -154,6 +156,8 @@ def _make_valid(payload: dict[str, Any]) -> None:
 
 
 def _name_a_callback(payload: dict[str, Any]) -> None:
+    if payload == {"callbackUrl": "default"}:  # the account may have none
+        payload["callbackUrl"] = "https://example.com/ended"
     if payload.get("callbackOn") is not None and payload.get("callbackUrl") is None:
         payload["callbackUrl"] = "https://example.com/ended"
 
