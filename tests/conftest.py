@@ -86,7 +86,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     test, ci = metafunc.definition, bool(os.environ.get("CI"))
     rooms = {"store", "faults", "chaos"} if ci else {"store"}
     servers: list[Any] = ["valkey"]
-    if test.path.relative_to(_TESTS).parts[0] in rooms:
+    is_of_both = test.get_closest_marker("both_servers")
+    if is_of_both or test.path.relative_to(_TESTS).parts[0] in rooms:
         lacks = () if REDIS or ci else (pytest.mark.skip(reason=lack_of("redis-server")),)
         servers.append(pytest.param("redis", marks=(pytest.mark.slow, *lacks)))
     if test.get_closest_marker("time_passes"):

@@ -247,7 +247,48 @@ API = r"""
 @ api/schema/fields.py tests/api/schema/test_fields.py
 # a condition is taken where there is to be no callback
 ~ if [-url != NO_URL or values["callback_on"] is None-]{+True+}:
+@ scheduler/callbacks.py tests/api/schema/test_fields.py
+# a callback that goes to the account's URL again keeps the ends of the one before
+~ return [-before if before and before.url is None else None-]{+before and replace(before, url=None)+}
+# the account's URL that comes back takes the schedule's own condition away
+~ return [-before if before and before.url is None else -]None
+@ api/schema/fields.py tests/api/schema/test_fields.py
+# the account's callback is shown as none
+~ return [-DEFAULT-]{+None+}
+# the usual delays that come back are delays of its own
+~ if [-values.get("retry_delays_ms") == schema.USUAL_DELAYS_MS-]{+False+}:
+@ api/schema/payload.py tests/api/schema/test_fields.py
+# a mask stands for whatever secret is there
+~ if [-request is None or FIELDS[name].shown_in(request) != value-]{+request is None+}:
+# what is shown is judged anew when it comes back
+~ if request is None or [-FIELDS[name].shown_in(request) != value-]{+True+}:
+# a method that comes back no longer follows the body
+~ if [-not before.method_given and values.get("method") == usual_method(values["body"])-]{+False+}:
+# a method that was given follows the body once it comes back
+~ if [-not before.method_given and -]values.get("method")
+@ api/schema/findings.py tests/api/schema/test_fields.py
+# a mask beside a bad field is not named
+~ for doubt in [-(self.doubts or {}).values()-]{+()+}:
+@ api/schema/recurring_fields.py tests/api/schema/test_given_back.py -k 'valkey and 4'
+# a PUT takes a masked secret for a field left out
+~ for of, value in _LEFT_OUT.items()[- if of not in stay-]
+@ scheduler/store/lifecycle/create/create.py tests/api/schema/test_given_back.py -k 'valkey and 4'
+# a schedule is written again as it is
+~ if [-request == before and found.schedule.waits and is_known-]{+False+}:
+@ scheduler/store/lifecycle/create/create.py tests/api/calls/test_change.py
+# what has ended can be changed to what it is
+~ request == before and [-found.schedule.waits and -]is_known
+@ scheduler/store/lanes/lanes.py tests/api/schema/test_given_back.py -k 'valkey and 4'
+# a burst of 1 is another one than none
+~ if [-after.burst == 1-]{+False+}:
+# a calm that comes back is refused
+~ not in (UNSET, None[-, calm_ms-])
+@ scheduler/store/lanes/lanes.py tests/api/calls/test_lanes.py
+# a calm may be given any end
+~ [-raise InvalidRequest([_NO_CALM])-]{+pass+}
 @ api/calls/lanes.py tests/api/schema/test_callbacks.py
+# a mask stands for whatever URL the account has
+~ if [-before is None or masked_url(before.url) != url.value-]{+before is None+}:
 # the condition of the account's callback goes with its URL
 ~ [-before and before.on-]{+None+}
 @ api/preconditions.py tests/api/test_preconditions.py
@@ -292,7 +333,7 @@ API = r"""
 ~ known = found[-.setdefault(name, [])-]{+[name] = []+}
 @ api/dashboard/requests/form.py tests/dashboard/test_carried_over.py
 # a callback that was emptied is none at all, and not the account's
-~ if [-"callbackUrl" in found and "callbackUrl" not in after-]{+False+}:
+~ .strip() or [-DEFAULT-]{+None+})
 @ api/openapi/document.py tests/api/openapi/test_answers_of_every_call.py
 # the document does not say that a request may be too slow
 ~ (400, 405, [-408, -]414,
