@@ -168,7 +168,9 @@ def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool =
 def moved_to(at_ms: int, rules: Rules, now_ms: int) -> Change:
     """A change of triggerAt alone. Raises InvalidRequest."""
     given = msgspec.json.encode({"triggerAt": format_iso8601(at_ms)})
-    return parse_change(given, rules, now_ms)
+    change = parse_change(given, rules, now_ms)
+    refuse_unless_shown(change.doubts, None)
+    return change
 
 
 def parse_callback(data: bytes, rules: Rules, now_ms: int) -> str | None:

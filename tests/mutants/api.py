@@ -266,6 +266,9 @@ API = r"""
 ~ if [-not before.method_given and values.get("method") == usual_method(values["body"])-]{+False+}:
 # a method that was given follows the body once it comes back
 ~ if [-not before.method_given and -]values.get("method")
+@ api/schema/payload.py tests/dashboard/test_many.py
+# many are moved to a time that is too long ago, and each is refused by itself
+~ [-refuse_unless_shown(change.doubts, None)-]{+pass+}
 @ api/schema/findings.py tests/api/schema/test_fields.py
 # a mask beside a bad field is not named
 ~ for doubt in [-(self.doubts or {}).values()-]{+()+}:
