@@ -262,7 +262,7 @@ FIELDS = (
         "`targetUrl` is. `default`, as in a create without it: the account's `callbackUrl`; null: "
         "no report. Costs no credit.",
         label="Callback to",
-        placeholder="default: as the account says",
+        placeholder="as the account says",
         examples=("https://example.com/webhooks/ended", DEFAULT, None),
         choices=(DEFAULT,),
         longest=LONGEST_URL,
