@@ -109,7 +109,11 @@ def target_url(url: str, rules: Rules, now_ms: int) -> str:
 
 def callback_url(url: str, rules: Rules, now_ms: int) -> str | None:
     """None for the account's."""
-    return None if url == DEFAULT else target_url(url, rules, now_ms)
+    if url == DEFAULT:
+        return None
+    if ":" not in url:  # a slip of that word
+        raise ValueError("It must be an absolute http or https URL, or default.")
+    return target_url(url, rules, now_ms)
 
 
 def url_filter(url: str, most_characters: int) -> str:

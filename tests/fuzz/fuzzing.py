@@ -31,6 +31,7 @@ _JSON = [
     b'"onExisting":"keep"', b'"onExisting":"replace"', b'"onExisting":', b'"maxWait":"1m"',
     b'"maxWait":', b'"lane":"a:1"', b'"lane":',
     b'"callbackUrl":"https://example.com/b"', b'"callbackUrl":null', b'"callbackOn":"failed"',
+    b'"callbackUrl":"default"',
     b"null", b"true", b"1e999", b"-0", b"99999999999999999999", b'"a"', b'{"a":1}', b"\xff",
     b'"\xe2\x80\xae"', b'"Host"', b'"content-length"', b" ", b'"xn--a"', b'"%00%ff"', b"\\",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from api.schema.recurring_fields import (
 )
 from api.schema.rules import Rules
 from scheduler.errors import InvalidRequest, Reason
+from scheduler.masks import MASK
 from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
@@ -130,6 +131,32 @@ BEFORE = Rule(
     state=RuleState.ACTIVE,
     created_at_ms=NOW,
 )
+
+
+KEY = "targetHeaders.X-Api-Key"
+
+
+@pytest.mark.parametrize(
+    ("members", "rule", "bad"),
+    [
+        ({}, BEFORE, None),
+        ({"targetMethod": "GET", "callbackUrl": "default", "callbackOn": None}, BEFORE, None),
+        ({}, None, [KEY]),  # there is none of the name
+        ({"targetHeaders": {"X-Api-Key": MASK, "X-New": "1"}}, BEFORE, [KEY]),
+        ({"targetUrl": "https://other.example/"}, BEFORE, [KEY]),
+    ],
+)
+def test_in_a_put_a_mask_stands_for_the_secret_that_is_there(
+    members: dict[str, Any], rule: Rule | None, bad: list[str] | None
+) -> None:
+    body = DAILY | {"targetHeaders": {"X-Api-Key": MASK}} | members
+    wanted = parse_put(json.dumps(body).encode(), "report", RULES, NOW)
+    if bad is None:
+        assert wanted.of(rule).request == BEFORE.request
+        return
+    with pytest.raises(InvalidRequest) as refusal:
+        wanted.of(rule)
+    assert list(refused(refusal)) == bad
 
 
 @pytest.mark.parametrize(
