@@ -358,7 +358,7 @@ API = r"""
 ~ if [-timing.cron is not None and crons.may_take_long(timing.cron)-]{+False+}:
 @ api/calls/schedule.py tests/api/calls/test_filters.py
 # what has ended is asked whether it is held
-~ if [-selected.held is not None and statuses != (Status.SCHEDULED,)-]{+False+}:
+~ if [-selected.held is not None and (callback or statuses != (Status.SCHEDULED,))-]{+False+}:
 # a list does not say what holds a schedule
 ~ if [-selected.held is None-]{+False+}:
 @ api/dashboard/requests/entries.py tests/dashboard/test_held.py
