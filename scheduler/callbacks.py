@@ -8,8 +8,6 @@ import msgspec
 from msgspec.structs import replace
 
 NO_URL = ""
-# What clients write for the URL of the account.
-DEFAULT = "default"
 
 
 class CallbackOn(StrEnum):

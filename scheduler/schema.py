@@ -12,13 +12,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from scheduler.callbacks import DEFAULT
 from scheduler.durations import DAY_MS, format_duration
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
 from scheduler.target.http import METHODS
 
 LONGEST_URL = 8192
+# What clients write as `callbackUrl` for the URL of the account.
+DEFAULT = "default"
 LONGEST_TIMEOUT_S = 30
 MOST_RAW_BODY_BYTES = 192 * 1024
 MOST_RETRIES = 20

@@ -15,13 +15,13 @@ from api.schema import rules
 from api.schema.field import DURATION, DURATIONS, OBJECT, TEXT, WHOLE, Field, Schema
 from api.schema.headers import MAX_HEADERS, read_headers
 from scheduler import durations, schema
-from scheduler.callbacks import DEFAULT, NO_URL, Callback, CallbackOn, sent_to
+from scheduler.callbacks import NO_URL, Callback, CallbackOn, sent_to
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
 from scheduler.masks import masked, masked_url
 from scheduler.models import BodyKind, Delivery, Request, usual_method
 from scheduler.retries import delays_ms
-from scheduler.schema import FieldRow, Kind
+from scheduler.schema import DEFAULT, FieldRow, Kind
 from scheduler.target.http import TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.times import format_iso8601
 

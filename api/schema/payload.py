@@ -13,10 +13,11 @@ from api.schema.findings import Doubt, Findings, NotAnew
 from api.schema.headers import header_field
 from api.schema.json_text import Object, Part
 from api.schema.rules import Rules, duration, timestamp
-from scheduler.callbacks import DEFAULT, NO_URL
+from scheduler.callbacks import NO_URL
 from scheduler.errors import InvalidRequest
 from scheduler.masks import is_secret
 from scheduler.models import Request, Schedule, Upsert, usual_method
+from scheduler.schema import DEFAULT
 from scheduler.target.targets import Origin, parse_target
 from scheduler.times import format_iso8601
 

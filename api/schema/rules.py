@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from api.schema.findings import NotAnew
-from scheduler.callbacks import DEFAULT
 from scheduler.durations import DAY_MS, parse_duration
 from scheduler.lanes import LONGEST_LANE, is_lane
 from scheduler.masks import has_mask
 from scheduler.references import LONGEST_REFERENCE, is_filter, is_reference
 from scheduler.runtime.settings import Settings
 from scheduler.schema import (
+    DEFAULT,
     LONGEST_DELAY_MS,
     MOST_DELAYS,
     MOST_RAW_BODY_BYTES,

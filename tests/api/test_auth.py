@@ -17,8 +17,10 @@ PATCH /schedule/nothing, DELETE /schedule/nothing, POST /schedule/nothing/replay
 POST /schedule/nothing/callback, POST /schedule/replay, POST /schedule/cancel,
 GET /stats?from=nothing, GET /stats/logs?limit=0,
 GET /stats/remaining-credits?unknown=1, GET /signing?unknown=1, POST /signing/rotate,
+POST /schedule/callback,
 GET /lanes?limit=0, GET /lanes/-, PUT /lanes/-, PATCH /lanes/-, DELETE /lanes/-,
-GET /account?unknown=1, PATCH /account,
+POST /lanes/-/pause, POST /lanes/-/resume,
+GET /account?unknown=1, PATCH /account, POST /account/pause, POST /account/resume,
 POST /recurring, GET /recurring?limit=0, GET /recurring/preview, PUT /recurring/by-name/_,
 GET /recurring/none, PATCH /recurring/none, DELETE /recurring/none, POST /recurring/none/pause,
 POST /recurring/none/resume, POST /recurring/none/trigger"""

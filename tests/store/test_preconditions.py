@@ -15,7 +15,7 @@ from scheduler.errors import OutcomeUnknown, PreconditionFailed
 from scheduler.lane_settings import LaneSettings, Pause
 from scheduler.models import Idempotency, Plan
 from scheduler.recurrence.recurrence import Timing
-from scheduler.recurrence.recurring import Draft, Rule, RuleState
+from scheduler.recurrence.recurring import Draft, Put, Rule, RuleState
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.store.preconditions import ALWAYS, ANY, Precondition, quoted
@@ -97,7 +97,7 @@ async def a_rule(scene: Scene) -> str:
 
 async def a_paused_rule(scene: Scene) -> str:
     recurring_id = await a_rule(scene)
-    await scene.store.recurring.pause(scene.account_id, recurring_id)
+    await scene.store.recurring.pause(scene.account_id, recurring_id, Pause("us"))
     return recurring_id
 
 
@@ -175,13 +175,15 @@ BOUND = {
     "a rule is changed": Bound(
         a_rule,
         rule_etag,
-        lambda s, n, w: s.store.recurring.change(s.account_id, n, rule_with(body=b"ours"), w),
+        lambda s, n, w: s.store.recurring.change(
+            s.account_id, n, rule_with(body=b"ours"), wanted=w
+        ),
         meddle_with_rule,
     ),
     "a rule is paused": Bound(
         a_rule,
         rule_etag,
-        lambda s, n, w: s.store.recurring.pause(s.account_id, n, w),
+        lambda s, n, w: s.store.recurring.pause(s.account_id, n, Pause("us"), w),
         meddle_with_rule,
     ),
     "a rule is resumed": Bound(
@@ -330,7 +332,7 @@ async def test_a_rules_tag_follows_its_settings_and_its_state(fake_rules: Rules)
     await note(RuleState.ACTIVE, as_before=True)
     await rules.change(rule, body=b"x")
     await note(RuleState.ACTIVE)
-    await rules.recurring.pause(scene.account_id, rule.recurring_id)
+    await rules.recurring.pause(scene.account_id, rule.recurring_id, Pause("us"))
     await note(RuleState.PAUSED)
     await rules.recurring.resume(scene.account_id, rule.recurring_id)
     await note(RuleState.ACTIVE, as_before=True)
@@ -341,17 +343,21 @@ async def test_a_rules_tag_follows_its_settings_and_its_state(fake_rules: Rules)
 
 
 async def test_a_rule_is_put_as_its_name_has_it(rules: Rules) -> None:
-    put, account_id = rules.recurring.put, rules.scene.account_id
-    wanted = draft(rules.timing, "ours")
+    account_id = rules.scene.account_id
+
+    async def put(binding: Precondition, **fields: Any) -> Put:
+        wanted = draft(rules.timing, "ours", **fields)
+        return await rules.recurring.put(account_id, "ours", lambda _: wanted, binding)
+
     for binding in (OTHER, Precondition(tags(ANY))):
         with pytest.raises(PreconditionFailed):
-            await put(account_id, wanted, binding)
-    made = await put(account_id, wanted, UNLESS_THERE)
+            await put(binding)
+    made = await put(UNLESS_THERE)
     assert made.created
-    for each in (wanted, draft(rules.timing, "ours", body=b"x")):
+    for fields in ({}, {"body": b"x"}):
         with pytest.raises(PreconditionFailed):
-            await put(account_id, each, UNLESS_THERE)
-    changed = await put(account_id, draft(rules.timing, "ours", body=b"y"), Precondition(tags(ANY)))
+            await put(UNLESS_THERE, **fields)
+    changed = await put(Precondition(tags(ANY)), body=b"y")
     assert changed.rule.recurring_id == made.rule.recurring_id
     assert await rules.scene.store.check() == []
 
@@ -413,7 +419,8 @@ async def test_of_many_that_create_at_once_one_does(processes: list[Store], noun
         store = processes[n % 2]
         if noun == "rule":
             wanted = draft(Timing(every_ms=HOUR_MS), "ours")
-            return await store.recurring.put(account.account_id, wanted, UNLESS_THERE)
+            put = store.recurring.put
+            return await put(account.account_id, "ours", lambda _: wanted, UNLESS_THERE)
         settings = LaneSettings(note="the same")
         return await store.lanes.put(account.account_id, "a", settings, UNLESS_THERE)
 

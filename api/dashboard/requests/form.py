@@ -12,12 +12,12 @@ from api.schema.fields import FIELDS
 from api.schema.findings import invalid
 from api.schema.headers import header_field
 from scheduler import schema
-from scheduler.callbacks import DEFAULT, NO_URL, Callback, CallbackOn
+from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.durations import format_duration
 from scheduler.errors import FieldError
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import Request
-from scheduler.schema import FieldRow, Kind
+from scheduler.schema import DEFAULT, FieldRow, Kind
 
 _BLANKS = " \t"  # around a header's value; of others Latin-1 has some that belong to it
 # The names of the API's fields in a form.

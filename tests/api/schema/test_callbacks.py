@@ -116,7 +116,7 @@ async def test_the_accounts_own_is_set_changed_and_removed(api: Api) -> None:
     await account(api, callbackUrl=HERE)
     answer = await api.client.patch("/account", json={"callbackUrl": masked})
     assert bad_fields(answer) == ["callbackUrl"]
-    await account(api, paused=True, note="y")
+    await account(api, paused=True, pauseNote="y")
     seen, _ = await account(api, paused=False)
     assert seen == (HERE, "executed")
 

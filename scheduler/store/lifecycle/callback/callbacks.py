@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.callbacks import (
-    DEFAULT,
     CallbackAttempt,
     CallbackState,
     CallbackStatus,
@@ -27,6 +26,7 @@ from scheduler.errors import (
     anew,
 )
 from scheduler.models import COMPLETED, Invocation, Outcome, Request, Retry, Status
+from scheduler.schema import DEFAULT
 from scheduler.store import keys, stored
 from scheduler.store.callback_state import open_callback, pack_callback
 from scheduler.store.heads import letter_member
