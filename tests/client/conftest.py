@@ -22,7 +22,7 @@ def server() -> Server:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("postdate.calls.monotonic", clock)
+    monkeypatch.setattr("postdate.patience.monotonic", clock)
     return clock
 
 

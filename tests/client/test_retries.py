@@ -74,7 +74,7 @@ def test_no_repeat_is_sooner_than_retry_after(
     least_s: float,
     most_s: float,
 ) -> None:
-    monkeypatch.setattr("postdate.calls.datetime", Standing)
+    monkeypatch.setattr("postdate.patience.datetime", Standing)
     server.plays(answer(429, {"error": "No"}, retry_after=asked), CREDITS)
     client.credits()
     [pause] = clock.pauses

@@ -36,7 +36,7 @@ class Waited(Clock):
 @pytest.fixture
 def waited(monkeypatch: pytest.MonkeyPatch) -> Waited:
     clock = Waited()
-    monkeypatch.setattr("postdate.calls.monotonic", clock)
+    monkeypatch.setattr("postdate.patience.monotonic", clock)
     return clock
 
 

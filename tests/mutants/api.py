@@ -216,7 +216,7 @@ API = r"""
 @ clients/python/postdate/transport.py tests/client/test_forks.py -k connections
 # a fork closes the connections of its parent
 ~ if [-self._pid == os.getpid()-]{+True+}:
-@ clients/python/postdate/calls.py tests/client/test_turns.py
+@ clients/python/postdate/patience.py tests/client/test_turns.py
 # the patience of a call runs while it waits for a connection
 - self._deadline_s += monotonic() - self._asked_s
 @ clients/python/postdate/calls.py tests/client/test_options.py

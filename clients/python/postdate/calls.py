@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from time import monotonic
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import httpx
@@ -30,13 +26,12 @@ from postdate.checks import (
 from postdate.errors import (
     ConnectionFailed,
     PostdateError,
-    RateLimited,
-    Unavailable,
     error_of,
     reason_of,
     strange_answer,
 )
 from postdate.modes import Borrowed
+from postdate.patience import Patience, retry_after_s
 from postdate.results import read
 
 T = TypeVar("T")
@@ -46,8 +41,6 @@ _HOPELESS = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.TooManyR
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _LONGEST_PAGE = 100
 _AT_ONCE = 1000
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
 # Most calls go to one of a few addresses, and to read one takes as long as all else of a request.
 _url = lru_cache(maxsize=16)(httpx.URL)
 
@@ -173,7 +166,7 @@ class Calls(ABC):
         for name, etag in (("if_match", if_match), ("if_none_match", if_none_match)):
             if etag is not None:
                 request.headers[name.replace("_", "-")] = checked_etag(name, etag)
-        patience = _Patience(self._retry_for)
+        patience = Patience(self._retry_for)
         maybe_done = False
         while True:
             patience.asks()
@@ -327,7 +320,7 @@ class Calls(ABC):
             body = None
         if response.is_success:
             return Response(body, response.headers)
-        wait_s = _retry_after_s(response.headers.get("retry-after"))
+        wait_s = retry_after_s(response.headers.get("retry-after"))
         phrase = response.reason_phrase
         return error_of(response.status_code, body, phrase=phrase, retry_after=wait_s)
 
@@ -340,34 +333,6 @@ class Calls(ABC):
         return lost
 
 
-class _Patience:
-    """The pauses of one call: they double, with jitter, are never shorter than the server asks for,
-    and end within `retry_for_s`, without the time that attempts wait for a connection."""
-
-    def __init__(self, retry_for_s: float) -> None:
-        self._deadline_s = monotonic() + retry_for_s
-        self._longest_s = _FIRST_PAUSE_S
-        self._asked_s: float | None = None
-
-    def asks(self) -> None:
-        self._asked_s = monotonic()
-
-    def begins(self) -> None:
-        """The attempt has a connection; further calls change nothing."""
-        if self._asked_s is not None:
-            self._deadline_s += monotonic() - self._asked_s
-            self._asked_s = None
-
-    def pause_s(self, error: PostdateError) -> float | None:
-        """How long to wait before the next attempt; None if there is none."""
-        if not isinstance(error, RateLimited | Unavailable | ConnectionFailed):
-            return None
-        asked_s = 0.0 if isinstance(error, ConnectionFailed) else error.retry_after or 0.0
-        pause_s = asked_s + self._longest_s * random.uniform(0.5, 1.0)  # noqa: S311
-        self._longest_s = min(self._longest_s * 2, _LONGEST_PAUSE_S)
-        return pause_s if monotonic() + pause_s <= self._deadline_s else None
-
-
 def read_one(
     kind: type[T], item: Mapping[str, Any], id_name: str | None = None
 ) -> T | PostdateError:
@@ -377,20 +342,6 @@ def read_one(
     error = error_of(item["code"], item)
     error.schedule_id = id_name and item[id_name]
     return error
-
-
-def _retry_after_s(header: str | None) -> float | None:
-    """Seconds; a proxy may send a date."""
-    if header is None:
-        return None
-    if header.strip().isdigit():
-        return float(header)
-    try:
-        moment = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
