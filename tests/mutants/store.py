@@ -943,7 +943,7 @@ STORE = r"""
 + if False:
 +             rule.note_passed(now_ms)
 # a rule that goes on is shown as paused
-~ fields["h"] = [-""-]{+fields.get("h", "")+}
+~ [-fields["h"] = ""-]{+pass+}
 # a pause with an end has none
 ~ return Step.of(rule, {}, [-rule.resumes_at_ms-]{+None+})
 @ scheduler/store/recurring/tending.py tests/store/recurring/test_stories.py -k pause

@@ -190,10 +190,10 @@ class Recurring(Tending):
         else:
             raise KeepsChanging
         is_paused = (after or before).pause is not None
-        if after is None and not (is_paused and before.occurrence):
-            return self._shown(before)
-        if is_paused:
+        if is_paused and (before.occurrence or before.pause is None):
             await self.tend(account_id, [recurring_id])
+        elif after is None:
+            return self._shown(before)
         return await self.read(account_id, recurring_id)
 
     async def pause(
