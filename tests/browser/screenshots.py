@@ -95,7 +95,8 @@ async def prepare(store: Store) -> None:
         past(now_ms, random.Random(4)), past_of(rules, now_ms), key=lambda each: each.at_ms
     )
     await fill(store, account.account_id, executions)
-    await store.recurring.pause(account.account_id, rules[-1].recurring_id, Pause("us"))
+    pause = Pause("nightly reports", now_ms + 270_000_000, "they move their mail")
+    await store.recurring.pause(account.account_id, rules[-1].recurring_id, pause)
     await store.api_keys.create(account.account_id, "nightly reports")
 
 

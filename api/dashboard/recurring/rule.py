@@ -105,12 +105,13 @@ async def delete(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
 
 
 async def _times(store: Store, rule: Rule, account_id: str) -> list[int] | None:
-    """The next ones; of a paused rule those that it would have. None if the account searches too
-    much to look for them now."""
+    """The next ones; of a paused rule those after its pause, or, if that has no end, those that it
+    would have. None if the account searches too much to look for them now."""
     if rule.state == RuleState.ENDED:
         return []
     first_ms = rule.slot_ms
-    after_ms = store.clock.now_ms() if first_ms is None else first_ms
+    resumes_at_ms = rule.pause and rule.pause.until_ms
+    after_ms = first_ms or resumes_at_ms or store.clock.now_ms()
     known = [] if first_ms is None else [first_ms]
     try:
         most = _TIMES - len(known)
