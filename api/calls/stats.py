@@ -12,7 +12,7 @@ from api.auth import call_of
 from api.schema.account_bodies import CreditsBody
 from api.schema.bodies import LOG_ENTRY, USAGE, LogsBody
 from api.schema.findings import invalid
-from api.schema.query import DEFAULT_LIMIT, EXECUTIONS, OF_LOGS, PERIOD, Walk
+from api.schema.query import DEFAULT_LIMIT, EXECUTIONS, LOGGED_BY_DEFAULT, OF_LOGS, PERIOD, Walk
 from api.service import HttpRequest
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
@@ -36,7 +36,8 @@ async def get_usage(request: HttpRequest) -> JsonResponse:
 @get("/stats/logs", operation_id="listLogs", summary="The execution log")
 async def list_logs(request: HttpRequest) -> JsonResponse:
     """One page of the log; `cursor` takes the `nextCursor` of the page before. A page may be short
-    of its `limit`: the end is where `nextCursor` is null."""
+    of its `limit`: the end is where `nextCursor` is null. Entries `retrying` and `skipped` come
+    where `status` asks for them, or `scheduleId` for all of one schedule."""
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"
@@ -75,8 +76,11 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
 
 
 def log_query(query: Mapping[str, Any]) -> LogQuery:
+    by_default = EXECUTIONS if query["callback"] else LOGGED_BY_DEFAULT
+    if query["scheduleId"] and not query["callback"]:
+        by_default = ()
     return LogQuery(
-        statuses=query["status"] or (EXECUTIONS if query["callback"] else ()),
+        statuses=query["status"] or by_default,
         url=query["targetUrl"],
         from_ms=query["from"],
         to_ms=query["to"],

@@ -27,8 +27,10 @@ MAX_LIMIT = 100
 _MOST_PARAMETERS = 100
 # As much as fits into a request's target; POST /schedule/cancel takes longer ones.
 _LONGEST_URL_IN_QUERY = 7 * 1024
-_EXECUTED = "executed"
+_EXECUTED, _ALL = "executed", "all"
 EXECUTIONS = (LogStatus.COMPLETED, LogStatus.FAILED)
+# What the log shows unless `status` asks for others, as far as statuses of schedules go.
+LOGGED_BY_DEFAULT = tuple(each for each in LogStatus if each in {*Status})
 
 
 class Parameter(NamedTuple):
@@ -107,16 +109,20 @@ def one_of(name: str, choices: Sequence[str], schema: Schema, description: str) 
     return Parameter(name, read, {"type": "string", "enum": [*choices], **schema}, description)
 
 
-def statuses_of(choices: Sequence[str], schema: Schema, description: str) -> Parameter:
-    """A list of statuses, each at most once; `executed` means two of them. In the order of
-    `choices`, so that a list and its cursors are the same in any order."""
-    words = (*choices, _EXECUTED)
+def statuses_of(
+    choices: Sequence[str], schema: Schema, description: str, more: Sequence[str] = ()
+) -> Parameter:
+    """A list of statuses, each at most once; `executed` means two of them, and `all`, which may be
+    one `more` word, all. In the order of `choices`, so that a list and its cursors are the same in
+    any order."""
+    words = (*choices, _EXECUTED, *more)
 
     def read(text: str) -> tuple[str, ...]:
         named = text.split(",")
         if not set(named) <= set(words) or len(set(named)) < len(named):
             raise ValueError(f"It must be one or more of {', '.join(words)}, each once.")
         meant = {*named, *(EXECUTIONS if _EXECUTED in named else ())}
+        meant |= {*(choices if _ALL in named else ())}
         return tuple(each for each in choices if each in meant)
 
     items = {"type": "string", "enum": [*words]}
@@ -261,11 +267,12 @@ OF_RECURRING = (
 OF_LOGS = (
     statuses_of(
         list(LogStatus),
-        {},
+        {"default": list(LOGGED_BY_DEFAULT)},
         "Only entries of these statuses, a list with commas; `retrying` are attempts that failed "
-        "and are made "
-        "again, `skipped` are times of a recurring schedule without an occurrence; `executed` "
-        "means `completed,failed`.",
+        "and are made again, `skipped` are times of a recurring schedule without an occurrence; "
+        "`executed` means `completed,failed`, and `all` every one, also those that are added "
+        "later. With `scheduleId` the default is `all`.",
+        (_ALL,),
     ),
     _CALLBACK._replace(
         description="Only ends of schedules that are kept, and whose callback stands so by now."

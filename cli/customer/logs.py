@@ -37,7 +37,8 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled",
     "statuses",
     type=words("scheduled", *_ENDED, "executed"),
     metavar="STATUS,...",
-    help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed.",
+    help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed."
+    "  [default: all]",
 )
 @click.option(
     "--callback",
@@ -81,7 +82,7 @@ def logs_command(
         return
     found = remote.client.logs(
         schedule_id=schedule_id,
-        status=statuses,
+        status=statuses or (None if filters["callback"] else "all"),
         limit=limit,
         order=order,
         **filters,

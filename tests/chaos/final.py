@@ -56,7 +56,7 @@ class Reader:
 
     async def read(self, ids: set[str]) -> Account:
         """All its data; `ids` are those in answers to clients."""
-        entries = await self._pages("/stats/logs", "logs", order="asc")
+        entries = await self._pages("/stats/logs", "logs", status="all", order="asc")
         skipped = [each for each in entries if each["status"] == "skipped"]
         log = [msgspec.convert(each, Entry) for each in entries if each["status"] != "skipped"]
         waiting = await self._pages("/schedule", "schedules")

@@ -44,6 +44,11 @@ API = r"""
 ~             super().shutdown()
 # a refused create is counted against the rate once more
 ~ created[-, self._refusal-] = None[-, (error.with_traceback(None), rates)-]
+@ api/calls/stats.py tests/api/schema/test_query.py
+# the log shows retrying and skipped entries to those who did not ask for them
+~ by_default = () [-if query["scheduleId"] else LOGGED_BY_DEFAULT-]
+# of one schedule only its end is shown
+~ by_default = [-() if query["scheduleId"] else -]LOGGED_BY_DEFAULT
 @ api/calls/schedule.py tests/api/door/test_direct.py
 # beyond the rate, bodies are read before the key is judged
 ~ [-store.api_keys.forget(key)-]{+pass+}  # the next

@@ -435,6 +435,11 @@ STORE = r"""
 @ scheduler/store/log/ended.py tests/store/log/test_logs.py -k backwards
 # a page walks a stream in search of an entry before its first one
 ~ if [-s in firsts and firsts[s] < reached-]{+True+}
+@ scheduler/store/log/logs.py tests/store/log/test_logs.py -k 'made_again and not redis'
+# a log of attempts is read through for the few that have ended
+~ elif [-indexed == _ENDS-]{+False+}:
+# a log without attempts that are made again is read by its indexes
+~ indexes += ([-WHOLE_LOG, -][keys.INDEX
 @ scheduler/store/log/logs.py tests/store/log/test_logs.py -k ahead
 # entries ahead of a clock that was set back are left out
 ~ _AHEAD_MS = [-DAY_MS-]{+0+}

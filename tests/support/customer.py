@@ -71,7 +71,8 @@ class Customer:
         return self._client.patch(f"/schedule/{schedule_id}", json=fields)
 
     def log(self, **query: Any) -> list[dict[str, Any]]:
-        """Every entry that the query finds, page by page."""
+        """Every entry that the query finds, of any status unless it names some, page by page."""
+        query = {"status": "all"} | query
         entries: list[dict[str, Any]] = []
         cursor: dict[str, str] = {}
         while True:

@@ -253,7 +253,8 @@ class Operations(LaneOperations, RecurringOperations):
     ) -> AsyncGenerator[LogEntry, None]:
         """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
         schedule, the oldest first; of one status or several, "executed" being completed and failed;
-        of a `lane`; with `callback` ends whose callback stands so. At most `limit` entries, page
+        with `callback` ends whose callback stands so. Those that are retrying or skipped come only
+        with a `schedule_id` or if `status` names them or is "all". At most `limit` entries, page
         by page."""
         query = _filters(
             filters, schedule_id=schedule_id, status=status, callback=callback, order=order

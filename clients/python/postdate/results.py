@@ -17,7 +17,7 @@ LogStatus: TypeAlias = Literal[
     "scheduled", "retrying", "completed", "failed", "cancelled", "skipped"
 ]
 StatusFilter: TypeAlias = Status | Literal["executed"]
-LogFilter: TypeAlias = LogStatus | Literal["executed"]
+LogFilter: TypeAlias = LogStatus | Literal["executed", "all"]
 LaneState: TypeAlias = Literal["open", "limited", "full", "calm", "paused"]
 CallbackStatus: TypeAlias = Literal["pending", "delivered", "failed"]
 HoldCause: TypeAlias = Literal[

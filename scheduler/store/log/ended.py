@@ -39,7 +39,7 @@ _MOST_BYTES = 1024 * 1024
 _FIRST = 2
 _CHUNKS = 64
 _BYTES = 512 * 1024
-_ALL = (keys.LOG,)
+WHOLE_LOG = (keys.LOG,)
 
 
 class Wanted(NamedTuple):
@@ -80,11 +80,11 @@ class Ended:
                     firsts = firsts or await self._firsts(base, streams)
                     streams = tuple(s for s in streams if s in firsts and firsts[s] < reached)
                 # Of one URL, few in a chunk may be: then many of its index are needed.
-                most = _CHUNKS if wanted.digest and streams != _ALL else step
+                most = _CHUNKS if wanted.digest and streams != WHOLE_LOG else step
                 ahead = await self._listed(base, streams, rest, most)
                 more = len(ahead) == most
             page, ahead = ahead[:step], ahead[step:]
-            if streams != _ALL:
+            if streams != WHOLE_LOG:
                 page = await self._logged(base, page, wanted.digest)
             reached = None
             for place, (stream_id, chunk) in enumerate(page, 1):
@@ -108,7 +108,7 @@ class Ended:
         """The streams to go along: the log, or the shorter group of indexes; and where they begin,
         if that was asked."""
         if len(indexes) < 2:
-            return indexes[0] if indexes else _ALL, {}
+            return indexes[0] if indexes else WHOLE_LOG, {}
         names = [name for group in indexes for name in group]
         commands: list[Sequence[Argument]] = [("XLEN", base + name) for name in names]
         commands += [("XRANGE", base + name, "-", "+", "COUNT", 1) for name in names]

@@ -13,7 +13,7 @@ from scheduler.references import matches
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.log.attempts import Attempts
-from scheduler.store.log.ended import Ended, Wanted
+from scheduler.store.log.ended import WHOLE_LOG, Ended, Wanted
 from scheduler.store.log.entries import (
     StoredEntry,
     lane_place_name,
@@ -38,6 +38,7 @@ _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
 _MOST_EMPTY_PAGES = 20
 # Ends that a callback may tell of.
 _REPORTED = (LogStatus.COMPLETED, LogStatus.FAILED)
+_ENDS = _ENDED - {LogStatus.RETRYING, LogStatus.SKIPPED}
 # A moment has the entries of one ack, or of thousands after the clock was set back.
 _MOST_PAGES_OF_A_MOMENT = 10
 # Nothing in the log is further in the future, though the clock was set back.
@@ -155,11 +156,14 @@ class LogQuery(NamedTuple):
             return self.is_answer_of(entry)
 
         indexed = _ENDED.intersection(self.statuses)
-        indexes = [] if indexed in (frozenset(), _ENDED) else [[keys.INDEX + s for s in indexed]]
-        digest = b""
+        indexes, digest = list[Sequence[str]](), b""
+        if indexed not in (frozenset(), _ENDED, _ENDS):
+            indexes.append([keys.INDEX + each for each in indexed])
         if (indexed_by := self._indexed_by) is not None:
             bucket, digest = indexed_by
             indexes.append([keys.INDEX + bucket])
+        elif indexed == _ENDS:  # fewer chunks than the log only if most attempts are made again
+            indexes += (WHOLE_LOG, [keys.INDEX + each for each in indexed])
         return Wanted(wanted, indexes, digest, of_url.part)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from api.calls.bulk import FAILED, parse_selection
 from api.calls.stats import log_query, period
-from api.schema.query import OF_LOGS, OF_SCHEDULES, PERIOD, read_query
+from api.schema.query import LOGGED_BY_DEFAULT, OF_LOGS, OF_SCHEDULES, PERIOD, read_query
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.masks import MASK
 from scheduler.models import LogStatus
@@ -37,7 +37,8 @@ def bad_fields(text: str, read: object = logs) -> list[str]:
 
 
 def test_the_defaults_are_50_newest_first() -> None:
-    assert logs("") == LogQuery((), None, None, None, 50, True, None)
+    assert LOGGED_BY_DEFAULT == ("scheduled", "completed", "failed", "cancelled")
+    assert logs("") == LogQuery(LOGGED_BY_DEFAULT, None, None, None, 50, True, None)
 
 
 def test_every_parameter_is_read() -> None:
@@ -57,6 +58,8 @@ def test_a_plus_that_was_not_escaped_is_still_an_offset() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("", [*LOGGED_BY_DEFAULT]),
+        ("status=all", list(LogStatus)),
         ("status=failed", ["failed"]),
         ("status=retrying,failed,scheduled", ["scheduled", "retrying", "failed"]),
         ("status=executed", ["completed", "failed"]),
@@ -72,15 +75,16 @@ def test_statuses_are_a_list_in_any_order(text: str, expected: list[str]) -> Non
     "text", ["", "done", "failed,", "failed,,completed", "failed,failed", "failed&status=failed"]
 )
 def test_a_bad_list_of_statuses_is_named_with_the_words_it_may_have(text: str) -> None:
-    words = "scheduled, retrying, completed, failed, cancelled, skipped, executed"
+    words = "scheduled, retrying, completed, failed, cancelled, skipped, executed, all"
     with pytest.raises(InvalidRequest) as caught:
         logs(f"status={text}")
     message = f"It must be one or more of {words}, each once."
     assert caught.value.details == [FieldError("status", message)]
 
 
-def test_the_entries_of_one_schedule_are_the_oldest_first() -> None:
+def test_the_entries_of_one_schedule_are_all_the_oldest_first() -> None:
     asked = f"scheduleId={new_id()}"
+    assert logs(asked).statuses == ()
     assert (logs(asked).descending, logs(asked + "&order=desc").descending) == (False, True)
 
 

@@ -42,7 +42,7 @@ async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: A
     }
     assert found["executedAt"] < found["nextAttemptAt"]
     assert (await api.client.get("/schedule")).json()["schedules"] == [found]
-    waiting, attempt = (await api.client.get("/stats/logs")).json()["logs"]
+    waiting, attempt = (await api.client.get("/stats/logs?status=all")).json()["logs"]
     assert (waiting["status"], waiting["attempt"]) == ("scheduled", 1)
     assert (attempt["status"], attempt["attempt"]) == ("retrying", 1)
     assert attempt["executedAt"] == found["executedAt"]
@@ -50,6 +50,7 @@ async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: A
         assert entry["nextAttemptAt"] == found["nextAttemptAt"]
     logs = (await api.client.get("/stats/logs", params={"status": "retrying"})).json()
     assert logs["logs"] == [attempt]
+    assert (await api.client.get("/stats/logs")).json()["logs"] == [waiting]
     own = await api.client.get("/stats/logs", params={"scheduleId": schedule_id})
     assert own.json()["logs"] == [attempt | {"responseBody": "busy"}, waiting]
     assert attempt["phases"] == found["phases"]

@@ -20,14 +20,21 @@ from tests.store.scene import Scene, ids_of, new_id, reads_of
 URLS = [f"https://example.com/{n}" for n in range(3)]
 
 
-async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -> list[str]:
+async def write(
+    scene: Scene, entries: Sequence[tuple[int, int, LogStatus | Status, str]]
+) -> list[str]:
     """Log entries at given places (ms, sequence), written as acks of one outcome each do."""
     made = []
     async with scene.redis.pipeline(transaction=False) as pipe:
         for ms, sequence, status, url in entries:
             schedule_id = new_id()
-            outcome = None if status is Status.CANCELLED else Outcome(status, 200, 1, "")
-            chunk = pack_chunk([entry_of(schedule_id, Request(ms - 1, "GET", url), outcome)])
+            again_ms = ms + 1 if status == LogStatus.RETRYING else None
+            outcome = Outcome(Status.FAILED if again_ms else Status(status), 200, 1, "")
+            ended = None if status == Status.CANCELLED else outcome
+            entry = entry_of(
+                schedule_id, Request(ms - 1, "GET", url), ended, next_attempt_at_ms=again_ms
+            )
+            chunk = pack_chunk([entry])
             stream_id, (bucket, digest) = f"{ms}-{sequence}", url_place(url)
             pipe.xadd(scene.base + "log", {"e": chunk}, id=stream_id)
             pipe.xadd(f"{scene.base}index:{status}", {"h": ""}, id=stream_id)
@@ -84,6 +91,21 @@ async def test_no_stream_is_read_backwards_from_before_its_first_entry(
     assert starts
     for stream, start in starts:
         assert await scene.redis.xrange(stream, "-", start, count=1)
+
+
+@pytest.mark.parametrize("attempts", [0, 2500])
+async def test_what_has_ended_is_found_at_once_among_attempts_that_are_made_again(
+    scene: Scene, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_ms, ends = await scene.clock.now_ms() - 100_000, [*Status][1:]
+    made = await write(scene, [(at_ms + n, 0, each, URLS[0]) for n, each in enumerate(ends)])
+    retrying = [(at_ms + 10 + n, 0, LogStatus.RETRYING, URLS[0]) for n in range(attempts)]
+    await write(scene, retrying)
+    asked = reads_of(scene, monkeypatch)
+    page = await page_of(scene, statuses=[*Status])
+    assert (ids_of(page.entries), page.next_cursor) == (made[::-1], None)
+    streams = {words[1].removeprefix(scene.base) for words in asked if words[0] == "XREVRANGE"}
+    assert streams == ({f"index:{each}" for each in ends} if attempts else {"log"})
 
 
 @pytest.mark.usefixtures("endless_searches")

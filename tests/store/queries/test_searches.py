@@ -122,7 +122,7 @@ async def test_the_log(scene: Scene) -> None:
     assert {each.schedule_id: (each.status, each.at_ms) for each in last} == {
         name: (each.status, moment(each)) for name, each in made.items()
     }
-    several = ((), ("completed", "failed"), ("scheduled", "retrying", "cancelled"))
+    several = ((), ("completed", "failed"), ("scheduled", "retrying", "cancelled"), [*Status])
     for statuses in (*several, *((each,) for each in LogStatus)):
         for n, wanted in enumerate([*FILTERS, *OF_THE_LOG]):
             period = Period(chance, moments)
