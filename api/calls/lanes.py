@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from api.answer import JsonResponse
 from api.auth import Call, call_of
 from api.preconditions import read_answer, tag, wanted_of
 from api.reading import read_body
-from api.schema.account_bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody
+from api.schema.account_bodies import ACCOUNT, LANE, ClearedLaneBody, LanesBody, ShownAccount
 from api.schema.findings import Doubt, Findings, invalid
 from api.schema.json_text import Object
 from api.schema.query import DEFAULT_LIMIT, OF_LANES, Walk
@@ -33,6 +34,8 @@ from scheduler.errors import FieldError
 from scheduler.lane_settings import AccountCallback, AccountSettings, Lane, LaneSettings, Pause
 from scheduler.masks import masked_url
 from scheduler.runtime.pause import collected
+from scheduler.store.accounts.accounts import Holdings
+from scheduler.store.preconditions import Precondition
 
 S = TypeVar("S", LaneSettings, AccountSettings)
 _ATTRIBUTES = {
@@ -139,13 +142,16 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     return JsonResponse(200, ClearedLaneBody(name, waiting, cleared(waiting)))
 
 
-@get("/account", operation_id="getAccount", summary="Read the account's settings")
+@get("/account", operation_id="getAccount", summary="Read the account")
 async def get_account(request: HttpRequest) -> JsonResponse:
-    """Whether the account is paused, and by which API key; and the callback of schedules that name
-    none."""
+    """Whether the account is paused, and by which API key; the callback of schedules that name
+    none; its plan with what that allows, and what the account has. The `ETag` is that of its
+    settings alone."""
     call, wanted = await call_of(request), wanted_of(request.scope)
-    account = await call.store.pauses.read(call.account_id)
-    return read_answer(wanted, ACCOUNT.of(account), account.etag)
+    settings, held = await asyncio.gather(
+        call.store.pauses.read(call.account_id), call.store.accounts.holdings(call.account_id)
+    )
+    return read_answer(wanted, _shown(call, settings, held), settings.etag)
 
 
 @patch("/account", operation_id="changeAccount", summary="Change the account")
@@ -162,7 +168,7 @@ async def change_account(request: HttpRequest) -> JsonResponse:
         callback = _callback_after(before.callback, given)
         return replace(before, pause=after(before.pause), callback=callback)
 
-    return _account_answer(await call.store.pauses.change(call.account_id, changed, wanted))
+    return await _changed_account(call, changed, wanted)
 
 
 @post("/account/pause", operation_id="pauseAccount", summary="Pause the account", status_code=200)
@@ -177,7 +183,7 @@ async def pause_account(request: HttpRequest) -> JsonResponse:
     def paused(before: AccountSettings) -> AccountSettings:
         return replace(before, pause=pause.instead_of(before.pause))
 
-    return _account_answer(await call.store.pauses.change(call.account_id, paused, wanted))
+    return await _changed_account(call, paused, wanted)
 
 
 @post(
@@ -188,7 +194,7 @@ async def resume_account(request: HttpRequest) -> JsonResponse:
     call = await call_of(request)
     wanted = wanted_of(request.scope)
     await no_fields(request, call)
-    return _account_answer(await call.store.pauses.change(call.account_id, _resumed, wanted))
+    return await _changed_account(call, _resumed, wanted)
 
 
 def _callback_after(
@@ -271,8 +277,18 @@ def _lane_answer(lane: Lane) -> JsonResponse:
     return JsonResponse(200, LANE.of(lane), tag(lane.settings.etag))
 
 
-def _account_answer(account: AccountSettings) -> JsonResponse:
-    return JsonResponse(200, ACCOUNT.of(account), tag(account.etag))
+async def _changed_account(
+    call: Call, change: Callable[[AccountSettings], AccountSettings], wanted: Precondition
+) -> JsonResponse:
+    settings = await call.store.pauses.change(call.account_id, change, wanted)
+    held = await call.store.accounts.holdings(call.account_id)
+    return JsonResponse(200, _shown(call, settings, held), tag(settings.etag))
+
+
+def _shown(call: Call, account: AccountSettings, held: Holdings) -> Any:
+    plan, settings = held.account.plan, call.service.settings
+    limits = (settings.rate_limits.get(plan), settings.stored_bytes.get(plan))
+    return ACCOUNT.of(ShownAccount(account, held, *limits))
 
 
 HANDLERS = [

@@ -46,7 +46,8 @@ _HEALTH = "Health"
 _TAGS = {
     "Schedules": "Requests that wait for their time.",
     "Statistics": "Executed requests, their outcomes, and the credits that are left.",
-    "Lanes": "Limits and pauses that schedules share; and what is set for the whole account.",
+    "Account": "What is set for all schedules of the account, what it has and what it may have.",
+    "Lanes": "Limits and pauses that schedules share.",
     "Recurring": "Requests that are sent again and again, by a rule.",
     "Signing": "Secrets by which a target verifies that a request is ours.",
     _HEALTH: "For load balancers.",
@@ -56,7 +57,7 @@ _TAG_OF = {
     "schedule": "Schedules",
     "stats": "Statistics",
     "lanes": "Lanes",
-    "account": "Lanes",
+    "account": "Account",
     "recurring": "Recurring",
     "signing": "Signing",
 }

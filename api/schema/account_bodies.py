@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from api.schema.bodies import Body, LaneName
 from api.schema.shapes import Moment, Shape
 from scheduler.callbacks import CallbackOn
 from scheduler.durations import format_duration
-from scheduler.lane_settings import LaneState
+from scheduler.lane_settings import AccountSettings, LaneState
 from scheduler.masks import masked_url
+from scheduler.store.accounts.accounts import Holdings
 
 
 def _duration(ms: int | None) -> str | None:
@@ -78,20 +81,39 @@ class ClearedLaneBody(Body, frozen=True):
     message: str
 
 
+class ShownAccount(NamedTuple):
+    """Its settings, what it has, and the limits of its plan; None: no limit."""
+
+    settings: AccountSettings
+    held: Holdings
+    requests_per_second: int | None
+    stored_bytes_limit: int | None
+
+
 ACCOUNT = Shape(
     "AccountBody",
     {
-        "paused": (bool, lambda account: account.pause is not None),
-        "pausedUntil": (Moment | None, "pause.until_ms"),
-        "pausedBy": (str | None, "pause.by"),
-        "pauseNote": (str | None, "pause.note"),
+        "paused": (bool, lambda account: account.settings.pause is not None),
+        "pausedUntil": (Moment | None, "settings.pause.until_ms"),
+        "pausedBy": (str | None, "settings.pause.by"),
+        "pauseNote": (str | None, "settings.pause.note"),
         "callbackUrl": (
             str | None,
-            lambda account: masked_url(each.url) if (each := account.callback) else None,
+            lambda account: masked_url(each.url) if (each := account.settings.callback) else None,
         ),
-        "callbackOn": (CallbackOn | None, "callback.on"),
+        "callbackOn": (CallbackOn | None, "settings.callback.on"),
+        "plan": (str, "held.account.plan"),
+        "requestsPerSecond": (int | None, "requests_per_second"),
+        "storedBytes": (int, "held.stored_bytes"),
+        "storedBytesLimit": (int | None, "stored_bytes_limit"),
+        "creditsRemaining": (int, "held.account.credits"),
+        "lanes": (int, "held.lanes"),
+        "recurring": (int, "held.recurring"),
     },
     "Whether the account is paused, until when (null: no end), and the name of the API key that "
     "paused it. callbackUrl and callbackOn are for schedules that name no callbackUrl; null: none. "
-    "A value in the query of the URL that looks like a secret is masked.",
+    "A value in the query of the URL that looks like a secret is masked. plan is the account's, "
+    "and requestsPerSecond and storedBytesLimit are what it allows; null: no limit. lanes counts "
+    "those that are set, calm or have something waiting or running, recurring the recurring "
+    "schedules.",
 )

@@ -50,12 +50,13 @@ def list_command(remote: Remote, limit: int) -> None:
 
 
 @lane_group.command(name="show")
-@_one_or_all("The pause of all schedules of the account, with and without a lane.")
+@_one_or_all("The account: its pause, its plan, and what it has.")
 @remote_command()
 def show_command(remote: Remote, lane: str | None, every: bool) -> None:
     """Show the limits of LANE, what runs and waits in it, and when it will be empty."""
     if _is_all(lane, every):
-        _show_account(remote, remote.client.account())
+        account = remote.client.account()
+        _show_account(remote, account, *_holdings(account))
     else:
         _show(remote, remote.client.lane(lane or ""))
 
@@ -169,8 +170,19 @@ def _show(remote: Remote, lane: Lane) -> None:
     remote.show(lane, "\n".join([*_account_lines(remote), *_lines(lane)]))
 
 
-def _show_account(remote: Remote, account: Account) -> None:
-    remote.show(account, "\n".join(_pause_lines(_ALL, account)) or f"{_ALL}  not paused")
+def _show_account(remote: Remote, account: Account, *more: str) -> None:
+    lines = _pause_lines(_ALL, account) or [f"{_ALL}  not paused"]
+    remote.show(account, "\n".join([*lines, *more]))
+
+
+def _holdings(account: Account) -> list[str]:
+    """`plan free, 10 requests a second` and `4,096 of 67,108,864 bytes stored, …`."""
+    rate, most = account.requests_per_second, account.stored_bytes_limit
+    allowed = "any rate" if rate is None else f"{rate:,} requests a second"
+    stored = f"{account.stored_bytes:,}{'' if most is None else f' of {most:,}'} bytes stored"
+    counts = f"{account.lanes:,} lanes, {account.recurring:,} recurring schedules"
+    left = f"{account.credits_remaining:,} credits left"
+    return [f"plan {account.plan}, {allowed}", f"{left}, {stored}, {counts}"]
 
 
 def _account_lines(remote: Remote) -> list[str]:

@@ -127,7 +127,7 @@ class LaneOperations(Calls):
 
     @operation
     async def account(self) -> Account:
-        """Whether the account is paused, and its default callback."""
+        """Whether the account is paused, its default callback, its plan and what it has."""
         return _account(await self._call("GET", "/account"))
 
     @operation

@@ -217,7 +217,8 @@ class ClearedLane:
 class Account:
     """Whether the account is paused: until when, None for without an end, by the name of which API
     key, and why. `callback_url` and `callback_on` are for schedules that name no `callback_url`.
-    `etag` is for `if_match`."""
+    Its `plan` allows so many requests a second and stored bytes; None: no limit. `lanes` and
+    `recurring` are how many it has. `etag` is for `if_match`."""
 
     paused: bool
     paused_until: datetime | None = None
@@ -225,6 +226,13 @@ class Account:
     pause_note: str | None = None
     callback_url: str | None = None
     callback_on: CallbackOn | None = None
+    plan: str = ""
+    requests_per_second: int | None = None
+    stored_bytes: int = 0
+    stored_bytes_limit: int | None = None
+    credits_remaining: int = 0
+    lanes: int = 0
+    recurring: int = 0
     etag: str | None = None
 
 

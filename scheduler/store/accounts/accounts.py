@@ -63,6 +63,15 @@ class Movements(NamedTuple):
         return self.granted - self.spent + self.refunded
 
 
+class Holdings(NamedTuple):
+    """What an account has: its schedules weigh so many bytes, as its plan's quota counts them."""
+
+    account: Account
+    stored_bytes: int
+    lanes: int
+    recurring: int
+
+
 class Accounts:
     def __init__(
         self, server: Server, clock: StoreClock, shards: Shards, retention: Retention
@@ -133,7 +142,16 @@ class Accounts:
 
     async def stored_bytes(self, account_id: str) -> int:
         """What its schedules weigh, as its plan's quota counts it. Read-only."""
-        return int(await self._server.run(_STORED, keys.account(account_id), ()))
+        return int(await self._server.look_up(_STORED, keys.account(account_id), ()))
+
+    async def holdings(self, account_id: str) -> Holdings:
+        """Raises NotFound. Read-only, and cheap: all is counted already."""
+        base = keys.account(account_id)
+        counted = [("ZCARD", base + name) for name in (keys.LANES, keys.RULES)]
+        account, stored_bytes, (lanes, recurring) = await asyncio.gather(
+            self.get(account_id), self.stored_bytes(account_id), self._server.reads(counted)
+        )
+        return Holdings(account, stored_bytes, lanes, recurring)
 
     async def first(self) -> str | None:
         """The id of the account that `up` made at its first start, if it did; it may be gone."""

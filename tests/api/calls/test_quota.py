@@ -38,6 +38,30 @@ def large(size: int = 9000) -> dict[str, object]:
     return payload(targetBody={"text": "x" * size})
 
 
+async def test_the_account_shows_what_it_has_and_what_its_plan_allows(bounded: Api) -> None:
+    none = {"plan": "free", "requestsPerSecond": None, "storedBytes": 0, "storedBytesLimit": 10_000}
+    none |= {"creditsRemaining": CREDITS, "lanes": 0, "recurring": 0}
+    before = await bounded.client.get("/account")
+    assert none.items() <= before.json().items()
+    await bounded.create_id(lane="a")
+    await bounded.client.put("/lanes/b", json={"parallelism": 1})
+    rule = {"targetUrl": "https://example.com", "every": "1h"}
+    assert (await bounded.client.post("/recurring", json=rule)).status_code == 201
+    after = await bounded.client.get("/account")
+    stored_bytes = await bounded.store.accounts.stored_bytes(bounded.account_id)
+    some = {"storedBytes": stored_bytes, "creditsRemaining": CREDITS - 2}
+    assert after.json() == before.json() | some | {"lanes": 2, "recurring": 1}
+    assert after.headers["etag"] == before.headers["etag"]
+    if_match = {"If-Match": before.headers["etag"]}
+    url = {"callbackUrl": "https://example.com/done"}
+    changed = await bounded.client.patch("/account", json=url, headers=if_match)
+    assert changed.json() == after.json() | url | {"callbackOn": "executed"}
+    paused = await bounded.client.post("/account/pause", json={"pauseNote": "x"})
+    now = {"paused": True, "pausedBy": "test", "pauseNote": "x"}
+    assert paused.json() == changed.json() | now
+    assert (await bounded.client.post("/account/resume")).json() == changed.json()
+
+
 async def test_what_is_over_the_quota_is_a_413_and_costs_nothing(bounded: Api) -> None:
     first = await bounded.create_id(**large())
     headers = {"Idempotency-Key": "k"}

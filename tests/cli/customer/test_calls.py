@@ -30,6 +30,11 @@ PAUSED_RULE = RULE | {
 GOES_ON = {"paused": False}
 PAUSED = {"paused": True, "pausedUntil": None, "pausedBy": "deploys", "pauseNote": "audit"}
 ALL_PAUSED = "all schedules  paused by deploys: audit\n"
+ACCOUNT = {**PAUSED, "plan": "free", "requestsPerSecond": 10, "storedBytes": 4096}
+ACCOUNT |= {"storedBytesLimit": 10000, "creditsRemaining": 1200, "lanes": 3, "recurring": 0}
+ACCOUNT_LINES = """plan free, 10 requests a second
+1,200 credits left, 4,096 of 10,000 bytes stored, 3 lanes, 0 recurring schedules
+"""
 OPEN = {**LANE, "burst": 10, "parallelism": 5, "note": "as agreed", "paused": False}
 OPEN |= {"state": "open", "due": 0, "oldestDueAt": None}
 OPEN_LINE = (
@@ -167,7 +172,7 @@ CALLS = [
          "partner:b  Cleared; nothing waits in it\n"),
     Call("lane pause --all --note audit", "POST /account/pause",
          {"pausedUntil": None, "pauseNote": "audit"}, (PAUSED,), ALL_PAUSED),
-    Call("lane show --all", "GET /account", None, (PAUSED,), ALL_PAUSED),
+    Call("lane show --all", "GET /account", None, (ACCOUNT,), ALL_PAUSED + ACCOUNT_LINES),
     Call("lane resume --all", "POST /account/resume", None, (GOES_ON,),
          "all schedules  not paused\n"),
     of_rule("create https://example.com --every 15m", "POST /recurring",
