@@ -62,7 +62,7 @@ class AccountSettings(msgspec.Struct, frozen=True):
 
 class LaneSettings(msgspec.Struct, frozen=True):
     """`rate` starts in `per_ms`, of which `burst` (None: 1) may come at once; `parallelism` at a
-    time. None: no limit. `is_set`: somebody set the lane, if only to no limits. `etag` as above."""
+    time. None: no limit. `etag` as above."""
 
     rate: int | None = None
     per_ms: int | None = None
@@ -70,14 +70,17 @@ class LaneSettings(msgspec.Struct, frozen=True):
     parallelism: int | None = None
     note: str | None = None
     pause: Pause | None = None
-    is_set: bool = False
     etag: str | None = None
 
     @property
     def is_there(self) -> bool:
         """Whether it has any setting. If-Match: * means a lane that has."""
-        limits = (self.rate, self.per_ms, self.burst, self.parallelism)
-        return any(each is not None for each in (*limits, self.note, self.pause))
+        return self.is_set or self.pause is not None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the lane stays for these, though nothing is in it, as it does for a pause."""
+        return any((self.rate, self.parallelism, self.note))
 
     @property
     def pace(self) -> tuple[float, int] | None:

@@ -50,8 +50,8 @@ _NOTHING = Object([])
 
 @get("/lanes", operation_id="listLanes", summary="List lanes")
 async def list_lanes(request: HttpRequest) -> JsonResponse:
-    """The lanes that have settings, are calm, or have schedules that have not ended, by name. A
-    page at a time: `cursor` takes the `nextCursor` of the page before."""
+    """The lanes that have a setting, are paused or calm, or have schedules that have not ended, by
+    name. A page at a time: `cursor` takes the `nextCursor` of the page before."""
     call = await call_of(request, OF_LANES)
     walk = Walk("/lanes")
     cursor = walk.taken_back(call.query["cursor"])

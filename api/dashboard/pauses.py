@@ -50,7 +50,7 @@ async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     name, pause = named(lane), pause_of(request, form)
 
     def changed(before: LaneSettings) -> LaneSettings:
-        return replace(before, pause=pause.instead_of(before.pause), is_set=True)
+        return replace(before, pause=pause.instead_of(before.pause))
 
     await service_of(request).store.lanes.change(viewer.account_id, name, changed)
     words = f"Lane {name} is paused: running schedules end, and due ones wait."

@@ -628,11 +628,22 @@ STORE = r"""
 # a lane that was set meanwhile is cleared
 ~ elseif [-ARGV[4] ~= '' and digest_of(settings_of(key, FIELDS, PAUSED), LAST) ~= ARGV[4]-]{+false+} then
 @ scheduler/lane_settings.py tests/store/test_preconditions.py
-# a lane without settings is there once it was set to none
-~ return any(each is not None for each in (*limits, self.note, self.pause))[--]{+ or self.is_set+}
+# a lane that is paused and has no other setting is not there
+~ return self.is_set[- or self.pause is not None-]
+@ scheduler/store/lanes/set.lua tests/store/lanes/test_lane_settings.py -k 'ten_thousand and not redis'
+# among 10,000 lanes nothing more is set, not even to nothing
+~ if [-table.concat(after) ~= '' and -]not enlist(queue) then
+@ scheduler/store/lifecycle/row/lane.inc.lua tests/store/lanes/test_lane_settings.py -k 'nothing_keeps and not redis'
+# an empty lane stays after its pause has ended by itself
+~ not lane.set and lane.[-shut-]{+calm+} > now_ms
+# it stays among the paused ones
+- redis.pcall('ZREM', queue.base .. K.LANES_PAUSED, queue.lane)
+@ scheduler/lane_settings.py tests/store/lanes/test_lane_settings.py -k 'nothing_keeps and not redis'
+# a lane that was set to nothing counts among the lanes
+~ return [-any((self.rate, self.parallelism, self.note))-]{+True+}
 @ scheduler/store/lanes/lanes.py tests/store/lanes/test_lane_settings.py
 # a deploy resumes what an operator paused
-~ return replace(limits, [-pause=before.pause, -]is_set=True)
+~ return replace(limits, [-pause=before.pause-])
 # If-Match refuses a repeat of what it did
 ~ is_so = [-after == before and not is_calmed-]{+False+}
 # any number of lists of lanes a second

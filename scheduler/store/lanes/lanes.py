@@ -115,7 +115,7 @@ class Lanes:
         """Sets limits and note as a whole, and leaves the pause as it is. Raises as `change`."""
 
         def changed(before: LaneSettings) -> LaneSettings:
-            return replace(limits, pause=before.pause, is_set=True)
+            return replace(limits, pause=before.pause)
 
         return await self.change(account_id, lane, changed, wanted)
 
@@ -153,8 +153,6 @@ class Lanes:
             wanted.judge(before.etag, is_there=before.is_there, is_so=is_so)
             if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return lane_before
-            if after != before:
-                after = replace(after, is_set=True)
             values = _values_of(after)
             arguments = (account, lane, operation, before.etag, int(is_calmed), *values)
             verdict = await self._server.write_until_answered(_SET, keys.shard(shard), arguments)
@@ -234,7 +232,7 @@ def _lane_of(row: list[Any], now_ms: int) -> Lane:
 
 
 def _settings_of(values: list[bytes], etag: str | None) -> LaneSettings:
-    is_set, rate, per, burst, _, _, parallelism, note, *pause = values
+    _, rate, per, burst, _, _, parallelism, note, *pause = values
     return LaneSettings(
         _whole(rate),
         _whole(per),
@@ -242,7 +240,6 @@ def _settings_of(values: list[bytes], etag: str | None) -> LaneSettings:
         _whole(parallelism),
         note.decode() or None,
         pause_of(*pause),
-        is_set == b"1",
         etag,
     )
 

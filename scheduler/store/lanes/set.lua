@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Sets a lane: its limits, note and pause. Safe to repeat with the same operation for a minute.
+-- Sets a lane: its limits, note and pause. Without any, and with nothing in it, it is not there. Safe
+-- to repeat with the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, lane, operation, digest of the settings that the caller read, '1' to end its
 --          calm, the values of `lane`'s fields ('': none; of a pause's begin '1')
@@ -37,7 +38,7 @@ if after[PAUSED] ~= '' then
   after[PAUSED] = before[PAUSED] ~= '' and before[PAUSED] or now_ms
 end
 
-if not enlist(queue) then
+if table.concat(after) ~= '' and not enlist(queue) then
   return V.TOO_MANY_LANES
 end
 write_settings(key, FIELDS, after)

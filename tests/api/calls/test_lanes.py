@@ -185,7 +185,7 @@ async def test_a_lane_too_many_is_a_409_on_every_way_in(api: Api) -> None:
 
 async def test_lanes_come_page_by_page(api: Api) -> None:
     for name in ("c", "a", "b"):
-        await api.client.put(f"/lanes/{name}", json={})
+        await api.client.put(f"/lanes/{name}", json={"parallelism": 1})
     first = (await api.client.get("/lanes", params={"limit": 2})).json()
     query = {"limit": 2, "cursor": first["nextCursor"]}
     second = (await api.client.get("/lanes", params=query)).json()

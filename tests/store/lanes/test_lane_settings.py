@@ -20,10 +20,13 @@ from scheduler.errors import (
 from scheduler.lane_settings import Lane, LaneSettings, LaneState, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
+from scheduler.store.lanes.lanes import _SET, _values_of
+from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.preconditions import Precondition
 from scheduler.store.scans import _WRITTEN_US
+from scheduler.store.verdict import Verdict
 from scheduler.times import parse_iso8601
-from tests.store.scene import Scene
+from tests.store.scene import FAILED, Scene
 
 LIMITS = LaneSettings(rate=100, per_ms=1000, burst=5, parallelism=7, note="für B")
 DAILY = LaneSettings(rate=1, per_ms=86_400_000)
@@ -52,7 +55,7 @@ async def test_a_lane_that_nobody_set_has_nothing_and_is_not_made_by_a_look(scen
         (LIMITS, {"rate": 100, "per": 1000, "burst": 5, "parallelism": 7, "note": "für B"}),
         (DAILY, {"rate": 1, "per": 86_400_000, "burst": 1}),
         (LaneSettings(parallelism=1), {"parallelism": 1}),
-        (LaneSettings(), {}),
+        (LaneSettings(note="x"), {"note": "x"}),
     ],
 )
 async def test_a_put_sets_all_and_a_second_one_leaves_nothing_of_the_first(
@@ -61,7 +64,7 @@ async def test_a_put_sets_all_and_a_second_one_leaves_nothing_of_the_first(
     lanes = scene.store.lanes
     await lanes.put(scene.account_id, "a", replace(LIMITS, note="first"))
     put = await lanes.put(scene.account_id, "a", limits)
-    assert bare(put.settings) == replace(limits, is_set=True)
+    assert bare(put.settings) == replace(limits)
     assert put == replace(await lanes.read(scene.account_id, "a"), now_ms=put.now_ms)
     found = {name.decode(): value.decode() for name, value in (await stored(scene)).items()}
     assert float(found.pop("gate")) <= put.now_ms
@@ -71,6 +74,84 @@ async def test_a_put_sets_all_and_a_second_one_leaves_nothing_of_the_first(
         assert float(found.pop("interval")) == interval_us
         assert int(found.pop("slack")) == slack_us
     assert found == {"set": "1", **{name: str(value) for name, value in fields.items()}}
+
+
+async def is_nowhere(scene: Scene, lane: str = "a") -> bool:
+    """It counts among no lanes, and the store has nothing of it but its schedules."""
+    page = await scene.store.lanes.page(scene.account_id, 100)
+    held = await scene.store.accounts.holdings(scene.account_id)
+    names = (keys.LANES, keys.LANES_PAUSED, keys.LANE_HEADS)
+    scores = [await scene.redis.zscore(scene.base + name, lane) for name in names]
+    assert await scene.store.check() == []
+    assert (page.lanes == [], held.lanes == 0) == (scores[0] is None,) * 2
+    return scores == [None] * 3 and await stored(scene, lane) == {}
+
+
+async def untouched(scene: Scene) -> None:
+    await scene.store.lanes.put(scene.account_id, "a", LaneSettings())
+
+
+async def cleared_by_a_put(scene: Scene) -> None:
+    await scene.store.lanes.put(scene.account_id, "a", LIMITS)
+    assert not await is_nowhere(scene)
+    await scene.store.lanes.put(scene.account_id, "a", LaneSettings())
+
+
+async def resumed(scene: Scene) -> None:
+    await scene.pause("a")
+    await scene.claim()
+    assert not await is_nowhere(scene)
+    await scene.resume("a")
+
+
+async def paused_for_a_while(scene: Scene) -> None:
+    await scene.pause("a", await scene.clock.now_ms() + 100)
+    await scene.claim()
+    assert not await is_nowhere(scene)
+    await scene.clock.pass_ms(101)
+    await scene.claim()
+
+
+async def paused_for_longer_than_its_schedule(scene: Scene) -> None:
+    waits = await scene.create(lane="a")
+    await scene.pause("a", await scene.clock.now_ms() + 100)
+    await scene.cancel(waits)
+    assert not await is_nowhere(scene)
+    await scene.clock.pass_ms(101)
+    await scene.claim()
+
+
+async def calm_for_a_while(scene: Scene) -> None:
+    held = await scene.held(lane="a")
+    until_ms = await scene.clock.now_ms() + 100
+    await scene.store.ends.ack(scene.shard, [Ack(held, FAILED, 0, calm_until_ms=until_ms)])
+    assert not await is_nowhere(scene)
+    await scene.clock.pass_ms(101)
+    await scene.claim()
+
+
+async def emptied(scene: Scene) -> None:
+    await scene.store.lanes.put(scene.account_id, "a", LIMITS)
+    waits = await scene.create(lane="a")
+    await scene.store.lanes.put(scene.account_id, "a", LaneSettings())
+    assert [each.waiting for each in (await scene.store.lanes.page(scene.account_id, 9)).lanes] == [
+        1
+    ]
+    await scene.cancel(waits)
+
+
+@pytest.mark.time_passes
+@pytest.mark.parametrize(
+    "ends",
+    [
+        *(untouched, cleared_by_a_put, resumed, paused_for_a_while),
+        *(paused_for_longer_than_its_schedule, calm_for_a_while, emptied),
+    ],
+)
+async def test_a_lane_that_nothing_keeps_is_not_there(scene: Scene, ends: Any) -> None:
+    await ends(scene)
+    assert await is_nowhere(scene)
+    assert bare(await scene.settings("a")) == LaneSettings()
 
 
 @pytest.mark.parametrize(
@@ -91,8 +172,8 @@ async def test_a_put_leaves_a_pause_as_it_is(scene: Scene) -> None:
     pause = (await scene.pause("a")).pause
     lane = await scene.store.lanes.put(scene.account_id, "a", LIMITS)
     assert lane.state == LaneState.PAUSED
-    assert bare(lane.settings) == replace(LIMITS, is_set=True, pause=pause)
-    assert bare(await scene.resume("a")) == replace(LIMITS, is_set=True)
+    assert bare(lane.settings) == replace(LIMITS, pause=pause)
+    assert bare(await scene.resume("a")) == replace(LIMITS)
 
 
 async def test_a_pause_has_a_note_of_its_own_which_goes_with_it(scene: Scene) -> None:
@@ -156,7 +237,7 @@ async def test_what_a_pause_held_back_is_late_from_its_end_on(scene: Scene) -> N
 
 async def test_writes_at_once_come_one_after_the_other(scene: Scene) -> None:
     def more(before: LaneSettings) -> LaneSettings:
-        return replace(before, parallelism=(before.parallelism or 0) + 1, is_set=True)
+        return replace(before, parallelism=(before.parallelism or 0) + 1)
 
     await asyncio.gather(*(scene.set("a", more) for _ in range(8)))
     assert (await scene.settings("a")).parallelism == 8
@@ -171,7 +252,7 @@ async def test_a_calm_is_ended_and_nothing_else(scene: Scene) -> None:
     assert (lane.state, lane.calm_until_ms) == (LaneState.CALM, until_ms)
     lane = await lanes.change(scene.account_id, "a", lambda before: before, calm_until_ms=None)
     assert (lane.state, lane.calm_until_ms) == (LaneState.OPEN, None)
-    assert bare(lane.settings) == replace(LIMITS, is_set=True)
+    assert bare(lane.settings) == replace(LIMITS)
     assert b"calm" not in await stored(scene)
 
 
@@ -207,6 +288,12 @@ async def test_there_are_ten_thousand_at_most_and_those_can_be_set(scene: Scene)
     await scene.redis.zadd(scene.base + keys.LANES, dict.fromkeys(many, 0))
     with pytest.raises(TooManyLanes):
         await lanes.put(scene.account_id, "another", LIMITS)
+    # Nothing makes no lane, also where replicas are to have that, so that the script runs.
+    nothing = await scene.settings("another")
+    shard, account = keys.parts(scene.account_id)
+    arguments = (account, "another", "operation", nothing.etag, 0, *_values_of(nothing))
+    written = await lanes._server.write_until_answered(_SET, keys.shard(shard), arguments)
+    assert written == Verdict.DONE
     assert await stored(scene, "another") == {}
     assert await scene.redis.zcard(scene.base + keys.LANES) == MOST_LANES
     await lanes.put(scene.account_id, many[-1], LIMITS)

@@ -194,7 +194,7 @@ async def test_data_of_this_format_is_read_by_later_programs(
     assert len(page.schedules) == 7
     assert len((await store.recurring.page(account.account_id)).rules) == 2
     assert (await store.bulks.take(account.account_id)) is not None
-    assert (await store.lanes.read(account.account_id, "a")).settings.is_set
+    assert (await store.lanes.read(account.account_id, "a")).settings.parallelism
     assert await store.signing.secrets(account.account_id)
     assert await store.check() == []
     for each in (first, store):

@@ -183,6 +183,7 @@ lanes.settle = function(lane, turn, looks)
   end
   if lane.paused_over then
     redis.call('HDEL', queue.state, 'paused', 'until', 'by', 'why')
+    redis.pcall('ZREM', queue.base .. K.LANES_PAUSED, queue.lane)
   end
   local open = math.max(lane.gate, paid_until(lane.interval, lane.burst, lane.tat))
   local first = lane.first or first_due(queue)
@@ -191,8 +192,8 @@ lanes.settle = function(lane, turn, looks)
   if ends < math.huge then
     -- In whole milliseconds: the store reads short scores faster.
     at = math.min(at, ends > now_us / 1000 and math.ceil(ends) or math.max(ends, open))
-  elseif first == math.huge and lane.calm > now_ms and not lane.set then
-    at = lane.calm
+  elseif first == math.huge and not lane.set and lane.shut > now_ms and lane.shut < ENDLESS then
+    at = lane.shut -- a calm or a pause keeps it, and no longer
   end
   if at == math.huge then
     forget(lane)
