@@ -17,6 +17,7 @@ from api.schema.findings import invalid
 from api.schema.query import DEFAULT_LIMIT, OF_RECURRING, Walk
 from api.schema.recurring_bodies import (
     RECURRING,
+    SET_RECURRING,
     CreatedRecurringBody,
     DeletedRecurringBody,
     PreviewBody,
@@ -32,8 +33,9 @@ from api.schema.recurring_fields import (
     timing_of,
 )
 from api.service import HttpRequest
-from scheduler.errors import FieldError, NotFound
+from scheduler.errors import FieldError, NotFound, UnknownRecurring
 from scheduler.ids import created_at_ms
+from scheduler.lanes import is_lane
 from scheduler.recurrence.cron import may_take_long
 from scheduler.recurrence.recurrence import checked, describe
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
@@ -107,6 +109,7 @@ async def preview_recurring(request: HttpRequest) -> JsonResponse:
 async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
     """A recurring schedule as it was asked for, its state, and its next five times."""
     call, wanted = await call_of(request), wanted_of(request.scope)
+    recurring_id = await _id_of(call, recurring_id)
     rule = await call.store.recurring.read(call.account_id, recurring_id)
     shown, found = Shown(rule), list[int]()
     if shown.next_ms is not None:
@@ -126,6 +129,7 @@ async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     worker has it already. With `paused` it is paused in the same step, as `/pause` does it, or goes
     on."""
     call = await call_of(request)
+    recurring_id = await _id_of(call, recurring_id)
     wanted, now_ms = wanted_of(request.scope), call.store.clock.now_ms()
     change = parse_draft_change(await _body(request, call), call.service.rules, now_ms)
     if (cron := change.settings.get("cron")) is not None and may_take_long(cron):
@@ -142,8 +146,8 @@ async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
 )
 async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonResponse:
     """Creates the recurring schedule of this name, or replaces all its fields: an absent field is
-    cleared. If all fields are the same already, nothing changes. A paused one stays paused.
-    Made for deploys."""
+    cleared. If all fields are the same already, nothing changes, and `unchanged` is true. A paused
+    one stays paused. Made for deploys."""
     call = await call_of(request)
     _judge_name(name)
     wanted, now_ms = wanted_of(request.scope), call.store.clock.now_ms()
@@ -154,7 +158,8 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
         return _traced(given.of(before), request, call)
 
     done = await call.store.recurring.put(call.account_id, name, draft_of, wanted)
-    return _answer(done.rule)
+    body = SET_RECURRING.of(Shown(done.rule, unchanged=done.unchanged))
+    return JsonResponse(201 if done.created else 200, body, tag(done.rule.etag))
 
 
 @delete(
@@ -167,6 +172,7 @@ async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     """Deletes the rule, cancels the occurrence that waits and refunds its credit. One that a worker
     has is still sent. Ended occurrences stay, and so does the log."""
     call = await call_of(request)
+    recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
     await call.store.recurring.delete(call.account_id, recurring_id, wanted)
     left = (await call.store.accounts.get(call.account_id)).credits
@@ -185,6 +191,7 @@ async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> 
     resumed, or until `pausedUntil`. One that a worker has is still sent. Of one that is paused, the
     end and the note are set as given; one that has ended stays so. Safe to repeat."""
     call = await call_of(request)
+    recurring_id = await _id_of(call, recurring_id)
     wanted, pause = wanted_of(request.scope), await pause_of(request, call)
     return _answer(await call.store.recurring.pause(call.account_id, recurring_id, pause, wanted))
 
@@ -200,6 +207,7 @@ async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     pause do not count as missed. If it cannot be stored, the answer says `blocked`, and why. Safe
     to repeat."""
     call = await call_of(request)
+    recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
     await no_fields(request, call)
     return _answer(await call.store.recurring.resume(call.account_id, recurring_id, wanted))
@@ -214,6 +222,7 @@ async def trigger_recurring(request: HttpRequest, recurring_id: FromPath[str]) -
     """Makes an occurrence that is due now, whatever the state, beside the rule's own times; costs
     one credit. It has `recurringId`, and no `slot`."""
     call = await call_of(request)
+    recurring_id = await _id_of(call, recurring_id)
     once = idempotency(request.scope, await no_fields(request, call))
     wanted, recurring = wanted_of(request.scope), call.store.recurring
     created = await recurring.trigger(call.account_id, recurring_id, once, wanted)
@@ -249,6 +258,17 @@ async def _list_of(rules: list[Rule]) -> list[RECURRING.type]:  # type: ignore[n
 
 def _answer(rule: Rule) -> JsonResponse:
     return JsonResponse(200, RECURRING.of(Shown(rule)), tag(rule.etag))
+
+
+async def _id_of(call: Call, named: str) -> str:
+    """The id in a path, or that of the rule which a path has as `name:` and its name. The call then
+    means this rule, even if another one takes the name meanwhile. Raises NotFound."""
+    prefix, colon, name = named.partition(":")
+    if not colon:
+        return named
+    if prefix != "name" or not is_lane(name):
+        raise UnknownRecurring
+    return await call.store.recurring.id_of(call.account_id, name)
 
 
 HANDLERS = [

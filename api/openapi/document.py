@@ -334,6 +334,9 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
         answer = {**_ANSWERS[str(handler.operation_id)], "existing": True}
         del answer["message"]
         described["responses"]["200"] = _response(when, operation.existing, _once_headers(), answer)
+    if operation.creates:
+        created = _success(handler, tag)
+        described["responses"]["201"] = created | {"description": _SUCCESSES[201]}
     if operation.body is not None:
         [example, *_] = REQUESTS[operation.body]["examples"]
         content = {"application/json": {"schema": _ref(operation.body), "example": example}}

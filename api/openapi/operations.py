@@ -68,8 +68,12 @@ RECURRING_ID: Schema = {
     "name": "recurringId",
     "in": "path",
     "required": True,
-    "schema": {"type": "string", "pattern": "^rec_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
-    "description": "The id that the create answered.",
+    "schema": {
+        "type": "string",
+        "pattern": f"^(rec_[0-7][0-9a-hjkmnp-tv-z]{{25}}|name:{LANE_PATTERN})$",
+    },
+    "description": "The id that the create answered, or `name:` and the name, as in `name:report`: "
+    "the call means the recurring schedule that has this name when it begins.",
     "example": "rec_01m7td70g0fw3s9s2m2v2v2v2v",
 }
 NAME: Schema = {
@@ -84,8 +88,9 @@ NAME: Schema = {
 
 class Operation(NamedTuple):
     """`once`: an Idempotency-Key is taken. `tagged`: answers have an ETag, to which calls may be
-    bound. `existing` answers with 200 where what it stores is there already. `errors` are its own,
-    beside those that its path, its body and its key bring, and those of every call."""
+    bound. `existing` answers with 200 where what it stores is there already, and one that `creates`
+    with 201 where it is not. `errors` are its own, beside those that its path, its body and its key
+    bring, and those of every call."""
 
     answer: type
     errors: tuple[int, ...] = ()
@@ -95,6 +100,7 @@ class Operation(NamedTuple):
     once: bool = False
     tagged: bool = False
     existing: type | None = None
+    creates: bool = False
 
 
 _RECURRING = recurring_bodies.RECURRING.type
@@ -176,7 +182,13 @@ OPERATIONS = {
     "changeRecurring": Operation(
         _RECURRING, errors=(402, 409), body="RecurringChangeRequest", tagged=True
     ),
-    "setRecurring": Operation(_RECURRING, errors=(402, 409), body="RecurringRequest", tagged=True),
+    "setRecurring": Operation(
+        recurring_bodies.SET_RECURRING.type,
+        errors=(402, 409),
+        body="RecurringRequest",
+        tagged=True,
+        creates=True,
+    ),
     "deleteRecurring": Operation(recurring_bodies.DeletedRecurringBody, errors=(409, 412)),
     "pauseRecurring": Operation(
         _RECURRING, errors=(409,), body="PauseRequest", body_required=False, tagged=True

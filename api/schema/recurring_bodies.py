@@ -20,10 +20,11 @@ _HAS_NEXT = (RuleState.ACTIVE, RuleState.BLOCKED)
 
 
 class Shown(NamedTuple):
-    """A rule, and its next times (ms) where they were asked for."""
+    """A rule, and its next times (ms) where they were asked for. `unchanged`: a PUT found it so."""
 
     rule: Rule
     times_ms: Sequence[int] | None = None
+    unchanged: bool = False
 
     @property
     def request(self) -> Request:
@@ -82,6 +83,13 @@ RECURRING = Shape(
     "by since it was blocked last. next are the next five times, of one that is read by its id, "
     "else null. Values that look like secrets, in the headers or in the query of a URL, are "
     "masked.",
+)
+
+
+SET_RECURRING = Shape(
+    "SetRecurringBody",
+    {**RECURRING.members, "unchanged": (bool, "unchanged")},
+    "The recurring schedule as it is now; unchanged: it was so before, and nothing moved.",
 )
 
 

@@ -20,6 +20,7 @@ class Shape:
     def __init__(
         self, name: str, members: dict[str, tuple[Any, str | Callable[[Any], Any]]], doc: str = ""
     ) -> None:
+        self.members = members
         typed = [(member, type_) for member, (type_, _) in members.items()]
         more = {"__doc__": doc}
         self.type = msgspec.defstruct(name, typed, namespace=more, frozen=True, gc=False)

@@ -98,8 +98,9 @@ def create_command(
         name = given.pop("name", None)
         if name is None or idempotency_key is not None:
             raise click.UsageError("--or-change goes with --name, and needs no --idempotency-key.")
-        changed = remote.client.put_recurring(name, target, **given)
-        remote.show(changed, _line(changed))
+        put = remote.client.put_recurring(name, target, **given)
+        done = "created" if put.created else "unchanged" if put.unchanged else "changed"
+        remote.show(put, f"{_line(put)}  {done}")
         return
     made = remote.client.create_recurring(target, idempotency_key=idempotency_key, **given)
     remote.show(made, f"{made.recurring_id}  {made.message}")
@@ -123,7 +124,7 @@ def list_command(remote: Remote, state: RecurringState | None, limit: int) -> No
 @remote_command()
 def show_command(remote: Remote, which: str) -> None:
     """Show ID, with its next five times."""
-    _show(remote, remote.client.recurring(_id_of(remote, which)))
+    _show(remote, remote.client.recurring(_id_of(which)))
 
 
 @recurring_group.command(name="change")
@@ -146,7 +147,7 @@ def change_command(
     given = change_arguments(target, cleared, options)
     if not given:
         raise click.UsageError("Say what to change: postdate recurring change --help lists it.")
-    _show(remote, remote.client.change_recurring(_id_of(remote, which), **given))
+    _show(remote, remote.client.change_recurring(_id_of(which), **given))
 
 
 @recurring_group.command(name="pause")
@@ -162,7 +163,7 @@ def pause_command(remote: Remote, which: str, **options: Any) -> None:
     postdate recurring pause report --until '2026-12-27 00:00' --note "over Christmas"
     """
     pause: Any = pause_arguments(**options)
-    paused = remote.client.pause_recurring(_id_of(remote, which), **pause)
+    paused = remote.client.pause_recurring(_id_of(which), **pause)
     remote.show(paused, _line(paused))
 
 
@@ -171,7 +172,7 @@ def pause_command(remote: Remote, which: str, **options: Any) -> None:
 @remote_command()
 def resume_command(remote: Remote, which: str) -> None:
     """Go on with ID at its next time. Times of the pause are not made up for."""
-    resumed = remote.client.resume_recurring(_id_of(remote, which))
+    resumed = remote.client.resume_recurring(_id_of(which))
     remote.show(resumed, _line(resumed))
 
 
@@ -181,7 +182,7 @@ def resume_command(remote: Remote, which: str) -> None:
 @remote_command()
 def trigger_command(remote: Remote, which: str, idempotency_key: str | None) -> None:
     """Send the request of ID once now, besides its own times. Costs one credit."""
-    made = remote.client.trigger_recurring(_id_of(remote, which), idempotency_key=idempotency_key)
+    made = remote.client.trigger_recurring(_id_of(which), idempotency_key=idempotency_key)
     remote.show(made, f"{made.schedule_id}  {made.message}")
 
 
@@ -190,7 +191,7 @@ def trigger_command(remote: Remote, which: str, idempotency_key: str | None) -> 
 @remote_command()
 def delete_command(remote: Remote, which: str) -> None:
     """Delete ID. The occurrence that waits is cancelled and refunded."""
-    deleted = remote.client.delete_recurring(_id_of(remote, which))
+    deleted = remote.client.delete_recurring(_id_of(which))
     remote.show(deleted, f"{deleted.recurring_id}  {deleted.message}")
 
 
@@ -215,12 +216,9 @@ def _check_rule(options: Mapping[str, Any]) -> None:
         raise click.UsageError("Say when, with --cron or --every.")
 
 
-def _id_of(remote: Remote, which: str) -> str:
-    """Of a name too. Raises NotFound."""
-    if which.startswith("rec_"):
-        return which
-    found = next(remote.client.recurring_all(name=which, limit=1), None)
-    return which if found is None else found.recurring_id
+def _id_of(which: str) -> str:
+    """An id, or a name as the API takes it in its place."""
+    return which if which.startswith(("rec_", "name:")) else f"name:{which}"
 
 
 def _show(remote: Remote, recurring: Recurring) -> None:

@@ -65,10 +65,11 @@ class Created(NamedTuple):
 
 
 class Put(NamedTuple):
-    """The rule of a name; `created`: there was none before."""
+    """The rule of a name; `created`: there was none before. `unchanged`: it was so already."""
 
     rule: Rule
-    created: bool
+    created: bool = False
+    unchanged: bool = False
 
 
 class RulePage(NamedTuple):

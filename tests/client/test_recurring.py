@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import pytest
 
 from postdate import Created, CreatedRecurring, DeletedRecurring, Preview, Recurring
 from tests.client.both import Client, Server, answer
@@ -52,7 +55,12 @@ def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
     ends = datetime(2027, 1, 1, tzinfo=UTC)
     every = timedelta(minutes=15)
     assert client.recurring("rec_1") == AS_RECURRING
-    assert client.put_recurring("a:b", URL, every=every, starts_at=ends) == AS_RECURRING
+    put = client.put_recurring("a:b", URL, every=every, starts_at=ends)
+    assert dataclasses.asdict(put) == {
+        **dataclasses.asdict(AS_RECURRING),
+        "created": False,
+        "unchanged": False,
+    }
     changed = {"cron": None, "every": "1h", "ends_at": None, "url": URL, "expires_after": 60}
     client.change_recurring("rec_1", if_match='"abc"', **changed)
     client.put_recurring("a:b", URL, every=every, if_none_match="*")
@@ -77,6 +85,21 @@ def test_each_call_goes_to_its_path(client: Client, server: Server) -> None:
         {"targetUrl": URL, "every": "900000ms", "startsAt": "2027-01-01T00:00:00Z"},
         {"targetUrl": URL, "cron": None, "every": "1h", "endsAt": None, "expiresAfter": "60000ms"},
     ]
+
+
+@pytest.mark.parametrize(("status", "unchanged"), [(201, False), (200, False), (200, True)])
+def test_a_put_says_what_it_did(
+    client: Client, server: Server, status: int, unchanged: bool
+) -> None:
+    server.plays(answer(status, RULE | {"unchanged": unchanged}))
+    put = client.put_recurring("a", URL, every=60)
+    assert (put.created, put.unchanged) == (status == 201, unchanged)
+
+
+def test_a_name_stands_in_the_place_of_an_id(client: Client, server: Server) -> None:
+    server.plays(answer(200, RULE))
+    assert client.recurring("name:a:b").name == "report"
+    assert server.asked == [("GET", "/recurring/name:a:b")]
 
 
 def test_one_is_triggered_once_and_deleted(client: Client, server: Server) -> None:

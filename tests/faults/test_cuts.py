@@ -100,6 +100,7 @@ CASES = [
     Case("listRecurring", query={"name": "goes"}),
     Case("previewRecurring", query={"cron": "0 9 29 2 *"}),
     Case("getRecurring", {"recurringId": "{active}"}),
+    Case("getRecurring", {"recurringId": "name:goes"}),
     Case("changeRecurring", {"recurringId": "{active}"}, {"targetMethod": "PUT"}),
     Case("changeRecurring", {"recurringId": "{active}"}, {"every": "2h"}),
     Case("changeRecurring", {"recurringId": "{active}"}, {"cron": "0 9 29 2 *"}),

@@ -49,6 +49,14 @@ API = r"""
 ~ by_default = () [-if query["scheduleId"] else LOGGED_BY_DEFAULT-]
 # of one schedule only its end is shown
 ~ by_default = [-() if query["scheduleId"] else -]LOGGED_BY_DEFAULT
+@ api/calls/recurring.py tests/api/calls/test_recurring.py -k name
+# any word before a colon is taken for name:
+~ if [-prefix != "name" or -]not is_lane(name):
+# one that was created by its name is answered as one that was changed
+~ return JsonResponse([-201 if done.created else -]200, body
+@ scheduler/store/recurring/recurring.py tests/store/recurring/test_recurring_owner.py -k 'put and not redis'
+# a PUT that was carried out, and whose reply was lost, says that nothing moved
+~ unchanged=[-look == 0-]{+True+}
 @ api/calls/schedule.py tests/api/door/test_direct.py
 # beyond the rate, bodies are read before the key is judged
 ~ [-store.api_keys.forget(key)-]{+pass+}  # the next

@@ -29,6 +29,7 @@ from postdate.recurring import (
     CreatedRecurring,
     DeletedRecurring,
     Preview,
+    PutRecurring,
     Recurring,
     RecurringState,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "PostdateError",
     "PreconditionFailed",
     "Preview",
+    "PutRecurring",
     "RateLimited",
     "Reason",
     "Recurring",

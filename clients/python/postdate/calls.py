@@ -50,6 +50,7 @@ class Response(NamedTuple):
 
     body: Any
     headers: httpx.Headers
+    status: int
 
     @property
     def replayed(self) -> bool:
@@ -319,7 +320,7 @@ class Calls(ABC):
         except ValueError:
             body = None
         if response.is_success:
-            return Response(body, response.headers)
+            return Response(body, response.headers, response.status_code)
         wait_s = retry_after_s(response.headers.get("retry-after"))
         phrase = response.reason_phrase
         return error_of(response.status_code, body, phrase=phrase, retry_after=wait_s)

@@ -53,6 +53,14 @@ class Recurring(RequestFields):
 
 
 @dataclass(frozen=True, slots=True)
+class PutRecurring(Recurring):
+    """The same, and what `put_recurring` did: `created` it, or found it `unchanged`."""
+
+    created: bool = False
+    unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CreatedRecurring:
     """`schedule_id` is its first occurrence, due at `next_at`. `replayed`: by an earlier request
     with the same idempotency key."""
@@ -121,7 +129,8 @@ _CHOSEN = {"name": ("name", kinds.path_part), "state": ("state", kinds.text)}
 
 
 class RecurringOperations(Calls):
-    """All are safe to repeat, and raise PostdateError. `if_match` is the `etag` of an earlier
+    """All are safe to repeat, and raise PostdateError. A `recurring_id` may be "name:report": then
+    the one is meant that has the name when the call begins. `if_match` is the `etag` of an earlier
     answer: PreconditionFailed is raised, and nothing is changed, if it is another by now."""
 
     @operation
@@ -146,15 +155,19 @@ class RecurringOperations(Calls):
         if_match: str | None = None,
         if_none_match: str | None = None,
         **options: Unpack[RuleOptions],
-    ) -> Recurring:
+    ) -> PutRecurring:
         """Creates the one of this name, or gives it these settings as a whole; if it has them
-        already, nothing moves. For deploys. With `if_none_match="*"` it only creates one."""
+        already, nothing moves, and it is `unchanged`. For deploys. With `if_none_match="*"` it only
+        creates one."""
         path = "/recurring/by-name/" + path_part("name", name)
         body = _new(url, options)
         answer = await self._call(
             "PUT", path, body=body, if_match=if_match, if_none_match=if_none_match
         )
-        return _recurring(answer)
+        more = {"etag": answer.headers.get("etag"), "created": answer.status == 201}
+        return answer.read_as(
+            lambda body: read(PutRecurring, {**body, **more, "next": _moments(body)})
+        )
 
     @operation
     async def recurring(self, recurring_id: str) -> Recurring:

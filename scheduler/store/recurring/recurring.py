@@ -93,7 +93,14 @@ class Recurring(Tending):
 
     async def by_name(self, account_id: str, name: str) -> Rule:
         """Raises NotFound, Unreadable. Read-only."""
-        return await self.read(account_id, await self._rules.id_of(account_id, name) or "")
+        return await self.read(account_id, await self.id_of(account_id, name))
+
+    async def id_of(self, account_id: str, name: str) -> str:
+        """Of the rule that has the name now. Raises NotFound. Read-only."""
+        recurring_id = await self._rules.id_of(account_id, name)
+        if recurring_id is None:
+            raise UnknownRecurring
+        return recurring_id
 
     async def page(
         self,
@@ -146,8 +153,7 @@ class Recurring(Tending):
                 if recurring_id is None:
                     wanted.judge(None, is_there=False)
                     return Put((await self.create(account_id, make(None))).rule, created=True)
-                changed = await self.change(account_id, recurring_id, make, wanted=wanted)
-                return Put(changed, created=False)
+                return await self._change(account_id, recurring_id, make, wanted=wanted)
             except RecurringNameTaken:
                 continue
             except NotFound:
@@ -169,11 +175,23 @@ class Recurring(Tending):
         is made, as of that moment, and where it cannot be stored the rule is blocked. Changes
         nothing if all is so already. Raises also InvalidRequest, RecurringNameTaken, QuotaExceeded,
         TooManyLanes, and what the two raise."""
-        for _ in range(MOST_CHANGES_MET):
+        return (await self._change(account_id, recurring_id, make, pausing, wanted)).rule
+
+    async def _change(
+        self,
+        account_id: str,
+        recurring_id: str,
+        make: Callable[[Rule], Draft],
+        pausing: Callable[[Pause | None], Pause | None] = lambda pause: pause,
+        wanted: Precondition = ALWAYS,
+    ) -> Put:
+        """One that is so at the second look may be so by this call, whose reply was lost."""
+        for look in range(MOST_CHANGES_MET):
             before = await self._in_time(account_id, recurring_id)
             draft, pause = make(self._shown(before)), pausing(before.pause)
             after = redefined(before, draft, pause, self._server.secrecy)
             wanted.judge(etag_of(before), is_so=after is None)
+            unchanged = after is None and look == 0
             if after is None:
                 break
             if before.pause is not None and after.pause is None and before.occurrence:
@@ -193,8 +211,8 @@ class Recurring(Tending):
         if is_paused and (before.occurrence or before.pause is None):
             await self.tend(account_id, [recurring_id])
         elif after is None:
-            return self._shown(before)
-        return await self.read(account_id, recurring_id)
+            return Put(self._shown(before), unchanged=unchanged)
+        return Put(await self.read(account_id, recurring_id), unchanged=unchanged)
 
     async def pause(
         self, account_id: str, recurring_id: str, pause: Pause, wanted: Precondition = ALWAYS

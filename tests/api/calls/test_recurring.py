@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from scheduler.errors import Reason, Unreadable
+from scheduler.recurrence.recurring import Draft
 from scheduler.store import keys
 from scheduler.store.scans import Scan
 from scheduler.store.store import Store
@@ -135,16 +136,64 @@ async def test_a_change_moves_and_changes_the_occurrence_and_keeps_its_id(api: A
 async def test_a_put_by_name_creates_changes_or_leaves_it(api: Api) -> None:
     path = "/recurring/by-name/daily.report"
     first = await api.client.put(path, json=DAILY)
-    assert (first.status_code, first.json()["name"]) == (200, "daily.report")
+    assert (first.status_code, first.json()["name"]) == (201, "daily.report")
     again = await api.client.put(path, json=DAILY)
-    assert again.json() == first.json()
+    assert (again.status_code, first.json()["unchanged"]) == (200, False)
+    assert again.json() == first.json() | {"unchanged": True}
     assert again.headers["etag"] == first.headers["etag"]
     other = await api.client.put(path, json=DAILY | {"cron": "0 8 * * *", "timeZone": None})
     assert other.json()["recurringId"] == first.json()["recurringId"]
     assert (other.json()["cron"], other.json()["timeZone"]) == ("0 8 * * *", "UTC")
+    assert (other.status_code, other.json()["unchanged"]) == (200, False)
     bad = await api.client.put("/recurring/by-name/a%20b", json=DAILY)
     assert bad_fields(bad) == ["name"]
     await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+
+
+async def test_a_name_stands_in_the_place_of_an_id_everywhere(api: Api) -> None:
+    rule = await created(api, name="daily:report")
+    path = "/recurring/name:daily:report"
+    shown = await api.client.get(path)
+    assert shown.json() == await read(api, rule["recurringId"])
+    assert (await api.client.patch(path, json={"retries": 3})).json()["retries"] == 3
+    states = [(await api.client.post(f"{path}/{each}")).json() for each in ("pause", "resume")]
+    assert [each["state"] for each in states] == ["paused", "active"]
+    made = (await api.client.post(f"{path}/trigger")).json()["scheduleId"]
+    assert (await api.read(made))["recurringId"] == rule["recurringId"]
+    renamed = await api.client.patch(path, json={"name": "other"})
+    assert renamed.json()["name"] == "other"
+    for name in ("daily:report", "no", "", "a b", rule["recurringId"]):
+        for method, more in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/pause")):
+            sent = {"json": {"retries": 1}} if method == "PATCH" else {}
+            answer = await api.client.request(method, f"/recurring/name:{name}{more}", **sent)
+            assert error_of(answer)["reason"] == "unknown_recurring"
+    assert (await api.client.get("/recurring/id:other")).status_code == 404
+    gone = await api.client.delete("/recurring/name:other")
+    assert gone.json()["recurringId"] == rule["recurringId"]
+    assert (await api.client.delete("/recurring/name:other")).status_code == 404
+    again = await api.client.delete(f"/recurring/{rule['recurringId']}")
+    assert again.status_code == 200, "by its id the deletion can be repeated"
+
+
+async def test_a_call_by_name_means_the_one_that_has_it_when_the_call_begins(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule, recurring = await created(api, name="report"), api.store.recurring
+    found = recurring.id_of
+
+    async def renamed_behind(account_id: str, name: str) -> str:
+        recurring_id = await found(account_id, name)
+        before = await recurring.read(account_id, recurring_id)
+        draft = Draft(before.request, before.timing, name)
+        await recurring.change(account_id, recurring_id, lambda _: draft._replace(name="old"))
+        await recurring.create(account_id, draft)
+        return recurring_id
+
+    monkeypatch.setattr(recurring, "id_of", renamed_behind)
+    paused = (await api.client.post("/recurring/name:report/pause")).json()
+    assert (paused["recurringId"], paused["name"]) == (rule["recurringId"], "old")
+    [other] = (await api.client.get("/recurring", params={"state": "active"})).json()["recurring"]
+    assert other["name"] == "report"
 
 
 async def test_a_pause_and_its_end(api: Api) -> None:

@@ -178,7 +178,7 @@ CALLS = [
     of_rule("create https://example.com --every 15m", "POST /recurring",
             {**CREATED_RULE, "message": "Next at noon"}, "rec_1  Next at noon\n"),
     of_rule(f"create https://x.org --cron {CRON} --name a:b --or-change",
-            "PUT /recurring/by-name/a:b"),
+            "PUT /recurring/by-name/a:b", printed=f"{RULE_LINE[:-1]}  changed\n"),
     Call("recurring pause rec_1 --until 2026-11-23T12:00Z --note 'over Christmas'",
          "POST /recurring/rec_1/pause",
          {"pausedUntil": "2026-11-23T12:00Z", "pauseNote": "over Christmas"}, (PAUSED_RULE,),
@@ -298,11 +298,10 @@ def test_of_those_that_match_occurrences_of_recurring_schedules_are_told_of_and_
 
 
 def test_one_is_shown_by_its_name() -> None:
-    listed = answer(200, {"recurring": [RULE], "nextCursor": None})
-    with Line(listed, answer(200, RULE)) as line:
+    with Line(*[answer(200, RULE)] * 2) as line:
         fields = fields_of(said(line, "recurring", "show", "report"))
-    assert line.requests[0].startswith("GET /recurring?name=report&")
-    assert line.requests[1] == "GET /recurring/rec_1 HTTP/1.1"
+        assert fields_of(said(line, "recurring", "show", "name:report")) == fields
+    assert line.requests == ["GET /recurring/name:report HTTP/1.1"] * 2
     assert (fields["next"], fields["expiresAfter"]) == (f"{NEXT}, 2026-11-25T08:00:00.000Z", "1h")
     assert not fields.keys() & {"missed", "every", "reason"}
 
@@ -358,6 +357,6 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
 
 def test_a_name_that_there_is_not_is_told() -> None:
     missing = {"error": "There is no such recurring schedule", "reason": "unknown_recurring"}
-    with Line(answer(200, {"recurring": [], "nextCursor": None}), answer(404, missing)) as line:
+    with Line(answer(404, missing)) as line:
         done = postdate("recurring", "pause", "other", url=line.url, api_key="pd_00_key")
     assert (done.returncode, done.stderr) == (1, "There is no such recurring schedule.\n")

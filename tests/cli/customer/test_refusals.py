@@ -70,9 +70,9 @@ def test_what_cannot_be_meant_is_a_usage_error(words: str, says: str) -> None:
         ("get ID", "schedule_id"),
         ("callback send ID", "schedule_id"),
         ("lane show ID", "lane"),
-        ("recurring show ID", "name"),
+        ("recurring show ID", "recurring_id"),
         ("recurring show rec_ID", "recurring_id"),
-        ("recurring delete ID", "name"),
+        ("recurring delete ID", "recurring_id"),
     ],
 )
 def test_what_is_no_id_is_sent_nowhere(command: str, name: str) -> None:

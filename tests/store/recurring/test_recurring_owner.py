@@ -53,19 +53,36 @@ async def test_a_put_creates_a_rule_and_then_changes_nothing(rules: Rules) -> No
     async def put(body: bytes) -> Put:
         return await recurring.put(scene.account_id, "ours", lambda _: drafts[body])
 
-    made, created = await put(b"{}")
+    made, *first = await put(b"{}")
     version = await scene.redis.hget(rules.key(made), "v")
-    again, created_again = await put(b"{}")
-    assert (created, created_again) == (True, False)
+    again, *second = await put(b"{}")
+    assert (first, second) == ([True, False], [False, True])  # created, unchanged
     assert (again.recurring_id, again.schedule_id) == (made.recurring_id, made.schedule_id)
     assert await scene.redis.hget(rules.key(made), "v") == version
-    changed, created = await put(b"[]")
-    assert (changed.request.body, created) == (b"[]", False)
+    changed, *third = await put(b"[]")
+    assert (changed.request.body, third) == (b"[]", [False, False])
     assert changed.schedule_id == made.schedule_id
     assert await scene.credits() == CREDITS - 1
     assert await recurring.by_name(scene.account_id, "ours") == changed
     with pytest.raises(NotFound):
         await recurring.by_name(scene.account_id, "theirs")
+
+
+async def test_a_put_that_was_carried_out_has_not_found_it_so(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, recurring = rules.scene, rules.recurring
+    await recurring.put(scene.account_id, draft(HOURLY, "ours"))
+    one = recurring._steps.one
+
+    async def repeated(step: Any, **options: Any) -> Any:
+        """The reply is lost, and the repeat meets another version."""
+        await one(step, **options)
+        return await one(step, **options)
+
+    monkeypatch.setattr(recurring._steps, "one", repeated)
+    put = await recurring.put(scene.account_id, draft(HOURLY, "ours", body=b"{}"))
+    assert (put.rule.request.body, put.unchanged) == (b"{}", False)
 
 
 async def test_puts_of_a_name_at_once_make_one_rule(rules: Rules) -> None:
