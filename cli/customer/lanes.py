@@ -180,7 +180,7 @@ def _holdings(account: Account) -> list[str]:
     rate, most = account.requests_per_second, account.stored_bytes_limit
     allowed = "any rate" if rate is None else f"{rate:,} requests a second"
     stored = f"{account.stored_bytes:,}{'' if most is None else f' of {most:,}'} bytes stored"
-    counts = f"{account.lanes:,} lanes, {account.recurring:,} recurring schedules"
+    counts = f"lanes: {account.lanes:,}, recurring schedules: {account.recurring:,}"
     left = f"{account.credits_remaining:,} credits left"
     return [f"plan {account.plan}, {allowed}", f"{left}, {stored}, {counts}"]
 

@@ -33,7 +33,7 @@ ALL_PAUSED = "all schedules  paused by deploys: audit\n"
 ACCOUNT = {**PAUSED, "plan": "free", "requestsPerSecond": 10, "storedBytes": 4096}
 ACCOUNT |= {"storedBytesLimit": 10000, "creditsRemaining": 1200, "lanes": 3, "recurring": 0}
 ACCOUNT_LINES = """plan free, 10 requests a second
-1,200 credits left, 4,096 of 10,000 bytes stored, 3 lanes, 0 recurring schedules
+1,200 credits left, 4,096 of 10,000 bytes stored, lanes: 3, recurring schedules: 0
 """
 OPEN = {**LANE, "burst": 10, "parallelism": 5, "note": "as agreed", "paused": False}
 OPEN |= {"state": "open", "due": 0, "oldestDueAt": None}
