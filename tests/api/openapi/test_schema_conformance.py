@@ -78,7 +78,7 @@ def test_every_answer_is_in_the_document(
         url = postdate.api().base_url
         customer = postdate.customer(credits=100_000)
         ended = postdate.in_store(partial(_failed, customer.account_id))
-        ruled = postdate.in_store(partial(_ruled, customer.account_id))
+        kept, deleted = (postdate.in_store(partial(_ruled, customer.account_id)) for _ in range(2))
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
@@ -90,7 +90,8 @@ def test_every_answer_is_in_the_document(
             env={
                 **os.environ,
                 "ENDED_SCHEDULE": ended,
-                "A_RULE": ruled,
+                "KEPT_RULE": kept,
+                "DELETED_RULE": deleted,
                 # What it once found out about Unicode takes seconds to find out.
                 "HYPOTHESIS_STORAGE_DIRECTORY": str(storage_directory().path),
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -1,7 +1,7 @@
 """What JSON Schema cannot say of a request that is to be accepted.
 
 Schemathesis imports this by name: `schemathesis.toml`. The environment says which schedule has
-ended: no call of the API's own makes one; and which recurring schedule no call deletes.
+ended, as no call of the API's own makes one, and which recurring schedules there are.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     if case.operation.definition.raw.get("operationId") in ("replaySchedule", "resendCallback"):
         case.path_parameters["scheduleId"] = os.environ["ENDED_SCHEDULE"]
     if case.operation.definition.raw.get("operationId") == "changeRecurring":
-        case.path_parameters["recurringId"] = os.environ["A_RULE"]
+        case.path_parameters["recurringId"] = os.environ["KEPT_RULE"]
+    _mean_a_rule(case.path_parameters or {}, case.method)
     if case.operation.path == "/recurring/preview":
         case.query = {name: _RULE[name] for name in ("cron", "timeZone")}
     if case.query:
@@ -63,6 +64,13 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             case.query.setdefault("to", _LAST)  # one that is in the future needs it
     if isinstance(case.body, dict):
         _make_a_body(case.body, case.operation.path, case.path_parameters or {})
+
+
+def _mean_a_rule(parameters: dict[str, Any], method: str) -> None:
+    """Nothing has a random name. A deletion that is repeated is answered as before."""
+    if str(parameters.get("recurringId")).startswith("name:"):
+        is_deletion = method.upper() == "DELETE"
+        parameters["recurringId"] = os.environ["DELETED_RULE" if is_deletion else "KEPT_RULE"]
 
 
 def _make_a_body(body: dict[str, Any], path: str, parameters: dict[str, Any]) -> None:
