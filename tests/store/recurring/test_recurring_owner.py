@@ -72,7 +72,7 @@ async def test_a_put_that_was_carried_out_has_not_found_it_so(
     rules: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, recurring = rules.scene, rules.recurring
-    await recurring.put(scene.account_id, draft(HOURLY, "ours"))
+    await recurring.put(scene.account_id, "ours", lambda _: draft(HOURLY, "ours"))
     one = recurring._steps.one
 
     async def repeated(step: Any, **options: Any) -> Any:
@@ -81,7 +81,8 @@ async def test_a_put_that_was_carried_out_has_not_found_it_so(
         return await one(step, **options)
 
     monkeypatch.setattr(recurring._steps, "one", repeated)
-    put = await recurring.put(scene.account_id, draft(HOURLY, "ours", body=b"{}"))
+    other = draft(HOURLY, "ours", body=b"{}")
+    put = await recurring.put(scene.account_id, "ours", lambda _: other)
     assert (put.rule.request.body, put.unchanged) == (b"{}", False)
 
 
