@@ -76,9 +76,9 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
 
 
 def log_query(query: Mapping[str, Any]) -> LogQuery:
-    by_default = EXECUTIONS if query["callback"] else LOGGED_BY_DEFAULT
-    if query["scheduleId"] and not query["callback"]:
-        by_default = ()
+    by_default = () if query["scheduleId"] else LOGGED_BY_DEFAULT
+    if query["callback"]:
+        by_default = EXECUTIONS
     return LogQuery(
         statuses=query["status"] or by_default,
         url=query["targetUrl"],

@@ -56,7 +56,7 @@ API = r"""
 ~ return JsonResponse([-201 if done.created else -]200, body
 @ scheduler/store/recurring/recurring.py tests/store/recurring/test_recurring_owner.py -k 'put and not redis'
 # a PUT that was carried out, and whose reply was lost, says that nothing moved
-~ unchanged=[-look == 0-]{+True+}
+~ unchanged = after is None[- and look == 0-]
 @ api/calls/schedule.py tests/api/door/test_direct.py
 # beyond the rate, bodies are read before the key is judged
 ~ [-store.api_keys.forget(key)-]{+pass+}  # the next
