@@ -18,9 +18,10 @@ from api.openapi.operations import (
     NAME,
     OPERATIONS,
     RECURRING_ID,
-    REQUESTS,
     SCHEDULE_ID,
 )
+from api.openapi.refusals import ERRORS, OWN_ERRORS
+from api.openapi.requests import REQUESTS
 from api.openapi.webhooks import BODIES, webhooks
 from api.request_ids import PATTERN as REQUEST_ID
 from api.schema import bodies
@@ -67,152 +68,16 @@ _MAY_BE_UNKNOWN = (SCHEDULE_ID, RECURRING_ID)
 # Those of every call. OpenAPI has no answers of a path, so that each call has its path's 405.
 _PUBLIC_ERRORS = (400, 405, 408, 414, 429, 431, 501, 503)
 _KEYED_ERRORS = (*_PUBLIC_ERRORS, 401, 403, 421, 500)
-_RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
 
 
-class _Error(msgspec.Struct, frozen=True):
-    """One kind of refusal, by its name in the document."""
-
-    name: str
-    when: str
-    body: type = bodies.ErrorBody
-    headers: Schema = {}
-
-
-_ERRORS = {
-    400: _Error(
-        "BadRequest",
-        "The payload or a parameter breaks a rule, or it is not valid HTTP; nothing was changed.",
-        bodies.DetailedErrorBody,
-    ),
-    401: _Error(
-        "Unauthorized",
-        "There is no API key, or it is invalid or inactive.",
-        headers={"WWW-Authenticate": {"schema": {"type": "string"}}},
-    ),
-    402: _Error("InsufficientCredits", "The account has too few credits."),
-    403: _Error(
-        "Suspended",
-        "An operator has suspended the account. Nothing was done; due schedules wait.",
-    ),
-    404: _Error(
-        "NotFound", "There is no such schedule or recurring schedule, or it is another account's."
-    ),
-    405: _Error(
-        "MethodNotAllowed",
-        "The path has other methods, which `Allow` names.",
-        headers={"Allow": {"required": True, "schema": {"type": "string"}}},
-    ),
-    408: _Error(
-        "RequestTimeout", "The request's head or body came too slowly; the connection is closed."
-    ),
-    409: _Error(
-        "Conflict",
-        "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which. "
-        "Or, without a `status`, the account has as many lanes as it may have.",
-        bodies.ConflictBody,
-    ),
-    412: _Error(
-        "PreconditionFailed",
-        "The present state is not the one that If-Match or If-None-Match asks for; nothing was "
-        "changed.",
-    ),
-    413: _Error(
-        "TooLarge",
-        "The body is larger than allowed, or the account has as much stored as its plan allows.",
-    ),
-    414: _Error(
-        "TargetTooLong", "Path and query are longer than 8,192 bytes; the connection is closed."
-    ),
-    415: _Error("Encoded", "The body has a Content-Encoding."),
-    421: _Error("Misdirected", "The service does not answer under this `Host`."),
-    422: _Error("KeyReused", "The Idempotency-Key was used with another body before."),
-    429: _Error(
-        "TooManyRequests",
-        "The rate of the account's plan is used up, that of its searches, or that of callbacks "
-        "sent again; or too many requests wait on this connection, which is closed.",
-        headers=_RETRY,
-    ),
-    431: _Error(
-        "HeadTooLarge",
-        "The request's line and headers are larger than allowed; the connection is closed.",
-    ),
-    500: _Error("InternalError", "A fault of the service's own."),
-    501: _Error(
-        "Unsupported",
-        "No path has the method; or the body has a Transfer-Encoding other than `chunked`, and the "
-        "connection is closed.",
-    ),
-    503: _Error(
-        "Unavailable",
-        "The store is away or full, or there are too many connections, and nothing was changed; "
-        "or, with the reason outcome_unknown, the call may have been carried out, all of it or a "
-        "part. Repeat it.",
-        headers=_RETRY,
-    ),
-}
-# What the answers of many are: unions that msgspec could not decode.
 _ITEMS: dict[type, tuple[type, ...]] = {
     bodies.BatchBody: (bodies.ExistingBody, bodies.AcceptedBody, bodies.RefusedBody),
     bodies.ReplaysBody: (bodies.ReplayedBody, bodies.UnreplayedBody),
     bodies.CancelledManyBody: (bodies.CancelledItemBody, bodies.UncancelledBody),
     bodies.ResendsBody: (bodies.ResentBody, bodies.UnsentBody),
 }
-# Where a status means something else than elsewhere.
-_OWN_ERRORS = {
-    ("createSchedule", 409): _Error(
-        "SeveralWaiting",
-        "Several schedules wait with the reference, so that `onExisting` can mean none of them; or "
-        "the account has as many lanes as it may have.",
-        bodies.ConflictBody,
-    ),
-    ("createSchedules", 409): _Error(
-        "TooManyLanes",
-        "The account would have more lanes than it may have; nothing was stored.",
-    ),
-    **{
-        (name, 409): _Error(
-            "SettingsConflict",
-            "Other calls keep changing the settings; or the account has as many lanes as it may "
-            "have. Nothing was changed.",
-        )
-        for name in (
-            *("setLane", "changeLane", "clearLane", "pauseLane", "resumeLane"),
-            *("changeAccount", "pauseAccount", "resumeAccount"),
-        )
-    },
-    **{
-        (name, 409): _Error(
-            "RecurringConflict",
-            "The name is another one's, the account has as many recurring schedules or lanes as it "
-            "may have, or other calls keep changing it. Nothing was changed.",
-        )
-        for name in (
-            "createRecurring",
-            "changeRecurring",
-            "setRecurring",
-            "deleteRecurring",
-            "pauseRecurring",
-            "resumeRecurring",
-        )
-    },
-    ("triggerRecurring", 409): _Error(
-        "TooManyLanes",
-        "The account would have more lanes than it may have; nothing was stored.",
-    ),
-    ("resendCallback", 409): _Error(
-        "NothingToReport",
-        "It has not ended, its callback is pending already, or it was cancelled; `status` says how "
-        "it stands.",
-        bodies.ConflictBody,
-    ),
-    ("rotateSigningSecret", 409): _Error(
-        "TooManySecrets",
-        "Three secrets are good already, and a shorter `keepFor` would end one of them.",
-    ),
-}
 _SUCCESSES = {200: "Done.", 201: "Created.", 202: "It will be sent."}
-_ALL_ERRORS = (*_ERRORS.values(), *_OWN_ERRORS.values())
+_ALL_ERRORS = (*ERRORS.values(), *OWN_ERRORS.values())
 
 
 def _whole(description: str) -> Schema:
@@ -345,7 +210,7 @@ def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     if tag == _HEALTH:
         described["security"] = []
     for status in sorted(errors):
-        error = _OWN_ERRORS.get((str(handler.operation_id), status), _ERRORS[status])
+        error = OWN_ERRORS.get((str(handler.operation_id), status), ERRORS[status])
         described["responses"][str(status)] = {"$ref": f"#/components/responses/{error.name}"}
     return described
 

@@ -359,7 +359,7 @@ API = r"""
 ~ 401, 403, [-421, -]500)
 # the document says that health is refused to a host
 ~ _PUBLIC_ERRORS = (400, 405, 408, 414, {+421, +}429
-@ api/openapi/operations.py tests/api/openapi/test_one_of.py
+@ api/openapi/requests.py tests/api/openapi/test_one_of.py
 # in the document a null counts as given
 ~ {"required": [name][-, "properties": given-]}
 # in the document a schedule may have two bodies

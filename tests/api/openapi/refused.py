@@ -10,7 +10,8 @@ import httpx
 
 from api.app import create_app
 from api.door.refusals import BODY_TIMED_OUT, HEAD_TOO_LARGE, TARGET_TOO_LONG
-from api.openapi.operations import EXAMPLE, LANE, NAME
+from api.openapi.operations import LANE, NAME
+from api.openapi.requests import EXAMPLE
 from api.request_ids import new_request_id
 from scheduler.lanes import MOST_LANES
 from scheduler.models import Plan

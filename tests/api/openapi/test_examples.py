@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 import api.openapi
-from api.openapi.operations import LANE, NAME, REQUESTS, SCHEDULE_ID
+from api.openapi.operations import LANE, NAME, SCHEDULE_ID
+from api.openapi.requests import REQUESTS
 from api.schema.fields import SOON
 from scheduler.models import Answer, Outcome, Phases, Status
 from tests.api.conftest import Api, past
