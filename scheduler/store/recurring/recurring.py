@@ -7,7 +7,6 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from scheduler import ids
 from scheduler.errors import (
     FieldError,
     InvalidRequest,
@@ -34,7 +33,7 @@ from scheduler.recurrence.recurring import (
 )
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
-from scheduler.store.idempotency import Made, asked, kept, noted, once_name
+from scheduler.store.idempotency import kept, noted, once_name
 from scheduler.store.lifecycle.create.create import Schedules
 from scheduler.store.lifecycle.create.results import CreateResult
 from scheduler.store.lifecycle.end.cancel import Canceller
@@ -44,13 +43,13 @@ from scheduler.store.recurring.reading import Rules
 from scheduler.store.recurring.rules import (
     DELETED,
     StoredRule,
-    defined,
+    created_before,
+    creation_note,
     etag_of,
     new_rule,
     occurrence_of,
     redefined,
     shown,
-    template,
 )
 from scheduler.store.recurring.steps import Step, Steps
 from scheduler.store.recurring.tending import Tending
@@ -61,8 +60,6 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 _AGAIN = (Verdict.CHANGED, Verdict.HELD)
-# Of a creation's note.
-_RECURRING_ID_BYTES, _SLOT_BYTES = 16, 6
 
 
 class Recurring(Tending):
@@ -123,16 +120,16 @@ class Recurring(Tending):
         if once is not None:
             key = keys.account(account_id) + keys.ONCE + once_name(once)
             if (value := await self._server.read("GET", key)) is not None:
-                return Created(_created_before(draft, kept(value, once)), repeated=True)
+                return Created(created_before(draft, kept(value, once)), repeated=True)
         now_ms = self._clock.now_ms()
         rule = new_rule(account_id, draft, now_ms, self._server.secrecy)
         rule.slot_ms = await self._first_slot(rule.timing, now_ms)
         step = self._chain.begun(rule, now_ms)
         if once is not None:
-            step.once = (once_name(once), _note_of(once, rule))
+            step.once = (once_name(once), creation_note(once, rule))
         answer = await self._steps.one(step, stores=True)
         if answer.verdict is Verdict.REPEATED:
-            before = _created_before(draft, noted(answer.known))
+            before = created_before(draft, noted(answer.known))
             return Created(before, repeated=before.recurring_id != rule.recurring_id)
         if answer.verdict is not Verdict.DONE:
             _refuse(answer.verdict, rule, UnknownAccount(account_id))
@@ -381,28 +378,3 @@ def _refuse(verdict: Verdict, rule: StoredRule | None, unknown: NotFound | None 
         case Verdict.DAMAGED:
             raise Unreadable("The recurring schedule is damaged, or its account is")
     raise refusal("", verdict)
-
-
-def _note_of(once: Idempotency, rule: StoredRule) -> bytes:
-    """The value of the Idempotency-Key of a call that created a rule, which `idempotency` reads:
-    its note is the rule, then the slot."""
-    head = asked(once) + bytes((Verdict.DONE, 0)) + ids.to_bytes("sch_" + rule.occurrence)
-    slot = (rule.slot_ms or 0).to_bytes(_SLOT_BYTES, "big")
-    return head + ids.to_bytes(rule.recurring_id) + slot
-
-
-def _created_before(draft: Draft, made: Made) -> Rule:
-    """The rule as it was created, made again from its note and the repeated request."""
-    recurring = ids.from_bytes(made.note[:_RECURRING_ID_BYTES])
-    recurring_id = ids.recurring_id(ids.local(recurring))
-    definition = defined(draft, recurring_id)
-    return Rule(
-        recurring_id=recurring_id,
-        name=definition.name,
-        timing=definition.timing,
-        request=template(draft.request, recurring_id),
-        state=RuleState.ACTIVE,
-        created_at_ms=ids.created_at_ms(recurring_id),
-        slot_ms=int.from_bytes(made.note[_RECURRING_ID_BYTES:], "big"),
-        schedule_id=made.schedule_ids[0],
-    )

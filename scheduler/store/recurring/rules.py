@@ -21,13 +21,15 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.lane_settings import Pause
-from scheduler.models import Occurrence, Request
+from scheduler.models import Idempotency, Occurrence, Request
 from scheduler.recurrence.recurrence import NONE_MISSED, TZDATA_VERSION, Missed, Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
 from scheduler.store import keys
+from scheduler.store.idempotency import Made, asked
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.stored import open_request, seal_request
+from scheduler.store.verdict import Verdict
 
 FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m", "u", "h")
 # As scripts number them in `rule_states`, where active and deleted rules are not.
@@ -42,6 +44,8 @@ DELETED = "deleted"
 LONGEST_AHEAD_MS = 3_600_000
 # Of a rule, beside its request and definition.
 _RULE_BYTES = 256
+# Of a creation's note.
+_RECURRING_ID_BYTES, _SLOT_BYTES = 16, 6
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -330,3 +334,28 @@ def key_of(account_id: str, local: str) -> str:
 
 def state_value(state: str, reason: str = "") -> Argument:
     return f"{state} {reason}" if reason else state
+
+
+def creation_note(once: Idempotency, rule: StoredRule) -> bytes:
+    """The value of the Idempotency-Key of a call that created a rule, which `idempotency` reads:
+    its note is the rule, then the slot."""
+    head = asked(once) + bytes((Verdict.DONE, 0)) + ids.to_bytes("sch_" + rule.occurrence)
+    slot = (rule.slot_ms or 0).to_bytes(_SLOT_BYTES, "big")
+    return head + ids.to_bytes(rule.recurring_id) + slot
+
+
+def created_before(draft: Draft, made: Made) -> Rule:
+    """The rule as it was created, made again from its note and the repeated request."""
+    recurring = ids.from_bytes(made.note[:_RECURRING_ID_BYTES])
+    recurring_id = ids.recurring_id(ids.local(recurring))
+    definition = defined(draft, recurring_id)
+    return Rule(
+        recurring_id=recurring_id,
+        name=definition.name,
+        timing=definition.timing,
+        request=template(draft.request, recurring_id),
+        state=RuleState.ACTIVE,
+        created_at_ms=ids.created_at_ms(recurring_id),
+        slot_ms=int.from_bytes(made.note[_RECURRING_ID_BYTES:], "big"),
+        schedule_id=made.schedule_ids[0],
+    )
