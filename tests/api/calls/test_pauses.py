@@ -125,6 +125,23 @@ async def test_a_pause_may_be_bound_to_what_was_seen(api: Api, path: str) -> Non
     assert (resumed.status_code, resumed.json()["paused"]) == (200, False)
 
 
+async def test_a_lane_is_there_while_it_is_paused(api: Api) -> None:
+    async def there() -> tuple[list[str], int]:
+        lanes = (await api.client.get("/lanes")).json()["lanes"]
+        account = (await api.client.get("/account")).json()
+        return [each["lane"] for each in lanes], account["lanes"]
+
+    only_there = {"if-match": "*"}
+    answer = await api.client.post("/lanes/a/pause", headers=only_there)
+    assert (answer.status_code, await there()) == (412, ([], 0))
+    assert (await api.client.post("/lanes/a/pause")).status_code == 200
+    assert await there() == (["a"], 1)
+    answer = await api.client.post("/lanes/a/resume", headers=only_there)
+    assert (answer.status_code, await there()) == (200, ([], 0))
+    answer = await api.client.put("/lanes/a", json={}, headers={"if-none-match": "*"})
+    assert (answer.status_code, await there()) == (200, ([], 0))
+
+
 async def test_a_deploy_ends_no_pause(api: Api) -> None:
     """And takes no note away from it, nor from the lane."""
     for path, body in (("/lanes/a", {"note": "ours"}), ("/recurring/by-name/r", RULE)):

@@ -148,6 +148,8 @@ CALLS = [
          "sch_1  completed  callback failed, 1 attempt: 410 Gone  order-17\n"),
     Call("callback list --pending --lane a", "GET /schedule?lane=a&callback=pending&limit=21", None,
          ({"schedules": [], "nextCursor": None},), "No pending callbacks.\n"),
+    Call("logs --callback failed", "GET /stats/logs?callback=failed&limit=20", None,
+         ({"logs": [], "nextCursor": None},), "No entries.\n"),
     Call("callback send --failed --yes --lane a --limit 7", "POST /schedule/callback",
          {"lane": "a", "callback": "failed", "limit": 7}, (RESENT,),
          f"sch_1  pending, 1 attempt: 503 Service Unavailable, next at {DUE}\n"),
