@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,7 +70,8 @@ OF_BULK = (
 _KINDS = {type_: kind for kind in (TEXT, WHOLE, BOOLEAN) for type_ in kind.types}
 
 
-class Listed(NamedTuple):
+@dataclass(frozen=True)
+class Listed:
     """The field of a filter that says which list is meant, by one of `words`, and the filters of
     that list. The field has to be given, so that an empty body does not mean all."""
 
@@ -77,13 +79,13 @@ class Listed(NamedTuple):
     words: tuple[str, ...]
     filters: tuple[Parameter, ...] = OF_BULK
 
-    @property
+    @cached_property
     def parameter(self) -> Parameter:
         return Parameter(self.field, str, {"type": "string", "enum": [*self.words]}, "")
 
-    @property
+    @cached_property
     def names(self) -> Object:
-        """Those that a body may have."""
+        """Those that a body may have. Made once, as a new class stays for long."""
         return Object(["ids", self.field, *(each.name for each in self.filters)])
 
 

@@ -48,7 +48,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     """Makes the parts of a request go together; of one that is to be refused nothing is touched."""
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
-    for name, value in (("Idempotency-Key", uuid.uuid4().hex), ("If-Match", "*")):
+    tags = {"If-Match": "*", "If-None-Match": '"0"'}
+    for name, value in {"Idempotency-Key": uuid.uuid4().hex, **tags}.items():
         if case.headers and name in case.headers:
             case.headers[name] = value
     if case.operation.definition.raw.get("operationId") in ("replaySchedule", "resendCallback"):
@@ -87,6 +88,8 @@ def _make_a_body(body: dict[str, Any], path: str, parameters: dict[str, Any]) ->
 
 def _make_a_list(filters: dict[str, Any]) -> None:
     filters.pop("cursor", None)  # only one that we gave out is any good
+    if filters.get("callback"):
+        filters.pop("held", None)  # what is held has not ended
     if filters.get("from") and filters.get("to"):
         filters["from"], filters["to"] = sorted([filters["from"], filters["to"]])
 
