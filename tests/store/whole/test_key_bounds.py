@@ -215,17 +215,19 @@ async def test_answers_that_cost_no_credit_come_to_a_part_of_the_quota(
     settings = Settings(redis_url=valkey.url, shards=1, stored_bytes={Plan.FREE: quota})
     store = await Store.open(settings)
     scene = await Scene.of(store, ServerClock(store), credits=1)
-    answers: list[object] = []
+    answers, began_ms = list[object](), await scene.clock.now_ms()
     for n in range(30):
         once = Idempotency(f"{n}", "asked") if n % 2 else None
         answers.append(await settled(partial(_upserts, scene, once)))
     refused = [each for each in answers if isinstance(each, TooManyUpserts)]
-    assert len(refused) in range(3, 8)
+    # A slow machine takes so much of the next minute that there is room for more.
+    minutes = 1 + (await scene.clock.now_ms() - began_ms) / 60_000
+    assert len(refused) in range(1, 8)
     assert 0 < refused[0].wait_s <= 3
     notes = {keys.ONCE, keys.OPERATION}
     found = await _keys_of(scene.redis)
     # Servers take up to an eighth more than a value has.
-    assert sum(each.size for each in found if each.kind in notes) < quota / 32 * 1.25
+    assert sum(each.size for each in found if each.kind in notes) < quota / 32 * minutes * 1.25
     names = [each async for each in scene.redis.scan_iter(scene.base + "*")]
     noted = [each for each in names if pattern_of(each.decode()) in notes]
     assert all([0 < await scene.redis.pttl(each) <= 60_000 for each in noted])
