@@ -132,8 +132,8 @@ class TooManyLanes(Conflict):
 
     def __init__(self) -> None:
         super().__init__(
-            f"The account has {MOST_LANES:,} lanes already that are set, calm or have something"
-            " waiting or running",
+            f"The account has {MOST_LANES:,} lanes already that are set, paused, calm or have"
+            " something waiting or running",
             None,
             self.reason,
         )

@@ -211,7 +211,7 @@ def why_late(causes: Iterable[Cause], late: Late) -> str:
         shares[words] = shares.get(words, 0) + taken_ms
         left = rest
     told = [
-        f"for {round(100 * ms / whole_ms)} % of that {words}"
+        f"for {round(100 * ms / whole_ms)} % of that time {words}"
         for words, ms in sorted(shares.items(), key=lambda share: -share[1])
         if ms * 10 >= whole_ms
     ]
@@ -254,7 +254,7 @@ def held_words(held_by: HeldBy, now_ms: float) -> str:
     """`lane eu is paused, ends in 4 min, 3 go first`."""
     words = _HELD[held_by.cause].format(held_by.lane)
     if held_by.until_ms is not None:
-        how = "goes about" if held_by.estimated else "ends"
+        how = "starts about" if held_by.estimated else "ends"
         words += f", {how} {soon(held_by.until_ms, now_ms)}"
     if held_by.ahead:
         words += f", {held_by.ahead:,} go first" if held_by.ahead > 1 else ", 1 goes first"

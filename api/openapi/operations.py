@@ -27,9 +27,9 @@ IF_MATCH: Schema = {
     "name": "If-Match",
     "in": "header",
     "schema": _TAGS,
-    "description": "The `ETag` of an earlier answer, several of them, or `*`: that it is there. "
-    "If it is another by now, the answer is a 412 and nothing is changed, unless there is nothing "
-    "to do for this call.",
+    "description": "The `ETag` of an earlier answer, several of them, or `*`, which means any. If "
+    "the present tag is none of these, the answer is a 412 and nothing is changed, unless this "
+    "call has nothing to do.",
 }
 IF_NONE_MATCH: Schema = {
     "name": "If-None-Match",

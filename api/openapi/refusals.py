@@ -91,7 +91,6 @@ ERRORS = {
         headers=RETRY,
     ),
 }
-# What the answers of many are: unions that msgspec could not decode.
 # Where a status means something else than elsewhere.
 OWN_ERRORS = {
     ("createSchedule", 409): Refusal(

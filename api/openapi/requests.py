@@ -87,7 +87,8 @@ REQUESTS: dict[str, Schema] = {
     "ChangeRequest": {
         "type": "object",
         "description": "The fields to change, each replaced as a whole; null clears it. Fields "
-        "that are left out stay as they are. A masked value that is sent back is refused. "
+        "that are left out stay as they are. A masked value is accepted if the whole field is as "
+        "GET shows it, and then stays. "
         "Besides the given fields, it is judged whether expiresAt is after triggerAt, and "
         "whether headers that look like secrets are given anew where targetUrl moves to another "
         "origin.",

@@ -63,8 +63,8 @@ LANE = Shape(
     "target asked for it with Retry-After; full, as many run as parallelism allows; limited by the "
     "rate; or open. Of the schedules that wait in it, waiting are all and due those that are due, "
     "the oldest since oldestDueAt; running are those that workers have. pausedBy is the name of an "
-    "API key. emptyAt is an estimate of when all waiting schedules will have started at this "
-    "rate: null without a rate, without schedules, and in a pause.",
+    "API key, or dashboard. emptyAt is an estimate of when all waiting schedules will have started "
+    "at this rate: null without a rate, without schedules, and in a pause.",
 )
 
 
@@ -114,6 +114,6 @@ ACCOUNT = Shape(
     "paused it. callbackUrl and callbackOn are for schedules that name no callbackUrl; null: none. "
     "A value in the query of the URL that looks like a secret is masked. plan is the account's, "
     "and requestsPerSecond and storedBytesLimit are what it allows; null: no limit. lanes counts "
-    "those that are set, calm or have something waiting or running, recurring the recurring "
-    "schedules.",
+    "those that are set, paused, calm or have something waiting or running, and recurring the "
+    "recurring schedules.",
 )

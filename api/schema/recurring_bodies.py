@@ -79,7 +79,7 @@ RECURRING = Shape(
     "description is the rule in words. scheduleId is the occurrence that waits for nextAt, null "
     "while there is none. state is active; paused; blocked, if the next occurrence could not be "
     "stored, for the reason given; or ended, if no time is left. pausedBy is the name of an API "
-    "key. missed counts the times that went "
+    "key, or dashboard. missed counts the times that went "
     "by since it was blocked last. next are the next five times, of one that is read by its id, "
     "else null. Values that look like secrets, in the headers or in the query of a URL, are "
     "masked.",

@@ -106,9 +106,11 @@ def list_command(
 @callback_group.command(name="send")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @_which("failed", "delivered")
-@click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
+@click.option("--since", type=parameters.duration, help="Only from so long ago on, such as 1h.")
 @many.choosing_options(" Of all that match, those that failed from then on.")
-@click.option("--callback", "callback_url", metavar="URL", help="Of one ID: to URL, or default.")
+@click.option(
+    "--callback", "callback_url", metavar="URL", help="With one ID: to this URL, or default."
+)
 @remote_command()
 def send_command(
     remote: Remote,

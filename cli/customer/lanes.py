@@ -130,7 +130,7 @@ def pause_arguments(
 @pause_options
 @remote_command()
 def pause_command(remote: Remote, lane: str | None, every: bool, **options: Any) -> None:
-    """Let no schedule of LANE start until it is resumed. Those that were sent end as usual.
+    """Let no schedule of LANE start until it is resumed, or until the given end.
 
     Of one that is paused, the end and the note are set as given.
 

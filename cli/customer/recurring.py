@@ -155,9 +155,10 @@ def change_command(
 @pause_options
 @remote_command()
 def pause_command(remote: Remote, which: str, **options: Any) -> None:
-    """Make no occurrences of ID until it is resumed. The one that waits is cancelled and refunded.
+    """Make no occurrences of ID until it is resumed, or until the given end.
 
-    Of one that is paused, the end and the note are set as given.
+    The one that waits is cancelled and refunded. Of one that is paused, the end and the note are
+    set as given.
 
     \b
     postdate recurring pause report --until '2026-12-27 00:00' --note "over Christmas"

@@ -199,7 +199,7 @@ _HELD_WORDS = {
     "lane_paused": "lane {} is paused",
     "lane_calm": "lane {} is calm, as its target asked",
     "lane_parallelism": "lane {} runs as many as it may",
-    "lane_rate": "lane {} starts as many as its rate allows",
+    "lane_rate": "lane {} has used up its rate",
 }
 
 

@@ -26,7 +26,7 @@ NOW_MS = 1_795_161_600_000
         (HeldBy(HoldCause.LANE_PAUSED, "eu", ahead=3), "lane eu is paused, 3 go first"),
         (
             HeldBy(HoldCause.LANE_RATE, "eu", NOW_MS + 2000, estimated=True, ahead=1),
-            "lane eu has used up its rate, goes about in 2 s, 1 goes first",
+            "lane eu has used up its rate, starts about in 2 s, 1 goes first",
         ),
     ],
 )
@@ -60,5 +60,5 @@ async def test_a_late_one_of_a_lane_says_that_its_rate_held_it(browser: Browser)
     await browser.end(200)
     text = await browser.text(f"/requests/{late}")
     assert re.search(
-        r"It was due for [\d.]+ s: for 100 % of that lane eu had used up its rate", text
+        r"It was due for [\d.]+ s: for 100 % of that time lane eu had used up its rate", text
     )

@@ -168,7 +168,7 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         status, faults["status"] = "", "There is no such status."
     callback = texts.get("callback", "")
     if callback and callback not in _CALLBACKS:
-        callback, faults["callback"] = "", "It is none of how a callback can stand."
+        callback, faults["callback"] = "", "Choose pending, delivered or failed."
     named: dict[str, str] = {}
     for word, row in NAMED.items():
         try:

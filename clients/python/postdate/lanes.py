@@ -78,7 +78,7 @@ class LaneOperations(Calls):
 
     @listing
     def lanes(self, *, limit: int | None = None) -> AsyncGenerator[Lane, None]:
-        """All that are set or calm or have schedules, by name. At most `limit`, page by page."""
+        """All that are set, paused, calm or have schedules, by name. At most `limit`."""
         return self._pages("/lanes", {}, "lanes", lambda body: read(Lane, body), limit)
 
     @operation

@@ -210,8 +210,8 @@ class Operations(LaneOperations, RecurringOperations):
         """Reports once more how these ended, or all that match and whose callback has failed, up to
         now, or was `delivered`. They are sent at 50 a second.
 
-        Returns for each id given, in order, a Resent, or the error with its `schedule_id`: of more
-        than 1,000 ids RateLimited for those that the account may not send yet.
+        Returns for each id given, in order, a Resent, or the error with its `schedule_id`:
+        RateLimited for those beyond the next 20 seconds of the account's rate.
         """
         many = _RESEND
         if callback is not None:

@@ -25,9 +25,10 @@ RecurringState: TypeAlias = Literal["active", "paused", "blocked", "ended"]
 class Recurring(RequestFields):
     """A recurring schedule as it stands: its rule, `cron` or `every`, and its request, as a
     Schedule has it. `description` is the rule in words. `schedule_id` is the occurrence that waits,
-    `next_at` its time. `paused_by` is the name of an API key. `reason` is why it is blocked or has
-    ended; `missed` counts the times that it has missed since it was blocked last. `next` are the
-    next times of one that was asked for by its id. `etag` is for `if_match`; None in a list."""
+    `next_at` its time. `paused_by` is the name of an API key, or "dashboard". `reason` is why it is
+    blocked or has ended; `missed` counts the times that it has missed since it was blocked last.
+    `next` are the next times of one that was asked for by its id. `etag` is for `if_match`; None in
+    a list."""
 
     recurring_id: str
     state: RecurringState

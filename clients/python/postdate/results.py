@@ -180,7 +180,7 @@ class Lane:
     something due from starting. Of the schedules in it, `waiting` are all that wait, `due` those of
     them that are due, the oldest since `oldest_due_at`, and `running` those that workers have.
     `calm_until`: a target asked for it with Retry-After. `paused_by` is the name of an API key,
-    `pause_note` why it did so.
+    or "dashboard"; `pause_note` says why.
     `empty_at` estimates when all that waits will have started. `etag` is for `if_match`; None in a
     list."""
 
@@ -215,10 +215,10 @@ class ClearedLane:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whether the account is paused: until when, None for without an end, by the name of which API
-    key, and why. `callback_url` and `callback_on` are for schedules that name no `callback_url`.
-    Its `plan` allows so many requests a second and stored bytes; None: no limit. `lanes` and
-    `recurring` are how many it has. `etag` is for `if_match`."""
+    """`paused_until` is None for a pause without an end. `paused_by` is the name of an API key, or
+    "dashboard"; `pause_note` says why. `callback_url` and `callback_on` are for schedules that name
+    no `callback_url`. Its `plan` allows so many requests a second and stored bytes; None: no limit.
+    `lanes` and `recurring` are how many it has. `etag` is for `if_match`."""
 
     paused: bool
     paused_until: datetime | None = None

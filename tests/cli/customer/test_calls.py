@@ -262,7 +262,7 @@ def test_it_is_told_what_holds_those_that_are_due() -> None:
         shown = fields_of(said(line, "get", "sch_1"))
     assert line.requests[0] == "GET /schedule?held=true&limit=21 HTTP/1.1"
     words = [f"lane eu is paused, until {NOON}, 3 go first"]
-    words.append(f"lane us starts as many as its rate allows, about until {DUE}, 1 goes first")
+    words.append(f"lane us has used up its rate, about until {DUE}, 1 goes first")
     words.append("the service is on hold")
     assert listed == [f"{DUE}  POST {URL}  sch_1  {each}" for each in words]
     assert shown["heldBy"] == words[0]

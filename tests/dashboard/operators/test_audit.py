@@ -138,7 +138,7 @@ async def test_a_late_request_says_what_stood_still_when_it_was_due(browser: Bro
     assert "It was due for" not in await browser.text(f"/requests/{late}")
     await browser.store.events.record(Kind.STORE_AWAY, since_ms=now_ms - 30_000)
     text = await browser.text(f"/requests/{late}")
-    assert re.search(r"It was due for [\d.]+ s: for \d+ % of that the store was away\.", text)
+    assert re.search(r"It was due for [\d.]+ s: for \d+ % of that time the store was away\.", text)
 
 
 # Pure
@@ -231,14 +231,16 @@ def test_each_cause_has_its_share_of_a_lateness_unless_that_is_under_a_tenth() -
         Cause(6000, 6000, "a worker was lost"),
         Cause(8000, 8900, "the store was away"),
     ]
-    of_all = "It was due for 10 s: for 40 % of that the service was held"
+    of_all = "It was due for 10 s: for 40 % of that time the service was held"
     assert why_late(causes, Late(1000, 1000, 11_000)) == f"{of_all}."
     of_lane = f"{of_all.replace('40', '60').replace('the service was held', 'lane a is paused')}"
-    held = "for 40 % of that the service was held"
+    held = "for 40 % of that time the service was held"
     assert why_late(causes, Late(1000, 1000, 11_000, "a")) == f"{of_lane}; {held}."
     by_rate = Late(1000, 7000, 11_000, "b", "lane b had used up its rate")
-    assert why_late(causes, by_rate) == f"{of_all}; for 20 % of that lane b had used up its rate."
+    assert (
+        why_late(causes, by_rate) == f"{of_all}; for 20 % of that time lane b had used up its rate."
+    )
     assert why_late(causes, Late(1000, 1000, 1900)) == ""
-    away = "It was due for 3.9 s: for 23 % of that the store was away."
+    away = "It was due for 3.9 s: for 23 % of that time the store was away."
     assert why_late(causes, Late(5100, 5100, 9000, "b")) == away
     assert why_late(causes, Late(4900, 4900, 7900)) == ""
