@@ -3,7 +3,7 @@
 A step notes what it is going to act on, acts, and notes what came of it. A process that dies in
 between leaves the note, and another one acts on just the same: a cancellation and a replay by the
 same key happen once, a move goes to a time that was fixed before, and a callback is sent again once
-for an operation's name."""
+for an operation's name within a minute."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _ENOUGH = {
     SENTENCES[Verdict.UNPAID]: "The credits ran out",
     SENTENCES[Verdict.NO_ROOM]: "The account may store no more",
 }
-_RESENDS_LIMITED = "Callbacks are sent again at 50 a second"
+_RESENDS_LIMITED = "Callbacks are sent again at 25 a second"
 _log = structlog.get_logger()
 
 
@@ -331,7 +331,7 @@ class BulkRunner:
 
     async def _call_back(self, account_id: str, bulk: Bulk, rows: Sequence[Planned]) -> _Acted:
         names = [each.schedule_id for each in rows]
-        done = await self._store.callbacks.resend_all(account_id, names, bulk.action_id)
+        done = await self._store.callbacks.resend_steadily(account_id, names, bulk.action_id)
         left, wait_s, refused = list[Planned](), 0, Counter[str]()
         for row, each in zip(rows, done.each, strict=True):
             if isinstance(each.refusal, TooManyResends):

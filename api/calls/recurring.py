@@ -222,10 +222,16 @@ async def trigger_recurring(request: HttpRequest, recurring_id: FromPath[str]) -
     """Makes an occurrence that is due now, whatever the state, beside the rule's own times; costs
     one credit. It has `recurringId`, and no `slot`."""
     call = await call_of(request)
-    recurring_id = await _id_of(call, recurring_id)
     once = idempotency(request.scope, await no_fields(request, call))
     wanted, recurring = wanted_of(request.scope), call.store.recurring
-    created = await recurring.trigger(call.account_id, recurring_id, once, wanted)
+    try:
+        recurring_id = await _id_of(call, recurring_id)
+    except UnknownRecurring:  # the name has gone since the first call
+        created = once and await call.store.schedules.created_before(call.account_id, once)
+        if not created:
+            raise
+    else:
+        created = await recurring.trigger(call.account_id, recurring_id, once, wanted)
     return created_answer(created, created_at_ms(created.schedule_ids[0]))
 
 

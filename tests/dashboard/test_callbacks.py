@@ -72,7 +72,7 @@ async def test_the_list_finds_callbacks_and_sends_them_again(browser: Browser) -
     assert re.findall(r'name="action" value="(\w+)"', text) == ["again", "callback"]
     assert 'value="callback"' not in await browser.text("/requests")
     odd = await browser.get("/requests", callback="lost")
-    assert (odd.status_code, "Callback: It is none of" in odd.text) == (400, True)
+    assert (odd.status_code, "Callback: Choose pending" in odd.text) == (400, True)
     asked = await match(browser, "callback", callback="failed")
     assert "Send callbacks again for 1 request?" in asked.text
     assert ids_of(asked) == [bad]

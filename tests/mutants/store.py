@@ -974,7 +974,7 @@ STORE = r"""
 ~ if [-not rule.is_to_resume(self._clock.now_ms())-]{+True+}:
 @ scheduler/store/lifecycle/claim/realign_rules.lua tests/store/check/test_recurring_check.py -k nobody
 # a pause that no worker would end stays
-~ [- and type(until_ms) ~= 'number'-]
+~ type(read) ~= 'table'[- or type(read.until_ms) == 'number'-]
 @ scheduler/store/check/recurring.py tests/store/check/test_recurring_check.py -k nobody
 # a pause that no worker would end is sound
 ~ rule.occurrence[- or rule.resumes_at_ms is not None-]:

@@ -348,6 +348,8 @@ class Recurring(Tending):
     async def _at_rest(self, before: StoredRule, after: StoredRule, *, differs: bool) -> Step:
         """The step into a pause, or of a rule that stays paused or ended."""
         pause, now_ms = after.pause, self._clock.now_ms()
+        if before.state == RuleState.ENDED and differs:
+            await self._first_slot(after.timing, now_ms)
         if pause is None or before.state == RuleState.PAUSED:
             # A pause may have died before it cancelled the occurrence.
             due_ms = now_ms if before.occurrence else after.resumes_at_ms

@@ -265,8 +265,10 @@ def redefined(
     request = msgspec.structs.replace(template(draft.request, rule.recurring_id), trace=was.trace)
     if definition.timing.times == before.timing.times:
         definition = msgspec.structs.replace(definition, tzdata=before.tzdata)
-    is_ended = rule.state == RuleState.ENDED and definition.timing == before.timing
-    pause = None if is_ended else pause
+    timing, was_timing = definition.timing, before.timing
+    has_same_end = timing.times == was_timing.times and timing.ends_at_ms == was_timing.ends_at_ms
+    if rule.state == RuleState.ENDED and has_same_end:
+        pause = None
     packed = rule.packed
     if request != was:
         packed = seal_request(request, secrecy)

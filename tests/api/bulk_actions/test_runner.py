@@ -226,13 +226,23 @@ async def test_callbacks_beyond_the_rate_are_sent_again_later(by: Bulks) -> None
     assert await by.wait_ms() > 0
     waits = (await by.one(action)).progress
     assert (waits.done, [*waits.refused.values()], len(waits.plan) > 0) == (0, [1], True)
-    assert waits.waits == "Callbacks are sent again at 50 a second"
+    assert waits.waits == "Callbacks are sent again at 25 a second"
     await by.store.bulks.stop(by.account_id, action)
     await by.step()
     assert (await by.one(action)).state is State.STOPPING
     await by.redis.delete(by.base + keys.RESENDS)
     done = await by.acted(action)
     assert (done.state, done.progress.done, done.progress.waits) == (State.STOPPED, 1, "")
+
+
+async def test_beside_callbacks_that_are_sent_again_one_finds_room(by: Bulks) -> None:
+    made = await by.failed(60)
+    await by.redis.hset(by.base + keys.CALLBACK, mapping={"url": URL, "on": "executed"})
+    action = await by.ask(Kind.CALLBACK, made[1:])
+    await by.step()
+    assert 0 < (await by.one(action)).progress.done < 59
+    state = await by.store.callbacks.resend(by.account_id, made[0])
+    assert state.status == "pending"
 
 
 async def test_a_move_that_was_made_long_ago_is_not_made_twice(

@@ -224,6 +224,16 @@ async def test_an_occurrence_may_be_made_now(api: Api) -> None:
     await api.holds(credits=CREDITS - 2, waiting=waiting)
 
 
+async def test_a_trigger_by_name_is_repeated_though_the_name_has_gone(api: Api) -> None:
+    await created(api, name="report")
+    path, headers = "/recurring/name:report/trigger", {"idempotency-key": "now"}
+    first = await api.client.post(path, headers=headers)
+    assert (await api.client.delete("/recurring/name:report")).status_code == 200
+    again = await api.client.post(path, headers=headers)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert (await api.client.post(path)).status_code == 404
+
+
 async def test_a_call_without_fields_takes_none(api: Api) -> None:
     rule = await created(api)
     for _, call in MOVES:

@@ -196,6 +196,17 @@ async def test_a_rule_that_another_key_sealed_cannot_be_read(scene: Scene) -> No
     assert f"{rule.recurring_id} cannot be read" in told
 
 
+async def test_a_damaged_pause_is_in_no_other_rules_way(scene: Scene) -> None:
+    damaged, sound = await create(scene, None), await create(scene, None)
+    for each in (damaged, sound):
+        await scene.store.recurring.pause(scene.account_id, each.recurring_id, Pause("us", FAR_MS))
+        await looked_at(None)(scene, each)
+    await fields(h=b"\xc1")(scene, damaged)
+    await scene.store.claims.realign(scene.shard)
+    for each in (damaged, sound):
+        assert await scene.redis.zscore(due(scene), member(scene, each)) is not None
+
+
 @pytest.mark.parametrize(
     "state", ["active", "paused", "paused with an occurrence", "paused until then", "ended"]
 )

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from scheduler.errors import InvalidRequest
+from scheduler.lane_settings import Pause
 from scheduler.recurrence.recurrence import Timing
-from scheduler.recurrence.recurring import Rule, RuleState
+from scheduler.recurrence.recurring import Draft, Rule, RuleState
 from scheduler.store.queries.reading import read_one
 from tests.store.clocks import START_MS
 from tests.store.losses import COMMAND, REPLY, losing
@@ -31,7 +33,7 @@ from tests.store.recurring.acts import (
     resume,
     tend,
 )
-from tests.store.recurring.rules import Rules, slot_of
+from tests.store.recurring.rules import HOUR_MS, HOURLY, Rules, slot_of
 from tests.store.scene import LEASE_MS, Scene, settled
 
 SECOND_MS = 1000
@@ -240,3 +242,25 @@ async def test_a_change_beside_a_slow_store_loses_no_entry(
     await rules.recurring.advance(found)
     await rules.scene.ack(found)
     await tells_each_time(rules, rule)
+
+
+async def test_one_that_has_ended_is_not_paused_whatever_else_changes(fake_rules: Rules) -> None:
+    rules, account_id = fake_rules, fake_rules.scene.account_id
+    rule = await rules.create(replace(HOURLY, ends_at_ms=START_MS + HOUR_MS))
+    await rules.to(START_MS + HOUR_MS)
+    await rules.fire()
+    assert (await rules.read(rule)).state is RuleState.ENDED
+
+    async def paused_with(**timing: Any) -> Rule:
+        def made(now: Rule) -> Draft:
+            return Draft(now.request, replace(now.timing, **timing), now.name)
+
+        change = rules.recurring.change
+        return await change(account_id, rule.recurring_id, made, lambda _: Pause("us"))
+
+    changed = await paused_with(expires_after_ms=HOUR_MS)
+    assert (changed.state, changed.pause) == (RuleState.ENDED, None)
+    with pytest.raises(InvalidRequest):
+        await paused_with(ends_at_ms=START_MS + HOUR_MS - 1)
+    changed = await paused_with(ends_at_ms=None)
+    assert changed.state is RuleState.PAUSED

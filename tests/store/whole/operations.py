@@ -191,7 +191,7 @@ def resend(hall: Hall, party: Party) -> Awaitable[object]:
 
 def resend_many(hall: Hall, party: Party) -> Awaitable[object]:
     some = [party.dead, party.waiting, party.older]
-    return hall.store.callbacks.resend_all(party.account_id, some, "an operation")
+    return hall.store.callbacks.resend_steadily(party.account_id, some, "an operation")
 
 
 def change_account(changed: Any) -> Call:

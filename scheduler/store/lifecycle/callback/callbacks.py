@@ -45,6 +45,8 @@ _MOST_EARLIER, _MOST_CHARACTERS = 5, 60
 # So many are sent again a second, and up to so far ahead (us): the same numbers as in `resend.lua`.
 # One alone is due at once.
 _A_SECOND, _AHEAD_US, _AT_ONCE_US = 50, 20_000_000, 1_000_000
+# An action that goes on for long leaves half of each second to other calls.
+_STEADY_US = _AT_ONCE_US // 2
 # So many at once are no long script.
 _FEW = 20
 _EXECUTED = (Status.COMPLETED, Status.FAILED)
@@ -147,13 +149,18 @@ class Callbacks:
             raise anew(done.refusal or StoreError())
         return done.callback
 
-    async def resend_all(
-        self, account_id: str, schedule_ids: Sequence[str], operation: str | None = None
-    ) -> Resends:
+    async def resend_all(self, account_id: str, schedule_ids: Sequence[str]) -> Resends:
         """`resend` of each, a bounded group of them in one step; they are due one after the other,
         at the account's rate. Those beyond the next 20 seconds are refused with TooManyResends.
         Raises StoreUnavailable if nothing was changed, OutcomeUnknown if some may have been."""
-        way = _Way(operation or ids.new_operation())
+        return Resends(await self._resend(account_id, schedule_ids, _Way(ids.new_operation())))
+
+    async def resend_steadily(
+        self, account_id: str, schedule_ids: Sequence[str], operation: str
+    ) -> Resends:
+        """`resend_all` of some of many, with the name of an operation, of no more than the rate has
+        room for at once. It leaves room to other calls of the account."""
+        way = _Way(operation, _STEADY_US)
         return Resends(await self._resend(account_id, schedule_ids, way))
 
     async def resend_matching(

@@ -9,6 +9,15 @@ local prefix, account, most = KEYS[1], ARGV[1], tonumber(ARGV[3])
 local base, due = prefix .. account .. ':', prefix .. K.RULES_DUE
 local PAUSED, ENDED = '1', '3' -- of RULE_STATES
 
+-- Whether a pause ends by itself. A damaged one is looked after too, which tells of it.
+local function ends(pause)
+  if not pause or pause == '' then
+    return false
+  end
+  local sound, read = pcall(cmsgpack.unpack, pause)
+  return not sound or type(read) ~= 'table' or type(read.until_ms) == 'number'
+end
+
 local function mend(rules)
   local members = {}
   for i, rule in ipairs(rules) do
@@ -19,11 +28,9 @@ local function mend(rules)
   for i, rule in ipairs(rules) do
     local is_at_rest = states[i] == PAUSED or states[i] == ENDED
     if not looks[i] and is_at_rest then
-      -- An occurrence that waits is yet to be cancelled, or a pause ends by itself.
+      -- An occurrence that waits is yet to be cancelled.
       local stored = redis.call('HMGET', base .. K.RULE .. rule, 'i', 'h')
-      local has_pause = stored[2] and stored[2] ~= ''
-      local until_ms = has_pause and cmsgpack.unpack(stored[2]).until_ms
-      is_at_rest = (stored[1] or '') == '' and type(until_ms) ~= 'number'
+      is_at_rest = (stored[1] or '') == '' and not ends(stored[2])
     end
     if not looks[i] and not is_at_rest then
       redis.call('ZADD', due, now_ms, members[i])

@@ -201,7 +201,7 @@ async def test_a_walk_ends_though_each_fails_again(scene: Scene, callback: Callb
 async def test_a_repeat_of_an_operation_sends_nothing_twice(scene: Scene) -> None:
     """It is told what came of each. With others among them it is another operation."""
     failed, waiting = await told(scene, FAILED), await scene.create(FAR_MS)
-    resend = scene.store.callbacks.resend_all
+    resend = scene.store.callbacks.resend_steadily
     for _ in range(2):
         done = await resend(scene.account_id, [failed, waiting], "an operation")
         assert came_of(done) == ["pending", "not_ended"]
