@@ -76,11 +76,8 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
 
 
 def log_query(query: Mapping[str, Any]) -> LogQuery:
-    by_default = () if query["scheduleId"] else LOGGED_BY_DEFAULT
-    if query["callback"]:
-        by_default = EXECUTIONS
     return LogQuery(
-        statuses=query["status"] or by_default,
+        statuses=query["status"] or (EXECUTIONS if query["callback"] else LOGGED_BY_DEFAULT),
         url=query["targetUrl"],
         from_ms=query["from"],
         to_ms=query["to"],

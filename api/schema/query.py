@@ -271,7 +271,7 @@ OF_LOGS = (
         "Only entries of these statuses, a list with commas; `retrying` are attempts that failed "
         "and are made again, `skipped` are times of a recurring schedule without an occurrence; "
         "`executed` means `completed,failed`, and `all` every one, also those that are added "
-        "later. With `scheduleId` the default is `all`.",
+        "later.",
         (_ALL,),
     ),
     _CALLBACK._replace(

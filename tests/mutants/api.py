@@ -46,9 +46,7 @@ API = r"""
 ~ created[-, self._refusal-] = None[-, (error.with_traceback(None), rates)-]
 @ api/calls/stats.py tests/api/schema/test_query.py
 # the log shows retrying and skipped entries to those who did not ask for them
-~ by_default = () [-if query["scheduleId"] else LOGGED_BY_DEFAULT-]
-# of one schedule only its end is shown
-~ by_default = [-() if query["scheduleId"] else -]LOGGED_BY_DEFAULT
+~ EXECUTIONS if query["callback"] else [-LOGGED_BY_DEFAULT-]{+()+}
 @ api/calls/recurring.py tests/api/calls/test_recurring.py -k name
 # any word before a colon is taken for name:
 ~ if [-prefix != "name" or -]not is_lane(name):

@@ -254,8 +254,7 @@ class Operations(LaneOperations, RecurringOperations):
         """The log, newest first unless `order` is "asc"; with `schedule_id` the entries of one
         schedule, the oldest first; of one status or several, "executed" being completed and failed;
         with `callback` ends whose callback stands so. Those that are retrying or skipped come only
-        with a `schedule_id` or if `status` names them or is "all". At most `limit` entries, page
-        by page."""
+        if `status` names them or is "all". At most `limit` entries, page by page."""
         query = _filters(
             filters, schedule_id=schedule_id, status=status, callback=callback, order=order
         )

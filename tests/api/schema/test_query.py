@@ -82,9 +82,9 @@ def test_a_bad_list_of_statuses_is_named_with_the_words_it_may_have(text: str) -
     assert caught.value.details == [FieldError("status", message)]
 
 
-def test_the_entries_of_one_schedule_are_all_the_oldest_first() -> None:
+def test_the_entries_of_one_schedule_come_the_oldest_first() -> None:
     asked = f"scheduleId={new_id()}"
-    assert logs(asked).statuses == ()
+    assert logs(asked).statuses == LOGGED_BY_DEFAULT
     assert (logs(asked).descending, logs(asked + "&order=desc").descending) == (False, True)
 
 

@@ -51,7 +51,7 @@ async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: A
     logs = (await api.client.get("/stats/logs", params={"status": "retrying"})).json()
     assert logs["logs"] == [attempt]
     assert (await api.client.get("/stats/logs")).json()["logs"] == [waiting]
-    own = await api.client.get("/stats/logs", params={"scheduleId": schedule_id})
+    own = await api.client.get("/stats/logs", params={"scheduleId": schedule_id, "status": "all"})
     assert own.json()["logs"] == [attempt | {"responseBody": "busy"}, waiting]
     assert attempt["phases"] == found["phases"]
     usage = (await api.client.get("/stats")).json()
