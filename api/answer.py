@@ -49,8 +49,17 @@ class JsonResponse:
         return self
 
 
-class Options(JsonResponse):
-    """The answer to OPTIONS: no body, and all methods of the path."""
+class Bodiless(JsonResponse):
+    """An answer that by its status has no body, and no length of one (RFC 9110, 8.6)."""
+
+    __slots__ = ()
+
+    def lines(self, rate: Rate | None) -> list[tuple[bytes, bytes]]:
+        return [line for line in super().lines(rate) if line[0] != b"content-length"]
+
+
+class Options(Bodiless):
+    """The answer to OPTIONS: all methods of the path."""
 
     __slots__ = ()
     fixed = ()

@@ -7,9 +7,8 @@ from typing import Any
 
 from litestar.types import Scope
 
-from api.answer import JsonResponse
+from api.answer import Bodiless, JsonResponse
 from api.schema.findings import invalid
-from scheduler.callers import Rate
 from scheduler.errors import FieldError, PreconditionFailed
 from scheduler.store.preconditions import ANY, Precondition, quoted
 
@@ -19,17 +18,14 @@ _LIST = re.compile(rf"[ \t,]*+{_TAG.pattern}(?:[ \t]*+,[ \t,]*+{_TAG.pattern})*+
 _MALFORMED = 'It must be * or a list of entity tags, each as in ETag: "…".'
 
 
-class NotModified(JsonResponse):
-    """The answer to a GET of what the client has: no body, and nothing about one."""
+class NotModified(Bodiless):
+    """The answer to a GET of what the client has."""
 
     __slots__ = ()
     fixed = JsonResponse.fixed[1:]
 
     def __init__(self, headers: dict[str, str]) -> None:
         self.status, self.body, self.headers = 304, b"", headers
-
-    def lines(self, rate: Rate | None) -> list[tuple[bytes, bytes]]:
-        return [line for line in super().lines(rate) if line[0] != b"content-length"]
 
 
 def wanted_of(scope: Scope) -> Precondition:

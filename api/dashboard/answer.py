@@ -50,8 +50,9 @@ class Raw:
         prefix = "" if self.leads_out else looked_at(scope["path"])
         answer = self.kept_below(prefix) if prefix else self
         body, coding = answer.coded(scope)
-        length = (b"content-length", b"%d" % len(body))
-        headers = [*SECURITY, *answer.headers, *coding, length]
+        headers = [*SECURITY, *answer.headers, *coding]
+        if self.status != 204:  # which has no length
+            headers.append((b"content-length", b"%d" % len(body)))
         if is_https(scope, scope["litestar_app"].state.service.settings):
             headers.append(_TLS_ONLY)
         await send({"type": "http.response.start", "status": self.status, "headers": headers})

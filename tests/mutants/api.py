@@ -307,6 +307,9 @@ API = r"""
 ~ if [-before is None or masked_url(before.url) != url.value-]{+before is None+}:
 # the condition of the account's callback goes with its URL
 ~ [-before and before.on-]{+None+}
+@ api/answer.py tests/api/test_preconditions.py
+# a 304 has the length of no body
+~ if line[0] != b"[-content-length-]{+none+}"]
 @ api/preconditions.py tests/api/test_preconditions.py
 # a weak tag is another than the strong one to a GET
 ~ [-each.removeprefix("W/")-]{+each+} for each in none_match
@@ -316,8 +319,6 @@ API = r"""
 ~ [\x21\x23-[-\x7e-]{+\x2b\x2d-\x7e+}\x80-\xff]
 # any tag stands beside others
 ~ text.strip(" \t[-") == ANY-]{+,") == ANY+}:
-# a 304 has the length of no body
-~ if line[0] != b"[-content-length-]{+none+}"]
 # a read is answered whatever If-Match asks for
 ~ if [-not wanted.fits(etag, is_there=is_there)-]{+False+}:
 @ api/calls/lanes.py tests/api/calls/test_pauses.py
