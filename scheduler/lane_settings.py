@@ -153,8 +153,9 @@ class HoldCause(StrEnum):
 
 
 class HeldBy(msgspec.Struct, frozen=True, gc=False):
-    """What keeps a due schedule from starting. `until_ms` is when that ends, None where nobody
-    knows; it is `estimated` of a rate. Of a cause in a lane, that and how many of it go first."""
+    """Why a due schedule does not start. `until_ms` is when the cause ends, None if nobody knows;
+    it is `estimated` for a rate. `lane` is the lane that is the cause, and `ahead` how many of its
+    schedules go first."""
 
     cause: HoldCause
     lane: str | None = None

@@ -1,4 +1,4 @@
-"""What the filter of a bulk action finds, and what is read of its schedules."""
+"""The schedules that the filter of a bulk action finds, and what the action reads of each."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ async def get_usage(request: HttpRequest) -> JsonResponse:
 async def list_logs(request: HttpRequest) -> JsonResponse:
     """One page of the log; `cursor` takes the `nextCursor` of the page before. A page may be short
     of its `limit`: the end is where `nextCursor` is null. Entries `retrying` and `skipped` come
-    where `status` asks for them, or `scheduleId` for all of one schedule."""
+    only where `status` asks for them."""
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"

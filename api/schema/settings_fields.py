@@ -199,7 +199,7 @@ def parse_patch(
 
 
 def parse_pause(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
-    """The same of a pause as a whole: what is not given is None."""
+    """The same for a pause that is set as a whole: a field that is left out is None."""
     findings = Findings()
     given = _MEMBERS[id(OF_PAUSE)].members(data or b"{}", findings)
     values = judged(given, OF_PAUSE, rules, now_ms, findings)

@@ -129,7 +129,7 @@ class Filter(NamedTuple):
         descends = not coming and self.status is not LogStatus.SCHEDULED
         statuses: tuple[LogStatus, ...] = (self.status,) if self.status else ()
         to_ms = self.to_ms
-        # What is still to come is neither late nor held.
+        # A request that is not due yet is neither late nor held.
         if self.late_ms is not None or self.by_lateness or self.held:
             to_ms = now_ms + 1 if to_ms is None else min(to_ms, now_ms + 1)
         if self.callback:

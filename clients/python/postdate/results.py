@@ -114,8 +114,9 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class HeldBy:
-    """What keeps a due schedule from starting. It ends at `until`, None where nobody knows; that is
-    an estimate if `estimated`. Of a cause in a lane, its name, and how many of it go first."""
+    """Why a due schedule does not start. `until` is when the cause ends, None if nobody knows;
+    `estimated` says that it is an estimate. `lane` is the name of the lane that is the cause, and
+    `ahead` how many of its schedules go first; both are None for other causes."""
 
     cause: HoldCause
     lane: str | None = None

@@ -60,7 +60,7 @@ class Holders:
         return [replace(each, held_by=held.get(each.schedule_id)) for each in schedules]
 
     async def of_entries(self, account_id: str, entries: Iterable[LogEntry]) -> dict[str, HeldBy]:
-        """What holds those schedules of some entries that something does, by id. Read-only."""
+        """By id, what holds the schedules of these entries; only those that are held. Read-only."""
         now_ms = self._clock.now_ms()
         due = [
             Due(each.schedule_id, each.lane, each.executing)
@@ -172,7 +172,7 @@ def _limits_of(row: Any) -> LaneLimits | None:
 
 
 def _number(stored: Any, otherwise: float = 0) -> float:
-    """Of what is no number, too."""
+    """The number that is stored; `otherwise` if it is none."""
     try:
         return float(stored)
     except (TypeError, ValueError):

@@ -175,7 +175,7 @@ class ListOf:
     async def _sifted(
         self, account_id: str, page: SchedulePage, selected: Selection, scan: Scan
     ) -> SchedulePage:
-        """Without those of which only other reads tell that they are not meant."""
+        """The page without schedules that further reads show not to match, if it needs any."""
         return page
 
     async def read(

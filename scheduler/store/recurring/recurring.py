@@ -182,7 +182,8 @@ class Recurring(Tending):
         pausing: Callable[[Pause | None], Pause | None] = lambda pause: pause,
         wanted: Precondition = ALWAYS,
     ) -> Put:
-        """One that is so at the second look may be so by this call, whose reply was lost."""
+        """Only the first look tells `unchanged`: by a later one, this call may have made the change
+        itself, and the reply was lost."""
         for look in range(MOST_CHANGES_MET):
             before = await self._in_time(account_id, recurring_id)
             draft, pause = make(self._shown(before)), pausing(before.pause)
