@@ -21,7 +21,7 @@ from tests.metrics import catalogue
 _ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     *_ROOT.glob("*.md"),
-    *_ROOT.glob("docs/*.md"),
+    *_ROOT.glob("docs/**/*.md"),
     _ROOT / "clients/python/README.md",
     _ROOT / "benchmarks/README.md",
 ]
@@ -34,7 +34,7 @@ _SETTING = re.compile(r"^\| (`POSTDATE_\w+`(?:, `POSTDATE_\w+`)*) \| ([^|]*) \|"
 def settings_documented() -> dict[str, str]:
     """Each variable of the table, and what it says of the default."""
     found: dict[str, str] = {}
-    for names, said in _SETTING.findall((_ROOT / "docs/settings.md").read_text()):
+    for names, said in _SETTING.findall((_ROOT / "docs/reference/settings.md").read_text()):
         defaults = said.split(", ")
         for place, name in enumerate(re.findall(r"`(\w+)`", names)):
             found[name] = defaults[place % len(defaults)].strip("`")
@@ -83,7 +83,7 @@ def test_every_benchmark_that_is_named_can_be_imported() -> None:
 
 
 def test_every_command_is_in_the_list() -> None:
-    listed = (_ROOT / "docs/commands.md").read_text()
+    listed = (_ROOT / "docs/reference/commands.md").read_text()
     missing = [name for name in commands(main, "") if f"`{name}" not in listed]
     # The second and later ones of a line leave out what all of them begin with.
     assert [name for name in missing if f"`{name.removeprefix('postdate ')}" not in listed] == []
@@ -102,12 +102,12 @@ def commands(group: click.Group, before: str) -> Iterator[str]:
 
 
 def test_every_field_of_a_schedule_is_told() -> None:
-    told = (_ROOT / "docs/api.md").read_text()
+    told = (_ROOT / "docs/reference/api.md").read_text()
     assert [name for name in FIELDS if f"| `{name}` |" not in told] == []
 
 
 def test_every_metric_is_told_of_and_no_other() -> None:
-    listed = re.findall(r"`(postdate_\w+)(?:\{[\w,]+\})?`", (_ROOT / "docs/metrics.md").read_text())
+    listed = re.findall(r"`(postdate_\w+)(?:\{[\w,]+\})?`", (_ROOT / "docs/reference/metrics.md").read_text())
     wanted = {
         name + ("_total" if kind == "counter" else "")
         for name, kind in catalogue.families().items()
@@ -118,7 +118,7 @@ def test_every_metric_is_told_of_and_no_other() -> None:
 def test_every_container_that_docs_isolation_names_exists() -> None:
     named = re.findall(
         r"`((?:api|scheduler|worker)(?:\.[a-z_]+)+)\.(\w+)(?:\.(\w+))?`",
-        (_ROOT / "docs/isolation.md").read_text(),
+        (_ROOT / "docs/internals/isolation.md").read_text(),
     )
     assert len(named) > 30
     for module, name, attribute in named:

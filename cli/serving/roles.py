@@ -70,7 +70,7 @@ def api_command(context: Context, parent_fd: int | None, listen_fds: tuple[int, 
     load balancer before many machines and let it ask /readyz. SIGTERM finishes the requests in
     flight, then exits. Metrics are at port 9464 of this machine (POSTDATE_METRICS_PORT), those of
     further processes at the ports after it. Every other setting is an environment variable: see
-    docs/settings.md.
+    docs/reference/settings.md.
     """
     if context.settings.processes > 1:
         _run_processes("api", context)
@@ -101,7 +101,7 @@ def worker_command(context: Context, parent_fd: int | None) -> None:
     workers. A worker that is lost has its schedules fired by another some 15 seconds later.
     Metrics, /healthz and /readyz are at port 9464 of this machine (POSTDATE_METRICS_PORT), those of
     further processes at the ports after it. Every other setting is an environment variable: see
-    docs/settings.md.
+    docs/reference/settings.md.
     """
     if context.settings.processes > 1:
         _run_processes("worker", context)

@@ -1,5 +1,5 @@
 """Why a text is no cron expression, and what to write instead: many people come from another cron.
-Pure. docs/recurring.md has the table."""
+Pure. docs/reference/recurring.md has the table."""
 
 from __future__ import annotations
 

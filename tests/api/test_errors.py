@@ -25,7 +25,7 @@ from tests.api.process import serving
 from tests.api.refusals import SETTINGS, pages, refusals, scene
 from tests.support.servers import ValkeyProcess
 
-DOC = Path(__file__).parents[2] / "docs" / "api.md"
+DOC = Path(__file__).parents[2] / "docs/reference/api.md"
 REJECTIONS = [each for each in vars(rejections).values() if isinstance(each, Rejection)]
 # Where the reason does not come with a kind of error, a verdict or a rejection.
 ELSEWHERE = """destination_not_allowed draining invalid_field method_not_allowed misdirected

@@ -1,4 +1,4 @@
-"""The receiver of docs/callbacks.md, run as it stands there, beside a real Postdate."""
+"""The receiver of docs/reference/callbacks.md, run as it stands there, beside a real Postdate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.customer import Customer
 from tests.support.processes import ROOT
 from tests.support.servers import Deployment, Receiver, free_port, until
 
-[_SHOWN] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/callbacks.md").read_text(), re.DOTALL)
+[_SHOWN] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/reference/callbacks.md").read_text(), re.DOTALL)
 
 
 class Orders:

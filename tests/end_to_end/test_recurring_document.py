@@ -1,4 +1,4 @@
-"""What docs/recurring.md shows does what it says, against a real Postdate: each line after `$` is
+"""What docs/reference/recurring.md shows does what it says, against a real Postdate: each line after `$` is
 run by a shell, and its answer must be the one that is shown. Ids and moments are those of the run,
 `…` is any text."""
 
@@ -19,7 +19,7 @@ from tests.support.customer import Customer
 from tests.support.processes import ROOT
 from tests.support.servers import Deployment
 
-_DOCUMENT = (ROOT / "docs/recurring.md").read_text()
+_DOCUMENT = (ROOT / "docs/reference/recurring.md").read_text()
 _IDS = re.compile(r"\b(?:rec|sch|inv)_[0-9a-z]{26}\b")
 _MOMENT = re.compile(
     r"\b(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|[A-Z][a-z]{2} [\d-]+ [\d:]+ [A-Z]+)\b"

@@ -1,4 +1,4 @@
-"""Everything that outlives a request is in docs/isolation.md, and within the bound given there."""
+"""Everything that outlives a request is in docs/internals/isolation.md, and within the bound given there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Probed(NamedTuple):
 def bounds() -> dict[str, int]:
     """The tables: how many entries each of the named containers may have after the storm."""
     found = {}
-    for row in _ROW.finditer((ROOT / "docs" / "isolation.md").read_text()):
+    for row in _ROW.finditer((ROOT / "docs/internals/isolation.md").read_text()):
         grows = not row["passing"] and not row["chosen"].startswith(_NOT_BY_REQUESTS)
         most = int(row["most"].replace(",", "")) if grows else LEAST
         found |= dict.fromkeys(re.findall(r"`([^`]+)`", row["names"]), most)
@@ -123,7 +123,7 @@ def test_what_outlives_a_request_is_known_and_bounded(
             faults = _faults(lengths, process.lengths())
             if not faults:
                 break
-        assert faults == {}, f"{role}, by docs/isolation.md"
+        assert faults == {}, f"{role}, by docs/internals/isolation.md"
 
 
 def _faults(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from scheduler.recurrence import zones
 from scheduler.recurrence.cron import LONGEST, normalised
 from scheduler.recurrence.recurrence import Timing, checked
 
-DOCUMENT = Path(__file__).parents[3] / "docs/recurring.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/reference/recurring.md"
 
 
 def rows() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""docs/isolation.md says of each kind of key how much there may be of it, and who pays; what is
+"""docs/internals/isolation.md says of each kind of key how much there may be of it, and who pays; what is
 stored stays within that."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.store.scene import URL, Scene, settled
 from tests.store.whole.filled import BRIEF, fill, kinds, pattern_of
 from tests.support.servers import ValkeyProcess
 
-_DOCUMENT = Path(__file__).parents[3] / "docs" / "isolation.md"
+_DOCUMENT = Path(__file__).parents[3] / "docs/internals/isolation.md"
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20}
 # Of a list, beside its members: a stream begins with a page of 4 KiB.
