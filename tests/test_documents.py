@@ -107,7 +107,9 @@ def test_every_field_of_a_schedule_is_told() -> None:
 
 
 def test_every_metric_is_told_of_and_no_other() -> None:
-    listed = re.findall(r"`(postdate_\w+)(?:\{[\w,]+\})?`", (_ROOT / "docs/reference/metrics.md").read_text())
+    listed = re.findall(
+        r"`(postdate_\w+)(?:\{[\w,]+\})?`", (_ROOT / "docs/reference/metrics.md").read_text()
+    )
     wanted = {
         name + ("_total" if kind == "counter" else "")
         for name, kind in catalogue.families().items()

@@ -21,7 +21,9 @@ from tests.support.customer import Customer
 from tests.support.processes import ROOT
 from tests.support.servers import Deployment, Receiver, free_port, until
 
-[_SHOWN] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/reference/callbacks.md").read_text(), re.DOTALL)
+[_SHOWN] = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs/reference/callbacks.md").read_text(), re.DOTALL
+)
 
 
 class Orders:

@@ -63,7 +63,11 @@ def test_nothing_that_was_fired_since_the_backup_goes_out_again(
 
 def documented_steps(directory: Path, fired_since: str) -> list[str]:
     """The last two blocks of docs/how-to/operations.md's restore, for a store in `directory`."""
-    text = (ROOT / "docs/how-to/operations.md").read_text().partition("**A restore is time travel.**")[2]
+    text = (
+        (ROOT / "docs/how-to/operations.md")
+        .read_text()
+        .partition("**A restore is time travel.**")[2]
+    )
     steps = re.findall(
         r"^ *```sh\n(.*?)^ *```$", text.partition("\n## ")[0], re.DOTALL | re.MULTILINE
     )

@@ -77,7 +77,9 @@ def test_the_dashboard_has_all_of_callbacks_and_no_panel_lies_on_another() -> No
 
 
 def test_every_alert_leads_to_its_runbook_and_every_runbook_has_an_alert() -> None:
-    headings = re.findall(r"^## (\w+)$", (ROOT / "docs/reference/runbooks.md").read_text(), re.MULTILINE)
+    headings = re.findall(
+        r"^## (\w+)$", (ROOT / "docs/reference/runbooks.md").read_text(), re.MULTILINE
+    )
     assert headings == [name for name in alerts() if name in headings]
     assert set(headings) == set(alerts())
     for name, rule in alerts().items():
