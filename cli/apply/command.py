@@ -89,8 +89,12 @@ def _asked(remote: Remote, files: tuple[IO[bytes], ...]) -> Asked:
     from cli.apply.wanted import asked_of
 
     try:
-        documents = [read(each.name, each.read(MOST_BYTES + 1), os.environ) for each in files]
-        return asked_of(documents)
+        return asked_of(
+            [
+                read(getattr(each, "name", "<stdin>"), each.read(MOST_BYTES + 1), os.environ)
+                for each in files
+            ]
+        )
     except BadFiles as bad:
         _refuse(remote, bad)
 

@@ -188,7 +188,7 @@ class _Reader:
     def _malformed(self, error: yaml.MarkedYAMLError) -> BadFiles:
         mark = error.problem_mark or error.context_mark
         message = f"It is not YAML: {error.problem or error.context}."
-        if "alias" in message:
+        if "alias" in f"{error.context} {message}":
             message += " Write a text that begins with * in quotes."
         return self._only(1 if mark is None else mark.line + 1, message)
 

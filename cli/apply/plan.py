@@ -273,7 +273,7 @@ def _notes_of_rule(rule: Recurring | None, *, gone: bool = False) -> list[str]:
         return []
     if rule.state == "paused":
         return [f"{'was' if gone else 'stays'} paused{pause_words(rule)}"]
-    return [f"{rule.state}: {rule.reason}" if rule.reason else rule.state]
+    return [f"{rule.state}: {rule.reason.replace('_', ' ')}" if rule.reason else rule.state]
 
 
 def _option(name: str) -> str:
