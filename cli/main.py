@@ -28,7 +28,7 @@ COMMANDS = {
     "lane": "cli.customer.lanes:lane_group",
     "recurring": "cli.customer.recurring:recurring_group",
     "callback": "cli.customer.callbacks:callback_group",
-    "apply": "cli.apply.command:apply_command",
+    "apply": "cli.customer.apply.command:apply_command",
     "logs": "cli.customer.logs:logs_command",
     "stats": "cli.customer.logs:stats_command",
     "signing": "cli.customer.logs:signing_group",

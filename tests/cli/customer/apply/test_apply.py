@@ -230,9 +230,9 @@ def test_an_api_that_fails_half_way(with_json: bool) -> None:
 
 def test_a_change_of_somebody_else_is_not_overwritten(settings: dict[str, str]) -> None:
     """Made between the reading and the writing."""
-    from cli.apply.document import read
-    from cli.apply.plan import plan_of
-    from cli.apply.wanted import asked_of
+    from cli.customer.apply.document import read
+    from cli.customer.apply.plan import plan_of
+    from cli.customer.apply.wanted import asked_of
     from postdate import Postdate, PreconditionFailed
 
     text = FILE.replace("${TOKEN}", "s3cret")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cli.apply.document import Place
-from cli.apply.wanted import (
+from cli.customer.apply.document import Place
+from cli.customer.apply.wanted import (
     ACCOUNT,
     LANES,
     OF_CALLBACK,

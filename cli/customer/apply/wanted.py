@@ -18,7 +18,7 @@ from api.schema.recurring_bodies import RECURRING, Shown
 from api.schema.recurring_fields import REQUEST_SHOWN
 from api.schema.rules import Rules, lane_filter
 from api.schema.settings_fields import OF_ACCOUNT, OF_PUT
-from cli.apply.document import BadFiles, Document, Fault, Path, Place, dotted
+from cli.customer.apply.document import BadFiles, Document, Fault, Path, Place, dotted
 from scheduler.callbacks import CallbackOn
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.lane_settings import Lane, LaneSettings

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
-from typing import IO, TYPE_CHECKING, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -13,9 +15,9 @@ from cli.customer.remote import Remote, answered, remote_command, sentence_of, w
 from cli.output import NO_ANSWER, fail, show
 
 if TYPE_CHECKING:
-    from cli.apply.document import BadFiles
-    from cli.apply.plan import Plan, Step
-    from cli.apply.wanted import Asked
+    from cli.customer.apply.document import BadFiles
+    from cli.customer.apply.plan import Plan, Step
+    from cli.customer.apply.wanted import Asked
     from postdate import PostdateError
 
 _CHANGED = 3
@@ -26,12 +28,21 @@ _SIGNS = {"created": "+", "changed": "~", "removed": "-", "unchanged": " "}
 _TO_BE = {"created": "create", "changed": "change", "removed": "remove"}
 
 
-def _print_schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        from cli.apply.schema import file_schema
+def _or_schema(function: Callable[..., None]) -> Callable[..., None]:
+    """The schema needs neither files nor an API key."""
 
-        click.echo(json.dumps(file_schema(), indent=2, ensure_ascii=False))
-        context.exit()
+    @functools.wraps(function)
+    def wrapped(*, schema: bool, **options: Any) -> None:
+        if schema:
+            from cli.customer.apply.schema import file_schema
+
+            click.echo(json.dumps(file_schema(), indent=2, ensure_ascii=False))
+            return
+        if not options["files"]:
+            raise click.UsageError("Give a file with -f.")
+        function(**options)
+
+    return wrapped
 
 
 @click.command(name="apply")
@@ -39,9 +50,8 @@ def _print_schema(context: click.Context, _: click.Parameter, asked: bool) -> No
     "-f",
     "--file",
     "files",
-    type=click.File("rb"),
+    type=click.Path(allow_dash=True),
     multiple=True,
-    required=True,
     metavar="FILE",
     help="In YAML or JSON; - is standard input. As often as needed.",
 )
@@ -50,17 +60,11 @@ def _print_schema(context: click.Context, _: click.Parameter, asked: bool) -> No
 @click.option(
     "--exit-code", is_flag=True, help=f"Exit with {_CHANGED} if there was something to change."
 )
-@click.option(
-    "--schema",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_schema,
-    help="Print the JSON Schema of a file, for editors.",
-)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a file, for editors.")
+@_or_schema
 @remote_command(retry_for_s=_RETRY_FOR_S)
 def apply_command(
-    remote: Remote, files: tuple[IO[bytes], ...], dry_run: bool, prune: bool, exit_code: bool
+    remote: Remote, files: tuple[str, ...], dry_run: bool, prune: bool, exit_code: bool
 ) -> None:
     """Set lanes, recurring schedules and the account's callback as files say.
 
@@ -71,7 +75,7 @@ def apply_command(
     postdate apply -f postdate.yaml --dry-run
     postdate apply -f postdate.yaml --prune
     """
-    from cli.apply.plan import plan_of
+    from cli.customer.apply.plan import plan_of
 
     asked = _asked(remote, files)
     if prune and not asked.owns:
@@ -84,17 +88,19 @@ def apply_command(
         sys.exit(_CHANGED)
 
 
-def _asked(remote: Remote, files: tuple[IO[bytes], ...]) -> Asked:
-    from cli.apply.document import MOST_BYTES, BadFiles, read
-    from cli.apply.wanted import asked_of
+def _asked(remote: Remote, files: tuple[str, ...]) -> Asked:
+    from cli.customer.apply.document import MOST_BYTES, BadFiles, read
+    from cli.customer.apply.wanted import asked_of
 
+    documents = []
     try:
-        return asked_of(
-            [
-                read(getattr(each, "name", "<stdin>"), each.read(MOST_BYTES + 1), os.environ)
-                for each in files
-            ]
-        )
+        for name in files:
+            with click.open_file(name, "rb") as file:
+                data = file.read(MOST_BYTES + 1)
+            documents.append(read("<stdin>" if name == "-" else name, data, os.environ))
+        return asked_of(documents)
+    except OSError as error:
+        fail(f"{name} cannot be read: {error.strerror}", as_json=remote.as_json)
     except BadFiles as bad:
         _refuse(remote, bad)
 

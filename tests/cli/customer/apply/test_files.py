@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from cli.apply.document import BadFiles, Document, read
-from cli.apply.schema import file_schema
-from cli.apply.wanted import Asked, asked_of
+from cli.customer.apply.document import BadFiles, Document, read
+from cli.customer.apply.schema import file_schema
+from cli.customer.apply.wanted import Asked, asked_of
 from scheduler.masks import MASK
 from tests.support.servers import postdate
-from tests.test_documented_commands import blocks
-from tests.test_documents import DOCUMENTS
 
+DOCUMENTS = Path(__file__).parents[4] / "docs"
+FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SCHEMA = "$schema=postdate.schema.json"
 GOOD = """\
 owns: [billing-*, shared]
 account: {callbackUrl: "https://example.com/ended", callbackOn: failed}
@@ -230,12 +232,8 @@ def test_the_command_prints_the_schema_without_a_key() -> None:
 
 
 def test_the_files_of_the_documents_fit_the_schema() -> None:
-    shown = [
-        block.text
-        for page in DOCUMENTS
-        for block in blocks(page)
-        if block.language == "yaml" and "$schema=postdate.schema.json" in block.text
-    ]
+    pages = [path.read_text() for path in DOCUMENTS.rglob("*.md")]
+    shown = [each for page in pages for each in FENCE.findall(page) if SCHEMA in each]
     assert shown
     for text in shown:
         assert not refuses(file_schema(), documents(text)[0].values), text

@@ -7,7 +7,7 @@ from typing import Any
 
 from api.openapi.requests import REQUESTS
 from api.schema.fields import CHOICES
-from cli.apply.wanted import MOST_OBJECTS, MOST_OWNS, OF_CALLBACK, OWNS_PATTERN
+from cli.customer.apply.wanted import MOST_OBJECTS, MOST_OWNS, OF_CALLBACK, OWNS_PATTERN
 from scheduler.lanes import LANE_PATTERN
 
 _SET = {name: {"not": {"type": "null"}} for name in ("rate", "parallelism", "note")}
