@@ -32,6 +32,7 @@ COMMANDS = {
     "logs": "cli.customer.logs:logs_command",
     "stats": "cli.customer.logs:stats_command",
     "signing": "cli.customer.logs:signing_group",
+    "mcp": "cli.customer.mcp:mcp_command",
     "api": "cli.serving.roles:api_command",
     "worker": "cli.serving.roles:worker_command",
     "account": "cli.accounts:account_group",
