@@ -64,9 +64,12 @@ def text_of(answer: dict[str, Any]) -> str:
 
 
 def shortened(answer: dict[str, Any]) -> dict[str, Any]:
-    """With the beginnings of long values, and a word about them."""
+    """Without fields that have no value, and with the beginnings of long ones, which it names. No
+    `callbackUrl` is a value: that there is no report."""
     found, cut = dict[str, Any](), list[str]()
     for name, value in answer.items():
+        if value is None and name != "callbackUrl":
+            continue
         text = value if isinstance(value, str) else text_of(value)
         if len(text) > _LONGEST_VALUE:
             value = f"{text[:_LONGEST_VALUE]}… ({len(text):,} characters in all)"
