@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from cli.output import fail
@@ -26,8 +24,6 @@ def mcp_command(write: bool, url: str) -> None:
     """
     from postdate.mcp import NO_SDK, serve
 
-    if not os.environ.get("POSTDATE_API_KEY"):
-        fail("There is no API key: set POSTDATE_API_KEY", as_json=False)
     try:
         serve(url, write=write)
     except ModuleNotFoundError as error:

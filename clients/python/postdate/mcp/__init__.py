@@ -6,17 +6,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.metadata
+import os
 import sys
 
 NO_SDK = "It needs the MCP SDK: pip install 'postdate-client[mcp]'"
 
 
-def serve(url: str | None = None, *, write: bool = False) -> None:
-    """Serves until standard input ends. `url` is by default POSTDATE_URL; the API key is always
-    POSTDATE_API_KEY, as arguments are seen by all users of a machine. Raises ValueError without
-    either, and ImportError without the SDK."""
+def serve(url: str, *, write: bool = False) -> None:
+    """Serves until standard input ends. The API key is always POSTDATE_API_KEY, as all users of a
+    machine see arguments. Raises ValueError without it, and ModuleNotFoundError without the SDK."""
     from postdate.mcp.server import Api, run
 
+    if not os.environ.get("POSTDATE_API_KEY"):
+        raise ValueError("There is no API key: set POSTDATE_API_KEY.")
     asyncio.run(run(Api(url), write=write, version=importlib.metadata.version("postdate-client")))
 
 
@@ -26,7 +28,8 @@ def main() -> None:
         "postdate-mcp",
         description="Serves MCP on standard input and output. POSTDATE_API_KEY is the API key.",
     )
-    parser.add_argument("--url", help="where Postdate is; default: POSTDATE_URL")
+    url = os.environ.get("POSTDATE_URL", "http://127.0.0.1:8000")
+    parser.add_argument("--url", default=url, help="where Postdate is [env: POSTDATE_URL]")
     parser.add_argument(
         "--write", action="store_true", help="also offer to schedule, change and cancel"
     )
