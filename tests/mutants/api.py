@@ -232,7 +232,7 @@ API = r"""
 ~ if self._weight > [-_MOST_WEIGHT-]{+10 * _MOST_WEIGHT+}:
 # a variable's value is searched for variables
 ~ return _VARIABLE.sub(value_of, [-text-]{+_VARIABLE.sub(value_of, text)+})
-@ clients/python/postdate/mcp/server.py tests/client/test_mcp.py -k 'reads or repeat'
+@ clients/python/postdate/mcp/server.py tests/client/mcp -k 'reads or repeat'
 # a server that only reads writes
 ~ for tool in TOOLS[- if write or not tool.writes-]}
 # a repeat costs a second credit

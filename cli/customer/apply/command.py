@@ -68,7 +68,7 @@ def apply_command(
 ) -> None:
     """Set lanes, recurring schedules and the account's callback as files say.
 
-    Nothing is changed unless all files are right. What is so already stays as it is, and so does
+    A file that is wrong changes nothing. Settings that are right already are left alone, and so is
     every pause. ${NAME} in a file is a variable of the environment.
 
     \b
