@@ -11,13 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 import yaml
 
 MOST_BYTES = 1024 * 1024
-# Aliases can make a small file large, so its values count as often as they are named.
+# Aliases make a small file large, so a value counts as often as aliases name it.
 _MOST_WEIGHT = 4 * MOST_BYTES
 _WEIGHT_OF_A_VALUE = 16
 _DEEPEST = 64
 _VARIABLE = re.compile(r"\$?\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Behind escaped backslashes, which it skips.
+# A surrogate pair as JSON escapes it; escaped backslashes are skipped.
 _PAIR = re.compile(r"\\\\|(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)")
 _TAG = "tag:yaml.org,2002:"
 _FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
@@ -111,7 +111,7 @@ class _Reader:
         return Document(self._file, values, self._lines)
 
     def _judge_depth(self, text: str) -> None:
-        """Before nodes are made of it, for which libyaml needs the stack."""
+        """Before libyaml makes nodes of it: it recurses, and a deep text overflows the stack."""
         depth = 0
         for event in yaml.parse(text, _Loader):
             depth += isinstance(event, yaml.CollectionStartEvent)

@@ -53,8 +53,8 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """What is to be done about one thing, or was done. `etag` is of what was compared, None if
-    there was nothing. `notes` say what the command leaves as it is."""
+    """One change, or none, before and after it is made. `etag` is that of the state compared with,
+    None if there was none. `notes` name what the command leaves as it is."""
 
     action: Action
     kind: str
@@ -91,7 +91,7 @@ class Step:
         return self._as(make[self.kind](client))
 
     def _as(self, action: Action) -> Step:
-        """As it has come out. Where nothing differed but it was changed, a masked value was."""
+        """The step with its outcome. If a change shows no difference, a masked value has changed."""
         assert self.wanted is not None
         shown = self.wanted.shown
         masked = [Difference(n, each, each) for n, each in shown.items() if has_mask(_text(each))]

@@ -41,14 +41,14 @@ OF_RULE = (
     *(field.name for field in REQUEST_SHOWN),
 )
 _ATTRIBUTES = {"per": "per_ms"}
-# What an installation allows is its own affair, and judged when it is asked.
+# Each installation allows other targets and times, and judges them when it is called.
 _ANYWHERE = Destinations(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")), ports=((1, 65535),))
 _RULES = Rules(_ANYWHERE, max_horizon_days=1_000_000)
 
 
 class Wanted(NamedTuple):
-    """One thing of a file. `given` are its fields as the file has them, `shown` as the API shows
-    them once they are set. `name` is empty for the account."""
+    """The account, a lane or a recurring schedule of a file. `given` are its fields as the file has
+    them, `shown` as the API shows them once they are set. `name` is empty for the account."""
 
     kind: str
     name: str
@@ -145,7 +145,7 @@ class _Judge:
     def _object(
         self, document: Document, path: Path, given: Any, *, needed: bool = False
     ) -> dict[str, Any]:
-        """An empty one if it is none, or null; without content it is a fault where it is needed."""
+        """Its fields; none if it is null or no object. Where it is `needed`, no fields are a fault."""
         if isinstance(given, dict) and (given or not needed):
             return given
         if needed and given in (None, {}):
