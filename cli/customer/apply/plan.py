@@ -91,7 +91,7 @@ class Step:
         return self._as(make[self.kind](client))
 
     def _as(self, action: Action) -> Step:
-        """The step with its outcome. If a change shows no difference, a masked value has changed."""
+        """The step with its outcome. A change without a difference is of a masked value."""
         assert self.wanted is not None
         shown = self.wanted.shown
         masked = [Difference(n, each, each) for n, each in shown.items() if has_mask(_text(each))]

@@ -145,7 +145,7 @@ class _Judge:
     def _object(
         self, document: Document, path: Path, given: Any, *, needed: bool = False
     ) -> dict[str, Any]:
-        """Its fields; none if it is null or no object. Where it is `needed`, no fields are a fault."""
+        """Its fields; none if it is null or no object. Where `needed`, no fields are a fault."""
         if isinstance(given, dict) and (given or not needed):
             return given
         if needed and given in (None, {}):
