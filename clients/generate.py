@@ -1,5 +1,5 @@
-"""Writes what the client takes from the tables of fields and filters: `make schema`. With --check
-it writes nothing, and exits with 1 if the file is not what it would write."""
+"""Writes what clients take from the server's tables: `make schema`. With --check it writes nothing,
+and exits with 1 if a file is not what it would write."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from api.openapi.operations import OPERATIONS, SCHEDULE_ID
+from api.openapi.requests import REQUESTS
+from api.schema.fields import CHOICES
 from scheduler import schema
 from scheduler.filters import FILTERS
 from scheduler.schema import FieldRow, Kind
 
 PYTHON = Path(__file__).parent / "python/postdate/_schema.py"
+MCP = Path(__file__).parent / "python/postdate/mcp/inputs.json"
 _SPAN = "timedelta | float | str"
 # How each kind is annotated, and the function that writes it for the server.
 _PYTHON = {
@@ -156,11 +161,77 @@ def python() -> str:
     )
 
 
+def mcp() -> str:
+    """The arguments of each tool of the MCP server, as JSON Schema."""
+    schedule_id = {
+        "scheduleId": SCHEDULE_ID["schema"] | {"description": SCHEDULE_ID["description"]}
+    }
+    key = {
+        "type": "string",
+        "pattern": "^[!-~]{1,255}$",
+        "description": "A name of your own for this call. For 24 hours another call with the same "
+        "name and arguments gets the same answer, and costs nothing.",
+    }
+    if_match = {
+        "type": "string",
+        "description": "The etag that get_schedule gave: if the schedule has changed since, "
+        "nothing is done.",
+    }
+    create, change = REQUESTS["ScheduleRequest"], REQUESTS["ChangeRequest"]
+    inputs = {
+        "find_schedules": _input(_query("listSchedules")),
+        "get_schedule": _input(schedule_id, "scheduleId"),
+        "why_held": _input(schedule_id, "scheduleId"),
+        "read_log": _input(_query("listLogs")),
+        "schedule_request": _input(
+            create["properties"] | {"idempotencyKey": key}, *create["required"]
+        ),
+        "change_schedule": _input(
+            schedule_id | change["properties"] | {"ifMatch": if_match}, "scheduleId"
+        ),
+        "cancel_schedule": _input(schedule_id, "scheduleId"),
+    }
+    return json.dumps(inputs, indent=1, ensure_ascii=False) + "\n"
+
+
+def _input(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    """Hosts take no `oneOf` beside the properties: the API says which fields exclude each other."""
+    described = {"type": "object", "properties": _inlined(properties)}
+    return described | {"required": [*required], "additionalProperties": False}
+
+
+def _query(operation: str) -> dict[str, Any]:
+    """A page has fewer items than the API's: what reads it has room for less."""
+    found = {
+        name: each | {"description": description}
+        for name, _, each, description in OPERATIONS[operation].query
+    }
+    found["limit"] = {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 50,
+        "description": "20 if absent.",
+    }
+    return found
+
+
+def _inlined(described: Any) -> Any:
+    """Without references, and without examples, which name moments that pass."""
+    if isinstance(described, list | tuple):
+        return [_inlined(each) for each in described]
+    if not isinstance(described, dict):
+        return described
+    if "$ref" in described:
+        return _inlined(CHOICES[described["$ref"].rpartition("/")[2]])
+    return {name: _inlined(each) for name, each in described.items() if name != "examples"}
+
+
 def main() -> None:
-    if "--check" not in sys.argv:
-        PYTHON.write_text(python())
-    elif PYTHON.read_text() != python():
-        sys.exit(f"{PYTHON.name} is not what the table of fields makes: run `make schema`.")
+    for path, text in ((PYTHON, python()), (MCP, mcp())):
+        if "--check" not in sys.argv:
+            path.write_text(text)
+        elif path.read_text() != text:
+            sys.exit(f"{path.name} is not what the server's tables make: run `make schema`.")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def remote_command(
             except PostdateError as error:
                 sentence = with_hint(sentence_of(error), base_url)
                 stranger = _as_a_stranger(error, base_url)
-                fail(stranger or sentence, as_json=as_json, answered=_answered(error))
+                fail(stranger or sentence, as_json=as_json, answered=answered(error))
             except ValueError as error:  # an argument that the client refuses by itself
                 fail(str(error), as_json=as_json)
 
@@ -136,10 +136,10 @@ def sentence_of(error: PostdateError) -> str:
 
 def error_json(sentence: str, error: PostdateError | None) -> dict[str, object]:
     """The error of one of many, in the shape of `fail`; `error` is None if nothing was sent."""
-    return {"error": f"{sentence.rstrip('.')}.", **(_answered(error) if error else NO_ANSWER)}
+    return {"error": f"{sentence.rstrip('.')}.", **(answered(error) if error else NO_ANSWER)}
 
 
-def _answered(error: PostdateError) -> dict[str, object]:
+def answered(error: PostdateError) -> dict[str, object]:
     details = getattr(error, "details", ())
     return {
         "status": error.status_code,

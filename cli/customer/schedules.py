@@ -191,21 +191,11 @@ def callback_text(callback: Callback) -> str:
     return text
 
 
-_HELD_WORDS = {
-    "service_hold": "the service is on hold",
-    "account_suspended": "the account is suspended",
-    "account_paused": "the account is paused",
-    "no_worker": "no worker runs",
-    "lane_paused": "lane {} is paused",
-    "lane_calm": "lane {} is calm, as its target asked",
-    "lane_parallelism": "lane {} runs as many as it may",
-    "lane_rate": "lane {} has used up its rate",
-}
-
-
 def held_text(held_by: HeldBy) -> str:
     """`lane eu is paused, until 2026-…, 3 go first`."""
-    words = _HELD_WORDS.get(held_by.cause, held_by.cause).format(held_by.lane)
+    from postdate.results import HELD_WORDS
+
+    words = HELD_WORDS.get(held_by.cause, held_by.cause).format(held_by.lane)
     if held_by.until is not None:
         words += f", {'about ' if held_by.estimated else ''}until {when(held_by.until)}"
     if held_by.ahead:

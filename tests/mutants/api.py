@@ -214,6 +214,33 @@ API = r"""
 @ api/dashboard/viewer/csrf.py tests/dashboard/test_writes.py
 # the holder of a suspended account writes
 ~ if [-viewer.account.suspended and not even_suspended-]{+False+}:
+@ cli/customer/apply/plan.py tests/cli/customer/apply/test_apply.py -k somebody
+# a file overwrites what somebody has changed since it was compared
+~ if self.etag is None else [-{"if_match": self.etag}-]{+{}+}
+# a file replaces what somebody has created since it was not there
+~ return [-{"if_none_match": "*"}-]{+{}+} if self.etag is None else
+@ cli/customer/apply/plan.py tests/cli/customer/apply/test_apply.py -k prune
+# what no file owns is removed
+~ return name is not None[- and self._asked.owned(name)-] and (kind, name) not in
+@ cli/customer/apply/plan.py tests/cli/customer/apply/test_apply.py -k 'run or field or masks'
+# a secret that is another one is not set
+~ return self.action is not Action.KEEP[- or masked-]
+# true is as good as 1
+~ if [-_text(old[name]) != _text(wanted.shown[name])-]{+old[name] != wanted.shown[name]+}
+@ cli/customer/apply/document.py tests/cli/customer/apply/test_files.py
+# an alias counts once, however often it is named
+~ if self._weight > [-_MOST_WEIGHT-]{+10 * _MOST_WEIGHT+}:
+# a variable's value is searched for variables
+~ return _VARIABLE.sub(value_of, [-text-]{+_VARIABLE.sub(value_of, text)+})
+@ clients/python/postdate/mcp/server.py tests/client/mcp -k 'reads or repeat'
+# a server that only reads writes
+~ for tool in TOOLS[- if write or not tool.writes-]}
+# a repeat costs a second credit
+~ key = [-self._unknown.setdefault(digest, uuid.uuid4().hex)-]{+uuid.uuid4().hex+}
+# a further create is taken for a repeat
+-             raise
+-         self._unknown.pop(digest, None)
++             raise
 @ clients/python/postdate/buffer.py tests/client/test_buffer.py
 # a batch that may be stored goes again in halves
 ~ error.status_code in _NOTHING_STORED[- and not error.maybe_done-]

@@ -30,6 +30,17 @@ HoldCause: TypeAlias = Literal[
     "lane_parallelism",
     "lane_rate",
 ]
+# What each means, for people; `{}` is the lane.
+HELD_WORDS: Mapping[HoldCause, str] = {
+    "service_hold": "the service is on hold",
+    "account_suspended": "the account is suspended",
+    "account_paused": "the account is paused",
+    "no_worker": "no worker runs",
+    "lane_paused": "lane {} is paused",
+    "lane_calm": "lane {} is calm, as its target asked",
+    "lane_parallelism": "lane {} runs as many as it may",
+    "lane_rate": "lane {} has used up its rate",
+}
 
 
 @dataclass(frozen=True, slots=True)

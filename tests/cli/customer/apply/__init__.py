@@ -1,0 +1,1 @@
+"""`postdate apply`."""
