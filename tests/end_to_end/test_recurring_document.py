@@ -1,5 +1,5 @@
-"""What docs/reference/recurring.md shows does what it says, against a real Postdate: each line after `$` is
-run by a shell, and its answer must be the one that is shown. Ids and moments are those of the run,
+"""What docs/reference/recurring.md shows does what it says, against a real Postdate: a shell runs
+each line after `$`, and its answer must be the one that is shown. Ids and moments are those of the run,
 `…` is any text."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything that outlives a request is in docs/internals/isolation.md, and within the bound given there."""
+"""All that outlives a request is in docs/internals/isolation.md, and within the bound there."""
 
 from __future__ import annotations
 
