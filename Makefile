@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema clients lint-openapi check fmt bench peers clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema clients lint-openapi check fmt bench peers docs clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -69,8 +69,7 @@ check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, pass
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m clients.generate --check
-	@$(BIN)/python -m pytest -q tests/mutants/test_passages.py tests/test_documents.py \
-		tests/test_documented_commands.py
+	@$(BIN)/python -m pytest -q -n 2 tests/mutants/test_passages.py tests/docs
 
 fmt: $(VENV)/installed-dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true
@@ -81,6 +80,9 @@ bench: $(VENV)/installed ## Measure and record this commit: 10 minutes; ARGS=--q
 
 peers: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+docs: $(VENV)/installed-docs ## Build the documentation into build/docs; ARGS=--serve: and show it
+	@$(BIN)/python -m ops.docs $(ARGS)
 
 dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that they install and run
 	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[release]'
@@ -99,7 +101,12 @@ $(VENV)/installed: pyproject.toml clients/python/pyproject.toml constraints.txt
 	@$(PIP) --constraint constraints.txt --editable clients/python --editable .
 	@touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	@echo 'Installing what the documentation is built with…'
+	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[docs]'
+	@touch $@
+
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo 'Installing what tests and checks need…'
-	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[dev]'
+	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[dev,docs]'
 	@touch $@

@@ -135,7 +135,7 @@ def send_command(
     matching = bool(callback) or any(chosen[name] is not None for name in many.CHOOSING)
     if many.is_unclear(schedule_ids, limit, chosen, matching=matching):
         raise click.UsageError(
-            f"Give ids, or --failed, --delivered, --since, {many.FLAGS}, --limit."
+            f"Give ids, or --failed, --delivered, --since, {many.FLAGS}, --limit. {many.ALONE}"
         )
     if callback_url is not None and len(schedule_ids) != 1:
         raise click.UsageError("--callback goes with one id.")

@@ -21,6 +21,7 @@ _COUNTED = 1000
 # Without ids, one of these (or --failed) must be given.
 CHOOSING = ("url", "lane", "reference", "recurring_id")
 FLAGS = ", ".join(row.flag for row in FILTERS)
+ALONE = "A period or a limit alone is not enough."
 
 
 def choosing_options(from_help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -63,7 +64,7 @@ def cancel_command(
     """
     matching = any(chosen[name] is not None for name in (*CHOOSING, "held"))
     if is_unclear(schedule_ids, limit, chosen, matching=matching):
-        raise click.UsageError(f"Give ids, or --held, {FLAGS}, --limit.")
+        raise click.UsageError(f"Give ids, or --held, {FLAGS}, --limit. {ALONE}")
     if len(schedule_ids) == 1:
         cancelled = remote.client.cancel(schedule_ids[0])
         text = f"{cancelled.schedule_id}  {cancelled.message}"
@@ -115,7 +116,7 @@ def replay_command(
     begin_since(chosen, since)
     matching = failed or any(chosen[name] is not None for name in CHOOSING)
     if is_unclear(schedule_ids, limit, chosen, matching=matching):
-        raise click.UsageError(f"Give ids, or --failed, --since, {FLAGS}, --limit.")
+        raise click.UsageError(f"Give ids, or --failed, --since, {FLAGS}, --limit. {ALONE}")
     done: Sequence[Any] = ()
     found = ""
     if not schedule_ids and not yes:

@@ -1,5 +1,5 @@
 """Decides the next step of a rule: its slot, its occurrence, the missed times. The store is not
-asked here; `docs/internals/lifecycle.md` has the reasons."""
+asked here; `docs/internals/recurring.md` has the reasons."""
 
 from __future__ import annotations
 

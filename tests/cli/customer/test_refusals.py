@@ -42,7 +42,7 @@ NO_TIME = "Say when, with --cron or --every."
         ("callback send --since 1h", UNCLEAR),
         ("callback send sch_1 sch_2 --callback http://x", "--callback goes with one id"),
         ("cancel sch_1 --target http://x", "Give ids, or --held, --target"),
-        ("cancel --to 2026-12-24", "Give ids, or --held, --target"),
+        ("cancel --to 2026-12-24", "A period or a limit alone is not enough."),
         ("change sch_1", "Say what to change"),
         ("change sch_1 --text x --clear text", "cannot be given and cleared"),
         ("lane pause", "Give a lane, or --all."),
