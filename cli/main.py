@@ -34,7 +34,7 @@ COMMANDS = {
     "api": "cli.serving.roles:api_command",
     "worker": "cli.serving.roles:worker_command",
     "account": "cli.accounts:account_group",
-    "key": "cli.accounts:key_group",
+    "key": "cli.keys:key_group",
     "hold": "cli.operators:hold_command",
     "resume": "cli.operators:resume_command",
     "backup": "cli.operators:backup_command",
