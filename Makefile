@@ -82,9 +82,10 @@ bench: $(VENV)/installed ## Measure and record this commit: 10 minutes; ARGS=--q
 peers: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
-dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that they install and run
+dist: $(VENV)/installed-dev ## Build all that a release has into dist, and prove that it installs and runs
 	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[release]'
 	@PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m ops.release
+	@$(BIN)/python -m ops.rehearse
 
 clean: ## Remove generated files, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \

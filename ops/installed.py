@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-_SECONDS = 60
+_SECONDS = 300
 
 
 class Running(NamedTuple):
@@ -77,7 +77,7 @@ def until(name: str, lines: IO[str]) -> dict[str, Any]:
 def serving(
     command: Sequence[str | Path], home: Path, environ: Mapping[str, str]
 ) -> Iterator[IO[str]]:
-    """Its output. It must end with status 0 when it is asked to, and lives for a minute at most."""
+    """Its output. It lives for five minutes at most, and must end with status 0 when asked to."""
     with subprocess.Popen(
         command,
         cwd=home,

@@ -154,7 +154,7 @@ def pack_chart(staged: Path, version: str) -> Path:
     """As `helm package` does, which would need helm."""
     (DIST / "chart").mkdir(parents=True, exist_ok=True)
     packed = DIST / "chart" / f"postdate-{version}.tgz"
-    with tarfile.open(packed, "w:gz") as archive:
+    with tarfile.open(packed, "w:gz", dereference=True) as archive:
         archive.add(staged / CHART, "postdate", filter=_of_nobody)
     return packed
 
