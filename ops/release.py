@@ -166,14 +166,17 @@ def _of_nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def pack_npm(staged: Path) -> Path:
-    """With the compiler that the checkout has."""
+    """With the compiler that the checkout has, or else with a new one."""
     (DIST / "npm").mkdir(parents=True, exist_ok=True)
-    (staged / NPM / "node_modules").symlink_to(ROOT / NPM / "node_modules")
+    if (ROOT / NPM / "node_modules").exists():
+        (staged / NPM / "node_modules").symlink_to(ROOT / NPM / "node_modules")
+    else:
+        run("npm", "install", "--silent", "--no-audit", "--no-fund", cwd=staged / NPM)
     said = run("npm", "pack", "--silent", "--pack-destination", DIST / "npm", cwd=staged / NPM)
     return DIST / "npm" / said.split()[-1]
 
 
-def build_all() -> list[Path]:
+def build_all(*, npm: bool = True) -> list[Path]:
     """Everything but the list of what is inside. Returns the wheels."""
     version = one_version()
     shutil.rmtree(DIST, ignore_errors=True)
@@ -185,7 +188,8 @@ def build_all() -> list[Path]:
             wheels.append(build(staged / of))
             check_contents(wheels[-1], ROOT / of)
         pack_chart(staged, version)
-        pack_npm(staged)
+        if npm:
+            pack_npm(staged)
         (DIST / "notes.md").write_text(notes(version, (staged / "CHANGELOG.md").read_text()))
     return wheels
 
