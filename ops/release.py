@@ -166,12 +166,9 @@ def _of_nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def pack_npm(staged: Path) -> Path:
-    """With the compiler that the checkout has, or else with a new one."""
+    """With the compiler that the checkout has."""
     (DIST / "npm").mkdir(parents=True, exist_ok=True)
-    if (ROOT / NPM / "node_modules").exists():
-        (staged / NPM / "node_modules").symlink_to(ROOT / NPM / "node_modules")
-    else:
-        run("npm", "install", "--silent", "--no-audit", "--no-fund", cwd=staged / NPM)
+    (staged / NPM / "node_modules").symlink_to(ROOT / NPM / "node_modules")
     said = run("npm", "pack", "--silent", "--pack-destination", DIST / "npm", cwd=staged / NPM)
     return DIST / "npm" / said.split()[-1]
 

@@ -13,7 +13,7 @@ PACKAGES = {
     "promtool": "prometheus",
     "nginx": "nginx-light",
     "curl": "curl",
-    "npm": "npm",
+    "Node.js 20": "nodejs npm",
     "helm or Go": "golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev",
 }
 # Why a slow test is skipped.

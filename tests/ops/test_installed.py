@@ -146,10 +146,8 @@ def test_the_client_is_installed_without_the_server(
     arrived(here, "/client")
 
 
-@pytest.mark.skipif(not HAS_NPM, reason=lack_of("npm"))
-@pytest.mark.skipif(
-    HAS_NPM and not HAS_COMPILER, reason=f"needs a compiler: npm install --prefix {release.NPM}"
-)
+@pytest.mark.skipif(not HAS_NPM, reason=lack_of("Node.js 20"))
+@pytest.mark.skipif(HAS_NPM and not HAS_COMPILER, reason="needs a compiler: make typescript")
 def test_the_package_of_npm_is_imported_in_an_empty_project(
     here: Running, dist: Path, tmp_path: Path
 ) -> None:
