@@ -82,7 +82,7 @@ def notes(version: str, changelog: str) -> str:
     """What the CHANGELOG says of the version. Raises SystemExit where that is not its newest, or
     news stand above it."""
     sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
-    news, newest = sections[:2]
+    news, newest = (*sections, "", "")[:2]
     if news.strip() != "Unreleased" or not newest.startswith(f"{version} "):
         raise SystemExit(f"The CHANGELOG has no empty heading Unreleased and {version} below it.")
     return newest.partition("\n")[2].strip() + "\n"

@@ -57,8 +57,9 @@ def test_the_notes_are_those_of_the_version() -> None:
         ("0.1.0", CHANGELOG.format("")),
         ("0.2.0", CHANGELOG.format("\n- more\n")),
         ("0.2.0", CHANGELOG.format("").replace("## Unreleased\n", "")),
+        ("0.2.0", "# Changelog\n\n## Unreleased\n"),
     ],
-    ids=["no heading", "not the newest", "unreleased news", "no place for news"],
+    ids=["no heading", "not the newest", "unreleased news", "no place for news", "no news"],
 )
 def test_a_release_without_its_news_is_refused(version: str, changelog: str) -> None:
     with pytest.raises(SystemExit, match="no empty heading"):
