@@ -1,8 +1,9 @@
-"""`postdate account` and `postdate key`: the accounts, what they may spend, and their API keys."""
+"""`postdate account`: the accounts, and what they may spend."""
 
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,10 @@ import click
 from cli import parameters
 from cli.acts import noted
 from cli.options import Context, command, with_store
-from scheduler.callers import ApiKey
 from scheduler.errors import NotFound, StoreRefused
 from scheduler.events import Kind
 from scheduler.models import Account, Plan
 from scheduler.texts import normal_email
-from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
     from scheduler.store import Store
@@ -73,10 +72,7 @@ def account_group() -> None:
 def create(
     context: Context, name: str, granted: int, plan: str, email: str, operator: bool
 ) -> None:
-    """Make the account NAME.
-
-    Next, give it a key: postdate key create NAME --name "my first key"
-    """
+    """Make the account NAME, and say what it needs next."""
 
     async def make(store: Store) -> tuple[Account, str | None]:
         role = ", operator" if operator else ""
@@ -95,6 +91,7 @@ def create(
     else:
         text = f"{_line(account)}\nTo set the password, once and within an hour:\n\n    {link}\n"
         context.show({**_json(account), "link": link}, text)
+    context.suggest(_next_steps(account, link))
 
 
 @account_group.command(name="list")
@@ -237,13 +234,18 @@ def link(context: Context, account: str, password: bool) -> None:
 
 
 async def _link(context: Context, store: Store, account: Account, purpose: str) -> str:
-    """A new link below the public URL, or the URL of a running API, or else of these settings."""
+    """A new link, once and for an hour."""
     from scheduler.store.accounts.sign_in.sessions import Purpose
 
     async with noted(store, Kind.LINK, account.account_id, purpose):
         secret = await store.sessions.make_link(account.account_id, Purpose(purpose))
+    return link_url(await api_url(context, store), secret)
+
+
+async def api_url(context: Context, store: Store) -> str:
+    """The public URL, or where a running API says that it is, or else what these settings say."""
     known = None if context.settings.public_url else await _known_url(store)
-    return link_url(known or context.settings.url, secret)
+    return known or context.settings.url
 
 
 async def _known_url(store: Store) -> str | None:
@@ -253,6 +255,17 @@ async def _known_url(store: Store) -> str | None:
     apis = [each.says for each in await store.apis.running(_HEARD_WITHIN_MS)]
     urls = (says[url] for url in (PUBLIC_URL, LOCAL_URL) for says in apis if url in says)
     return next(urls, None)
+
+
+def _next_steps(account: Account, link: str | None) -> str:
+    name = shlex.quote(account.name)
+    steps = {f"postdate key create {name} --name first": "prints an API key, once"}
+    if not account.credits:
+        steps[f"postdate account grant {name} 1000"] = "each schedule costs a credit"
+    if link is None:
+        steps[f"postdate account link {name}"] = "prints a link to its dashboard"
+    width = max(map(len, steps))
+    return "\nNext:\n" + "".join(f"\n    {step:{width}}  # {why}" for step, why in steps.items())
 
 
 def link_url(base_url: str, secret: str) -> str:
@@ -316,78 +329,3 @@ def _line(account: Account, stored: str = "") -> str:
         "suspended" * account.suspended,
     ]
     return "  ".join(filter(None, parts))
-
-
-@click.group(name="key")
-def key_group() -> None:
-    """Make API keys, list them, deactivate them.
-
-    A key goes in the header x-api-key of every request. ACCOUNT is a name or an id.
-    """
-
-
-@key_group.command(name="create")
-@click.argument("account")
-@click.option(
-    "--name", type=parameters.name, required=True, metavar="TEXT", help="The key's purpose."
-)
-@command()
-def create_key(context: Context, account: str, name: str) -> None:
-    """Make a key for ACCOUNT and print it.
-
-    Only its hash is stored: this is the one time that it is shown.
-    """
-
-    async def make(store: Store) -> tuple[ApiKey, str]:
-        found = await store.accounts.find(account)
-        async with noted(store, Kind.KEY_MADE, found.account_id, name):
-            return await store.api_keys.create(found.account_id, name)
-
-    key, value = with_store(context.settings, make)
-    answer = {"keyId": key.key_id, "key": value, "name": key.name}
-    context.show(answer, f"{value}\n{key.key_id}, shown only this once.")
-
-
-@key_group.command(name="list")
-@click.argument("account")
-@command()
-def list_keys(context: Context, account: str) -> None:
-    """List the keys of ACCOUNT, each by how it begins."""
-
-    async def read(store: Store) -> list[ApiKey]:
-        found = await store.accounts.find(account)
-        return await store.api_keys.of_account(found.account_id)
-
-    keys = with_store(context.settings, read, read_only=True, needs_keys=False)
-    lines = [_key_line(key) for key in keys]
-    context.show([_key_json(key) for key in keys], "\n".join(lines) or "No keys.")
-
-
-@key_group.command(name="deactivate")
-@click.argument("key_id")
-@command()
-def deactivate(context: Context, key_id: str) -> None:
-    """Refuse the key KEY_ID from the next request on, for good."""
-
-    async def end(store: Store) -> ApiKey:
-        async with noted(store, Kind.KEY_DEACTIVATED, about=key_id):
-            return await store.api_keys.deactivate(key_id)
-
-    key = with_store(context.settings, end)
-    context.show(_key_json(key), _key_line(key))
-
-
-def _key_json(key: ApiKey) -> dict[str, object]:
-    return {
-        "keyId": key.key_id,
-        "name": key.name,
-        "prefix": key.prefix,
-        "active": key.active,
-        "createdAt": format_iso8601(key.created_at_ms),
-        "lastUsedAt": None if key.last_used_at_ms is None else format_iso8601(key.last_used_at_ms),
-    }
-
-
-def _key_line(key: ApiKey) -> str:
-    state = "active" if key.active else "inactive"
-    return f"{key.key_id}  {key.prefix}…  {state}  {format_iso8601(key.created_at_ms)}  {key.name}"

@@ -36,7 +36,7 @@ COMMANDS = {
     "api": "cli.serving.roles:api_command",
     "worker": "cli.serving.roles:worker_command",
     "account": "cli.accounts:account_group",
-    "key": "cli.accounts:key_group",
+    "key": "cli.keys:key_group",
     "hold": "cli.operators:hold_command",
     "resume": "cli.operators:resume_command",
     "backup": "cli.operators:backup_command",
@@ -45,6 +45,8 @@ COMMANDS = {
     "bench": "cli.bench.command:bench_command",
     "check": "cli.operators:check_command",
 }
+# A customer's commands run on Windows too, except the one that serves.
+_ANYWHERE, _SERVES = "cli.customer.", {"listen"}
 
 
 class Commands(click.Group):
@@ -58,8 +60,32 @@ class Commands(click.Group):
         if place is None:
             return None
         module, _, name = place.partition(":")
+        if sys.platform == "win32" and (not module.startswith(_ANYWHERE) or cmd_name in _SERVES):
+            return _refused(cmd_name)
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+
+def _refused(name: str) -> click.Command:
+    """A command that says why it does not run here, whatever its arguments."""
+
+    def refuse(words: tuple[str, ...]) -> None:
+        from cli.output import fail
+
+        fail(
+            f"`postdate {name}` does not run on Windows: Postdate's server needs uvloop, Unix"
+            " sockets, and sockets that child processes inherit. Run it in WSL 2 or in Docker."
+            " A customer's commands, such as `postdate schedule`, and the Python client work here",
+            as_json="--json" in words,
+        )
+
+    return click.Command(
+        name,
+        callback=refuse,
+        params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+        short_help="Not on Windows.",
+    )
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

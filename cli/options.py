@@ -22,6 +22,7 @@ from scheduler.runtime.settings import (
     unknown_variables,
     without_password,
 )
+from scheduler.texts import visible
 
 if TYPE_CHECKING:
     from scheduler.store import Store
@@ -44,6 +45,11 @@ class Context(msgspec.Struct, frozen=True):
         if self.runs_on and isinstance(answer, dict):
             answer = log_line(answer, text)
         show(answer, text, as_json=self.as_json)
+
+    def suggest(self, text: str) -> None:
+        """For people: on standard error, so that scripts read the answer alone."""
+        if not self.as_json:
+            click.echo(visible(text), err=True)
 
 
 def command(

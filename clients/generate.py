@@ -1,5 +1,6 @@
-"""Writes what clients take from the server's tables: `make schema`. With --check it writes nothing,
-and exits with 1 if a file is not what it would write."""
+"""Writes what the clients take from the server: the Python client from the tables of fields and
+filters, the TypeScript client and the MCP server from the OpenAPI document. `make schema`; with
+--check it writes nothing, and exits with 1 if a file is not what it would write."""
 
 from __future__ import annotations
 
@@ -13,12 +14,15 @@ from typing import Any
 from api.openapi.operations import OPERATIONS, SCHEDULE_ID
 from api.openapi.requests import REQUESTS
 from api.schema.fields import CHOICES
+from clients.typescript_types import typescript
 from scheduler import schema
 from scheduler.filters import FILTERS
 from scheduler.schema import FieldRow, Kind
 
-PYTHON = Path(__file__).parent / "python/postdate/_schema.py"
-MCP = Path(__file__).parent / "python/postdate/mcp/inputs.json"
+HERE = Path(__file__).parent
+PYTHON = HERE / "python/postdate/_schema.py"
+TYPESCRIPT = HERE / "typescript/src/schema.ts"
+MCP = HERE / "python/postdate/mcp/inputs.json"
 _SPAN = "timedelta | float | str"
 # How each kind is annotated, and the function that writes it for the server.
 _PYTHON = {
@@ -227,7 +231,8 @@ def _inlined(described: Any) -> Any:
 
 
 def main() -> None:
-    for path, text in ((PYTHON, python()), (MCP, mcp())):
+    written = ((PYTHON, python()), (TYPESCRIPT, typescript()), (MCP, mcp()))
+    for path, text in written:
         if "--check" not in sys.argv:
             path.write_text(text)
         elif path.read_text() != text:

@@ -1,32 +1,48 @@
-"""Builds the release and proves it: wheel and sdist of server and client, into dist/.
+"""Builds the release into dist/, and proves it.
 
-    make dist
+    make dist                               # pip fetches dependencies; all else needs no network
+    python -m ops.release --version 0.3.0   # writes the version wherever it stands
 
-Wheels are built of the sdists, as packagers do. Then: nothing tracked is missing in
-a wheel and nothing else is in it, `twine` takes the metadata, the CHANGELOG speaks of the version,
+Server and client as wheels and sdists, the client of npm, the chart, the list of what is in an
+installed server, and the notes of the release. Wheels are built of the sdists, as packagers do.
+Then: nothing tracked is missing in a wheel and nothing else is in it, `twine` takes the metadata,
 and in a fresh environment that has the two wheels `postdate` runs, without the checkout and beside
-an application that has modules of the same names. Pip fetches dependencies and hatchling, and
-nothing else needs a network.
+an application that has modules of the same names.
+
+Two variables come from the workflow. RELEASE is the tag, which must be of this version.
+GITHUB_REPOSITORY says where links of published pages lead to, and whose image the chart runs.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ops.installed import request_seen, running, serving, until
+
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
+CLIENT, NPM, CHART = "clients/python", "clients/typescript", "ops/chart"
+# Where the version stands; a pattern may match more than once.
+VERSIONS = {
+    "pyproject.toml": r'^version = "(.+)"$',
+    f"{CLIENT}/pyproject.toml": r'^version = "(.+)"$',
+    f"{NPM}/package.json": r'^  "version": "(.+)",$',
+    f"{CHART}/Chart.yaml": r'^(?:v|appV)ersion: "?([^"\n]+)"?$',
+}
+_PUBLISHED = ("README.md", "CHANGELOG.md", f"{CLIENT}/README.md", f"{NPM}/README.md")
+_LINK = re.compile(r"(!?)(\[[^][]*\]|\[!\[[^][]*\]\([^)]*\)\])\((?!https?:|#|mailto:)([^)]+)\)")
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
@@ -36,14 +52,82 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def project(of: Path) -> dict[str, Any]:
-    return tomllib.loads((of / "pyproject.toml").read_text())
+def versions() -> dict[str, set[str]]:
+    """By file, each version that stands there."""
+    texts = {name: (ROOT / name).read_text() for name in VERSIONS}
+    return {name: set(re.findall(VERSIONS[name], texts[name], re.MULTILINE)) for name in texts}
+
+
+def write_version(version: str) -> None:
+    for name, pattern in VERSIONS.items():
+        text = (ROOT / name).read_text()
+        (ROOT / name).write_text(
+            re.sub(pattern, lambda found: found[0].replace(found[1], version), text, flags=re.M)
+        )
+
+
+def one_version() -> str:
+    """The version of all that is released."""
+    found = versions()
+    if len(set.union(*found.values())) != 1:
+        raise SystemExit(f"The versions differ: {found}")
+    [version] = found["pyproject.toml"]
+    tag = os.environ.get("RELEASE", "")
+    if tag and tag != f"v{version}":
+        raise SystemExit(f"The tag {tag} is no release of {version}.")
+    return version
+
+
+def notes(version: str, changelog: str) -> str:
+    """What the CHANGELOG says of the version. Raises SystemExit where that is not its newest, or
+    news stand above it."""
+    sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
+    news, newest = (*sections, "", "")[:2]
+    if news.strip() != "Unreleased" or not newest.startswith(f"{version} "):
+        raise SystemExit(f"The CHANGELOG has no empty heading Unreleased and {version} below it.")
+    return newest.partition("\n")[2].strip() + "\n"
+
+
+def stage(into: Path, version: str, repository: str) -> None:
+    """What git has, and nothing else of this checkout. With a repository, it has its address where
+    strangers read it: pages of registries show links as they are."""
+    for name in run("git", "ls-files").splitlines():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, into / name, follow_symlinks=False)
+    if not repository:
+        return
+    home = f"https://github.com/{repository}"
+    for name in _PUBLISHED:
+        page = into / name
+        page.write_text(with_addresses(page.read_text(), Path(name).parent, home, f"v{version}"))
+    for folder in (".", CLIENT):
+        with (into / folder / "pyproject.toml").open("a") as project:
+            project.write(f'\n[project.urls]\nSource = "{home}"\n')
+    npm = into / NPM / "package.json"
+    source = {"type": "git", "url": f"git+{home}.git", "directory": NPM}
+    npm.write_text(json.dumps(json.loads(npm.read_text()) | {"repository": source}, indent=2))
+    values = into / CHART / "values.yaml"
+    image = f"  repository: ghcr.io/{repository.lower()}\n"
+    values.write_text(values.read_text().replace("  repository: postdate\n", image))
+
+
+def with_addresses(text: str, folder: Path, home: str, tag: str) -> str:
+    """Its relative links with an address. Pictures come from where GitHub has files as they are."""
+
+    def address(found: re.Match[str]) -> str:
+        shown, linked, to = found.groups()
+        path = os.path.normpath(folder / to.partition("#")[0])
+        anchor = "".join(to.partition("#")[1:])
+        linked = _LINK.sub(address, linked[1:-1]) if linked.startswith("[![") else linked[1:-1]
+        return f"{shown}[{linked}]({home}/{'raw' if shown else 'blob'}/{tag}/{path}{anchor})"
+
+    return _LINK.sub(address, text)
 
 
 def build(of: Path) -> Path:
     """The wheel."""
-    run(sys.executable, "-m", "build", "--outdir", DIST, of)
-    found = project(of)["project"]
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", DIST, of)
+    found = tomllib.loads((of / "pyproject.toml").read_text())["project"]
     name = f"{found['name'].replace('-', '_')}-{found['version']}"
     assert (DIST / f"{name}.tar.gz").exists()
     return DIST / f"{name}-py3-none-any.whl"
@@ -51,7 +135,8 @@ def build(of: Path) -> Path:
 
 def check_contents(wheel: Path, of: Path) -> None:
     """The packages as git has them, and what describes the distribution."""
-    how = project(of)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    how: dict[str, Any] = tomllib.loads((of / "pyproject.toml").read_text())
+    how = how["tool"]["hatch"]["build"]["targets"]["wheel"]
     packages, below = how["packages"], how.get("sources", {})
     tracked = {
         each.replace(room := each.partition("/")[0], below.get(room, room), 1)
@@ -65,26 +150,60 @@ def check_contents(wheel: Path, of: Path) -> None:
         raise SystemExit(f"{wheel.name}: no py.typed in {', '.join(untyped)}")
 
 
-def check_changelog(version: str) -> None:
-    """A version that has its heading has all of its news there; until then they are unreleased."""
-    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    if headings[0] not in {"Unreleased", version, f"[{version}]"}:
-        raise SystemExit(f"The CHANGELOG begins with {headings[0]}, and this is {version}.")
-    tag = os.environ.get("RELEASE", "")
-    if tag and (tag.removeprefix("v") != version or headings[0] == "Unreleased"):
-        raise SystemExit(f"{tag} is no release of {version} with a heading of its own.")
+def pack_chart(staged: Path, version: str) -> Path:
+    """As `helm package` does, which would need helm."""
+    (DIST / "chart").mkdir(parents=True, exist_ok=True)
+    packed = DIST / "chart" / f"postdate-{version}.tgz"
+    with tarfile.open(packed, "w:gz", dereference=True) as archive:
+        archive.add(staged / CHART, "postdate", filter=_of_nobody)
+    return packed
+
+
+def _of_nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def pack_npm(staged: Path) -> Path:
+    """With the compiler that the checkout has."""
+    (DIST / "npm").mkdir(parents=True, exist_ok=True)
+    (staged / NPM / "node_modules").symlink_to(ROOT / NPM / "node_modules")
+    said = run("npm", "pack", "--silent", "--pack-destination", DIST / "npm", cwd=staged / NPM)
+    return DIST / "npm" / said.split()[-1]
+
+
+def build_all(*, npm: bool = True) -> list[Path]:
+    """Everything but the list of what is inside. Returns the wheels."""
+    version = one_version()
+    shutil.rmtree(DIST, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="postdate-release-") as folder:
+        staged = Path(folder)
+        stage(staged, version, os.environ.get("GITHUB_REPOSITORY", ""))
+        wheels = []
+        for of in (CLIENT, "."):
+            wheels.append(build(staged / of))
+            check_contents(wheels[-1], ROOT / of)
+        pack_chart(staged, version)
+        if npm:
+            pack_npm(staged)
+        (DIST / "notes.md").write_text(notes(version, (staged / "CHANGELOG.md").read_text()))
+    return wheels
 
 
 def try_out(wheels: list[Path]) -> None:
     """As `pipx run` does: an environment of its own, and no checkout in sight."""
-    with tempfile.TemporaryDirectory(prefix="postdate-dist-") as home:
+    with tempfile.TemporaryDirectory(prefix="postdate-dist-") as folder:
+        home = Path(folder)
         venv.create(home, with_pip=True)
-        python = Path(home) / "bin/python"
+        python, postdate = home / "bin/python", home / "bin/postdate"
         run(python, "-m", "pip", "install", "--quiet", *wheels)
-        print(run(Path(home) / "bin/postdate", "--version", cwd=Path(home)), end="")
-        run(Path(home) / "bin/postdate", "bench", "--seconds", "1", cwd=Path(home))
-        run(python, "-c", "import postdate; postdate.AsyncPostdate", cwd=Path(home))
-        try_beside_an_application(Path(home))
+        inside = ("environment", "--output-file", DIST / "sbom.cdx.json", python)
+        run(sys.executable, "-m", "cyclonedx_py", *inside)
+        print(run(postdate, "--version", cwd=home), end="")
+        run(postdate, "bench", "--seconds", "1", cwd=home)
+        run(python, "-c", "import postdate; postdate.AsyncPostdate", cwd=home)
+        try_beside_an_application(home)
 
 
 def try_beside_an_application(home: Path) -> None:
@@ -94,52 +213,31 @@ def try_beside_an_application(home: Path) -> None:
     for name in ("api.py", "worker/__init__.py", "scheduler/__init__.py", "cli/__init__.py"):
         (application / name).parent.mkdir(parents=True, exist_ok=True)
         (application / name).write_text("OWN = True\n")
-    os.environ["PYTHONPATH"] = str(application)
     ours = "import api, cli, scheduler, worker; assert api.OWN and cli.OWN and worker.OWN"
+    os.environ["PYTHONPATH"] = str(application)
     run(home / "bin/python", "-c", f"{ours} and scheduler.OWN", cwd=application)
-    data_dir = home / "data"
-    os.environ["POSTDATE_METRICS_PORT"] = "0"
-    os.environ["POSTDATE_REDIS_URL"] = f"unix://{data_dir}/valkey.sock"
-    up = ("up", "--port", "0", "--data-dir", str(data_dir))
-    with (
-        serving(home, *up, without="POSTDATE_REDIS_URL"),
-        serving(home, "worker", "--processes", "2"),
-    ):
-        pass
-
-
-@contextmanager
-def serving(home: Path, *arguments: str, without: str = "") -> Iterator[None]:
-    """A command that says that it is ready, and ends with status 0."""
-    environment = {name: text for name, text in os.environ.items() if name != without}
-    command = [str(home / "bin/postdate"), *arguments]
-    with subprocess.Popen(
-        command, cwd=home / "application", env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "ready" in line:
-                break
-        yield
-        process.terminate()
-        process.stdout.read()
-    if process.returncode:
-        raise SystemExit(f"postdate {arguments[0]} ended with status {process.returncode}.")
+    postdate, data = home / "bin/postdate", home / "data"
+    environ = {**os.environ, "POSTDATE_DATA_DIR": str(data), "POSTDATE_METRICS_PORT": "0"}
+    with running([postdate], application, environ) as here:
+        request_seen([postdate], here, application)
+        store = {**environ, "POSTDATE_REDIS_URL": f"unix://{data}/valkey.sock"}
+        worker = (postdate, "worker", "--json", "--processes", "2")
+        with serving(worker, application, store) as lines:
+            until("ready", lines)
 
 
 def main() -> None:
-    shutil.rmtree(DIST, ignore_errors=True)
-    check_changelog(project(ROOT)["project"]["version"])
-    wheels = []
-    for of in (ROOT / "clients/python", ROOT):
-        wheel = build(of)
-        check_contents(wheel, of)
-        wheels.append(wheel)
-    print(run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir()), end="")
+    wheels = build_all()
+    distributions = [*wheels, *DIST.glob("*.tar.gz")]
+    print(run(sys.executable, "-m", "twine", "check", "--strict", *distributions), end="")
     try_out(wheels)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        sys.exit(__doc__)
-    main()
+    match sys.argv[1:]:
+        case []:
+            main()
+        case ["--version", version]:
+            write_version(version)
+        case _:
+            sys.exit(__doc__)

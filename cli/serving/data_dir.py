@@ -12,13 +12,14 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
 from scheduler.errors import PostdateError
 
-_LONGEST_SOCKET_PATH_BYTES = 107  # of the kernel's
+_LONGEST_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107  # of the kernel's
 
 
 class DataDir:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,30 @@ def test_a_key_is_made_listed_and_deactivated(url: str, account_id: str) -> None
     assert postdate_json("key", "deactivate", made["keyId"], redis_url=url)["active"] is False
     [listed] = postdate_json("key", "list", "ada", redis_url=url)
     assert listed["active"] is False
+
+
+def test_the_next_step_is_told_beside_the_answer_and_never_to_machines(url: str) -> None:
+    made = postdate("account", "create", "ada's", redis_url=url)
+    assert re.fullmatch(r"acc_\S+  ada's  0 credits  free\n", made.stdout)
+    steps = re.findall(r"^    postdate (.+?)  +# ", made.stderr, re.MULTILINE)
+    words = [shlex.split(step) for step in steps]
+    assert [each[:3] for each in words] == [
+        ["key", "create", "ada's"],
+        ["account", "grant", "ada's"],
+        ["account", "link", "ada's"],
+    ]
+    ran = [postdate(*each, redis_url=url, port=8080) for each in words]
+    assert [each.returncode for each in ran] == [0, 0, 0]
+    key, _, rest = ran[0].stdout.partition("\n")
+    assert re.fullmatch(r"key_\S+, shown only this once\.\n", rest)
+    assert "curl $POSTDATE_URL/schedule" in ran[0].stderr
+    assert "POSTDATE_URL=http://127.0.0.1:8080\n" in ran[0].stderr
+    assert key not in ran[0].stderr
+    richer = ("account", "create", "bob", "--credits", "5", "--email", "bob@example.com")
+    assert "grant" not in (told := postdate(*richer, redis_url=url).stderr)
+    assert "account link" not in told
+    for machine in (("account", "create", "cy"), ("key", "create", "cy", "--name", "x")):
+        assert postdate(*machine, "--json", redis_url=url).stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -55,13 +55,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def rendered(folder: Path, **values: Any) -> subprocess.CompletedProcess[str]:
+def rendered(folder: Path, chart: Path = CHART, **values: Any) -> subprocess.CompletedProcess[str]:
     given = folder / "values.yaml"
     given.write_text(yaml.safe_dump(values))
     if shutil.which("helm"):
-        words = ["helm", "template", "mine", str(CHART), "--namespace", "here", "-f", str(given)]
+        words = ["helm", "template", "mine", str(chart), "--namespace", "here", "-f", str(given)]
     else:
-        words = ["go", "run", str(ROOT / "tests/ops/render/main.go"), str(CHART), str(given)]
+        words = ["go", "run", str(ROOT / "tests/ops/render/main.go"), str(chart), str(given)]
     environ = {**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode"}
     environ["GOFLAGS"] = ""
     return subprocess.run(

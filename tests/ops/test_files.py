@@ -92,9 +92,3 @@ def test_what_is_installed_is_what_was_tested(file: str) -> None:
     assert text.count("pip install") == 1
     before = text.partition("pip install")[0].rpartition("PIP_CONSTRAINT=")[2]
     assert before.startswith("constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt ")
-
-
-def test_the_chart_is_of_this_version() -> None:
-    chart = yaml.safe_load((ROOT / "ops/chart/Chart.yaml").read_text())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert chart["appVersion"] == project["version"]
