@@ -94,7 +94,7 @@ def lacking(page: Path) -> list[str]:
     if languages & {"sh", "console"} and not shutil.which("curl"):
         programs.append("curl")
     if languages & _MODULES and not shutil.which("node"):
-        programs.append("node")
+        programs.append("Node.js 20")
     elif languages & _MODULES and not (TYPESCRIPT / "node_modules").exists():
         programs.append("node_modules")
     return programs
