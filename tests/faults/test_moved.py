@@ -1,4 +1,4 @@
-"""The store of `up` moves to a server of the operator's, by the steps of docs/start/own-redis.md."""
+"""The store of `up` moves to another server, by the steps of docs/start/own-redis.md."""
 
 from __future__ import annotations
 
