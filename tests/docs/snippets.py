@@ -48,7 +48,7 @@ _CLIENT = 'import { Postdate } from "postdate"; const postdate = new Postdate();
 # What would change the machine or the checkout's environment.
 _INSTALLING = re.compile(
     r"\b(?:(?:pip|pipx|npm|pnpm|yarn|bun|deno|apt|apt-get|brew|helm) (?:install|add|i|run)"
-    r"|npx|docker|kubectl|sudo|systemctl|git clone)\b"
+    r"|npx|docker(?!\.)|kubectl|sudo|systemctl|git clone)\b"
 )
 _ALONE = {"go": ["go", "run"], "php": ["php"], "ruby": ["ruby"]}
 _MODULES = {"ts", "js"}
