@@ -16,7 +16,7 @@ from tests.support.valkey import ValkeyProcess
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("redis-cli") is None, reason=lack_of("redis-cli"))
 def test_what_waits_in_the_embedded_store_moves_to_another_server(receiver: Receiver) -> None:
-    plain, load, go_on, _ = steps_of("start/own-redis.md", "Move what waits")
+    plain, load, go_on, _ = steps_of("start/own-redis.md", "Move your data")
     target = receiver.url + "/hook"
     with PostdateProcess(lease_ms=2000) as up:
         with Customer(up.base_url, up.api_key) as customer:
