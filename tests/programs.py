@@ -9,6 +9,7 @@ from collections.abc import Iterable
 # Debian's packages of programs, as `.ci/run` installs them.
 PACKAGES = {
     "redis-server": "redis-server",
+    "redis-cli": "redis-tools",
     "chromium": "chromium",
     "promtool": "prometheus",
     "nginx": "nginx-light",

@@ -112,6 +112,7 @@ def arrival_of(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> dict[s
         "receivedAt": format_iso8601(arrived_ns // 1_000_000),
         "method": scope["method"],
         "path": scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
+        "headers": headers,
         "body": body.decode(errors="replace"),
         "latenessMs": _lateness_ms(headers.get("postdate-trigger-at"), arrived_ns),
         "scheduleId": headers.get("postdate-schedule-id"),

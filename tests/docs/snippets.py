@@ -48,7 +48,7 @@ _CLIENT = 'import { Postdate } from "postdate"; const postdate = new Postdate();
 # What would change the machine or the checkout's environment.
 _INSTALLING = re.compile(
     r"\b(?:(?:pip|pipx|npm|pnpm|yarn|bun|deno|apt|apt-get|brew|helm) (?:install|add|i|run)"
-    r"|npx|docker|kubectl|sudo|systemctl|git clone)\b"
+    r"|npx|docker(?!\.)|kubectl|sudo|systemctl|git clone)\b"
 )
 _ALONE = {"go": ["go", "run"], "php": ["php"], "ruby": ["ruby"]}
 _MODULES = {"ts", "js"}
@@ -93,6 +93,9 @@ def lacking(page: Path) -> list[str]:
     programs = [name for name in sorted(languages & _ALONE.keys()) if not shutil.which(name)]
     if languages & {"sh", "console"} and not shutil.which("curl"):
         programs.append("curl")
+    shell = [each.text for each in read(page).fences if not each.skip]
+    if any("redis-cli" in text for text in shell) and not shutil.which("redis-cli"):
+        programs.append("redis-cli")
     if languages & _MODULES and not shutil.which("node"):
         programs.append("Node.js 20")
     elif languages & _MODULES and not (TYPESCRIPT / "node_modules").exists():
@@ -136,6 +139,8 @@ class Runner:
             if fence.skip or fence.language not in RUN or needed in lacking_here:
                 continue
             if fence.language in _MODULES and "node_modules" in lacking_here:
+                continue
+            if "redis-cli" in lacking_here and "redis-cli" in fence.text:
                 continue
             if fence.language in {"sh", "console"} and (found := _INSTALLING.search(fence.text)):
                 why = f"`{found[0]}` changes the machine: put `<!-- skip: reason -->` before it"

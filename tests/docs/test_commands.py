@@ -24,7 +24,7 @@ _FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _FOREIGN = {
     *{"curl", "docker", "git", "helm", "kubectl", "pip", "pip-audit", "promtool", "redis-cli"},
-    *{"npm", "npx", "pipx", "sed", "sudo", "systemctl"},
+    *{"cat", "grep", "npm", "npx", "pipx", "sed", "sleep", "source", "sudo", "systemctl", "until"},
 }
 _KEYWORDS = {"do", "export", "then"}
 _TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

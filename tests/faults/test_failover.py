@@ -105,7 +105,7 @@ def test_when_a_node_is_lost_its_replica_has_all_that_was_acknowledged(receiver:
 def test_a_failover_of_sentinels_that_was_asked_for_loses_nothing(
     receiver: Receiver, store_server: str, wait_replicas: int, by_the_book: bool
 ) -> None:
-    """By the plain command, and as docs/how-to/operations.md has it."""
+    """By the plain command, and as docs/how-to/sentinel-cluster.md has it."""
     with (
         SentinelStore() as store,
         Deployment(store, lease_ms=2000, wait_replicas=wait_replicas) as deployment,

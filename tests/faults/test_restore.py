@@ -3,15 +3,12 @@ what the operator asks for."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.support.processes import ROOT
+from tests.faults.steps import run, steps_of
 from tests.support.servers import (
     Customer,
     PostdateProcess,
@@ -62,29 +59,9 @@ def test_nothing_that_was_fired_since_the_backup_goes_out_again(
 
 
 def documented_steps(directory: Path, fired_since: str) -> list[str]:
-    """The last two blocks of docs/how-to/operations.md's restore, for a store in `directory`."""
-    text = (
-        (ROOT / "docs/how-to/operations.md")
-        .read_text()
-        .partition("**A restore is time travel.**")[2]
-    )
-    steps = re.findall(
-        r"^ *```sh\n(.*?)^ *```$", text.partition("\n## ")[0], re.DOTALL | re.MULTILINE
-    )
+    """The steps of docs/how-to/backup.md that decide and go on, for a store in `directory`."""
     now = datetime.now(UTC).isoformat()
-    shell = "\0".join(steps[-2:]).replace("DIRECTORY", str(directory))
+    shell = "\0".join(steps_of("how-to/backup.md", "Restore")[-2:])
+    shell = shell.replace("DIRECTORY", str(directory))
     shell = re.sub(r"(--fired-since) \S+", rf"\1 {fired_since}", shell)
     return re.sub(r"(--fired-until) \S+", rf"\1 {now}", shell).split("\0")
-
-
-def run(block: str) -> str:
-    """What the block prints, pasted into a shell."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-e", "-c", block],
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout

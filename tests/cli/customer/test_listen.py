@@ -63,6 +63,8 @@ def test_it_answers_as_it_is_told_and_prints_json(postdate_up: PostdateProcess) 
         arrival = json.loads(listener.lines[1])
         assert arrival.pop("receivedAt")
         assert arrival.pop("latenessMs") >= 0
+        headers = arrival.pop("headers")
+        assert headers["webhook-id"] == headers["postdate-invocation-id"] == made["invocationId"]
         assert arrival == {
             "method": "POST",
             "path": "/x?y=%20",
