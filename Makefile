@@ -69,8 +69,7 @@ check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, pass
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m clients.generate --check
-	@$(BIN)/python -m pytest -q tests/mutants/test_passages.py tests/test_documents.py \
-		tests/test_documented_commands.py
+	@$(BIN)/python -m pytest -q -n 2 tests/mutants/test_passages.py tests/docs
 
 fmt: $(VENV)/installed-dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true

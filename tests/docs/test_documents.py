@@ -11,21 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from api.schema.fields import FIELDS
 from cli.main import main
 from scheduler.runtime.settings import Settings, from_environment, unknown_variables
+from tests.docs.pages import ROOT
 from tests.metrics import catalogue
 
-_ROOT = Path(__file__).parent.parent
-DOCUMENTS = [
-    *_ROOT.glob("*.md"),
-    *_ROOT.glob("docs/**/*.md"),
-    _ROOT / "clients/python/README.md",
-    _ROOT / "benchmarks/README.md",
-]
-_LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 _ROOM = re.compile(r"^\| `([\w/]+)/` \|", re.MULTILINE)
 _MOST_FILES = 20
 _SETTING = re.compile(r"^\| (`POSTDATE_\w+`(?:, `POSTDATE_\w+`)*) \| ([^|]*) \|", re.MULTILINE)
@@ -34,7 +26,7 @@ _SETTING = re.compile(r"^\| (`POSTDATE_\w+`(?:, `POSTDATE_\w+`)*) \| ([^|]*) \|"
 def settings_documented() -> dict[str, str]:
     """Each variable of the table, and what it says of the default."""
     found: dict[str, str] = {}
-    for names, said in _SETTING.findall((_ROOT / "docs/reference/settings.md").read_text()):
+    for names, said in _SETTING.findall((ROOT / "docs/reference/settings.md").read_text()):
         defaults = said.split(", ")
         for place, name in enumerate(re.findall(r"`(\w+)`", names)):
             found[name] = defaults[place % len(defaults)].strip("`")
@@ -61,29 +53,14 @@ def test_the_table_tells_the_defaults() -> None:
     assert from_environment(told) == Settings()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(_ROOT)))
-def test_links_lead_somewhere(document: Path) -> None:
-    for file, anchor in _LINK.findall(document.read_text()):
-        target = (document.parent / file).resolve() if file else document
-        assert target.exists(), f"{file} is not there"
-        if anchor:
-            assert anchor in anchors(target), f"{file}#{anchor} is not there"
-
-
-def anchors(document: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
-
-
 def test_every_benchmark_that_is_named_can_be_imported() -> None:
-    text = (_ROOT / "benchmarks/README.md").read_text()
+    text = (ROOT / "benchmarks/README.md").read_text()
     for name in {*re.findall(r"python -m (benchmarks[\w.]+)", text), "tests.browser.screenshots"}:
         importlib.import_module(name)
 
 
 def test_every_command_is_in_the_list() -> None:
-    listed = (_ROOT / "docs/reference/commands.md").read_text()
+    listed = (ROOT / "docs/reference/commands.md").read_text()
     missing = [name for name in commands(main, "") if f"`{name}" not in listed]
     # The second and later ones of a line leave out what all of them begin with.
     assert [name for name in missing if f"`{name.removeprefix('postdate ')}" not in listed] == []
@@ -102,13 +79,13 @@ def commands(group: click.Group, before: str) -> Iterator[str]:
 
 
 def test_every_field_of_a_schedule_is_told() -> None:
-    told = (_ROOT / "docs/reference/api.md").read_text()
+    told = (ROOT / "docs/reference/api.md").read_text()
     assert [name for name in FIELDS if f"| `{name}` |" not in told] == []
 
 
 def test_every_metric_is_told_of_and_no_other() -> None:
     listed = re.findall(
-        r"`(postdate_\w+)(?:\{[\w,]+\})?`", (_ROOT / "docs/reference/metrics.md").read_text()
+        r"`(postdate_\w+)(?:\{[\w,]+\})?`", (ROOT / "docs/reference/metrics.md").read_text()
     )
     wanted = {
         name + ("_total" if kind == "counter" else "")
@@ -120,7 +97,7 @@ def test_every_metric_is_told_of_and_no_other() -> None:
 def test_every_container_that_docs_isolation_names_exists() -> None:
     named = re.findall(
         r"`((?:api|scheduler|worker)(?:\.[a-z_]+)+)\.(\w+)(?:\.(\w+))?`",
-        (_ROOT / "docs/internals/isolation.md").read_text(),
+        (ROOT / "docs/internals/isolation.md").read_text(),
     )
     assert len(named) > 30
     for module, name, attribute in named:
@@ -133,7 +110,7 @@ def test_the_map_of_the_rooms_is_complete_and_no_room_is_crowded() -> None:
     """A room of tests that has the name of a room of the code needs no line of its own."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=_ROOT,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
@@ -141,7 +118,7 @@ def test_the_map_of_the_rooms_is_complete_and_no_room_is_crowded() -> None:
     files = [Path(name) for name in listed if name.endswith((".py", ".lua", ".html"))]
     rooms = Counter(path.parent.as_posix() for path in files if path.name != "__init__.py")
     rooms.pop(".", None)
-    named = _ROOM.findall((_ROOT / "CONTRIBUTING.md").read_text())
+    named = _ROOM.findall((ROOT / "CONTRIBUTING.md").read_text())
     plain = {room for room in rooms if not room.startswith("tests/")}
     mirrored = {re.sub("^scheduler/(store)|^api/(dashboard)", r"\1\2", room) for room in plain}
     assert sorted(named) == sorted(rooms.keys() - {f"tests/{room}" for room in mirrored})

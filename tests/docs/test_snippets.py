@@ -1,0 +1,92 @@
+"""The snippets of every page run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.pages import DOCUMENTS, ROOT, Fence, name_of, read
+from tests.docs.snippets import NOT_RUN, RUN, TYPESCRIPT, Place, Runner, lacking, operates
+from tests.programs import lack_of
+from tests.support.commands import own_account
+from tests.support.customer import Customer
+from tests.support.processes import PostdateProcess
+from tests.support.receiver import Receiver
+
+_SHOWN = {"text", "http", "mermaid", "nginx", "ini", "dockerfile"}
+_BUILD = "make typescript"
+_PARSERS = {
+    "json": json.loads,
+    "yaml": lambda text: [*yaml.safe_load_all(text)],
+    "toml": tomllib.loads,
+}
+PAGES = [page for page in DOCUMENTS if read(page).fences]
+
+
+@contextmanager
+def place_for(page: Path, shared: PostdateProcess, receiver: Receiver) -> Iterator[Place]:
+    """A page that only uses the API has an account of its own; one that operates Postdate has a
+    whole one, whose first account it is."""
+    with ExitStack() as stack:
+        if operates(page):
+            up = stack.enter_context(PostdateProcess())
+            key = up.api_key
+        else:
+            up, key = shared, own_account(shared, 10_000)["api_key"]
+        with Customer(up.base_url, key) as customer:
+            [secret] = customer.get("/signing").json()["secrets"]
+        yield Place(up, receiver.url, key, secret["secret"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if name_of(page) not in NOT_RUN], ids=name_of
+)
+def test_snippets_run(page: Path, postdate_up: PostdateProcess, receiver: Receiver) -> None:
+    with place_for(page, postdate_up, receiver) as place, Runner(page, place) as runner:
+        if failure := runner.failure():
+            pytest.fail(failure, pytrace=False)
+    for lack in lacking(page):
+        has_no_modules = lack == "node_modules"
+        pytest.skip(f"needs {TYPESCRIPT.name}: {_BUILD}" if has_no_modules else lack_of(lack))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_snippet_has_a_known_language_and_data_can_be_parsed(page: Path) -> None:
+    for fence in read(page).fences:
+        where = f"{name_of(page)}:{fence.line}"
+        assert fence.language in RUN | _SHOWN | _PARSERS.keys(), f"{where}: {fence.language!r}"
+        if fence.language in _PARSERS and not fence.skip:
+            try:
+                _PARSERS[fence.language](fence.text)
+            except ValueError as error:
+                pytest.fail(f"{where}: {error}", pytrace=False)
+
+
+FAILING = {
+    "sh": "true\nfalse\ntrue",
+    "console": "$ curl http://127.0.0.1:8000/stats",
+    "python": "postdate.get('sch_1')",
+    "json": "{,}",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["sh", "console", "python"])
+def test_one_that_does_not_run_is_found(
+    language: str,
+    postdate_up: PostdateProcess,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fence = Fence(language, FAILING[language], 10)
+    page = ROOT / "docs/page.md"
+    monkeypatch.setattr("tests.docs.snippets.read", lambda _: type("P", (), {"fences": [fence]})())
+    with place_for(page, postdate_up, receiver) as place, Runner(page, place) as runner:
+        assert (runner.failure() or "").startswith("docs/page.md:10\n")
