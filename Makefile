@@ -54,8 +54,9 @@ fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-schema: $(VENV)/installed-dev ## Write what the Python client takes from the tables of fields and filters
+schema: $(VENV)/installed-dev ## Write what clients and the reference take from the schema
 	@$(BIN)/python -m clients.generate
+	@$(BIN)/python -m ops.docs.reference
 
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
 	@$(BIN)/python -m tests.generated
@@ -69,6 +70,7 @@ check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, pass
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m clients.generate --check
+	@$(BIN)/python -m ops.docs.reference --check
 	@$(BIN)/python -m pytest -q -n 2 tests/mutants/test_passages.py tests/docs
 
 fmt: $(VENV)/installed-dev ## Format the code

@@ -224,8 +224,8 @@ FIELDS = (
         kind=Kind.DURATIONS,
         option="retry_delays",
         description="The waits before the retries in turn, each from 1s to 7d; the last one "
-        f"counts for all others; {_USUAL_DELAYS} if it is left out. Each is lengthened at random "
-        "by a fifth at most. Needs `retries`.",
+        f"counts for all others. The default is {_USUAL_DELAYS}. Each is lengthened at random by "
+        "up to a fifth.",
         help="After which times, the last for all others.  "
         f"[default: {_USUAL_DELAYS.replace(' ', '')}]",
         label="Waits before retries",

@@ -9,7 +9,7 @@ _MEANINGS = {
     "scheduleId": "The id of the schedule.",
     "invocationId": "The id that the target sees, the same in every attempt.",
     "triggerAt": "When it is due.",
-    "message": "What was done, in a sentence for people.",
+    "message": "The result, in a sentence for people.",
     "nextCursor": "The `cursor` of the next page; null at the end.",
     "creditsRemaining": "The credits that the account has left.",
     "error": "A sentence for people. It may change.",
@@ -28,7 +28,7 @@ _MEANINGS = {
     "targetBody": "The body, if it was given as a JSON object.",
     "targetBodyText": "The body, if it was given as text.",
     "targetBodyBase64": "The body, if it was given in base64.",
-    "delivery": "What happens if a worker is lost with it: it is sent again, or given up.",
+    "delivery": "Whether it is sent again if a worker is lost with it, or given up.",
     "expiresAt": "The last moment at which it may be sent.",
     "retries": "How often it may be sent again after a failed attempt.",
     "retryDelays": "The waits before the retries, given or by default; null without `retries`.",
@@ -48,8 +48,8 @@ _MEANINGS = {
     "phases": "The parts of the response time of the last attempt; null if nothing was tried.",
     "attempts": "How many attempts were made.",
     "nextAttemptAt": "When the next attempt is due, after one that failed; otherwise null.",
-    "heldBy": "What keeps it from starting, though it is due; null if nothing does, and while a "
-    "worker has it.",
+    "heldBy": "The cause that keeps it from starting, though it is due; null if there is none, and "
+    "while a worker has it.",
     "callback": "The report of its end; null before the end, and if it is not reported.",
     "recurringId": "The recurring schedule that it is an occurrence of.",
     "slot": "The time of the rule that this occurrence stands for; null if it was triggered or "
@@ -102,8 +102,8 @@ _MEANINGS = {
     "LogEntryBody.recurringId": "The recurring schedule, if it belongs to one.",
     "LogEntryBody.missed": "How many times a `skipped` entry stands for; otherwise 0.",
     "totalInvocations": "Schedules that were executed.",
-    "successfulInvocations": "Those that completed.",
-    "failedInvocations": "Those that failed.",
+    "successfulInvocations": "Schedules that completed.",
+    "failedInvocations": "Schedules that failed.",
     "averageResponseTime": "The mean response time, in milliseconds.",
     "timeRange": "The period that was counted.",
     "TimeRangeBody.from": "Its beginning.",
@@ -124,11 +124,11 @@ _MEANINGS = {
     "note": "Your note.",
     "paused": "True: nothing starts.",
     "pausedUntil": "When the pause ends by itself; null: it has no end, or there is no pause.",
-    "pausedBy": "Who began the pause: the name of an API key, or `dashboard`.",
+    "pausedBy": "The name of the API key that began the pause, or `dashboard`.",
     "pauseNote": "Why it is paused.",
     "calmUntil": "Until when a target's `Retry-After` keeps the lane calm.",
-    "LaneBody.state": "What keeps due schedules from starting, the first that holds: it is paused, "
-    "calm, full (by `parallelism`) or limited (by `rate`). `open`: nothing does.",
+    "LaneBody.state": "The first cause that keeps due schedules from starting: a pause, a calm, "
+    "`parallelism` (full), `rate` (limited). `open`: there is none.",
     "waiting": "How many schedules wait in it.",
     "due": "How many of these are due.",
     "running": "How many schedules workers have.",
@@ -170,7 +170,7 @@ _MEANINGS = {
     "unchanged": "True: all settings were so before, and nothing changed.",
     # The report of an end, and the rest.
     "HealthBody.status": "`ok`, or `ready`.",
-    "ScheduleEnded.type": "What has happened.",
+    "ScheduleEnded.type": "The event.",
     "ScheduleEnded.timestamp": "When the outcome was recorded.",
     "ScheduleEnded.data": "The schedule and its outcome.",
     "EndedSchedule.recurringId": "The recurring schedule, if it belongs to one.",

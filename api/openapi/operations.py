@@ -26,8 +26,8 @@ IF_MATCH: Schema = {
     "name": "If-Match",
     "in": "header",
     "schema": _TAGS,
-    "description": "The `ETag` of an earlier answer, several of them, or `*` for any. If the present "
-    "tag is none of these, the answer is a 412 and nothing is changed.",
+    "description": "The `ETag` of an earlier answer, several of them, or `*` for any. If the "
+    "present tag is none of these, the answer is a 412 and nothing is changed.",
 }
 IF_NONE_MATCH: Schema = {
     "name": "If-None-Match",

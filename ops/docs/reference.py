@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,7 +91,11 @@ class Reference:
     def block(self, page: str, wanted: str) -> str:
         """The text of one block. Raises KeyError for one that there is not."""
         if wanted == "reasons":
-            return _table(("`reason`", "Status", "When"), _reasons(REASONS))
+            rows = [
+                (f"`{reason}`", ", ".join(map(str, cause.statuses)), cause.when)
+                for reason, cause in REASONS.items()
+            ]
+            return _table(("`reason`", "Status", "When"), rows)
         call, _, kind = wanted.rpartition(" ")
         if call == "event":
             return self._event(page, kind)
@@ -143,7 +148,8 @@ class Reference:
     def _alike(self, page: str, home: str, ours: set[str], theirs: set[str]) -> str:
         without = [name for name in self._names_of_call(home) if name in theirs - ours]
         but = f" but {', '.join(without)}" if without else ""
-        return f"All fields of {self.places[home].link(page)}{but}.\n"
+        text = f"All fields of {self.places[home].link(page)}{but}."
+        return textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False) + "\n"
 
     def _names_of_call(self, operation_id: str) -> list[str]:
         return [row[0] for row in self._rows_of_call(operation_id)]
@@ -165,17 +171,16 @@ class Reference:
         return list(rows.values())
 
     def _answer(self, page: str, operation: Schema) -> str:
-        parts = []
+        parts, shown = list[str](), list[Schema]()
         for status, answer in operation["responses"].items():
             if status.startswith("2"):
                 content = answer["content"]["application/json"]
                 told = answer["description"] if parts else ""
                 parts.append(f"Answer: {status}. {told}".rstrip() + "\n")
-                if parts[1:] and content["schema"] == shown:
-                    continue
-                shown = content["schema"]
-                parts.append(_json(content["example"]))
-                parts.append(self._members(page, shown, operation["operationId"]))
+                if content["schema"] not in shown:
+                    shown.append(content["schema"])
+                    parts.append(_json(content["example"]))
+                    parts.append(self._members(page, shown[-1], operation["operationId"]))
         return "\n".join(filter(None, parts))
 
     def _members(self, page: str, schema: Schema, operation_id: str = "") -> str:
@@ -215,26 +220,32 @@ class Reference:
         return {"anyOf": held} if held[1:] else held[0] if held else None
 
     def _errors(self, page: str, operation: Schema) -> str:
+        rows = [
+            (str(status), f"`{reason}`", REASONS[reason].when)
+            for reason, status in self.reasons_of(operation).items()
+        ]
+        return _table(("Status", "`reason`", "When"), rows) if rows else "None of its own.\n"
+
+    def reasons_of(self, operation: Schema) -> dict[Reason, int]:
+        """Why this call may be refused, with the status, beside the reasons of every call."""
         own = OWN_REASONS.get(operation["operationId"], ())
-        found = dict[Reason, tuple[tuple[int, ...], str]]()
+        found = dict[Reason, int]()
         for status in map(int, operation["responses"]):
-            if status in _EVERYWHERE or status < 400:
-                continue
-            wanted = [*_OF_THE_PATH.get(status, ()), *self._derived(operation, status)]
-            wanted += [each for each in own if status in REASONS[each][0]]
-            found |= {each: ((status,), REASONS[each][1]) for each in wanted}
-        rows = ((status, reason, when) for reason, status, when in _reasons(found))
-        return _table(("Status", "`reason`", "When"), rows) if found else "None of its own.\n"
+            if status >= 400 and status not in _EVERYWHERE:
+                wanted = [*_OF_THE_PATH.get(status, ()), *self._derived(operation, status)]
+                wanted += [each for each in own if status in REASONS[each].statuses]
+                found |= dict.fromkeys(wanted, status)
+        return found
 
     def _derived(self, operation: Schema, status: int) -> Iterator[Reason]:
-        names = {each["name"] for each in operation["parameters"]}
         body = operation.get("requestBody")
         fields = self._names_of_call(operation["operationId"]) if body else []
-        if status == 400 and (body or any(e["in"] == "query" for e in operation["parameters"])):
+        if status == 400 and operation.get("security") != []:
             yield Reason.INVALID_FIELD
             if {"`targetUrl`", "`callbackUrl`"} & {*fields} and "`ids`" not in fields:
                 yield Reason.DESTINATION_NOT_ALLOWED
         if status == 404:
+            names = {each["name"] for each in operation["parameters"]}
             there = "recurringId" in names
             yield Reason.UNKNOWN_RECURRING if there else Reason.UNKNOWN_SCHEDULE
 
@@ -290,13 +301,6 @@ def _success(operation: Schema) -> Schema:
     return schema
 
 
-def _reasons(
-    reasons: dict[Reason, tuple[tuple[int, ...], str]],
-) -> Iterator[tuple[str, str, str]]:
-    for reason, (statuses, when) in reasons.items():
-        yield f"`{reason}`", ", ".join(map(str, statuses)), when
-
-
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [f"| {' | '.join(each)} |\n" for each in (heads, *rows)]
     return "".join([lines[0], "|---" * len(heads) + "|\n", *lines[1:]])
@@ -334,12 +338,14 @@ def packed(value: Any, indent: int = 0, width: int = 100) -> str:
 def written(pages: dict[str, str]) -> dict[str, str]:
     """Each page as it should be."""
     reference = Reference(pages)
-    return {
-        page: _BLOCK.sub(
-            lambda found: f"{found[1]}\n{reference.block(page, found[2])}\n{found[3]}", text
-        )
-        for page, text in pages.items()
-    }
+
+    def page_of(page: str) -> str:
+        def block(found: re.Match[str]) -> str:
+            return f"{found[1]}\n{reference.block(page, found[2])}\n{found[3]}"
+
+        return _BLOCK.sub(block, pages[page])
+
+    return {page: page_of(page) for page in pages}
 
 
 def main() -> None:

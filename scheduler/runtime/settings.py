@@ -49,8 +49,8 @@ _STORED_BYTES = {Plan.FREE: 64 * 2**20, Plan.PRO: 2**30, Plan.SCALE: 16 * 2**30}
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """One process's settings, each with the reader of its variable's text. docs/reference/settings.md has the
-    table; `from_environment` reads them."""
+    """One process's settings, each with the reader of its variable's text.
+    docs/reference/settings.md has the table; `from_environment` reads them."""
 
     redis_url: Annotated[str | None, read_redis_url] = None
     data_dir: Annotated[Path, Path] = Path(".postdate")
