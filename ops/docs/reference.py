@@ -278,6 +278,8 @@ class Reference:
         if kind == "array":
             items = self._type(schema["items"])
             return f"list of {items}s" if items.isalpha() else f"list of {items}"
+        if members := schema.get("maxProperties"):
+            return f"object of texts, at most {members}"
         return {"boolean": "true or false"}.get(kind, kind)
 
 
