@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema clients lint-openapi check fmt bench peers clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema typescript clients lint-openapi check fmt bench peers clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -16,6 +16,9 @@ PYTHON ?= $(shell for python in python3.11 python3 python; do \
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 CODE := postdate_server scheduler metrics api worker cli clients benchmarks ops tests
+TYPESCRIPT := clients/typescript
+# Empty where there is no npm.
+NPM := $(shell command -v npm)
 ARGS ?=
 SECONDS ?= 60
 SEED ?= 1
@@ -35,7 +38,7 @@ up: $(VENV)/installed ## Run everything on this machine until Ctrl-C
 # Half of a test's time is waiting, so that four at a time suit two cores. ARGS="-n 0" runs them one
 # after the other in pytest's own process, as a debugger needs it. Bytecode is kept whatever the
 # environment says: each process that a test starts would compile all of our code for itself.
-test: $(VENV)/installed-dev ## Run the tests; ARGS=--slow: also those that take long
+test: $(VENV)/installed-dev $(if $(NPM),typescript) ## Run the tests; ARGS=--slow: also those that take long
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 flaky: $(VENV)/installed-dev ## Run all tests ROUNDS=10 times, on a busy machine and shuffled by SEED=1
@@ -57,6 +60,8 @@ mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a 
 schema: $(VENV)/installed-dev ## Write what clients and the reference take from the schema
 	@$(BIN)/python -m clients.generate
 	@$(BIN)/python -m ops.docs.reference
+
+typescript: $(TYPESCRIPT)/dist/index.js ## Build the TypeScript client; needs Node.js 20 and npm
 
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
 	@$(BIN)/python -m tests.generated
@@ -89,7 +94,7 @@ dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that
 
 clean: ## Remove generated files, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
-		.import_linter_cache .peers
+		.import_linter_cache .peers $(TYPESCRIPT)/dist $(TYPESCRIPT)/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment is made again if its Python is gone.
@@ -104,3 +109,13 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@echo 'Installing what tests and checks need…'
 	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[dev]'
 	@touch $@
+
+# npm's packages are pinned in package.json; a lock file would name the registry.
+$(TYPESCRIPT)/node_modules/installed: $(TYPESCRIPT)/package.json
+	@echo 'Installing what the TypeScript client is built with…'
+	@cd $(TYPESCRIPT) && npm install --no-audit --no-fund --loglevel=error > /dev/null
+	@touch $@
+
+$(TYPESCRIPT)/dist/index.js: $(TYPESCRIPT)/node_modules/installed $(TYPESCRIPT)/tsconfig.build.json \
+		$(wildcard $(TYPESCRIPT)/src/*.ts)
+	@cd $(TYPESCRIPT) && rm -rf dist && npm run --silent build

@@ -163,9 +163,10 @@ def _queried(operation: Schema) -> Schema:
 
 
 def _filter(schema: Schema) -> Schema:
-    """Without what the client sets itself; one word is not asked for, several are a choice."""
+    """Without what the client sets itself: one word is not asked for, several are a choice. And
+    without null: a filter that is lost by mistake would mean all."""
     properties = {
-        name: each
+        name: {**each, "type": [kind for kind in _kinds(each) if kind != "null"]}
         for name, each in schema["properties"].items()
         if name != "cursor" and len(each.get("enum", "..")) > 1
     }
@@ -243,11 +244,15 @@ def _of(schema: Schema, *, given: bool = False) -> str:
         return _either(_of(each, given=given) for each in schema["anyOf"])
     if "enum" in schema:
         return _either(json.dumps(each) for each in schema["enum"])
-    kinds = schema.get("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
+    kinds = _kinds(schema)
     if given and _is_duration(schema):
         return _either(["Duration", *(each for each in kinds if each == "null")])
     return _either(_plain(kind, schema, given=given) for kind in kinds)
+
+
+def _kinds(schema: Schema) -> list[str]:
+    kinds = schema.get("type", [])
+    return [kinds] if isinstance(kinds, str) else kinds
 
 
 def _plain(kind: str, schema: Schema, *, given: bool) -> str:

@@ -17,6 +17,7 @@ PACKAGES = {
     "php": "php-cli",
     "ruby": "ruby",
     "node": "nodejs npm",
+    "Node.js 20": "nodejs npm",
     "helm or Go": "golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev",
 }
 # Why a slow test is skipped.

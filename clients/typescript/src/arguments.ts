@@ -42,7 +42,8 @@ export function part(name: string, value: unknown): string {
 
 export function checkedUrl(url: string): string {
   // A fetch refuses a user's name in it.
-  if (/^https?:\/\/[^/?#@]+(?:\/|$)/i.test(url) && URL.canParse(url)) return url.replace(/\/+$/, "");
+  if (/^https?:\/\/[^/?#@]+(?:\/|$)/i.test(url) && URL.canParse(url))
+    return url.replace(/\/+$/, "");
   throw new RangeError(
     "The address of a Postdate looks like http://127.0.0.1:8000 or" +
       ` https://postdate.example, not like ${JSON.stringify(url)}`,
@@ -79,18 +80,22 @@ export function checkedHeaders(headers: Record<string, string>): Record<string, 
       throw new RangeError(`The client itself sets the header ${given}.`);
     }
     if (!HEADER_NAME.test(given) || !HEADER_VALUE.test(text(`headers[${given}]`, value))) {
-      throw new RangeError(`The header ${JSON.stringify(given)} has characters that no header has.`);
+      throw new RangeError(
+        `The header ${JSON.stringify(given)} has characters that no header has.`,
+      );
     }
     checked[name] = value;
   }
   return checked;
 }
 
+export function number(name: string, value: number): number {
+  if (typeof value === "number" && !Number.isNaN(value)) return value;
+  throw new TypeError(`${name} must be a number, not ${kindOf(value)}`);
+}
+
 export function seconds(name: string, value: number): number {
-  if (typeof value !== "number") {
-    throw new TypeError(`${name} must be a number, not ${kindOf(value)}`);
-  }
-  if (value > 0 && value < Infinity) return value;
+  if (number(name, value) > 0 && value < Infinity) return value;
   throw new RangeError(`${name} must be a number of seconds above 0, not ${value}`);
 }
 
@@ -142,17 +147,15 @@ function base64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** The parameters of a list: several words with commas between; without those that are not given. */
+/** The parameters of a list: several words with commas between. */
 export function queried(filter: object): [string, string][] {
   return Object.entries(written(filter))
     .filter(([, value]) => value !== undefined && value !== null)
-    .map(([name, value]) => [
-      name,
-      value instanceof Date ? value.toISOString() : String(value),
-    ]);
+    .map(([name, value]) => [name, value instanceof Date ? value.toISOString() : String(value)]);
 }
 
 function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
+  if (Number.isNaN(value)) return "NaN";
   return typeof value === "object" ? (value.constructor?.name ?? "object") : typeof value;
 }

@@ -1,9 +1,10 @@
 // Many creates, sent together.
 import { written } from "./arguments.js";
 import type { CallOptions } from "./calls.js";
-import type { Created, Postdate } from "./client.js";
+import type { Postdate } from "./client.js";
 import { PostdateError } from "./errors.js";
 import { strangeCount } from "./many.js";
+import type { Created } from "./nouns.js";
 import { Queue, Turns } from "./queue.js";
 import type { NewSchedule } from "./schema.js";
 
@@ -81,10 +82,7 @@ export class Buffer {
    * of its whole batch; if `maybeDone` is true, a repeat may store it twice. A call whose signal
    * aborts stores nothing before it is sent; later it may.
    */
-  schedule(
-    request: NewSchedule,
-    { signal }: Pick<CallOptions, "signal"> = {},
-  ): Promise<Created> {
+  schedule(request: NewSchedule, { signal }: Pick<CallOptions, "signal"> = {}): Promise<Created> {
     const created = this.#schedule(request, signal);
     this.#unanswered.add(created);
     const answered = () => this.#unanswered.delete(created);
@@ -92,7 +90,7 @@ export class Buffer {
     return created;
   }
 
-  /** Resolves once there is room, for a loop that awaits no results: so it gets no further ahead. */
+  /** Resolves once there is room: a loop that awaits no results gets no further ahead. */
   async ready(): Promise<void> {
     await this.#door.take();
     while (!this.#hasRoom(0)) await this.#room();
@@ -191,7 +189,7 @@ export class Buffer {
       this.#inFlight++;
       void this.#settle(this.#take()).then(() => {
         this.#inFlight--;
-        this.#sendDue(true);
+        this.#sendDue(false);
       });
     }
   }

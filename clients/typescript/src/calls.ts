@@ -6,6 +6,7 @@ import {
   checkedKey,
   checkedUrl,
   given,
+  number,
   seconds,
 } from "./arguments.js";
 import {
@@ -97,14 +98,14 @@ export class Calls {
 
   constructor(options: Options, of?: Calls) {
     this.url = of ? of.url : checkedUrl(given("url", options.url, "POSTDATE_URL"));
-    const { apiKey = of ? undefined : given("apiKey", undefined, "POSTDATE_API_KEY") } = options;
+    const apiKey = of ? options.apiKey : given("apiKey", options.apiKey, "POSTDATE_API_KEY");
     this.#headers = {
       "user-agent": `postdate-js/${VERSION}`,
       ...(of && of.#headers),
       ...checkedHeaders(options.headers ?? {}),
       ...(apiKey === undefined ? {} : { "x-api-key": checkedApiKey(apiKey) }),
     };
-    this.#retryForS = options.retryFor ?? (of && of.#retryForS) ?? RETRY_FOR_S;
+    this.#retryForS = number("retryFor", options.retryFor ?? (of && of.#retryForS) ?? RETRY_FOR_S);
     this.#timeoutS = seconds("timeout", options.timeout ?? (of && of.#timeoutS) ?? TIMEOUT_S);
     this.#fetch = options.fetch ?? (of && of.#fetch) ?? ((...args) => fetch(...args));
     this.#turns = (of && of.#turns) ?? new Turns(CONNECTIONS);
@@ -135,9 +136,10 @@ export class Calls {
   async #repeated(url: string, request: RequestInit, key: string | null, options: CallOptions) {
     const timeoutS = seconds("timeout", options.timeout ?? this.#timeoutS);
     const { signal } = options;
-    let deadlineMs = performance.now() + 1000 * (options.retryFor ?? this.#retryForS);
+    let deadlineMs =
+      performance.now() + 1000 * number("retryFor", options.retryFor ?? this.#retryForS);
     let longestMs = FIRST_PAUSE_MS;
-    for (let maybeDone = false; ; ) {
+    for (let maybeDone = false; ;) {
       // The wait for a turn has no timeout.
       const askedMs = performance.now();
       await this.#turns.take(signal);
@@ -150,7 +152,7 @@ export class Calls {
       }
       if (!(outcome instanceof PostdateError)) return outcome;
       maybeDone = outcome.maybeDone ||= maybeDone;
-      const pauseMs = 1000 * (outcome.retryAfter ?? 0) + longestMs * (1 + Math.random()) / 2;
+      const pauseMs = 1000 * (outcome.retryAfter ?? 0) + (longestMs * (1 + Math.random())) / 2;
       longestMs = Math.min(2 * longestMs, LONGEST_PAUSE_MS);
       if (!isPassing(outcome) || performance.now() + pauseMs > deadlineMs) {
         outcome.idempotencyKey = key;
@@ -172,6 +174,8 @@ export class Calls {
     const timer = setTimeout(abort, 1000 * timeoutS + bytes / SLOWEST_BYTES_PER_MS);
     signal?.addEventListener("abort", abort);
     try {
+      signal?.throwIfAborted();
+      // Some runtimes want it called without an object.
       const send = this.#fetch;
       const response = await send(url, { ...request, signal: ending.signal });
       return read(response, await response.text());

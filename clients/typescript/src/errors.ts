@@ -57,8 +57,8 @@ export class Conflict extends PostdateError {
 }
 
 /**
- * It is not as `ifMatch` or `ifNoneMatch` asks for; nothing was changed. With `maybeDone` an earlier
- * attempt of this call may have changed it, whose answer was lost.
+ * It is not as `ifMatch` or `ifNoneMatch` asks for; nothing was changed. With `maybeDone` an
+ * earlier attempt of this call may have changed it, whose answer was lost.
  */
 export class PreconditionFailed extends PostdateError {
   override name = "PreconditionFailed";

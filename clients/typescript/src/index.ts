@@ -5,7 +5,21 @@
  *     await postdate.schedule({ targetUrl: "https://example.com/hook", delay: "1h" });
  */
 export { Buffer, type BufferOptions } from "./buffer.js";
-export * from "./client.js";
+export { Postdate } from "./client.js";
+export type {
+  AccountSettings,
+  Callbacks,
+  CancelledItem,
+  CancelledMany,
+  Created,
+  Lanes,
+  Once,
+  PutRecurring,
+  RecurringSchedules,
+  Schedules,
+  Signing,
+  Tagged,
+} from "./nouns.js";
 export {
   type CallOptions,
   type CreateOptions,

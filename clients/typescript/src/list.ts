@@ -45,7 +45,7 @@ export class List<T> implements AsyncIterable<T> {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
     let cursor: string | null = null;
-    for (let left = this.#limit; left > 0; ) {
+    for (let left = this.#limit; left > 0;) {
       const page: Page<T> = await this.#page(left, cursor);
       yield* page.items;
       cursor = page.nextCursor;

@@ -47,7 +47,17 @@ export async function each<T>(
   };
   if (typeof chosen === "string") return each(calls, call, [chosen], options);
   if (Symbol.iterator in chosen) return named(some, [...chosen]);
-  return matching(some, { ...call.listed, ...written(chosen) });
+  return matching(some, { ...call.listed, ...checked(chosen) });
+}
+
+/** A filter that is lost by mistake would mean all. */
+function checked(filter: object) {
+  for (const [name, value] of Object.entries(filter)) {
+    if (value === undefined || value === null) {
+      throw new TypeError(`${name} is ${value}; leave it out to choose without it`);
+    }
+  }
+  return written(filter);
 }
 
 /** A repeated id is sent once, and has its result as often as it was given. */
@@ -79,7 +89,7 @@ async function matching<T>(
   const most = typeof limit === "number" ? limit : Infinity;
   const results: Result<T>[] = [];
   let occurrencesLeft = 0;
-  for (let cursor: string | null = null; results.length < most; ) {
+  for (let cursor: string | null = null; results.length < most;) {
     const asked = { ...filter, cursor, limit: Math.min(most - results.length, AT_ONCE) };
     const found: Some<T> = await some(asked);
     results.push(...found.results);

@@ -381,30 +381,7 @@ export interface PreviewRequest {
 }
 
 /** Matching schedules that wait; `from` and `to` mean their `triggerAt`. */
-export interface CancelFilter {
-  /** Only those of this very URL. */
-  targetUrl?: string | null;
-  /** Only those of this lane. */
-  lane?: string | null;
-  /**
-   * Only those of this reference or, with `*` at its end, of all that begin so. Waiting schedules
-   * and dead letters come by reference, then by id; `from` and `to` only filter then.
-   */
-  reference?: string | null;
-  /** Only those of this recurring schedule. */
-  recurringId?: string | null;
-  /** From this moment on. It must not be after `to`. */
-  from?: Moment | null;
-  /** Up to this moment, which is left out. */
-  to?: Moment | null;
-  /** At most so many in all, however many calls that takes. */
-  limit?: number | null;
-  /**
-   * true: only due schedules that something keeps from starting, which `heldBy` names; false: only
-   * others. Of those that wait.
-   */
-  held?: boolean | null;
-}
+export interface CancelFilter extends Omit<ScheduleFilter, "status" | "callback" | "order"> {}
 
 /** Dead letters that match, the oldest first; `from` and `to` mean their end. */
 export interface ReplayFilter extends Omit<CancelFilter, "held"> {}
