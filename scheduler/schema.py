@@ -136,9 +136,9 @@ FIELDS = (
         attribute="headers",
         kind=Kind.HEADERS,
         option="headers",
-        description="Headers to send, 16 KiB in all. Refused are Host, Content-Length, "
-        "Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, Expect, Proxy-*, "
-        "Postdate-* and webhook-*.",
+        description="Headers to send, 16 KiB in all. Refused are `Host`, `Content-Length`, "
+        "`Transfer-Encoding`, `Connection`, `Keep-Alive`, `TE`, `Trailer`, `Upgrade`, `Expect`, "
+        "`Proxy-*`, `Postdate-*` and `webhook-*`.",
         label="Headers",
         examples=({"X-Order": "ord_8412"},),
         default={},
@@ -148,8 +148,8 @@ FIELDS = (
         attribute="body",
         kind=Kind.OBJECT,
         option="json",
-        description="Sent as the very JSON text that comes in, with Content-Type: "
-        "application/json unless a header says otherwise.",
+        description="A JSON object, sent exactly as it was written, with `Content-Type: "
+        "application/json` unless a header says otherwise.",
         label="Body",
         examples=({"order": "ord_8412", "action": "remind"},),
         sets=(("body_kind", "json"),),

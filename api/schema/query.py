@@ -175,8 +175,8 @@ HELD = Parameter(
     "held",
     _true_or_false,
     {"type": "boolean"},
-    "true: only due schedules that something keeps from starting, which `heldBy` names; false: "
-    "only others. Of those that wait.",
+    "`true`: only due schedules that cannot start, for the cause in `heldBy`; `false`: only other "
+    "waiting schedules.",
 )
 
 
@@ -225,12 +225,12 @@ CURSOR = Parameter(
     "`nextCursor` of the answer before; order and filters stay the same.",
 )
 PERIOD = tuple(each for each in filters_of(_LONGEST_URL_IN_QUERY) if each.name in ("from", "to"))
-_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "How many items a page has at most.")
+_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "The most items of a page.")
 _CALLBACK = one_of(
     "callback",
     list(CallbackStatus),
     {},
-    "Only those whose callback has this status; `status` is then `executed` by default. Pending "
+    "Only schedules whose callback has this status; `status` is `executed` by default. Pending "
     "ones are ordered by their next attempt, failed ones by when the callback failed; `from` and "
     "`to` mean that moment.",
 )

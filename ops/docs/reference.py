@@ -304,8 +304,14 @@ def _success(operation: Schema) -> Schema:
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(each)} |\n" for each in (heads, *rows)]
+    lines = [f"| {' | '.join(map(_escaped, each))} |\n" for each in (heads, *rows)]
     return "".join([lines[0], "|---" * len(heads) + "|\n", *lines[1:]])
+
+
+def _escaped(cell: str) -> str:
+    """Without characters that mean something else in a table, unless they are code."""
+    parts = cell.replace("|", "\\|").split("`")
+    return "`".join(part if n % 2 else part.replace("*", "\\*") for n, part in enumerate(parts))
 
 
 def _json(value: Any) -> str:

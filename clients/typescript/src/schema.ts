@@ -49,13 +49,14 @@ export interface ScheduleRequest {
   /** In any letter case. If it is left out, POST with a body, GET without. */
   targetMethod?: TargetMethod | null;
   /**
-   * Headers to send, 16 KiB in all. Refused are Host, Content-Length, Transfer-Encoding,
-   * Connection, Keep-Alive, TE, Trailer, Upgrade, Expect, Proxy-*, Postdate-* and webhook-*.
+   * Headers to send, 16 KiB in all. Refused are `Host`, `Content-Length`, `Transfer-Encoding`,
+   * `Connection`, `Keep-Alive`, `TE`, `Trailer`, `Upgrade`, `Expect`, `Proxy-*`, `Postdate-*` and
+   * `webhook-*`.
    */
   targetHeaders?: Record<string, string> | null;
   /**
-   * Sent as the very JSON text that comes in, with Content-Type: application/json unless a header
-   * says otherwise.
+   * A JSON object, sent exactly as it was written, with `Content-Type: application/json` unless a
+   * header says otherwise.
    */
   targetBody?: object | null;
   /**
@@ -283,29 +284,29 @@ export interface ScheduleFilter {
    */
   status?: OneOrMore<"scheduled" | "completed" | "failed" | "cancelled" | "executed">;
   /**
-   * Only those whose callback has this status; `status` is then `executed` by default. Pending ones
+   * Only schedules whose callback has this status; `status` is `executed` by default. Pending ones
    * are ordered by their next attempt, failed ones by when the callback failed; `from` and `to`
    * mean that moment.
    */
   callback?: "pending" | "delivered" | "failed";
-  /** Only those of this very URL. */
+  /** Only schedules with this exact URL. */
   targetUrl?: string;
-  /** Only those of this lane. */
+  /** Only schedules of this lane. */
   lane?: string;
   /**
-   * Only those of this reference or, with `*` at its end, of all that begin so. Waiting schedules
-   * and dead letters come by reference, then by id; `from` and `to` only filter then.
+   * Only schedules with this reference or, with `*` at its end, with one that begins so. Waiting
+   * schedules and dead letters come by reference, then by id; `from` and `to` only filter then.
    */
   reference?: string;
-  /** Only those of this recurring schedule. */
+  /** Only occurrences of this recurring schedule. */
   recurringId?: string;
-  /** From this moment on. It must not be after `to`. */
+  /** From this moment on. */
   from?: Moment;
-  /** Up to this moment, which is left out. */
+  /** Before this moment; not before `from`. */
   to?: Moment;
   /**
-   * true: only due schedules that something keeps from starting, which `heldBy` names; false: only
-   * others. Of those that wait.
+   * `true`: only due schedules that cannot start, for the cause in `heldBy`; `false`: only other
+   * waiting schedules.
    */
   held?: boolean;
   /**
@@ -332,7 +333,7 @@ export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit">
    * with `responseBody`, while they are kept.
    */
   scheduleId?: string;
-  /** Only entries of this very URL. */
+  /** Only entries with this exact URL. */
   targetUrl?: string;
   /** Only entries of this lane. */
   lane?: string;
@@ -347,9 +348,9 @@ export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit">
 }
 
 export interface Period {
-  /** From this moment on. It must not be after `to`. */
+  /** From this moment on. */
   from?: Moment;
-  /** Up to this moment, which is left out. */
+  /** Before this moment; not before `from`. */
   to?: Moment;
 }
 
