@@ -58,8 +58,9 @@ fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-schema: $(VENV)/installed-dev ## Write what the clients take from the server
+schema: $(VENV)/installed-dev ## Write what clients and the reference take from the schema
 	@$(BIN)/python -m clients.generate
+	@$(BIN)/python -m ops.docs.reference
 
 typescript: $(TYPESCRIPT)/dist/index.js ## Build the TypeScript client; needs Node.js 20 and npm
 
@@ -75,6 +76,7 @@ check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, pass
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m clients.generate --check
+	@$(BIN)/python -m ops.docs.reference --check
 	@$(BIN)/python -m pytest -q -n 2 tests/mutants/test_passages.py tests/docs
 
 fmt: $(VENV)/installed-dev ## Format the code

@@ -40,8 +40,8 @@ FILTERS = (
         option="url",
         flag="--target",
         help="Only those to this URL.",
-        description="Only those of this very URL.",
-        of_entries="Only entries of this very URL.",
+        description="Only schedules with this exact URL.",
+        of_entries="Only entries with this exact URL.",
         metavar="URL",
     ),
     FilterRow(
@@ -50,7 +50,7 @@ FILTERS = (
         option="lane",
         flag="--lane",
         help="Only those in this lane.",
-        description="Only those of this lane.",
+        description="Only schedules of this lane.",
         of_entries="Only entries of this lane.",
         metavar="NAME",
         label="Lane",
@@ -62,9 +62,9 @@ FILTERS = (
         option="reference",
         flag="--reference",
         help="Only those of this reference; 'order-*' for all that begin so.",
-        description="Only those of this reference or, with `*` at its end, of all that begin so. "
-        "Waiting schedules and dead letters come by reference, then by id; `from` and `to` only "
-        "filter then.",
+        description="Only schedules with this reference or, with `*` at its end, with one that "
+        "begins so. Waiting schedules and dead letters come by reference, then by id; `from` and "
+        "`to` only filter then.",
         of_entries="Only entries with this reference or, with `*` at its end, with one that begins "
         "so.",
         label="Reference",
@@ -76,7 +76,7 @@ FILTERS = (
         option="recurring_id",
         flag="--recurring",
         help="Only occurrences of this recurring schedule.",
-        description="Only those of this recurring schedule.",
+        description="Only occurrences of this recurring schedule.",
         of_entries="Only entries of this recurring schedule, `skipped` times included.",
         metavar="ID",
         label="Recurring schedule",
@@ -87,7 +87,7 @@ FILTERS = (
         option="from_",
         flag="--from",
         help="",  # the command line says how a time is written
-        description="From this moment on. It must not be after `to`.",
+        description="From this moment on.",
     ),
     FilterRow(
         name="to",
@@ -95,6 +95,6 @@ FILTERS = (
         option="to",
         flag="--to",
         help="",
-        description="Up to this moment, which is left out.",
+        description="Before this moment; not before `from`.",
     ),
 )

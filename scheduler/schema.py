@@ -88,10 +88,9 @@ FIELDS = (
         attribute="url",
         kind=Kind.URL,
         option="url",
-        description="Where the request goes: an absolute http or https URL with a host, "
-        "without user name or password, spaces, control characters or backslashes. An address "
-        "that this installation does not allow is refused here, a name when the request goes "
-        "out.",
+        description="Where the request goes: an absolute http or https URL without user name, "
+        "password, spaces, control characters or backslashes. An address that this installation "
+        "does not allow is refused now, a name when the request goes out.",
         label="Where to",
         examples=("https://example.com/webhooks/orders",),
         longest=LONGEST_URL,
@@ -102,10 +101,9 @@ FIELDS = (
         attribute="trigger_at_ms",
         kind=Kind.MOMENT,
         option="at",
-        description="When the request goes out, unless `delay` says so: ISO 8601. An offset is "
-        "honoured, no zone means UTC; finer than a millisecond rounds up. At most 24 hours in the "
-        "past (then it is due at once), and at most five years ahead unless this installation "
-        "says otherwise.",
+        description="When the request goes out, unless `delay` says so. At most 24 hours in the "
+        "past (then it is due at once), and five years ahead unless this installation says "
+        "otherwise. Parts of a millisecond round up.",
         required=True,
         instead="A recurring schedule has none: cron or every says when, from startsAt on.",
     ),
@@ -115,8 +113,7 @@ FIELDS = (
         kind=Kind.DURATION,
         option="delay",
         description="Instead of `triggerAt`: how long from now the request goes out, by the "
-        "clock of the store. In `ms`, `s`, `m`, `h` and `d`, as 1h30m, or a whole number of "
-        "seconds; at most as far ahead as `triggerAt`.",
+        "clock of the store; at most as far ahead as `triggerAt`.",
         help="As --in, but by the clock of Postdate and not by this machine's.",
         examples=("1h30m", 10),
         minimum=0,
@@ -139,9 +136,9 @@ FIELDS = (
         attribute="headers",
         kind=Kind.HEADERS,
         option="headers",
-        description="Headers to send, 16 KiB in all. Those of the connection (Host, "
-        "Content-Length, Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, "
-        "Expect, Proxy-*) and Postdate-* are refused.",
+        description="Headers to send, 16 KiB in all. Refused are `Host`, `Content-Length`, "
+        "`Transfer-Encoding`, `Connection`, `Keep-Alive`, `TE`, `Trailer`, `Upgrade`, `Expect`, "
+        "`Proxy-*`, `Postdate-*` and `webhook-*`.",
         label="Headers",
         examples=({"X-Order": "ord_8412"},),
         default={},
@@ -151,8 +148,8 @@ FIELDS = (
         attribute="body",
         kind=Kind.OBJECT,
         option="json",
-        description="Sent as the very JSON text that comes in, with Content-Type: "
-        "application/json unless a header says otherwise.",
+        description="A JSON object, sent exactly as it was written, with `Content-Type: "
+        "application/json` unless a header says otherwise.",
         label="Body",
         examples=({"order": "ord_8412", "action": "remind"},),
         sets=(("body_kind", "json"),),
@@ -212,9 +209,8 @@ FIELDS = (
         attribute="retries",
         kind=Kind.WHOLE,
         option="retries",
-        description="How often it is sent again after an attempt that failed for now: no "
-        "answer, or 408, 409, 425, 429 or 5xx. Not at all (0) if it is left out. Any other "
-        "answer is final. Costs no credit.",
+        description="How often it is sent again after no answer, or after 408, 409, 425, 429 or "
+        "5xx; 0 if it is left out. Any other answer is final. A retry costs no credit.",
         help="How often it is sent again after an attempt that failed for now.  [default: 0]",
         label="Retries",
         examples=(5,),
@@ -227,10 +223,9 @@ FIELDS = (
         attribute="retry_delays_ms",
         kind=Kind.DURATIONS,
         option="retry_delays",
-        description="How long after an attempt the next one comes, for each in turn, the "
-        f"last for all others; {_USUAL_DELAYS} if it is left out. Each from 1s to 7d, and "
-        "lengthened at random by a fifth at most. A 429 or 503 may ask for more, up to a day, "
-        "with Retry-After. Needs `retries`.",
+        description="The waits before the retries in turn, each from 1s to 7d; the last one "
+        f"counts for all others. The default is {_USUAL_DELAYS}. Each is lengthened at random by "
+        "up to a fifth.",
         help="After which times, the last for all others.  "
         f"[default: {_USUAL_DELAYS.replace(' ', '')}]",
         label="Waits before retries",
@@ -288,9 +283,8 @@ FIELDS = (
         attribute="lane",
         kind=Kind.TEXT,
         option="lane",
-        description="The lane that it goes out in. All schedules of a lane together keep to its "
-        "rate, parallelism and pause. A letter or digit, and up to 63 more, or "
-        "`.`, `_`, `:`, `-`. It is stored unencrypted.",
+        description="The lane whose rate, parallelism and pause it keeps to. Letters, digits, "
+        "`.`, `_`, `:` and `-`, first a letter or a digit. It is stored unencrypted.",
         help="Whose rate, parallelism and pause hold for it: postdate lane --help.",
         label="Lane",
         placeholder="invoices",
@@ -303,9 +297,8 @@ FIELDS = (
         attribute="reference",
         kind=Kind.TEXT,
         option="reference",
-        description="An id of your own, by which lists and the log find it; several may have the "
-        "same one. Visible ASCII without spaces and without a `*` at its end. The request carries "
-        "it as the header Postdate-Reference. It is stored unencrypted.",
+        description="An id of your own, by which lists and the log find it. Visible ASCII without "
+        "spaces, and without a `*` at its end. Need not be unique. It is stored unencrypted.",
         help="An id of your own, such as order-17, to find it by.",
         label="Reference",
         placeholder="order-17",
@@ -321,10 +314,9 @@ ON_EXISTING = (
         attribute="",
         kind=Kind.CHOICE,
         option="on_existing",
-        description="With `reference`: if one schedule waits with that reference, the "
-        "answer is a 200 with `existing: true`, and costs no credit. `keep` leaves the "
-        "waiting one as it is, `replace` gives it this request and its time. If none "
-        "waits, a new one is stored as usual.",
+        description="With `reference`, if one schedule waits with it: `keep` leaves that one as it "
+        "is, `replace` gives it this request and time, for no credit. If none waits, a new one is "
+        "stored.",
         help="If one waits with this --reference, keep it as it is, or replace its request and"
         " time, for no credit.  [default: schedule another]",
         label="If one waits with it",

@@ -10,6 +10,7 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
+from api.openapi.meanings import describe
 from api.openapi.operations import (
     IDEMPOTENCY_KEY,
     IF_MATCH,
@@ -261,7 +262,8 @@ def _schemas() -> Schema:
     items = {item for each in _ITEMS.values() for item in each}
     described = sorted({*BODIES} | answers | errors | items, key=lambda body: body.__name__)
     _, found = msgspec.json.schema_components(described, ref_template=_REFS + "{name}")
-    for each in found.values():
+    for name, each in found.items():
+        describe(name, each)
         if "description" in each:  # a docstring, with its indentation
             each["description"] = inspect.cleandoc(each["description"])
     for body, either in _ITEMS.items():

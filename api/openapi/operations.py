@@ -15,8 +15,7 @@ IDEMPOTENCY_KEY: Schema = {
     "in": "header",
     "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
     "description": "A name of your own for this call. For 24 hours, a call with the same key "
-    "and body gets the first answer again, with `Idempotency-Replayed: true`, and costs "
-    "nothing; with another body it is a 422. A call that stored nothing is not remembered.",
+    "and body gets the first answer again, and costs nothing; with another body it is a 422.",
     "example": "order-8412-reminder",
 }
 _TAGS: Schema = {
@@ -27,9 +26,8 @@ IF_MATCH: Schema = {
     "name": "If-Match",
     "in": "header",
     "schema": _TAGS,
-    "description": "The `ETag` of an earlier answer, several of them, or `*`, which means any. If "
-    "the present tag is none of these, the answer is a 412 and nothing is changed, unless this "
-    "call has nothing to do.",
+    "description": "The `ETag` of an earlier answer, several of them, or `*` for any. If the "
+    "present tag is none of these, the answer is a 412 and nothing is changed.",
 }
 IF_NONE_MATCH: Schema = {
     "name": "If-None-Match",

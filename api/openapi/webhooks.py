@@ -68,7 +68,7 @@ _HEADERS: dict[str, tuple[Schema, bool, str, str]] = {
         {"type": "string", "pattern": "^[1-9][0-9]*$"},
         True,
         "1",
-        "How often it was sent, counted from 1; anew if it is sent again by a call.",
+        "How often it was sent, counted from 1. A call that sends it again starts a new count.",
     ),
     "Postdate-Reference": (
         {"type": "string"},

@@ -29,7 +29,7 @@ SECRET = Shape(
         "createdAt": (Moment, "created_at_ms"),
         "expiresAt": (Moment | None, "expires_at_ms"),
     },
-    "A signing secret; `expiresAt` is null until a newer one replaces it.",
+    "A signing secret.",
 )
 
 
@@ -58,13 +58,7 @@ LANE = Shape(
         "oldestDueAt": (Moment | None, "oldest_due_at_ms"),
         "emptyAt": (Moment | None, "empty_at_ms"),
     },
-    "The settings of a lane, null where there is no limit, and its state. state is the first "
-    "of these that keeps due schedules from starting: paused; calm, until calmUntil, because a "
-    "target asked for it with Retry-After; full, as many run as parallelism allows; limited by the "
-    "rate; or open. Of the schedules that wait in it, waiting are all and due those that are due, "
-    "the oldest since oldestDueAt; running are those that workers have. pausedBy is the name of an "
-    "API key, or dashboard. emptyAt is an estimate of when all waiting schedules will have started "
-    "at this rate: null without a rate, without schedules, and in a pause.",
+    "The settings of a lane, null where there is no limit, and its state.",
 )
 
 
@@ -74,7 +68,7 @@ class LanesBody(Body, frozen=True):
 
 
 class ClearedLaneBody(Body, frozen=True):
-    """`waiting` schedules go on without limits."""
+    """The schedules that wait in the lane go on without limits."""
 
     lane: LaneName
     waiting: int
@@ -110,10 +104,5 @@ ACCOUNT = Shape(
         "lanes": (int, "held.lanes"),
         "recurring": (int, "held.recurring"),
     },
-    "Whether the account is paused, until when (null: no end), and the name of the API key that "
-    "paused it. callbackUrl and callbackOn are for schedules that name no callbackUrl; null: none. "
-    "A value in the query of the URL that looks like a secret is masked. plan is the account's, "
-    "and requestsPerSecond and storedBytesLimit are what it allows; null: no limit. lanes counts "
-    "those that are set, paused, calm or have something waiting or running, and recurring the "
-    "recurring schedules.",
+    "The account's pause and callback, its plan, and what it has.",
 )

@@ -127,13 +127,8 @@ PHASES = Shape(
         "firstByteMs": (int | None, "first_byte_ms"),
         "lastByteMs": (int | None, "last_byte_ms"),
     },
-    "How long each phase of the last attempt took, in milliseconds. A phase is null if it did not "
-    "occur or was not reached. The phases follow on one another in this order; the attempt ended "
-    "in the last that is not null. resolveMs is null if the host is an address, or was looked up a "
-    "moment before. resolveMs, connectMs and tlsMs are null if connectionReused is true. "
-    "firstByteMs counts from the request, lastByteMs from the first byte of the answer. If a "
-    "request completed within a second over a kept connection, firstByteMs is the whole response "
-    "time, and lastByteMs is null.",
+    "The parts of the response time, in milliseconds and in this order. A part is null if it did "
+    "not occur or was not reached: the attempt ended in the last one that is not null.",
 )
 
 
@@ -151,9 +146,8 @@ CALLBACK = Shape(
         "errorMessage": (str | None, _of_an_attempt("error_message")),
         "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
     },
-    "The status of the callback: delivered, once its URL has answered with a 2xx; failed "
-    "after the last attempt. statusCode, 0 without an answer, and errorMessage are those of the "
-    "last attempt, and null before the first. nextAttemptAt is null unless it is pending.",
+    "How far the report of an end has come. The status code, 0 without an answer, and the error "
+    "are those of the last attempt, and null before the first.",
 )
 HELD_BY = Shape(
     "HeldByBody",
@@ -165,9 +159,7 @@ HELD_BY = Shape(
         "ahead": (int | None, "ahead"),
     },
     "What keeps a due schedule from starting. Of several causes it is the first of the list: what "
-    "somebody has to end comes before what ends by itself. until is when this cause ends, null "
-    "where nobody knows; estimated says that it is no more than an estimate, by the lane's rate. "
-    "Of the causes in a lane, lane is its name, and ahead is how many of it go first.",
+    "somebody has to end comes before what ends by itself.",
 )
 SCHEDULE = Shape(
     "ScheduleBody",
@@ -206,18 +198,8 @@ SCHEDULE = Shape(
         "replayable": (bool, lambda schedule: reason_against(schedule) is None),
         "notReplayableReason": (NotReplayable | None, reason_against),
     },
-    "A schedule as it was asked for, and its state. The fields of its outcome are null until it "
-    "has been executed, or an attempt has failed that is made again: then they are that attempt's, "
-    "and nextAttemptAt is the time of the next one. heldBy says what keeps it from starting though "
-    "it is due; null if nothing does, and while a worker has it. "
-    "replayOf is the schedule that it replays, "
-    "replayedAs its own last replay. responseBody is the beginning of the target's answer, if it "
-    "failed with a body; bytes that are not UTF-8 are replaced. phases is null if nothing was "
-    "tried. notReplayableReason says why replayable is false: it has not ended, or was cancelled "
-    "and its body was not kept. callbackUrl is default where the account's counts, and null if no "
-    "end is reported; callbackOn is null where the account says which ends. callback is null until "
-    "the end, and if that is not reported. recurringId is the recurring schedule that it is an "
-    "occurrence of, slot the time by its rule, null if it was triggered or is a replay.",
+    "A schedule as it was asked for, and its state. Its outcome is null until an attempt was made; "
+    "while it waits for another attempt, it is that of the last one.",
 )
 
 
@@ -300,8 +282,8 @@ class UncancelledBody(RefusedBody, frozen=True):
 
 
 class CancelledManyBody(Body, frozen=True):
-    """An answer for each, in order. `occurrencesLeft` counts those that a filter met and left out,
-    because they are the next occurrences of recurring schedules: pause those instead."""
+    """An answer for each, in order. To stop the next occurrences that a filter leaves out, pause
+    their recurring schedules."""
 
     schedules: list[Any]  # CancelledItemBody or UncancelledBody
     credits_remaining: int
@@ -374,12 +356,7 @@ LOG_ENTRY = Shape(
         "recurringId": (RecurringId | None, "recurring_id"),
         "missed": (int, "missed"),
     },
-    "latenessMs counts from the due time to the first byte sent, and is null if none was. "
-    "Attempts of a schedule that was retried have phases. With scheduleId, the last attempt "
-    "also has the phases and the responseBody that GET /schedule/{scheduleId} shows, while they "
-    "are kept. A skipped entry belongs to no schedule: its ids are empty, missed counts the "
-    "times of the recurring schedule that had no occurrence, scheduledAt is the first of them, "
-    "and errorMessage says why.",
+    "What became of a schedule, or of one attempt; a skipped entry belongs to no schedule.",
 )
 
 

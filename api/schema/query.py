@@ -175,8 +175,8 @@ HELD = Parameter(
     "held",
     _true_or_false,
     {"type": "boolean"},
-    "true: only due schedules that something keeps from starting, which `heldBy` names; false: "
-    "only others. Of those that wait.",
+    "`true`: only due schedules that cannot start, for the cause in `heldBy`; `false`: only other "
+    "waiting schedules.",
 )
 
 
@@ -225,14 +225,14 @@ CURSOR = Parameter(
     "`nextCursor` of the answer before; order and filters stay the same.",
 )
 PERIOD = tuple(each for each in filters_of(_LONGEST_URL_IN_QUERY) if each.name in ("from", "to"))
-_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "How many items a page has at most.")
+_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "The most items of a page.")
 _CALLBACK = one_of(
     "callback",
     list(CallbackStatus),
     {},
-    "Only those whose callback stands so; `status` then is `executed`, if it is left out. Pending "
-    "ones come by when they are sent next, failed ones by when the callback has failed, and `from` "
-    "and `to` mean that moment.",
+    "Only schedules whose callback has this status; `status` is `executed` by default. Pending "
+    "ones are ordered by their next attempt, failed ones by when the callback failed; `from` and "
+    "`to` mean that moment.",
 )
 OF_SCHEDULES = (
     statuses_of(
@@ -268,14 +268,13 @@ OF_LOGS = (
     statuses_of(
         list(LogStatus),
         {"default": list(LOGGED_BY_DEFAULT)},
-        "Only entries of these statuses, a list with commas; `retrying` are attempts that failed "
-        "and are made again, `skipped` are times of a recurring schedule without an occurrence; "
-        "`executed` means `completed,failed`, and `all` every one, also those that are added "
-        "later.",
+        "Only entries of these statuses, a list with commas. `retrying` are attempts that will be "
+        "repeated, `skipped` are missed times of recurring schedules; `executed` means "
+        "`completed,failed`, `all` every one.",
         (_ALL,),
     ),
     _CALLBACK._replace(
-        description="Only ends of schedules that are kept, and whose callback stands so by now."
+        description="Only ends of schedules that are kept and whose callback has this status."
     ),
     Parameter(
         "scheduleId",

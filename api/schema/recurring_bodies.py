@@ -75,21 +75,14 @@ RECURRING = Shape(
             for field in REQUEST_SHOWN
         },
     },
-    "A recurring schedule: its rule, its state, and the request of its occurrences. "
-    "description is the rule in words. scheduleId is the occurrence that waits for nextAt, null "
-    "while there is none. state is active; paused; blocked, if the next occurrence could not be "
-    "stored, for the reason given; or ended, if no time is left. pausedBy is the name of an API "
-    "key, or dashboard. missed counts the times that went "
-    "by since it was blocked last. next are the next five times, of one that is read by its id, "
-    "else null. Values that look like secrets, in the headers or in the query of a URL, are "
-    "masked.",
+    "A recurring schedule: its rule, its state, and the request of its occurrences.",
 )
 
 
 SET_RECURRING = Shape(
     "SetRecurringBody",
     {**RECURRING.members, "unchanged": (bool, "unchanged")},
-    "The recurring schedule as it is now; unchanged: it was so before, and nothing moved.",
+    "The recurring schedule as it is now.",
 )
 
 
@@ -99,7 +92,7 @@ class RecurringListBody(Body, frozen=True):
 
 
 class CreatedRecurringBody(Body, frozen=True):
-    """`scheduleId` is the first occurrence, due at `nextAt`."""
+    """A recurring schedule that was stored, with its first occurrence."""
 
     recurring_id: RecurringId
     schedule_id: ScheduleId | None

@@ -95,11 +95,7 @@ _OWN = (
         _cron,
         {"maxLength": cron.LONGEST},
         "When, on the clock of `timeZone`: minute, hour, day of the month, month and day of the "
-        "week, as `0 9 * * 1-5`; with names, ranges, steps, lists, `L` (the last day), `LW`, `5L` "
-        "and `MON#2`. If both days are restricted, either is enough, unless one begins with "
-        "`*`. A time that the clock skips comes right after the gap, and a time that it shows "
-        "twice comes once, unless the minute or the hour begins with `*`: then each time that "
-        "the clock shows counts, and no other.",
+        "week, as `0 9 * * 1-5`; with names, ranges, steps, lists, `L`, `LW`, `5L` and `MON#2`.",
     ),
     SettingsField(
         "every",

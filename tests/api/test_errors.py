@@ -13,7 +13,9 @@ from api.app import create_app
 from api.door import refusals as rejections
 from api.door.refusals import Rejection
 from api.errors import _KINDS
+from api.openapi.refusals import REASONS
 from api.request_ids import PATTERN, new_request_id
+from ops.docs.reference import Reference
 from scheduler import errors
 from scheduler.errors import PostdateError, Reason
 from scheduler.runtime.settings import Settings
@@ -25,8 +27,15 @@ from tests.api.process import serving
 from tests.api.refusals import SETTINGS, pages, refusals, scene
 from tests.support.servers import ValkeyProcess
 
-DOC = Path(__file__).parents[2] / "docs/reference/api.md"
+DOC = Path(__file__).parents[2] / "docs/reference/errors.md"
 REJECTIONS = [each for each in vars(rejections).values() if isinstance(each, Rejection)]
+REFERENCE = Reference({})
+# What docs/reference/errors.md says of every call, and not each call's own table.
+OF_EVERY_CALL = {
+    *(Reason.DAMAGED, Reason.MALFORMED_REQUEST, Reason.MISDIRECTED, Reason.OVERLOADED),
+    *(Reason.RATE_LIMITED, Reason.SUSPENDED, Reason.TIMEOUT, Reason.TOO_LARGE),
+    *(Reason.UNAUTHORIZED, Reason.UNSUPPORTED_ENCODING),
+}
 # Where the reason does not come with a kind of error, a verdict or a rejection.
 ELSEWHERE = """destination_not_allowed draining invalid_field method_not_allowed misdirected
 several_waiting unsupported_method"""
@@ -66,8 +75,21 @@ def test_the_documents_have_every_reason() -> None:
     schemas = create_app(Settings()).state.document["components"]["schemas"]
     assert schemas["Reason"]["enum"] == sorted(Reason)
     for body in ("ErrorBody", "RefusedBody", "UncancelledBody", "UnreplayedBody"):
-        assert schemas[body]["properties"]["reason"] == {"$ref": "#/components/schemas/Reason"}
+        assert schemas[body]["properties"]["reason"]["$ref"] == "#/components/schemas/Reason"
         assert "reason" in schemas[body]["required"]
+
+
+def test_the_reference_tells_the_statuses_that_errors_have() -> None:
+    for kind in kinds():
+        if kind.reason is not Reason.INTERNAL_ERROR and (status := status_of_kind(kind)):
+            assert status in REASONS[kind.reason].statuses, kind
+    for rejection in REJECTIONS:
+        assert rejection.status in REASONS[rejection.reason].statuses, rejection
+    assert REASONS.keys() == set(Reason)
+
+
+def status_of_kind(kind: type[PostdateError]) -> int | None:
+    return next((status for base, status, _ in _KINDS if issubclass(kind, base)), None)
 
 
 async def test_refusals_have_a_reason_and_answers_a_request_id(own_valkey: ValkeyProcess) -> None:
@@ -79,13 +101,29 @@ async def test_refusals_have_a_reason_and_answers_a_request_id(own_valkey: Valke
             reply = next((each for each in asked if each.status == status), None)
             assert reply is not None, name
             items = reply.json["schedules"] if status == 200 else [error_of(reply)]
-            reasons |= {Reason(item["reason"]) for item in items}
+            found = {Reason(item["reason"]) for item in items}
+            reasons |= found
+            if (call := call_of(data)) and status != 200:
+                told = REFERENCE.reasons_of(REFERENCE.calls[call]).keys()
+                assert found <= told | OF_EVERY_CALL, f"{name}: {call}"
             request_ids.add(reply.headers["postdate-request-id"])
         for data, _ in pages(made).values():
             request_ids.add(server.ask(data).headers["postdate-request-id"])
     assert len(request_ids) == len(refusals(made)) + len(pages(made))
     assert all(re.match(PATTERN, each) for each in request_ids)
     assert set(Reason) - reasons == set(map(Reason, NEED_MORE_THAN_A_REQUEST.split()))
+
+
+def call_of(data: bytes) -> str | None:
+    """The call of the document that these bytes of a request make."""
+    method, _, target = data.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+    path = target.partition(" ")[0].partition("?")[0]
+    for call in REFERENCE.calls:
+        if re.fullmatch(
+            re.sub(r"\{\w+\}", "(?!batch|cancel|replay|callback)[^/]+", call), f"{method} {path}"
+        ):
+            return call
+    return None
 
 
 def test_request_ids_do_not_repeat() -> None:

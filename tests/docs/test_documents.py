@@ -79,7 +79,7 @@ def commands(group: click.Group, before: str) -> Iterator[str]:
 
 
 def test_every_field_of_a_schedule_is_told() -> None:
-    told = (ROOT / "docs/reference/api.md").read_text()
+    told = (ROOT / "docs/reference/schedules.md").read_text()
     assert [name for name in FIELDS if f"| `{name}` |" not in told] == []
 
 

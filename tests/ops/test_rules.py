@@ -21,7 +21,7 @@ RULES = ROOT / "ops/prometheus/postdate.rules.yml"
 TESTS = [
     ROOT / f"ops/prometheus/postdate.{name}.yml" for name in ("tests", "starts.tests", "days.tests")
 ]
-RUNBOOKS = "https://postdate.example/runbooks.md"
+RUNBOOKS = "https://postdate.example/alerts.md"
 DASHBOARD = ROOT / "ops/grafana/postdate.json"
 PROMTOOL = shutil.which("promtool")
 # What no exporter of ours makes: every process has these from Prometheus' own client.
@@ -78,7 +78,7 @@ def test_the_dashboard_has_all_of_callbacks_and_no_panel_lies_on_another() -> No
 
 def test_every_alert_leads_to_its_runbook_and_every_runbook_has_an_alert() -> None:
     headings = re.findall(
-        r"^## (\w+)$", (ROOT / "docs/reference/runbooks.md").read_text(), re.MULTILINE
+        r"^## (\w+)$", (ROOT / "docs/reference/alerts.md").read_text(), re.MULTILINE
     )
     assert headings == [name for name in alerts() if name in headings]
     assert set(headings) == set(alerts())

@@ -30,34 +30,33 @@ export const DURATIONS = [
 /** A request, and when it is to be performed. Null is the same as absent, but for `callbackUrl`. */
 export interface ScheduleRequest {
   /**
-   * Where the request goes: an absolute http or https URL with a host, without user name or
-   * password, spaces, control characters or backslashes. An address that this installation does not
-   * allow is refused here, a name when the request goes out.
+   * Where the request goes: an absolute http or https URL without user name, password, spaces,
+   * control characters or backslashes. An address that this installation does not allow is refused
+   * now, a name when the request goes out.
    */
   targetUrl: string;
   /**
-   * When the request goes out, unless `delay` says so: ISO 8601. An offset is honoured, no zone
-   * means UTC; finer than a millisecond rounds up. At most 24 hours in the past (then it is due at
-   * once), and at most five years ahead unless this installation says otherwise.
+   * When the request goes out, unless `delay` says so. At most 24 hours in the past (then it is due
+   * at once), and five years ahead unless this installation says otherwise. Parts of a millisecond
+   * round up.
    */
   triggerAt?: Moment | null;
   /**
-   * Instead of `triggerAt`: how long from now the request goes out, by the clock of the store. In
-   * `ms`, `s`, `m`, `h` and `d`, as 1h30m, or a whole number of seconds; at most as far ahead as
-   * `triggerAt`.
+   * Instead of `triggerAt`: how long from now the request goes out, by the clock of the store; at
+   * most as far ahead as `triggerAt`.
    */
   delay?: Duration | null;
   /** In any letter case. If it is left out, POST with a body, GET without. */
   targetMethod?: TargetMethod | null;
   /**
-   * Headers to send, 16 KiB in all. Those of the connection (Host, Content-Length,
-   * Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, Expect, Proxy-*) and
-   * Postdate-* are refused.
+   * Headers to send, 16 KiB in all. Refused are `Host`, `Content-Length`, `Transfer-Encoding`,
+   * `Connection`, `Keep-Alive`, `TE`, `Trailer`, `Upgrade`, `Expect`, `Proxy-*`, `Postdate-*` and
+   * `webhook-*`.
    */
   targetHeaders?: Record<string, string> | null;
   /**
-   * Sent as the very JSON text that comes in, with Content-Type: application/json unless a header
-   * says otherwise.
+   * A JSON object, sent exactly as it was written, with `Content-Type: application/json` unless a
+   * header says otherwise.
    */
   targetBody?: object | null;
   /**
@@ -86,14 +85,13 @@ export interface ScheduleRequest {
    */
   expiresAt?: Moment | null;
   /**
-   * How often it is sent again after an attempt that failed for now: no answer, or 408, 409, 425,
-   * 429 or 5xx. Not at all (0) if it is left out. Any other answer is final. Costs no credit.
+   * How often it is sent again after no answer, or after 408, 409, 425, 429 or 5xx; 0 if it is left
+   * out. Any other answer is final. A retry costs no credit.
    */
   retries?: number | null;
   /**
-   * How long after an attempt the next one comes, for each in turn, the last for all others; 10s,
-   * 1m, 10m, 1h, 6h if it is left out. Each from 1s to 7d, and lengthened at random by a fifth at
-   * most. A 429 or 503 may ask for more, up to a day, with Retry-After. Needs `retries`.
+   * The waits before the retries in turn, each from 1s to 7d; the last one counts for all others.
+   * The default is 10s, 1m, 10m, 1h, 6h. Each is lengthened at random by up to a fifth.
    */
   retryDelays?: readonly Duration[] | null;
   /**
@@ -114,21 +112,18 @@ export interface ScheduleRequest {
    */
   callbackOn?: CallbackOn | null;
   /**
-   * The lane that it goes out in. All schedules of a lane together keep to its rate, parallelism
-   * and pause. A letter or digit, and up to 63 more, or `.`, `_`, `:`, `-`. It is stored
-   * unencrypted.
+   * The lane whose rate, parallelism and pause it keeps to. Letters, digits, `.`, `_`, `:` and `-`,
+   * first a letter or a digit. It is stored unencrypted.
    */
   lane?: string | null;
   /**
-   * An id of your own, by which lists and the log find it; several may have the same one. Visible
-   * ASCII without spaces and without a `*` at its end. The request carries it as the header
-   * Postdate-Reference. It is stored unencrypted.
+   * An id of your own, by which lists and the log find it. Visible ASCII without spaces, and
+   * without a `*` at its end. Need not be unique. It is stored unencrypted.
    */
   reference?: string | null;
   /**
-   * With `reference`: if one schedule waits with that reference, the answer is a 200 with
-   * `existing: true`, and costs no credit. `keep` leaves the waiting one as it is, `replace` gives
-   * it this request and its time. If none waits, a new one is stored as usual.
+   * With `reference`, if one schedule waits with it: `keep` leaves that one as it is, `replace`
+   * gives it this request and time, for no credit. If none waits, a new one is stored.
    */
   onExisting?: "keep" | "replace" | null;
   /**
@@ -147,9 +142,9 @@ export interface ScheduleRequest {
 export interface ChangeRequest extends Omit<ScheduleRequest, "targetUrl" | "onExisting" | "maxWait">
   {
   /**
-   * Where the request goes: an absolute http or https URL with a host, without user name or
-   * password, spaces, control characters or backslashes. An address that this installation does not
-   * allow is refused here, a name when the request goes out.
+   * Where the request goes: an absolute http or https URL without user name, password, spaces,
+   * control characters or backslashes. An address that this installation does not allow is refused
+   * now, a name when the request goes out.
    */
   targetUrl?: string;
 }
@@ -180,10 +175,7 @@ export interface RecurringRequest extends Omit<ChangeRequest, "targetUrl" | "tri
   name?: string | null;
   /**
    * When, on the clock of `timeZone`: minute, hour, day of the month, month and day of the week, as
-   * `0 9 * * 1-5`; with names, ranges, steps, lists, `L` (the last day), `LW`, `5L` and `MON#2`. If
-   * both days are restricted, either is enough, unless one begins with `*`. A time that the clock
-   * skips comes right after the gap, and a time that it shows twice comes once, unless the minute
-   * or the hour begins with `*`: then each time that the clock shows counts, and no other.
+   * `0 9 * * 1-5`; with names, ranges, steps, lists, `L`, `LW`, `5L` and `MON#2`.
    */
   cron?: string | null;
   /** Instead of `cron`: at intervals from `startsAt` on, or from the creation; 1s to 366d. */
@@ -200,9 +192,9 @@ export interface RecurringRequest extends Omit<ChangeRequest, "targetUrl" | "tri
    */
   expiresAfter?: Duration | null;
   /**
-   * Where the request goes: an absolute http or https URL with a host, without user name or
-   * password, spaces, control characters or backslashes. An address that this installation does not
-   * allow is refused here, a name when the request goes out.
+   * Where the request goes: an absolute http or https URL without user name, password, spaces,
+   * control characters or backslashes. An address that this installation does not allow is refused
+   * now, a name when the request goes out.
    */
   targetUrl: string;
 }
@@ -213,9 +205,9 @@ export interface RecurringRequest extends Omit<ChangeRequest, "targetUrl" | "tri
  */
 export interface RecurringChangeRequest extends Omit<RecurringRequest, "targetUrl"> {
   /**
-   * Where the request goes: an absolute http or https URL with a host, without user name or
-   * password, spaces, control characters or backslashes. An address that this installation does not
-   * allow is refused here, a name when the request goes out.
+   * Where the request goes: an absolute http or https URL without user name, password, spaces,
+   * control characters or backslashes. An address that this installation does not allow is refused
+   * now, a name when the request goes out.
    */
   targetUrl?: string;
   /** While it is paused nothing starts: due schedules wait, and go out afterwards. */
@@ -292,29 +284,29 @@ export interface ScheduleFilter {
    */
   status?: OneOrMore<"scheduled" | "completed" | "failed" | "cancelled" | "executed">;
   /**
-   * Only those whose callback stands so; `status` then is `executed`, if it is left out. Pending
-   * ones come by when they are sent next, failed ones by when the callback has failed, and `from`
-   * and `to` mean that moment.
+   * Only schedules whose callback has this status; `status` is `executed` by default. Pending ones
+   * are ordered by their next attempt, failed ones by when the callback failed; `from` and `to`
+   * mean that moment.
    */
   callback?: "pending" | "delivered" | "failed";
-  /** Only those of this very URL. */
+  /** Only schedules with this exact URL. */
   targetUrl?: string;
-  /** Only those of this lane. */
+  /** Only schedules of this lane. */
   lane?: string;
   /**
-   * Only those of this reference or, with `*` at its end, of all that begin so. Waiting schedules
-   * and dead letters come by reference, then by id; `from` and `to` only filter then.
+   * Only schedules with this reference or, with `*` at its end, with one that begins so. Waiting
+   * schedules and dead letters come by reference, then by id; `from` and `to` only filter then.
    */
   reference?: string;
-  /** Only those of this recurring schedule. */
+  /** Only occurrences of this recurring schedule. */
   recurringId?: string;
-  /** From this moment on. It must not be after `to`. */
+  /** From this moment on. */
   from?: Moment;
-  /** Up to this moment, which is left out. */
+  /** Before this moment; not before `from`. */
   to?: Moment;
   /**
-   * true: only due schedules that something keeps from starting, which `heldBy` names; false: only
-   * others. Of those that wait.
+   * `true`: only due schedules that cannot start, for the cause in `heldBy`; `false`: only other
+   * waiting schedules.
    */
   held?: boolean;
   /**
@@ -328,20 +320,20 @@ export interface ScheduleFilter {
 
 export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit"> {
   /**
-   * Only entries of these statuses, a list with commas; `retrying` are attempts that failed and are
-   * made again, `skipped` are times of a recurring schedule without an occurrence; `executed` means
-   * `completed,failed`, and `all` every one, also those that are added later.
+   * Only entries of these statuses, a list with commas. `retrying` are attempts that will be
+   * repeated, `skipped` are missed times of recurring schedules; `executed` means
+   * `completed,failed`, `all` every one.
    */
   status?: OneOrMore<"scheduled" | "retrying" | "completed" | "failed" | "cancelled" | "skipped" |
     "executed" | "all">;
-  /** Only ends of schedules that are kept, and whose callback stands so by now. */
+  /** Only ends of schedules that are kept and whose callback has this status. */
   callback?: "pending" | "delivered" | "failed";
   /**
    * Only the entries of this schedule: its attempts, in order, each with `phases`, and the last
    * with `responseBody`, while they are kept.
    */
   scheduleId?: string;
-  /** Only entries of this very URL. */
+  /** Only entries with this exact URL. */
   targetUrl?: string;
   /** Only entries of this lane. */
   lane?: string;
@@ -356,9 +348,9 @@ export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit">
 }
 
 export interface Period {
-  /** From this moment on. It must not be after `to`. */
+  /** From this moment on. */
   from?: Moment;
-  /** Up to this moment, which is left out. */
+  /** Before this moment; not before `from`. */
   to?: Moment;
 }
 
@@ -404,326 +396,477 @@ export interface ResendFilter extends ReplayFilter {
 }
 
 /**
- * A schedule as it was asked for, and its state. The fields of its outcome are null until it has
- * been executed, or an attempt has failed that is made again: then they are that attempt's, and
- * nextAttemptAt is the time of the next one. heldBy says what keeps it from starting though it is
- * due; null if nothing does, and while a worker has it. replayOf is the schedule that it replays,
- * replayedAs its own last replay. responseBody is the beginning of the target's answer, if it
- * failed with a body; bytes that are not UTF-8 are replaced. phases is null if nothing was tried.
- * notReplayableReason says why replayable is false: it has not ended, or was cancelled and its body
- * was not kept. callbackUrl is default where the account's counts, and null if no end is reported;
- * callbackOn is null where the account says which ends. callback is null until the end, and if that
- * is not reported. recurringId is the recurring schedule that it is an occurrence of, slot the time
- * by its rule, null if it was triggered or is a replay.
+ * A schedule as it was asked for, and its state. Its outcome is null until an attempt was made;
+ * while it waits for another attempt, it is that of the last one.
  */
 export interface Schedule {
+  /** The id of the schedule. */
   scheduleId: string;
+  /** The id that the target sees, the same in every attempt. */
   invocationId: string;
+  /** Its status. All but `scheduled` are final. */
   status: Status;
+  /** When it was created. */
   createdAt: string;
+  /** Where the request goes. Secrets in its query are masked. */
   targetUrl: string;
+  /** When it is due. */
   triggerAt: string;
+  /** The method of the request. */
   targetMethod: TargetMethod;
+  /** The headers that were given. Values of secret ones are masked. */
   targetHeaders: Record<string, string>;
+  /** The body, if it was given as a JSON object. */
   targetBody: JsonObject | null;
+  /** The body, if it was given as text. */
   targetBodyText: string | null;
+  /** The body, if it was given in base64. */
   targetBodyBase64: string | null;
+  /** Whether it is sent again if a worker is lost with it, or given up. */
   delivery: Delivery;
+  /** The last moment at which it may be sent. */
   expiresAt: string | null;
+  /** How often it may be sent again after a failed attempt. */
   retries: number;
+  /** The waits before the retries, given or by default; null without `retries`. */
   retryDelays: string[] | null;
+  /** How long one attempt may take. */
   timeout: string;
+  /** Where its end is reported: a URL, `default` for the account's, or null. */
   callbackUrl: "default" | string | null;
+  /** Which ends are reported; null leaves it to the account. */
   callbackOn: CallbackOn | null;
+  /** Its lane. */
   lane: string | null;
+  /** Your own id of it. */
   reference: string | null;
+  /** When the outcome was recorded; null before, and if it was cancelled. */
   executedAt: string | null;
+  /** The status of the last answer; 0 without an answer, null without an attempt. */
   statusCode: number | null;
+  /** How long the last attempt took. */
   responseTimeMs: number | null;
+  /** Why the last attempt failed; empty if it did not. */
   errorMessage: string | null;
+  /**
+   * The beginning of the target's answer, as text, if the attempt failed with a body. Bytes that
+   * are not UTF-8 are replaced.
+   */
   responseBody: string | null;
+  /** The type of that body; empty if the target named none. */
   responseContentType: string | null;
+  /** The parts of the response time of the last attempt; null if nothing was tried. */
   phases: Phases | null;
+  /** How many attempts were made. */
   attempts: number;
+  /** When the next attempt is due, after one that failed; otherwise null. */
   nextAttemptAt: string | null;
+  /**
+   * The cause that keeps it from starting, though it is due; null if there is none, and while a
+   * worker has it.
+   */
   heldBy: HeldBy | null;
+  /** The report of its end; null before the end, and if it is not reported. */
   callback: Callback | null;
+  /** The recurring schedule that it is an occurrence of. */
   recurringId: string | null;
+  /**
+   * The time of the rule that this occurrence stands for; null if it was triggered or is a replay.
+   */
   slot: string | null;
+  /** The schedule that this one replays. */
   replayOf: string | null;
+  /** Its last replay. */
   replayedAs: string | null;
+  /** Whether it can be replayed. */
   replayable: boolean;
+  /** Why not: it has not ended, or it was cancelled and its body is not kept. */
   notReplayableReason: "body_not_kept" | "not_ended" | null;
 }
 
 export interface Created {
+  /** The id of the schedule. */
   scheduleId: string;
+  /** The id that the target sees, the same in every attempt. */
   invocationId: string;
+  /** When it is due. */
   triggerAt: string;
+  /** The result, in a sentence for people. */
   message: string;
 }
 
 /** The status is `cancelled`; or `failed`, with the outcome of the last attempt, if any. */
 export interface Cancelled {
+  /** The id of the schedule. */
   scheduleId: string;
+  /** The credits that the account has left. */
   creditsRemaining: number;
+  /** The result, in a sentence for people. */
   message: string;
+  /** `cancelled`; or `failed`, if it was stopped after an attempt. */
   status: Status;
+  /** The status of the last answer; 0 without an answer, null without an attempt. */
   statusCode?: number;
+  /** How long the last attempt took. */
   responseTimeMs?: number;
+  /** Why the last attempt failed; empty if it did not. */
   errorMessage?: string;
+  /** How many attempts were made. */
   attempts?: number;
 }
 
 /** One of many that were cancelled; or stopped after an attempt, then its status is `failed`. */
 export interface CancelledItem {
+  /** The id of the schedule. */
   scheduleId: string;
+  /** `cancelled`; or `failed`, if it was stopped after an attempt. */
   status: Status;
 }
 
 /** A new schedule, and what it is a replay of. */
 export interface Replay extends Created {
+  /** The schedule that this one replays. */
   replayOf: string;
 }
 
 /** One of many that were replayed. */
 export interface Replayed {
+  /** The id of the schedule. */
   scheduleId: string;
+  /** The id that the target sees, the same in every attempt. */
   invocationId: string;
+  /** When it is due. */
   triggerAt: string;
+  /** The schedule that this one replays. */
   replayOf: string;
 }
 
 /**
- * The status of the callback: delivered, once its URL has answered with a 2xx; failed after the
- * last attempt. statusCode, 0 without an answer, and errorMessage are those of the last attempt,
- * and null before the first. nextAttemptAt is null unless it is pending.
+ * How far the report of an end has come. The status code, 0 without an answer, and the error are
+ * those of the last attempt, and null before the first.
  */
 export interface Callback {
+  /** `delivered` after a 2xx, `failed` after the last attempt. */
   status: CallbackStatus;
+  /** How many attempts were made. */
   attempts: number;
+  /** The status of the last answer; 0 without an answer, null without an attempt. */
   statusCode: number | null;
+  /** Why the last attempt failed; empty if it did not. */
   errorMessage: string | null;
+  /** When it is sent next; null unless it is pending. */
   nextAttemptAt: string | null;
 }
 
 /** The callback of one of many, which is pending again; `nextAttemptAt` is when it is sent. */
 export interface Resent {
+  /** The id of the schedule. */
   scheduleId: string;
+  /** The report of its end; null before the end, and if it is not reported. */
   callback: Callback;
 }
 
-/**
- * latenessMs counts from the due time to the first byte sent, and is null if none was. Attempts of
- * a schedule that was retried have phases. With scheduleId, the last attempt also has the phases
- * and the responseBody that GET /schedule/{scheduleId} shows, while they are kept. A skipped entry
- * belongs to no schedule: its ids are empty, missed counts the times of the recurring schedule that
- * had no occurrence, scheduledAt is the first of them, and errorMessage says why.
- */
+/** What became of a schedule, or of one attempt; a skipped entry belongs to no schedule. */
 export interface LogEntry {
+  /** The id that the target sees; empty in a `skipped` entry. */
   invocationId: string;
+  /** The schedule; empty in a `skipped` entry. */
   scheduleId: string;
+  /** When the schedule was created. */
   createdAt: string;
+  /** The schedule's `triggerAt`; in a `skipped` entry the first missed time. */
   scheduledAt: string;
+  /** When the outcome was recorded; null if there is none. */
   executedAt: string | null;
+  /** Where the request goes. Secrets in its query are masked. */
   targetUrl: string;
+  /** The method of the request. */
   targetMethod: string;
+  /**
+   * A status of schedules; or `retrying`, an attempt that will be repeated; or `skipped`, missed
+   * times of a recurring schedule.
+   */
   status: LogStatus;
+  /** The status of the answer; 0 without an answer. */
   statusCode: number;
+  /** How long the attempt took. */
   responseTimeMs: number;
+  /** Why the attempt failed, or why times were skipped; otherwise empty. */
   errorMessage: string;
+  /** Which attempt it was, counted from 1. */
   attempt: number;
+  /** When the next attempt is due, after one that failed; otherwise null. */
   nextAttemptAt: string | null;
+  /** Time from the due time to the first byte sent; null if none was sent. */
   latenessMs: number | null;
+  /** The parts of the response time, while they are kept. */
   phases: Phases | null;
+  /**
+   * With `scheduleId`: the answer of the last attempt, if that failed, while the schedule is kept.
+   */
   responseBody: string | null;
+  /** Its lane. */
   lane: string | null;
+  /** Your own id of it. */
   reference: string | null;
+  /** The recurring schedule, if it belongs to one. */
   recurringId: string | null;
+  /** How many times a `skipped` entry stands for; otherwise 0. */
   missed: number;
 }
 
 export interface Stats {
+  /** Schedules that were executed. */
   totalInvocations: number;
+  /** Schedules that completed. */
   successfulInvocations: number;
+  /** Schedules that failed. */
   failedInvocations: number;
+  /** The mean response time, in milliseconds. */
   averageResponseTime: number;
+  /** The period that was counted. */
   timeRange: TimeRange;
 }
 
-/** A signing secret; `expiresAt` is null until a newer one replaces it. */
+/** A signing secret. */
 export interface SigningSecret {
+  /** The id of the secret. */
   secretId: string;
+  /** The secret: `whsec_` and base64. */
   secret: string;
+  /** When it was created. */
   createdAt: string;
+  /** When it ends; null until a newer one replaces it. */
   expiresAt: string | null;
 }
 
-/**
- * The settings of a lane, null where there is no limit, and its state. state is the first of these
- * that keeps due schedules from starting: paused; calm, until calmUntil, because a target asked for
- * it with Retry-After; full, as many run as parallelism allows; limited by the rate; or open. Of
- * the schedules that wait in it, waiting are all and due those that are due, the oldest since
- * oldestDueAt; running are those that workers have. pausedBy is the name of an API key, or
- * dashboard. emptyAt is an estimate of when all waiting schedules will have started at this rate:
- * null without a rate, without schedules, and in a pause.
- */
+/** The settings of a lane, null where there is no limit, and its state. */
 export interface Lane {
+  /** The name of the lane. */
   lane: string;
+  /** The starts allowed `per`; null: no limit. */
   rate: number | null;
+  /** The time in which `rate` starts are allowed. */
   per: string | null;
+  /** How many may start at once after a rest. */
   burst: number | null;
+  /** How many may run at a time; null: no limit. */
   parallelism: number | null;
+  /** Your note. */
   note: string | null;
+  /** True: nothing starts. */
   paused: boolean;
+  /** When the pause ends by itself; null: it has no end, or there is no pause. */
   pausedUntil: string | null;
+  /** The name of the API key that began the pause, or `dashboard`. */
   pausedBy: string | null;
+  /** Why it is paused. */
   pauseNote: string | null;
+  /** Until when a target's `Retry-After` keeps the lane calm. */
   calmUntil: string | null;
+  /**
+   * The first cause that keeps due schedules from starting: a pause, a calm, `parallelism` (full),
+   * `rate` (limited). `open`: there is none.
+   */
   state: LaneState;
+  /** How many schedules wait in it. */
   waiting: number;
+  /** How many of these are due. */
   due: number;
+  /** How many schedules workers have. */
   running: number;
+  /** Since when the oldest due one has been due. */
   oldestDueAt: string | null;
+  /**
+   * An estimate of when all waiting ones will have started at this rate; null without a rate,
+   * without schedules, and in a pause.
+   */
   emptyAt: string | null;
 }
 
-/** `waiting` schedules go on without limits. */
+/** The schedules that wait in the lane go on without limits. */
 export interface ClearedLane {
+  /** The name of the lane. */
   lane: string;
+  /** How many schedules wait in it. */
   waiting: number;
+  /** The result, in a sentence for people. */
   message: string;
 }
 
-/**
- * Whether the account is paused, until when (null: no end), and the name of the API key that paused
- * it. callbackUrl and callbackOn are for schedules that name no callbackUrl; null: none. A value in
- * the query of the URL that looks like a secret is masked. plan is the account's, and
- * requestsPerSecond and storedBytesLimit are what it allows; null: no limit. lanes counts those
- * that are set, paused, calm or have something waiting or running, and recurring the recurring
- * schedules.
- */
+/** The account's pause and callback, its plan, and what it has. */
 export interface Account {
+  /** True: nothing starts. */
   paused: boolean;
+  /** When the pause ends by itself; null: it has no end, or there is no pause. */
   pausedUntil: string | null;
+  /** The name of the API key that began the pause, or `dashboard`. */
   pausedBy: string | null;
+  /** Why it is paused. */
   pauseNote: string | null;
+  /** The callback of schedules that name none. Secrets in its query are masked. */
   callbackUrl: string | null;
+  /** Which ends are reported there; null without a URL. */
   callbackOn: CallbackOn | null;
+  /** The account's plan. */
   plan: string;
+  /** The requests a second that the plan allows; null: no limit. */
   requestsPerSecond: number | null;
+  /** The bytes that the account has stored. */
   storedBytes: number;
+  /** The bytes that the plan allows; null: no limit. */
   storedBytesLimit: number | null;
+  /** The credits that the account has left. */
   creditsRemaining: number;
+  /** How many lanes are set, paused, calm, or have schedules. */
   lanes: number;
+  /** How many recurring schedules there are. */
   recurring: number;
 }
 
-/**
- * A recurring schedule: its rule, its state, and the request of its occurrences. description is the
- * rule in words. scheduleId is the occurrence that waits for nextAt, null while there is none.
- * state is active; paused; blocked, if the next occurrence could not be stored, for the reason
- * given; or ended, if no time is left. pausedBy is the name of an API key, or dashboard. missed
- * counts the times that went by since it was blocked last. next are the next five times, of one
- * that is read by its id, else null. Values that look like secrets, in the headers or in the query
- * of a URL, are masked.
- */
+/** A recurring schedule: its rule, its state, and the request of its occurrences. */
 export interface Recurring extends Pick<Schedule, "createdAt" | "targetUrl" | "targetMethod" |
   "targetHeaders" | "targetBody" | "targetBodyText" | "targetBodyBase64" | "delivery" | "retries" |
   "retryDelays" | "timeout" | "callbackUrl" | "callbackOn" | "lane" | "reference"> {
+  /** The id of the recurring schedule. */
   recurringId: string;
+  /** Its name. */
   name: string | null;
+  /**
+   * Its state: `blocked` if the next occurrence could not be stored, `ended` if no time is left.
+   */
   state: RecurringState;
+  /** Why it is blocked; otherwise null. */
   reason: string | null;
+  /** True: nothing starts. */
   paused: boolean;
+  /** When the pause ends by itself; null: it has no end, or there is no pause. */
   pausedUntil: string | null;
+  /** The name of the API key that began the pause, or `dashboard`. */
   pausedBy: string | null;
+  /** Why it is paused. */
   pauseNote: string | null;
+  /** The cron expression; null with `every`. */
   cron: string | null;
+  /** The interval; null with `cron`. */
   every: string | null;
+  /** The zone of `cron`. */
   timeZone: string;
+  /** No time before this. */
   startsAt: string | null;
+  /** No time after this. */
   endsAt: string | null;
+  /** How late an occurrence may still be sent. */
   expiresAfter: string | null;
+  /** The rule in words. */
   description: string;
+  /** The time of the next occurrence; null if there is none. */
   nextAt: string | null;
+  /** The occurrence that waits for `nextAt`; null if there is none. */
   scheduleId: string | null;
+  /** How many times have passed without an occurrence since it was last blocked. */
   missed: number;
+  /** The next five times; null in a list. */
   next: string[] | null;
 }
 
-/** The recurring schedule as it is now; unchanged: it was so before, and nothing moved. */
+/** The recurring schedule as it is now. */
 export interface PutRecurring extends Recurring {
+  /** True: all settings were so before, and nothing changed. */
   unchanged: boolean;
 }
 
-/** `scheduleId` is the first occurrence, due at `nextAt`. */
+/** A recurring schedule that was stored, with its first occurrence. */
 export interface CreatedRecurring {
+  /** The id of the recurring schedule. */
   recurringId: string;
+  /** The first occurrence, due at `nextAt`. */
   scheduleId: string | null;
+  /** The time of the next occurrence; null if there is none. */
   nextAt: string | null;
+  /** The result, in a sentence for people. */
   message: string;
 }
 
 export interface DeletedRecurring {
+  /** The id of the recurring schedule. */
   recurringId: string;
+  /** The credits that the account has left. */
   creditsRemaining: number;
+  /** The result, in a sentence for people. */
   message: string;
 }
 
 /** The next ten times, or as many as there are, and the rule in words. */
 export interface Preview {
+  /** The next ten times, or as many as there are. */
   next: string[];
+  /** The rule in words. */
   description: string;
 }
 
 /** One bad field of a payload or query, and its fault. */
 export interface FieldError {
+  /** The name of the field. */
   field: string;
+  /** What is wrong with it, in a sentence. */
   message: string;
 }
 
 /** The report of a schedule's end: the same in all attempts to send it. */
 export interface ScheduleEnded {
+  /** The event. */
   type: "schedule.completed" | "schedule.failed";
+  /** When the outcome was recorded. */
   timestamp: string;
+  /** The schedule and its outcome. */
   data: EndedSchedule;
 }
 
 /**
- * How long each phase of the last attempt took, in milliseconds. A phase is null if it did not
- * occur or was not reached. The phases follow on one another in this order; the attempt ended in
- * the last that is not null. resolveMs is null if the host is an address, or was looked up a moment
- * before. resolveMs, connectMs and tlsMs are null if connectionReused is true. firstByteMs counts
- * from the request, lastByteMs from the first byte of the answer. If a request completed within a
- * second over a kept connection, firstByteMs is the whole response time, and lastByteMs is null.
+ * The parts of the response time, in milliseconds and in this order. A part is null if it did not
+ * occur or was not reached: the attempt ended in the last one that is not null.
  */
 export interface Phases {
+  /** True: an open connection was used, and the next three parts are null. */
   connectionReused: boolean;
+  /** Time to resolve the host's name; null for an address, or a name resolved a moment before. */
   resolveMs: number | null;
+  /** Time to connect, addresses that did not answer included. */
   connectMs: number | null;
+  /** Time for the TLS handshake; null over http. */
   tlsMs: number | null;
+  /**
+   * Time from the request to the first byte of the answer; all of it, if an open connection
+   * answered within a second.
+   */
   firstByteMs: number | null;
+  /** Time for the rest of the answer; 0 if it came in one piece, null if `firstByteMs` is all. */
   lastByteMs: number | null;
 }
 
 /**
  * What keeps a due schedule from starting. Of several causes it is the first of the list: what
- * somebody has to end comes before what ends by itself. until is when this cause ends, null where
- * nobody knows; estimated says that it is no more than an estimate, by the lane's rate. Of the
- * causes in a lane, lane is its name, and ahead is how many of it go first.
+ * somebody has to end comes before what ends by itself.
  */
 export interface HeldBy {
+  /** The first cause that holds, the wider before the narrower. */
   cause: HoldCause;
+  /** The lane, if the cause lies in one. */
   lane: string | null;
+  /** When this cause ends; null if nobody knows. */
   until: string | null;
+  /** True: `until` is an estimate, by the lane's rate. */
   estimated: boolean;
+  /** How many schedules of the lane go first, if the cause lies in a lane. */
   ahead: number | null;
 }
 
 /** `from` is inclusive, `to` exclusive. */
 export interface TimeRange {
+  /** Its beginning. */
   from: string;
+  /** Its end, which is left out. */
   to: string;
 }
 
@@ -733,19 +876,33 @@ export interface TimeRange {
  * `targetUrl` are masked.
  */
 export interface EndedSchedule {
+  /** The id of the schedule. */
   scheduleId: string;
+  /** The id that the target sees, the same in every attempt. */
   invocationId: string;
+  /** The recurring schedule, if it belongs to one. */
   recurringId?: string;
+  /** Its lane, if it has one. */
   lane?: string;
+  /** Your own id of it, if it has one. */
   reference?: string;
+  /** Where the request goes. Secrets in its query are masked. */
   targetUrl: string;
+  /** The method of the request. */
   targetMethod: string;
+  /** When it is due. */
   triggerAt: string;
+  /** When the outcome was recorded. */
   executedAt: string;
+  /** How it ended. */
   status: "completed" | "failed";
+  /** The status of the last answer; 0 without an answer. */
   statusCode: number;
+  /** How long the last attempt took. */
   responseTimeMs: number;
+  /** Why the last attempt failed; empty if it did not. */
   errorMessage: string;
+  /** How many attempts were made. */
   attempts: number;
 }
 
