@@ -1,5 +1,6 @@
-"""Writes what the client takes from the tables of fields and filters: `make schema`. With --check
-it writes nothing, and exits with 1 if the file is not what it would write."""
+"""Writes what the clients take from the server: the Python client from the tables of fields and
+filters, the TypeScript client from the OpenAPI document. `make schema`; with --check it writes
+nothing, and exits with 1 if a file is not what it would write."""
 
 from __future__ import annotations
 
@@ -9,11 +10,14 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from clients.typescript_types import typescript
 from scheduler import schema
 from scheduler.filters import FILTERS
 from scheduler.schema import FieldRow, Kind
 
-PYTHON = Path(__file__).parent / "python/postdate/_schema.py"
+HERE = Path(__file__).parent
+PYTHON = HERE / "python/postdate/_schema.py"
+TYPESCRIPT = HERE / "typescript/src/schema.ts"
 _SPAN = "timedelta | float | str"
 # How each kind is annotated, and the function that writes it for the server.
 _PYTHON = {
@@ -157,10 +161,11 @@ def python() -> str:
 
 
 def main() -> None:
-    if "--check" not in sys.argv:
-        PYTHON.write_text(python())
-    elif PYTHON.read_text() != python():
-        sys.exit(f"{PYTHON.name} is not what the table of fields makes: run `make schema`.")
+    for path, text in ((PYTHON, python()), (TYPESCRIPT, typescript())):
+        if "--check" not in sys.argv:
+            path.write_text(text)
+        elif path.read_text() != text:
+            sys.exit(f"{path.name} is not what the server's tables make: run `make schema`.")
 
 
 if __name__ == "__main__":

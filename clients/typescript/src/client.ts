@@ -1,0 +1,404 @@
+import { part, queried, written } from "./arguments.js";
+import {
+  Calls,
+  type Answer,
+  type CallOptions,
+  type CreateOptions,
+  type MatchOptions,
+  type Options,
+  type SetOptions,
+} from "./calls.js";
+import { strangeAnswer } from "./errors.js";
+import { List } from "./list.js";
+import { each, resultsOf, type Result } from "./many.js";
+import type * as api from "./schema.js";
+
+/** With the `etag` for `ifMatch`. */
+export type Tagged<T> = T & { etag: string | null };
+/** `replayed`: an earlier call with the same idempotency key did it. */
+export type Once<T> = T & { replayed: boolean };
+/** `existing`: it waited already, and was kept or replaced, for no credit. */
+export type Created = Once<Omit<api.Created, "message"> & { message?: string; existing: boolean }>;
+/** One that was cancelled among many. */
+export type CancelledItem = api.CancelledItem & { creditsRemaining: number };
+/** `occurrencesLeft`: so many that matched are next occurrences of recurring schedules. */
+export type CancelledMany = Result<CancelledItem>[] & { occurrencesLeft: number };
+/** `created`: there was none of this name. */
+export type PutRecurring = Tagged<api.PutRecurring> & { created: boolean };
+
+const created = ({ body, replayed }: Answer): Created => ({ existing: false, ...body, replayed });
+const once = <T>({ body, replayed }: Answer): Once<T> => ({ ...body, replayed });
+const tagged = <T>({ body, etag }: Answer): Tagged<T> => ({ ...body, etag });
+const json = (request: object) => JSON.stringify(written(request));
+
+/** A client of one Postdate and API key. */
+export class Postdate {
+  readonly #calls: Calls;
+  readonly schedules: Schedules;
+  readonly callbacks: Callbacks;
+  readonly lanes: Lanes;
+  readonly recurring: RecurringSchedules;
+  readonly account: AccountSettings;
+  readonly signing: Signing;
+
+  constructor(options: Options = {}, of?: Postdate) {
+    const calls = (this.#calls = new Calls(options, (of && of.#calls)));
+    this.schedules = new Schedules(calls);
+    this.callbacks = new Callbacks(calls);
+    this.lanes = new Lanes(calls);
+    this.recurring = new RecurringSchedules(calls);
+    this.account = new AccountSettings(calls);
+    this.signing = new Signing(calls);
+  }
+
+  /** A copy with other options, over the same connections; `headers` are added to this client's. */
+  withOptions(options: Omit<Options, "url">): Postdate {
+    return new Postdate(options, this);
+  }
+
+  /**
+   * Has `targetUrl` called at a chosen time; takes one credit. Say when with `triggerAt` or `delay`
+   * (by the service's clock).
+   */
+  async schedule(request: api.NewSchedule, options: CreateOptions = {}): Promise<Created> {
+    const asked = { body: json(request), once: true };
+    return created(await this.#calls.call("POST", "/schedule", options, asked));
+  }
+
+  /**
+   * Schedules 1 to 1,000 at once; a string is the JSON of one. Returns for each, in order, what
+   * `schedule` would have returned, or the error that it would have thrown.
+   */
+  async batch(
+    requests: Iterable<api.NewSchedule | string>,
+    options: CreateOptions = {},
+  ): Promise<Result<Created>[]> {
+    const items = Array.from(requests, (each) => (typeof each === "string" ? each : json(each)));
+    const asked = { body: `{"schedules": [${items.join(", ")}]}`, once: true };
+    const answer = await this.#calls.call("POST", "/schedule/batch", options, asked);
+    return resultsOf({ existing: false }, answer);
+  }
+
+  /** The log, newest first unless `order` is "asc" or `scheduleId` asks for one schedule's. */
+  logs(filter: api.LogFilter = {}, options: CallOptions = {}): List<api.LogEntry> {
+    return new List(this.#calls, "/stats/logs", "logs", filter, options);
+  }
+
+  /** Executions counted; of the last 30 days by default. */
+  async stats(period: api.Period = {}, options: CallOptions = {}): Promise<api.Stats> {
+    const query = queried(period);
+    return (await this.#calls.call("GET", "/stats", options, { query })).body;
+  }
+
+  /** How many credits are left. */
+  async credits(options: CallOptions = {}): Promise<number> {
+    const { body } = await this.#calls.call("GET", "/stats/remaining-credits", options);
+    if (typeof body.creditsRemaining !== "number") throw strangeAnswer("it has no credits");
+    return body.creditsRemaining;
+  }
+}
+
+class Noun {
+  protected readonly calls: Calls;
+
+  constructor(calls: Calls) {
+    this.calls = calls;
+  }
+}
+
+const CANCEL = { path: "/schedule/cancel", idName: "scheduleId", listed: { status: "scheduled" } };
+const REPLAY = { path: "/schedule/replay", idName: "replayOf", listed: { status: "failed" } };
+const RESEND = { path: "/schedule/callback", idName: "scheduleId", listed: { callback: "failed" } };
+
+export class Schedules extends Noun {
+  /** The schedule as it stands; NotFound a day after it has ended. */
+  async get(scheduleId: string, options: MatchOptions = {}): Promise<Tagged<api.Schedule>> {
+    return tagged(await this.calls.call("GET", schedulePath(scheduleId), options));
+  }
+
+  /**
+   * Waiting ones by trigger time; with `held` of these only due ones that something keeps from
+   * starting. With the status "failed", failed ones not replayed; with any other, or several, all of
+   * those that are kept.
+   */
+  list(filter: api.ScheduleFilter = {}, options: CallOptions = {}): List<api.Schedule> {
+    return new List(this.calls, "/schedule", "schedules", filter, options);
+  }
+
+  /** Changes the given fields, each as a whole; null clears one. The id stays. */
+  async change(
+    scheduleId: string,
+    change: api.ChangeRequest,
+    options: MatchOptions = {},
+  ): Promise<Tagged<api.Schedule>> {
+    const asked = { body: json(change) };
+    return tagged(await this.calls.call("PATCH", schedulePath(scheduleId), options, asked));
+  }
+
+  /**
+   * Cancels it and refunds its credit once; one that was attempted is stopped as failed, without a
+   * refund. Throws Conflict if it was executed or a worker has it.
+   */
+  async cancel(scheduleId: string, options: MatchOptions = {}): Promise<api.Cancelled> {
+    return (await this.calls.call("DELETE", schedulePath(scheduleId), options)).body;
+  }
+
+  /**
+   * Cancels these, however many, or all that wait and match; `{}` means all. Returns for each id
+   * given, in order, its result or its error. Without `recurringId` a filter leaves out the next
+   * occurrences of recurring schedules, and `occurrencesLeft` counts them.
+   */
+  async cancelMany(
+    chosen: Iterable<string> | api.CancelFilter,
+    options: CallOptions = {},
+  ): Promise<CancelledMany> {
+    const done = await each<CancelledItem>(this.calls, CANCEL, chosen, options);
+    return Object.assign(done.results, { occurrencesLeft: done.occurrencesLeft });
+  }
+
+  /**
+   * Makes a new schedule of one that has ended, due now; takes one credit. Given fields replace the
+   * old ones, as in `change`.
+   */
+  async replay(
+    scheduleId: string,
+    change: api.ReplayRequest = {},
+    options: CreateOptions = {},
+  ): Promise<Once<api.Replay>> {
+    const asked = { body: json(change), once: true };
+    return once(
+      await this.calls.call("POST", schedulePath(scheduleId) + "/replay", options, asked),
+    );
+  }
+
+  /**
+   * Replays these, however many, each at most once; or all that failed up to now and match, the
+   * oldest first. Returns for each id given, in order, its result or its error.
+   */
+  async replayMany(
+    chosen: Iterable<string> | api.ReplayFilter,
+    options: CreateOptions = {},
+  ): Promise<Result<Once<api.Replayed>>[]> {
+    return (await each<Once<api.Replayed>>(this.calls, { ...REPLAY, once: true }, chosen, options))
+      .results;
+  }
+}
+
+export class Callbacks extends Noun {
+  /**
+   * Reports once more how a schedule ended: to `callbackUrl` ("default": the account's), or where it
+   * was to go. Throws Conflict with the reason "callback_pending" while a report is on its way.
+   */
+  async resend(
+    scheduleId: string,
+    request: api.CallbackRequest = {},
+    options: CallOptions = {},
+  ): Promise<api.Callback> {
+    const path = schedulePath(scheduleId) + "/callback";
+    return (await this.calls.call("POST", path, options, { body: json(request) })).body;
+  }
+
+  /**
+   * Reports once more how these ended, or all that match and whose callback has failed; with
+   * `callback: "delivered"` others. They are sent at 50 a second. Returns for each id given, in
+   * order, its result, or its error: RateLimited for those beyond the next 20 seconds.
+   */
+  async resendMany(
+    chosen: Iterable<string> | api.ResendFilter,
+    options: CallOptions = {},
+  ): Promise<Result<api.Resent>[]> {
+    return (await each<api.Resent>(this.calls, RESEND, chosen, options)).results;
+  }
+}
+
+export class Lanes extends Noun {
+  /** How a lane stands; without settings of its own, these are null. */
+  async get(lane: string, options: MatchOptions = {}): Promise<Tagged<api.Lane>> {
+    return tagged(await this.calls.call("GET", lanePath(lane), options));
+  }
+
+  /** All that are set, paused, calm or have schedules, by name. */
+  list(filter: api.LaneFilter = {}, options: CallOptions = {}): List<api.Lane> {
+    return new List(this.calls, "/lanes", "lanes", filter, options);
+  }
+
+  /** Sets limits and note, all at once: a limit not given is removed. A pause stays. */
+  async set(
+    lane: string,
+    limits: api.LaneRequest,
+    options: SetOptions = {},
+  ): Promise<Tagged<api.Lane>> {
+    const asked = { body: json(limits) };
+    return tagged(await this.calls.call("PUT", lanePath(lane), options, asked));
+  }
+
+  /** Changes the given settings; with `paused` it pauses the lane or resumes it. */
+  async change(
+    lane: string,
+    change: api.LaneChangeRequest,
+    options: MatchOptions = {},
+  ): Promise<Tagged<api.Lane>> {
+    const asked = { body: json(change) };
+    return tagged(await this.calls.call("PATCH", lanePath(lane), options, asked));
+  }
+
+  /** None of its schedules starts until it is resumed, or until the end that is given. */
+  async pause(
+    lane: string,
+    pause: api.PauseRequest = {},
+    options: MatchOptions = {},
+  ): Promise<Tagged<api.Lane>> {
+    const asked = { body: json(pause) };
+    return tagged(await this.calls.call("POST", lanePath(lane) + "/pause", options, asked));
+  }
+
+  /** Its schedules go out in their order, at the lane's rate. */
+  async resume(lane: string, options: MatchOptions = {}): Promise<Tagged<api.Lane>> {
+    return tagged(await this.calls.call("POST", lanePath(lane) + "/resume", options));
+  }
+
+  /** Removes limits, pause and calm. Waiting schedules go on without limits. */
+  async clear(lane: string, options: MatchOptions = {}): Promise<api.ClearedLane> {
+    return (await this.calls.call("DELETE", lanePath(lane), options)).body;
+  }
+}
+
+/** A `recurringId` may be "name:report": then the one is meant that has the name. */
+export class RecurringSchedules extends Noun {
+  /** Has `targetUrl` called again and again; takes one credit for each occurrence. */
+  async create(
+    request: api.RecurringRequest,
+    options: CreateOptions = {},
+  ): Promise<Once<api.CreatedRecurring>> {
+    const asked = { body: json(request), once: true };
+    return once(await this.calls.call("POST", "/recurring", options, asked));
+  }
+
+  /**
+   * Creates the one of this name, or gives it these settings as a whole; if it has them already,
+   * nothing moves, and it is `unchanged`. For deploys.
+   */
+  async put(
+    name: string,
+    request: Omit<api.RecurringRequest, "name">,
+    options: SetOptions = {},
+  ): Promise<PutRecurring> {
+    const path = "/recurring/by-name/" + part("name", name);
+    const answer = await this.calls.call("PUT", path, options, { body: json(request) });
+    return { ...tagged<api.PutRecurring>(answer), created: answer.status === 201 };
+  }
+
+  /** As it stands, with its next five times. */
+  async get(recurringId: string, options: MatchOptions = {}): Promise<Tagged<api.Recurring>> {
+    return tagged(await this.calls.call("GET", recurringPath(recurringId), options));
+  }
+
+  /** All, in the order of their creation, or the one of this name. */
+  list(filter: api.RecurringFilter = {}, options: CallOptions = {}): List<api.Recurring> {
+    return new List(this.calls, "/recurring", "recurring", filter, options);
+  }
+
+  /**
+   * Changes the given settings, each as a whole; null clears one. The occurrence that waits is
+   * changed with it, or the one after it if a worker has that.
+   */
+  async change(
+    recurringId: string,
+    change: api.RecurringChangeRequest,
+    options: MatchOptions = {},
+  ): Promise<Tagged<api.Recurring>> {
+    const asked = { body: json(change) };
+    return tagged(await this.calls.call("PATCH", recurringPath(recurringId), options, asked));
+  }
+
+  /**
+   * Cancels the occurrence that waits, refunds it, and makes none until it is resumed, or until the
+   * end that is given.
+   */
+  async pause(
+    recurringId: string,
+    pause: api.PauseRequest = {},
+    options: MatchOptions = {},
+  ): Promise<Tagged<api.Recurring>> {
+    const path = recurringPath(recurringId) + "/pause";
+    return tagged(await this.calls.call("POST", path, options, { body: json(pause) }));
+  }
+
+  /** Makes the next occurrence. Times of the pause are not made up for. */
+  async resume(recurringId: string, options: MatchOptions = {}): Promise<Tagged<api.Recurring>> {
+    return tagged(await this.calls.call("POST", recurringPath(recurringId) + "/resume", options));
+  }
+
+  /** Has it called once now, besides its own times; takes one credit. */
+  async trigger(
+    recurringId: string,
+    options: CreateOptions & MatchOptions = {},
+  ): Promise<Created> {
+    const path = recurringPath(recurringId) + "/trigger";
+    return created(await this.calls.call("POST", path, options, { once: true }));
+  }
+
+  /** Deletes it, and cancels and refunds the occurrence that waits. */
+  async delete(recurringId: string, options: MatchOptions = {}): Promise<api.DeletedRecurring> {
+    return (await this.calls.call("DELETE", recurringPath(recurringId), options)).body;
+  }
+
+  /** The next ten times of such a rule, and the rule in words. Stores nothing. */
+  async preview(rule: api.PreviewRequest, options: CallOptions = {}): Promise<api.Preview> {
+    const query = queried(rule);
+    return (await this.calls.call("GET", "/recurring/preview", options, { query })).body;
+  }
+}
+
+export class AccountSettings extends Noun {
+  /** Whether the account is paused, its default callback, its plan and what it has. */
+  async get(options: MatchOptions = {}): Promise<Tagged<api.Account>> {
+    return tagged(await this.calls.call("GET", "/account", options));
+  }
+
+  /** Pauses or resumes all schedules; or says where the ends of schedules are reported. */
+  async change(
+    change: api.AccountRequest,
+    options: MatchOptions = {},
+  ): Promise<Tagged<api.Account>> {
+    return tagged(await this.calls.call("PATCH", "/account", options, { body: json(change) }));
+  }
+
+  /** Nothing of the account starts until it is resumed, or until the end that is given. */
+  async pause(
+    pause: api.PauseRequest = {},
+    options: MatchOptions = {},
+  ): Promise<Tagged<api.Account>> {
+    return tagged(await this.calls.call("POST", "/account/pause", options, { body: json(pause) }));
+  }
+
+  /** Lanes that are paused stay so. */
+  async resume(options: MatchOptions = {}): Promise<Tagged<api.Account>> {
+    return tagged(await this.calls.call("POST", "/account/resume", options));
+  }
+}
+
+export class Signing extends Noun {
+  /** The secrets that sign requests, the newest first. */
+  async get(options: CallOptions = {}): Promise<api.SigningSecret[]> {
+    return secrets(await this.calls.call("GET", "/signing", options));
+  }
+
+  /** Makes a new secret and returns all, the newest first. Older ones stay good for `keepFor`. */
+  async rotate(
+    request: api.RotationRequest = {},
+    options: CreateOptions = {},
+  ): Promise<api.SigningSecret[]> {
+    const asked = { body: json(request), once: true };
+    return secrets(await this.calls.call("POST", "/signing/rotate", options, asked));
+  }
+}
+
+function secrets({ body }: Answer): api.SigningSecret[] {
+  if (!Array.isArray(body.secrets)) throw strangeAnswer("it has no secrets");
+  return body.secrets;
+}
+
+const schedulePath = (scheduleId: string) => "/schedule/" + part("scheduleId", scheduleId);
+const lanePath = (lane: string) => "/lanes/" + part("lane", lane);
+const recurringPath = (recurringId: string) => "/recurring/" + part("recurringId", recurringId);
