@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python; do \
 # Build dependencies are pinned as well: older pips read the first, newer ones the second.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
-CODE := postdate_server scheduler metrics api worker cli clients benchmarks ops tests
+CODE := postdate_server scheduler metrics api worker cli clients benchmarks examples ops tests
 TYPESCRIPT := clients/typescript
 # Empty where there is no npm.
 NPM := $(shell command -v npm)
