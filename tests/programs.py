@@ -13,10 +13,10 @@ PACKAGES = {
     "promtool": "prometheus",
     "nginx": "nginx-light",
     "curl": "curl",
+    "Node.js 20": "nodejs npm",
     "go": "golang-go",
     "php": "php-cli",
     "ruby": "ruby",
-    "node": "nodejs npm",
     "helm or Go": "golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev",
 }
 # Why a slow test is skipped.
