@@ -14,6 +14,7 @@ PACKAGES = {
     "promtool": "prometheus",
     "nginx": "nginx-light",
     "curl": "curl",
+    "Node.js 20": "nodejs npm",
     "go": "golang-go",
     "php": "php-cli",
     "ruby": "ruby",

@@ -88,7 +88,8 @@ def _place(name: str) -> tuple[int, int, str]:
 
 def source_url(path: str, view: str = "blob") -> str | None:
     """Where a file is shown, if the repository has an address."""
-    return f"{SERVER}/{REPOSITORY}/{view}/{REF}/{path}" if REPOSITORY else None
+    ref = "main" if view == "edit" else REF
+    return f"{SERVER}/{REPOSITORY}/{view}/{ref}/{path}" if REPOSITORY else None
 
 
 def for_readers(file: str) -> str:

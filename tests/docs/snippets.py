@@ -47,8 +47,10 @@ _IMPORT = re.compile(r"^import\b", re.M)
 _CLIENT = 'import { Postdate } from "postdate"; const postdate = new Postdate(); '
 # What would change the machine or the checkout's environment.
 _INSTALLING = re.compile(
-    r"\b(?:(?:pip|pipx|npm|pnpm|yarn|bun|deno|apt|apt-get|brew|helm) (?:install|add|i|run)"
-    r"|npx|docker(?!\.)|kubectl|sudo|systemctl|git clone)\b"
+    r"(?:^|[;&|(]|\bdo|-m|\$) *(?:\S*/)?"
+    r"((?:pip|pipx|npm|pnpm|yarn|bun|deno|apt|apt-get|brew|helm) (?:install|add|i|run|upgrade)"
+    r"|npx|docker|kubectl|sudo|systemctl|git clone)\b",
+    re.M,
 )
 _ALONE = {"go": ["go", "run"], "php": ["php"], "ruby": ["ruby"]}
 _MODULES = {"ts", "js"}
@@ -88,7 +90,7 @@ def operates(page: Path) -> bool:
 
 
 def lacking(page: Path) -> list[str]:
-    """What its snippets need and this machine does not have: programs, or `node_modules`."""
+    """What its snippets need and this machine does not have: programs, or the TypeScript client."""
     languages = {each.language for each in read(page).fences if not each.skip}
     programs = [name for name in sorted(languages & _ALONE.keys()) if not shutil.which(name)]
     if languages & {"sh", "console"} and not shutil.which("curl"):
@@ -98,8 +100,8 @@ def lacking(page: Path) -> list[str]:
         programs.append("redis-cli")
     if languages & _MODULES and not shutil.which("node"):
         programs.append("Node.js 20")
-    elif languages & _MODULES and not (TYPESCRIPT / "node_modules").exists():
-        programs.append("node_modules")
+    elif languages & _MODULES and not (TYPESCRIPT / "dist/index.js").exists():
+        programs.append("the TypeScript client")
     return programs
 
 
@@ -135,15 +137,15 @@ class Runner:
     def _run(self) -> None:
         lacking_here = set(lacking(self._page))
         for fence in read(self._page).fences:
-            needed = "node" if fence.language in _MODULES else fence.language
+            needed = "Node.js 20" if fence.language in _MODULES else fence.language
             if fence.skip or fence.language not in RUN or needed in lacking_here:
                 continue
-            if fence.language in _MODULES and "node_modules" in lacking_here:
+            if fence.language in _MODULES and "the TypeScript client" in lacking_here:
                 continue
             if "redis-cli" in lacking_here and "redis-cli" in fence.text:
                 continue
             if fence.language in {"sh", "console"} and (found := _INSTALLING.search(fence.text)):
-                why = f"`{found[0]}` changes the machine: put `<!-- skip: reason -->` before it"
+                why = f"`{found[1]}` changes the machine: put `<!-- skip: reason -->` before it"
                 self._check(fence.line, (1, why), fence.text)
             self._set_up(fence)
             for line, text in units(fence):
@@ -289,7 +291,7 @@ def _make_checkout(directory: Path, data_dir: Path) -> None:
     """Links to all that a checkout has, its environment and the store's data, and the packages
     that a snippet imports."""
     for each in ROOT.iterdir():
-        if each.name not in {".git", ".postdate", ".venv", "node_modules"}:
+        if each.name not in {".git", ".postdate", ".venv", "the TypeScript client"}:
             (directory / each.name).symlink_to(each)
     (directory / ".venv").symlink_to(sys.prefix)
     (directory / ".postdate").symlink_to(data_dir)

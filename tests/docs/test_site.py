@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +18,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from ops.docs.pages import ROOT, for_readers, for_sphinx, pages
+from ops.docs.versions import newest
 from tests.browser import chromium
 from tests.docs.pages import read
 from tests.programs import lack_of
@@ -32,9 +35,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _python(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -42,15 +45,21 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Says nothing: pytest would show it as a failure's output."""
 
 
-@pytest.fixture(scope="module")
-def base_url(site: Path) -> Iterator[str]:
-    handler = partial(_Quiet, directory=str(site))
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
+    handler = partial(_Quiet, directory=str(directory))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def base_url(site: Path) -> Iterator[str]:
+    with served(site) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +177,34 @@ def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
     assert done.returncode == 1
     for dead in ("'reference/gone.md'", "'moved'", "'away'"):
         assert dead in done.stderr
+
+
+def test_versions_lie_beside_each_other(tmp_path: Path, browser: Browser) -> None:
+    """Those of tags, the checkout as `main`, and the newest as `latest`."""
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "--quiet", ROOT, checkout], check=True)
+    for tag in ("v9.8.7", "v9.10.0", "v9.9.9", "v9.10.1", "other"):
+        subprocess.run(["git", "tag", tag], cwd=checkout, check=True)
+    assert list(newest(["v9.8.7", "v9.10.0", "v9.9.9", "v9.10.1", "other"]).values()) == [
+        "v9.8.7",
+        "v9.9.9",
+        "v9.10.1",
+    ]
+    for tag in ("v9.8.7", "v9.9.9"):  # to build two is enough
+        subprocess.run(["git", "tag", "--delete", tag], cwd=checkout, check=True)
+    done = _python("-m", "ops.docs.versions", "--base", "/postdate", cwd=checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "postdate"
+    (checkout / "build/site").rename(site)
+    assert json.loads((site / "versions.json").read_text()) == ["9.10", "main"]
+    with served(tmp_path) as base_url:
+        page = browser.new_page()
+        page.goto(f"{base_url}/postdate/")
+        page.wait_for_url("**/postdate/latest/")
+        page.get_by_label("Version").select_option("main")
+        page.wait_for_url("**/postdate/main/")
+        assert page.get_by_label("Version").input_value() == "main"
+        page.set_content((site / "404.html").read_text())
+        assert page.get_by_role("link", name="front page").get_attribute("href") == "index.html"
+        assert '<base href="/postdate/latest/">' in (site / "404.html").read_text()
+        page.close()

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.docs.pages import DOCUMENTS, ROOT, Fence, name_of, read
-from tests.docs.snippets import NOT_RUN, RUN, TYPESCRIPT, Place, Runner, lacking, operates
+from tests.docs.snippets import NOT_RUN, RUN, Place, Runner, lacking, operates
 from tests.programs import lack_of
 from tests.support.commands import own_account
 from tests.support.customer import Customer
@@ -20,7 +20,6 @@ from tests.support.processes import PostdateProcess
 from tests.support.receiver import Receiver
 
 _SHOWN = {"text", "http", "mermaid", "nginx", "ini", "dockerfile"}
-_BUILD = "make typescript"
 _PARSERS = {
     "json": json.loads,
     "yaml": lambda text: [*yaml.safe_load_all(text)],
@@ -53,8 +52,8 @@ def test_snippets_run(page: Path, postdate_up: PostdateProcess, receiver: Receiv
         if failure := runner.failure():
             pytest.fail(failure, pytrace=False)
     for lack in lacking(page):
-        has_no_modules = lack == "node_modules"
-        pytest.skip(f"needs {TYPESCRIPT.name}: {_BUILD}" if has_no_modules else lack_of(lack))
+        is_built = lack == "the TypeScript client"
+        pytest.skip(f"needs {lack}: make typescript" if is_built else lack_of(lack))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
