@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema typescript clients lint-openapi check fmt bench peers clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema typescript clients lint-openapi check fmt bench peers docs clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -88,6 +88,9 @@ bench: $(VENV)/installed ## Measure and record this commit: 10 minutes; ARGS=--q
 peers: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
+docs: $(VENV)/installed-docs ## Build the documentation into build/docs; ARGS=--serve: and show it
+	@$(BIN)/python -m ops.docs $(ARGS)
+
 dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that they install and run
 	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[release]'
 	@PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m ops.release
@@ -105,9 +108,14 @@ $(VENV)/installed: pyproject.toml clients/python/pyproject.toml constraints.txt
 	@$(PIP) --constraint constraints.txt --editable clients/python --editable .
 	@touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	@echo 'Installing what the documentation is built with…'
+	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[docs]'
+	@touch $@
+
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo 'Installing what tests and checks need…'
-	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[dev]'
+	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[dev,docs]'
 	@touch $@
 
 # npm's packages are pinned in package.json; a lock file would name the registry.
