@@ -263,7 +263,7 @@ def _plain(kind: str, schema: Schema, *, given: bool) -> str:
             return "number"
         case "array":
             item = _of(schema["items"], given=given)
-            if schema.get("explode") is False or given and "enum" in schema["items"]:
+            if schema.get("explode") is False or (given and "enum" in schema["items"]):
                 return f"OneOrMore<{item}>"
             return f"{'readonly ' if given else ''}{item}[]"
         case "object":
@@ -293,4 +293,5 @@ def _comment(schema: Schema, indent: str = "") -> str:
     if len(indent) + len(text) + 7 <= _WIDTH:
         return f"{indent}/** {text} */\n"
     lines = textwrap.wrap(text, _WIDTH - len(indent) - 3, break_on_hyphens=False)
-    return "".join([f"{indent}/**\n", *(f"{indent} * {line}\n" for line in lines), f"{indent} */\n"])
+    inner = "".join(f"{indent} * {line}\n" for line in lines)
+    return f"{indent}/**\n{inner}{indent} */\n"

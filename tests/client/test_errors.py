@@ -9,29 +9,19 @@ import pytest
 import postdate
 from scheduler import errors as reasons
 from tests.client.both import BASE_URL, KEY, Answer, Client, Server, answer, error
-
-KINDS = {
-    **dict.fromkeys((400, 413, 415, 422), postdate.InvalidRequest),
-    401: postdate.Unauthorized,
-    402: postdate.InsufficientCredits,
-    403: postdate.Suspended,
-    404: postdate.NotFound,
-    409: postdate.Conflict,
-    **dict.fromkeys((302, 405, 500), postdate.PostdateError),
-}
+from tests.client.shared import SHARED
 
 
-@pytest.mark.parametrize(("status", "kind"), KINDS.items())
-def test_a_status_is_an_exception_and_is_not_repeated(
-    client: Client, server: Server, status: int, kind: type[postdate.PostdateError]
+@pytest.mark.parametrize(("status", "kind"), SHARED["errors"].items())
+def test_a_status_is_an_exception_and_is_not_repeated_for_nothing(
+    client: Client, server: Server, status: str, kind: str
 ) -> None:
-    server.plays(error(status, "The server's own sentence"))
+    server.plays(error(int(status), "The server's own sentence"))
     with pytest.raises(postdate.PostdateError, match=r"^The server's own sentence$") as caught:
         client.credits()
-    assert type(caught.value) is kind
-    assert caught.value.status_code == status
-    assert not caught.value.maybe_done
-    assert len(server.requests) == 1
+    assert type(caught.value) is getattr(postdate, kind)
+    assert caught.value.status_code == int(status)
+    assert (len(server.requests) > 1) == (int(status) in SHARED["repeated"])
 
 
 def test_an_error_has_what_the_answer_says(client: Client, server: Server) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 
 import httpx
 import pytest
 
 from postdate import Conflict, ConnectionFailed, PostdateError, RateLimited, Unavailable
 from tests.client.both import CREATED, URL, Client, Clock, Server, Step, answer, error
+from tests.client.shared import SHARED
 
 CREDITS = answer(200, {"creditsRemaining": 7})
 LOST = [
@@ -25,12 +26,10 @@ class Standing(datetime):
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Standing:
-        return cls(2026, 11, 20, 8, tzinfo=UTC)
+        return cls.fromisoformat(SHARED["retryAfterAt"])
 
 
-@pytest.mark.parametrize(
-    "fault", [error(429), error(502), error(503), error(504), *LOST, *NEVER_SENT], ids=repr
-)
+@pytest.mark.parametrize("fault", [*map(error, SHARED["repeated"]), *LOST, *NEVER_SENT], ids=repr)
 def test_a_create_is_repeated_as_the_very_same_request(
     client: Client, server: Server, fault: Step
 ) -> None:
@@ -48,23 +47,14 @@ def test_a_create_is_repeated_as_the_very_same_request(
 def test_pauses_double_up_to_a_bound_with_jitter(
     client: Client, server: Server, clock: Clock
 ) -> None:
-    server.plays(*[error(503)] * 10, CREDITS)
+    bounds = SHARED["longestPauses"]
+    server.plays(*[error(503)] * len(bounds), CREDITS)
     assert client.credits() == 7
-    bounds = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 5.0]
     for pause, bound in zip(clock.pauses, bounds, strict=True):
         assert bound / 2 <= pause <= bound
 
 
-@pytest.mark.parametrize(
-    ("asked", "least_s", "most_s"),
-    [
-        ("2", 2.05, 2.1),
-        ("Fri, 20 Nov 2026 08:00:10 GMT", 10.05, 10.1),
-        ("Fri, 20 Nov 2026 07:59:59 GMT", 0, 0.1),
-        ("soon", 0, 0.1),
-        ("-1", 0, 0.1),
-    ],
-)
+@pytest.mark.parametrize(("asked", "least_s", "most_s"), SHARED["retryAfter"])
 def test_no_repeat_is_sooner_than_retry_after(
     client: Client,
     server: Server,
@@ -97,16 +87,13 @@ def test_it_gives_up_within_the_time_that_it_was_given(
     assert caught.value.maybe_done == (kind is not RateLimited)
 
 
-@pytest.mark.parametrize(
-    ("reason", "maybe_done"),
-    [("store_unavailable", False), ("overloaded", False), ("outcome_unknown", True), (None, True)],
-)
+@pytest.mark.parametrize(("status", "reason", "maybe_done"), SHARED["maybeDone"])
 def test_where_nothing_was_done_for_sure_nobody_has_to_settle_it(
-    client: Client, server: Server, reason: str | None, maybe_done: bool
+    client: Client, server: Server, status: int, reason: str | None, maybe_done: bool
 ) -> None:
     """Without a reason, it is the answer of a proxy."""
-    server.plays(error(503, reason=reason))
-    with pytest.raises(Unavailable) as caught:
+    server.plays(error(status, reason=reason))
+    with pytest.raises(PostdateError) as caught:
         client.schedule(URL, in_=60)
     assert caught.value.maybe_done is maybe_done
 

@@ -192,6 +192,11 @@ export class Buffer {
         this.#sendDue(false);
       });
     }
+    if (this.#waiting === 0) {
+      // It would keep a program from ending.
+      clearTimeout(this.#timer);
+      this.#timer = undefined;
+    }
   }
 
   #take(): Item[] {

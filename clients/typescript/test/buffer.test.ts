@@ -104,6 +104,7 @@ test("a batch lingers, but not where it is flushed", async () => {
   await Promise.all(both);
   const last = buffer.schedule(numbered(3));
   await buffer[Symbol.asyncDispose]();
+  assert.ok(!process.getActiveResourcesInfo().includes("Timeout"));
   assert.equal((await last).scheduleId, "3");
   assert.match((await errorOf(() => buffer.schedule(numbered(4)))).message, /has been closed/);
 });

@@ -29,29 +29,30 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # One of xdist's processes builds it, and the others find it built.
     with (tmp_path_factory.getbasetemp().parent / "typescript.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _run(ROOT, "make", "--no-print-directory", "typescript")
+        run(ROOT, "make", "--no-print-directory", "typescript")
     return PACKAGE
 
 
 @pytest.fixture(scope="session")
 def node(package: Path) -> Node:
     """Runs Node.js in the client's directory, with these settings of Postdate; returns stdout."""
-    return lambda *arguments, **settings: _run(package, "node", *arguments, **settings)
+    return lambda *arguments, **settings: run(package, "node", *arguments, **settings)
 
 
 def program(package: Path, name: str, *arguments: str) -> str:
     """Runs a program of npm's."""
-    return _run(package, f"node_modules/.bin/{name}", *arguments)
+    return run(package, f"node_modules/.bin/{name}", *arguments)
 
 
 def _has_node() -> bool:
     if not (shutil.which("node") and shutil.which("npm")):
         return False
-    version = json.loads(_run(ROOT, "node", "-p", "JSON.stringify(process.versions)"))["node"]
+    version = json.loads(run(ROOT, "node", "-p", "JSON.stringify(process.versions)"))["node"]
     return int(version.partition(".")[0]) >= _OLDEST_NODE
 
 
-def _run(where: Path, *command: str, **settings: object) -> str:
+def run(where: Path, *command: str, **settings: object) -> str:
+    """Runs a program to its end, which must be a good one; returns stdout."""
     done = subprocess.run(
         command,
         cwd=where,

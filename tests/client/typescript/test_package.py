@@ -23,8 +23,10 @@ def test_its_own_tests_pass(node: Node, postdate_up: PostdateProcess, name: str)
     assert "\n# pass 0\n" not in said
 
 
-def test_its_types_hold(package: Path) -> None:
+@pytest.mark.slow
+def test_its_types_and_its_format_hold(package: Path) -> None:
     program(package, "tsc")
+    program(package, "prettier", "--check", "src", "test", "!src/schema.ts", "package.json")
 
 
 def test_it_is_small(package: Path, tmp_path: Path) -> None:
@@ -32,9 +34,10 @@ def test_it_is_small(package: Path, tmp_path: Path) -> None:
     manifest = json.loads((package / "package.json").read_text())
     entries = [each for each in manifest["exports"].values() if each.endswith(".js")]
     imports = "".join(f"export * as e{n} from {str(package / e)!r};" for n, e in enumerate(entries))
-    (tmp_path / "all.js").write_text(imports)
-    whole = str(tmp_path / "all.js")
-    minified = program(package, "esbuild", "--bundle", "--minify", "--format=esm", "--platform=node", whole)
+    whole = tmp_path / "all.js"
+    whole.write_text(imports)
+    options = ("--bundle", "--minify", "--format=esm", "--platform=node")
+    minified = program(package, "esbuild", *options, str(whole))
     size = len(gzip.compress(minified.encode(), mtime=0))
     assert 1000 < size < MOST_BYTES, size
 
