@@ -73,7 +73,8 @@ def main() -> None:
     Many machines:  one Redis or Valkey, and on each machine `postdate api` or
                     `postdate worker` with --redis-url
 
-    Every flag takes its default from an environment variable; docs/reference/settings.md has the table.
+    Every flag takes its default from an environment variable; docs/reference/settings.md has the
+    table.
     """
 
 

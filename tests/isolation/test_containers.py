@@ -1,4 +1,5 @@
-"""Everything that outlives a request is in docs/internals/isolation.md, and within the bound given there."""
+"""Everything that outlives a request is in docs/internals/isolation.md, and within the bound given
+there."""
 
 from __future__ import annotations
 

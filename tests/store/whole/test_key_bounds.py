@@ -1,5 +1,5 @@
-"""docs/internals/isolation.md says of each kind of key how much there may be of it, and who pays; what is
-stored stays within that."""
+"""docs/internals/isolation.md says of each kind of key how much there may be of it, and who pays;
+the store stays within that."""
 
 from __future__ import annotations
 
