@@ -41,7 +41,7 @@ _MEANINGS = {
     "executedAt": "When the outcome was recorded; null before, and if it was cancelled.",
     "statusCode": "The status of the last answer; 0 without an answer, null without an attempt.",
     "responseTimeMs": "How long the last attempt took.",
-    "errorMessage": "Why the last attempt failed; empty if it did not.",
+    "errorMessage": "Why the last attempt failed, or what was odd in its answer; otherwise empty.",
     "responseBody": "The beginning of the target's answer, as text, if the attempt failed with a "
     "body. Bytes that are not UTF-8 are replaced.",
     "responseContentType": "The type of that body; empty if the target named none.",
@@ -92,8 +92,8 @@ _MEANINGS = {
     "LogEntryBody.executedAt": "When the outcome was recorded; null if there is none.",
     "LogEntryBody.statusCode": "The status of the answer; 0 without an answer.",
     "LogEntryBody.responseTimeMs": "How long the attempt took.",
-    "LogEntryBody.errorMessage": "Why the attempt failed, or why times were skipped; otherwise "
-    "empty.",
+    "LogEntryBody.errorMessage": "Why the attempt failed, what was odd in its answer, or why times "
+    "were skipped; otherwise empty.",
     "attempt": "Which attempt it was, counted from 1.",
     "latenessMs": "Time from the due time to the first byte sent; null if none was sent.",
     "LogEntryBody.phases": "The parts of the response time, while they are kept.",

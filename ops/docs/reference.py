@@ -224,7 +224,9 @@ class Reference:
             (str(status), f"`{reason}`", REASONS[reason].when)
             for reason, status in self.reasons_of(operation).items()
         ]
-        return _table(("Status", "`reason`", "When"), rows) if rows else "None of its own.\n"
+        if not rows:
+            return "It has no errors of its own.\n"
+        return "Errors:\n\n" + _table(("Status", "`reason`", "When"), rows)
 
     def reasons_of(self, operation: Schema) -> dict[Reason, int]:
         """Why this call may be refused, with the status, beside the reasons of every call."""
@@ -318,7 +320,7 @@ def _json(value: Any) -> str:
     return f"```json\n{packed(value)}\n```\n"
 
 
-def packed(value: Any, indent: int = 0, width: int = 100) -> str:
+def packed(value: Any, indent: int = 0, width: int = 88) -> str:
     """JSON in lines of at most this width, if it can be: as many members in a line as fit."""
     flat = json.dumps(value, ensure_ascii=False)
     if indent + len(flat) <= width or not isinstance(value, (dict, list)) or not value:

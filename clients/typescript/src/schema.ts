@@ -446,7 +446,7 @@ export interface Schedule {
   statusCode: number | null;
   /** How long the last attempt took. */
   responseTimeMs: number | null;
-  /** Why the last attempt failed; empty if it did not. */
+  /** Why the last attempt failed, or what was odd in its answer; otherwise empty. */
   errorMessage: string | null;
   /**
    * The beginning of the target's answer, as text, if the attempt failed with a body. Bytes that
@@ -509,7 +509,7 @@ export interface Cancelled {
   statusCode?: number;
   /** How long the last attempt took. */
   responseTimeMs?: number;
-  /** Why the last attempt failed; empty if it did not. */
+  /** Why the last attempt failed, or what was odd in its answer; otherwise empty. */
   errorMessage?: string;
   /** How many attempts were made. */
   attempts?: number;
@@ -552,7 +552,7 @@ export interface Callback {
   attempts: number;
   /** The status of the last answer; 0 without an answer, null without an attempt. */
   statusCode: number | null;
-  /** Why the last attempt failed; empty if it did not. */
+  /** Why the last attempt failed, or what was odd in its answer; otherwise empty. */
   errorMessage: string | null;
   /** When it is sent next; null unless it is pending. */
   nextAttemptAt: string | null;
@@ -591,7 +591,9 @@ export interface LogEntry {
   statusCode: number;
   /** How long the attempt took. */
   responseTimeMs: number;
-  /** Why the attempt failed, or why times were skipped; otherwise empty. */
+  /**
+   * Why the attempt failed, what was odd in its answer, or why times were skipped; otherwise empty.
+   */
   errorMessage: string;
   /** Which attempt it was, counted from 1. */
   attempt: number;
@@ -900,7 +902,7 @@ export interface EndedSchedule {
   statusCode: number;
   /** How long the last attempt took. */
   responseTimeMs: number;
-  /** Why the last attempt failed; empty if it did not. */
+  /** Why the last attempt failed, or what was odd in its answer; otherwise empty. */
   errorMessage: string;
   /** How many attempts were made. */
   attempts: number;
