@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema typescript clients lint-openapi check fmt \
+.PHONY: help up test flaky chaos attack fuzz mutants schema typescript examples clients lint-openapi check fmt \
 	bench peers docs clean
 MAKEFLAGS += --no-print-directory
 
@@ -64,6 +64,8 @@ schema: $(VENV)/installed-dev ## Write what clients and the reference take from 
 
 typescript: $(TYPESCRIPT)/dist/index.js ## Build the TypeScript client; needs Node.js 20 and npm
 
+examples: examples/node_modules/installed ## Install what the examples in JavaScript need, with npm
+
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
 	@$(BIN)/python -m tests.generated
 
@@ -100,7 +102,7 @@ dist: $(VENV)/installed-dev $(TYPESCRIPT)/node_modules/installed ## Build all th
 
 clean: ## Remove generated files, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
-		.import_linter_cache .peers $(TYPESCRIPT)/dist $(TYPESCRIPT)/node_modules
+		.import_linter_cache .peers $(TYPESCRIPT)/dist $(TYPESCRIPT)/node_modules examples/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment is made again if its Python is gone.
@@ -130,3 +132,9 @@ $(TYPESCRIPT)/node_modules/installed: $(TYPESCRIPT)/package.json
 $(TYPESCRIPT)/dist/index.js: $(TYPESCRIPT)/node_modules/installed $(TYPESCRIPT)/tsconfig.build.json \
 		$(wildcard $(TYPESCRIPT)/src/*.ts)
 	@cd $(TYPESCRIPT) && rm -rf dist && npm run --silent build
+
+# Our client as its users get it: packed, and no link to its sources.
+examples/node_modules/installed: examples/package.json $(TYPESCRIPT)/dist/index.js
+	@echo 'Installing what the examples need…'
+	@cd examples && rm -rf node_modules/postdate && npm install --install-links --no-audit --no-fund --loglevel=error > /dev/null
+	@touch $@

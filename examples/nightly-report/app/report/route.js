@@ -32,8 +32,8 @@ export const POST = fetchReceiver({
     // All attempts of one night have the same id: use it as the report's.
     console.log(`Report ${webhookId}: ${await makeReport()} orders`);
   },
-  onCallback({ triggerAt, errorMessage }) {
-    console.log(`No report of ${triggerAt}: ${errorMessage}`);
+  onCallback({ data }) {
+    console.log(`No report of ${data.triggerAt}: ${data.errorMessage}`);
   },
 });
 
