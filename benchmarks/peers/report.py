@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,12 @@ def _of(results: dict[str, Any]) -> str:
     if small and len(counts) > 1:
         least = min(s["burst_count"] for s in results["systems"])
         bursts += f" ({least:,.0f} for {' and '.join(small)}, which take longer)"
-    return " ".join(
-        [
-            f"{what}, {machine['measured']}: {machine['words']}.",
-            f"{bursts}.",
-            *filter(None, [_busy(machine), *notes(results)]),
-        ]
-    )
+    told = [
+        f"{what}, {machine['measured']}: {machine['words']}.",
+        f"{bursts}.",
+        *filter(None, [_busy(machine), *notes(results)]),
+    ]
+    return textwrap.fill(" ".join(told), 110, break_on_hyphens=False)
 
 
 def _busy(machine: dict[str, Any]) -> str:
