@@ -195,8 +195,8 @@ def rename(context: Context, account: str, name: str) -> None:
 def delete(context: Context, account: str, yes: bool) -> None:
     """Delete ACCOUNT and all that it has: schedules, log, keys, sessions.
 
-    What waits is not sent, and cannot be had back. Should it be interrupted, the same command goes
-    on with it.
+    Waiting schedules are not sent, and nothing can be restored. If it is interrupted, the same
+    command goes on with it.
     """
     if not yes:
         click.confirm(_warning(context, account), abort=True, err=True)

@@ -111,9 +111,9 @@ def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> N
     """Seal all that is stored with the newest key, forget the others.
 
     The newest is the first in POSTDATE_SECRET_KEY, and has to be the first in all running
-    processes. What another key sealed, or what lies in clear, is sealed anew, beside running APIs
-    and workers; it may be interrupted and repeated. A key that nothing is left of is forgotten:
-    then it can be dropped. Exit 1 if anything is left.
+    processes. It seals again all that another key sealed or that lies in clear, beside running APIs
+    and workers; it may be interrupted and repeated. It forgets a key by which nothing is sealed any
+    more: then you can drop the key. Exit 1 if anything is left.
     """
     if lost_keys and not yes:
         named = ", ".join(lost_keys)

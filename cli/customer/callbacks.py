@@ -70,7 +70,7 @@ def _which(*words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for word in reversed(words):
-            says = f"Those that are {word}." if word == "pending" else f"Those that {_DID[word]}."
+            says = f"Callbacks that {'are pending' if word == 'pending' else _DID[word]}."
             option = click.option(f"--{word}", "callback", flag_value=word, help=says)
             function = option(function)
         return function

@@ -89,7 +89,8 @@ def change_command(
 def get_command(remote: Remote, schedule_id: str) -> None:
     """Show the schedule ID, and what became of it.
 
-    It is kept for a day after its end, for a week if it failed. What looks like a secret is masked.
+    It is kept for a day after its end, for a week if it failed. Values that look like secrets are
+    masked.
     """
     found = remote.client.get(schedule_id)
     remote.show(found, details_of(found))

@@ -37,7 +37,7 @@ html_theme_options = {
 html_sidebars = {
     "**": [
         "sidebar/brand.html",
-        "sidebar/versions.html",
+        "versions.html",
         "sidebar/search.html",
         "sidebar/scroll-start.html",
         "sidebar/navigation.html",

@@ -15,6 +15,7 @@ import click
 from api.schema.fields import FIELDS
 from cli.main import main
 from scheduler.runtime.settings import Settings, from_environment, unknown_variables
+from tests.docs import english
 from tests.docs.pages import ROOT
 from tests.metrics import catalogue
 
@@ -61,21 +62,31 @@ def test_every_benchmark_that_is_named_can_be_imported() -> None:
 
 def test_every_command_is_in_the_list() -> None:
     listed = (ROOT / "docs/reference/commands.md").read_text()
-    missing = [name for name in commands(main, "") if f"`{name}" not in listed]
+    missing = [name for name, _ in commands(main, "") if f"`{name}" not in listed]
     # The second and later ones of a line leave out what all of them begin with.
     assert [name for name in missing if f"`{name.removeprefix('postdate ')}" not in listed] == []
 
 
-def commands(group: click.Group, before: str) -> Iterator[str]:
-    """The names of those that do something: `postdate key create`."""
+def commands(group: click.Group, before: str) -> Iterator[tuple[str, click.Command]]:
+    """Those that do something, by their names: `postdate key create`."""
     context = click.Context(group)
     for name in group.list_commands(context):
         found = group.get_command(context, name)
         path = f"{before or 'postdate'} {name}"
         if isinstance(found, click.Group):
             yield from commands(found, path)
-        else:
-            yield path
+        elif found is not None:
+            yield path, found
+
+
+def test_the_help_of_each_command_is_plain_english() -> None:
+    faulty = [
+        f"{path}: {fault}"
+        for path, command in commands(main, "")
+        for text in (command.help, *(getattr(each, "help", "") for each in command.params))
+        for fault in english.faults(text or "")
+    ]
+    assert faulty == [], "\n".join(faulty)
 
 
 def test_every_field_of_a_schedule_is_told() -> None:
