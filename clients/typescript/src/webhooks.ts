@@ -1,0 +1,225 @@
+/** For targets: checks signatures of Standard Webhooks (https://www.standardwebhooks.com), and reads
+ * callbacks. */
+
+const TOLERANCE_S = 300;
+// Ours have 30, 10 and, during a rotation, 143 characters.
+const LONGEST_HEADER = 4096;
+const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"] as const;
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$/;
+
+/** The request is not surely from somebody who knows the secret; the message says why. */
+export class VerificationError extends Error {
+  override readonly name = "VerificationError";
+}
+
+/** Headers as `fetch` and Node's servers have them. */
+export type ReceivedHeaders =
+  | { get(name: string): string | null }
+  | { readonly [name: string]: string | readonly string[] | undefined };
+
+/** `whsec_…`, as `postdate signing show` prints it, or several of them, of which one is enough. */
+export type Secrets = string | readonly string[];
+
+interface Ended<Status extends "completed" | "failed"> {
+  /** The same in all attempts to send this report: drop what you have seen. */
+  webhookId: string;
+  type: `schedule.${Status}`;
+  timestamp: Date;
+  scheduleId: string;
+  invocationId: string;
+  recurringId?: string;
+  lane?: string;
+  reference?: string;
+  /** Its secrets are masked. */
+  targetUrl: string;
+  targetMethod: string;
+  triggerAt: Date;
+  executedAt: Date;
+  status: Status;
+  /** 0 without an answer; `errorMessage` says why. */
+  statusCode: number;
+  responseTimeMs: number;
+  errorMessage: string;
+  attempts: number;
+}
+
+/** The report of a schedule's end: what a callback says. */
+export type ScheduleEnded = Ended<"completed"> | Ended<"failed">;
+
+/** Throws a `VerificationError` unless the request was signed with the secret within five minutes.
+ * Returns what a callback says, or of a schedule's own request the bytes of its body.
+ *
+ * `body` is the raw body, as bytes or as the text that they encode, before anything parses it. A
+ * repeated request has the same `webhook-id`: the receiver drops it. `now` is for tests.
+ *
+ * Throws a `TypeError` for an argument of another type and for a malformed secret: mistakes of the
+ * caller, whatever was sent. */
+export async function verify(
+  headers: ReceivedHeaders,
+  body: string | ArrayBuffer | ArrayBufferView,
+  secrets: Secrets,
+  options: { now?: Date } = {},
+): Promise<ScheduleEnded | Uint8Array> {
+  const { webhookId, content } = await verified(headers, body, secrets, options);
+  return isCallback(webhookId) ? reportOf(webhookId, content) : content;
+}
+
+/** What `verify` returns, before a callback is read. */
+export async function verified(
+  headers: ReceivedHeaders,
+  body: string | ArrayBuffer | ArrayBufferView,
+  secrets: Secrets,
+  { now = new Date() }: { now?: Date } = {},
+): Promise<{ webhookId: string; content: Uint8Array }> {
+  const content = bytesOf(body);
+  const keys = keysOf(secrets);
+  const [webhookId, timestamp, signatures] = valuesOf(headers);
+  checkMoment(timestamp, now);
+  const given = signatures.split(/\s+/);
+  const signed = concatenated(utf8(`${webhookId}.${timestamp}.`), content);
+  let fits = false;
+  // All of them, whichever fits: how long it takes tells nothing.
+  for (const key of keys) fits = (await fitsOne(key, signed, given)) || fits;
+  // No two ids may have the same bytes: halves of surrogate pairs have none of their own.
+  if (!fits || /[^\x20-\x7e]/.test(webhookId)) throw new VerificationError("No signature fits");
+  return { webhookId, content };
+}
+
+export const isCallback = (webhookId: string): boolean => webhookId.startsWith("cbk_");
+
+/** Compares HMACs of the texts, which WebCrypto does in constant time. So the body, which may be
+ * long, goes through the hash once, however many signatures a stranger sends. */
+async function fitsOne(bytes: Bytes, signed: Bytes, given: string[]): Promise<boolean> {
+  const { subtle } = crypto;
+  const hash = { name: "HMAC", hash: "SHA-256" };
+  const key = await subtle.importKey("raw", bytes, hash, false, ["sign", "verify"]);
+  const digest = new Uint8Array(await subtle.sign("HMAC", key, signed));
+  const expected = utf8(`v1,${btoa(String.fromCharCode(...digest))}`);
+  const blind = await subtle.sign("HMAC", key, expected);
+  const alike = given.filter((each) => each.length === expected.length).map(utf8);
+  const all = alike.map((each) => subtle.verify("HMAC", key, blind, each));
+  return (await Promise.all(all)).includes(true);
+}
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const utf8 = (text: string): Bytes => new TextEncoder().encode(text);
+
+function bytesOf(body: unknown): Uint8Array {
+  if (typeof body === "string") return utf8(body);
+  if (body instanceof ArrayBuffer) return new Uint8Array(body);
+  if (ArrayBuffer.isView(body)) {
+    return new Uint8Array(body.buffer, body.byteOffset, body.byteLength);
+  }
+  throw new TypeError(`body must be the raw text or bytes, not ${kindOf(body)}`);
+}
+
+function concatenated(first: Uint8Array, second: Uint8Array): Bytes {
+  const all = new Uint8Array(first.length + second.length);
+  all.set(first);
+  all.set(second, first.length);
+  return all;
+}
+
+function keysOf(secrets: Secrets): Bytes[] {
+  if (typeof secrets === "string") return [keyOf("secrets", secrets)];
+  if (Array.isArray(secrets)) return secrets.map((each, at) => keyOf(`secrets[${at}]`, each));
+  throw new TypeError(`secrets must be a string or several, not ${kindOf(secrets)}`);
+}
+
+function keyOf(name: string, secret: unknown): Bytes {
+  if (typeof secret !== "string") {
+    throw new TypeError(`${name} must be a string, not ${kindOf(secret)}`);
+  }
+  const text = secret.trim().replace(/^whsec_/, "");
+  if (!BASE64.test(text)) {
+    throw new TypeError(`${name}: a signing secret looks like whsec_… with base64 after it`);
+  }
+  return Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+}
+
+/** The values of our three headers. One of several would be checked, and another one perhaps used. */
+function valuesOf(headers: ReceivedHeaders): [string, string, string] {
+  if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
+    throw new TypeError(`headers must be Headers or an object, not ${kindOf(headers)}`);
+  }
+  const found = foundIn(headers);
+  return NAMES.map((name) => {
+    const values = found.filter(([key]) => key.toLowerCase() === name).flatMap(([, each]) => each);
+    for (const each of values) {
+      if (typeof each !== "string") {
+        throw new TypeError(`headers["${name}"] must be a string, not ${kindOf(each)}`);
+      }
+    }
+    const [value, ...others] = values as string[];
+    // Servers join several of one name by ", ", which no value of ours has.
+    if (value === undefined || others.length || value.includes(", ")) {
+      const many = value === undefined ? "no" : "more than one";
+      throw new VerificationError(`There is ${many} header ${name}`);
+    }
+    if (value.length > LONGEST_HEADER) {
+      throw new VerificationError(`The header ${name} is too long`);
+    }
+    return value;
+  }) as [string, string, string];
+}
+
+function foundIn(headers: ReceivedHeaders): [string, unknown][] {
+  const pairs: [string, unknown][] =
+    typeof headers.get === "function"
+      ? NAMES.map((name) => [name, (headers as Headers).get(name)])
+      : Object.entries(headers);
+  return pairs.filter(([, value]) => value !== undefined && value !== null);
+}
+
+function checkMoment(timestamp: string, now: Date): void {
+  if (!/^[0-9]{1,15}$/.test(timestamp)) {
+    throw new VerificationError("The header webhook-timestamp is no number of seconds");
+  }
+  // Also if `now` is an invalid date.
+  if (!(Math.abs(now.getTime() / 1000 - Number(timestamp)) <= TOLERANCE_S)) {
+    throw new VerificationError("It was signed more than five minutes ago, or ahead");
+  }
+}
+
+const ENDS = ["completed", "failed"];
+const FIELDS = {
+  type: "string", timestamp: "date", scheduleId: "string", invocationId: "string",
+  recurringId: "string?", lane: "string?", reference: "string?", targetUrl: "string",
+  targetMethod: "string", triggerAt: "date", executedAt: "date", status: "string",
+  statusCode: "number", responseTimeMs: "number", errorMessage: "string", attempts: "number",
+};
+
+/** Ignores unknown fields, so that an older receiver reads a newer server. */
+export function reportOf(webhookId: string, body: Uint8Array): ScheduleEnded {
+  const report: Record<string, unknown> = { webhookId };
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(body);
+    const { type, timestamp, data } = JSON.parse(text);
+    const said = { ...data, type, timestamp };
+    for (const [name, kind] of Object.entries(FIELDS)) {
+      const value = said[name] ?? undefined;
+      if (value === undefined && kind.endsWith("?")) continue;
+      report[name] = kind === "date" ? momentOf(value) : value;
+      if (kind !== "date" && !kind.startsWith(typeof value)) throw new TypeError(name);
+    }
+    if (!ENDS.includes(said.status) || type !== `schedule.${said.status}`) {
+      throw new TypeError("type");
+    }
+  } catch (cause) {
+    const text = "It is signed, but is no report of a schedule's end";
+    throw new VerificationError(text, { cause });
+  }
+  return report as unknown as ScheduleEnded;
+}
+
+function momentOf(value: unknown): Date {
+  const moment = new Date(typeof value === "string" ? value : NaN);
+  if (Number.isNaN(moment.getTime())) throw new TypeError("no date");
+  return moment;
+}
+
+function kindOf(value: unknown): string {
+  if (typeof value !== "object") return typeof value;
+  return value === null ? "null" : (value.constructor?.name ?? "object");
+}
