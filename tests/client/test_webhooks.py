@@ -10,6 +10,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +18,11 @@ from standardwebhooks.webhooks import Webhook
 
 from postdate import ScheduleEnded, VerificationFailed, verify
 
-SECRET = "whsec_" + b64encode(b"s" * 32).decode()
-OTHER = "whsec_" + b64encode(b"o" * 32).decode()
-NOW_S = 1_795_161_600
-BODY = '{"n":1.50,"ü":"\ud83d\ude00"}'.encode("utf-16", "surrogatepass").decode("utf-16").encode()
+# What the TypeScript client's tests read as well.
+SHARED = json.loads(Path(__file__).with_name("webhooks.json").read_text())
+SECRET, OTHER, NOW_S = SHARED["secret"], SHARED["other"], SHARED["now"]
+BODIES = [each.encode() for each in SHARED["bodies"]]
+BODY = BODIES[0]
 
 
 def signed(
@@ -36,7 +38,15 @@ def signed(
     }
 
 
-@pytest.mark.parametrize("body", [BODY, b"", b"\x00", b"not json"])
+def repeated(value: Any) -> Any:
+    """A long text stands in the table as what is repeated, and how often."""
+    if not isinstance(value, dict):
+        return value
+    [(text, times)] = value.items()
+    return text * times
+
+
+@pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("name", [str.lower, str.upper, str.title])
 def test_what_was_signed_is_believed(body: bytes, name: Callable[[str], str]) -> None:
     headers = {name(key): value for key, value in signed(body).items()}
@@ -51,25 +61,21 @@ def test_now_is_now_unless_it_is_said() -> None:
             verify(signed(at_s=NOW_S - 10**7), BODY, SECRET, **given)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"webhook-timestamp": str(NOW_S - 301)}, "five minutes"),
-        ({"webhook-timestamp": str(NOW_S + 301)}, "five minutes"),
-        ({"webhook-timestamp": str(NOW_S + 1)}, "No signature fits"),
-        ({"webhook-timestamp": "1e9"}, "no number of seconds"),
-        ({"webhook-timestamp": "\u0661"}, "no number of seconds"),
-        ({"webhook-timestamp": "9" * 5000}, "is too long"),
-        ({"webhook-id": "inv_2"}, "No signature fits"),
-        ({"webhook-signature": []}, "no header webhook-signature"),
-        ({"webhook-signature": ""}, "No signature fits"),
-        ({"webhook-signature": "v1,ü"}, "No signature fits"),
-        ({"webhook-signature": signed()["webhook-signature"].replace("v1", "v1a")}, "No signature"),
-    ],
-)
-def test_what_was_not_signed_so_is_not_believed(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(VerificationFailed, match=says):
-        verify({**signed(), **change}, BODY, SECRET, now=NOW_S)
+def signatures(text: str) -> str:
+    good = signed()["webhook-signature"].removeprefix("v1,")
+    return text.replace("{good}", good).replace("{bad}", b64encode(b"x" * 32).decode())
+
+
+@pytest.mark.parametrize(("name", "value", "says"), SHARED["refused"])
+def test_what_was_not_signed_so_is_not_believed(name: str, value: Any, says: str) -> None:
+    given = signatures(value) if isinstance(value, str) else value
+    with pytest.raises(VerificationFailed, match=f"^{says}$"):
+        verify({**signed(), name: given}, BODY, SECRET, now=NOW_S)
+
+
+@pytest.mark.parametrize("value", SHARED["accepted"])
+def test_one_signature_of_several_is_enough(value: str) -> None:
+    verify({**signed(), "webhook-signature": signatures(value)}, BODY, SECRET, now=NOW_S)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -80,11 +86,7 @@ def test_bytes_are_as_good_as_text(kind: Callable[[bytes], Any]) -> None:
 
 
 # Of what a stranger may send as the value of a header, however it is passed on.
-ODD: list[Any] = [
-    *(None, "", b"", " ", "v1,", "v1,\xe9", "v1,\udce9", b"v1,\xe9", "v1," * 2000, "v1,a " * 10**6),
-    *("v1" + "," * 4000, "a" * 10**6, "\0", "-1", "+1795161600", "1_795_161_600", "1795161600.0"),
-    *(" 1795161600", "0" * 4000, "\u0661\u0667", "nan", "9" * 15, [], ["a", "b"], ("a", b"b")),
-]
+ODD: list[Any] = [*map(repeated, SHARED["odd"]), b"", b"v1,\xe9", ("a", b"b")]
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
@@ -159,9 +161,7 @@ def test_a_wrong_argument_is_named_whatever_was_sent(
 
 
 def test_during_a_rotation_one_that_fits_is_enough() -> None:
-    new, old = signed(), signed(secret=OTHER)
-    both = f"v1,{b64encode(b'x' * 32).decode()} {old['webhook-signature']}"
-    verify({**new, "webhook-signature": both}, BODY, OTHER, now=NOW_S)
+    new = signed()
     verify(new, BODY, [OTHER, SECRET], now=NOW_S)
     for secrets in (OTHER, [OTHER], []):
         with pytest.raises(VerificationFailed):
@@ -176,13 +176,8 @@ def test_what_is_no_secret_is_the_receivers_own_mistake(secret: Any) -> None:
 
 
 ENDED_AT = datetime(2026, 11, 23, 12, tzinfo=UTC)
-DATA = {
-    "scheduleId": "sch_1", "invocationId": "inv_1", "targetUrl": "https://example.com/hook",
-    "targetMethod": "POST", "triggerAt": "2026-11-23T12:00:00.000Z",
-    "executedAt": "2026-11-23T12:00:00.000Z", "status": "failed", "statusCode": 503,
-    "responseTimeMs": 41, "errorMessage": "Service Unavailable", "attempts": 6,
-}  # fmt: skip
-REPORT = {"type": "schedule.failed", "timestamp": "2026-11-23T12:00:00.000Z", "data": DATA}
+REPORT = SHARED["report"]
+DATA = REPORT["data"]
 
 
 def test_a_callback_is_read_and_a_schedules_own_request_is_not() -> None:
@@ -194,17 +189,14 @@ def test_a_callback_is_read_and_a_schedules_own_request_is_not() -> None:
     )  # fmt: skip
 
 
-NO_REPORTS = [[], {}, REPORT | {"data": []}, REPORT | {"data": {"lane": "a"}}]
+NO_REPORTS = [
+    *(repeated(each).encode() for each in SHARED["noReports"]),
+    b"\xff",
+    json.dumps({**REPORT, "data": {"lane": "a"}}).encode(),
+]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        *(b"", b"\xff", b"[" * 10**5, b"9" * 10**5, b'{"data":1e999}'),
-        *(json.dumps(each).encode() for each in NO_REPORTS),
-    ],
-    ids=lambda body: repr(body[:20]),
-)
+@pytest.mark.parametrize("body", NO_REPORTS, ids=lambda body: repr(body[:20]))
 def test_a_signed_body_may_be_anything_and_is_a_report_only_if_it_reads_as_one(body: bytes) -> None:
     for webhook_id in ("cbk_1", "inv_1"):
         content = b".".join([webhook_id.encode(), b"%d" % NOW_S, body])
