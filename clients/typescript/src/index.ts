@@ -57,6 +57,7 @@ export type {
   DeletedRecurring,
   Delivery,
   Duration,
+  EndedSchedule,
   FieldError,
   HeldBy,
   HoldCause,
@@ -94,3 +95,21 @@ export type {
   Stats,
   Status,
 } from "./schema.js";
+export {
+  fastifyReceiver,
+  fetchReceiver,
+  nodeReceiver,
+  type FastifyScope,
+  type NodeRequest,
+  type NodeResponse,
+  type ReceivedRequest,
+  type ReceiverOptions,
+  type SeenStore,
+} from "./receivers.js";
+export {
+  VerificationError,
+  verify,
+  type CallbackReport,
+  type ReceivedHeaders,
+  type Secrets,
+} from "./webhooks.js";

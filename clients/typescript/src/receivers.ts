@@ -5,8 +5,8 @@ import {
   reportOf,
   VerificationError,
   verified,
+  type CallbackReport,
   type ReceivedHeaders,
-  type ScheduleEnded,
   type Secrets,
 } from "./webhooks.js";
 
@@ -16,7 +16,8 @@ const CONSUMED =
   "The body was read before the receiver got the request: mount it ahead of body parsers such as " +
   "express.json()";
 
-/** Which webhook ids are being worked on, and which are done: kept outside the process, where all
+/**
+ * Which webhook ids are being worked on, and which are done: kept outside the process, where all
  * instances of the receiver find it.
  *
  * A process may die at any moment between `begin` and `finish`. So what `begin` notes must end by
@@ -25,10 +26,13 @@ const CONSUMED =
  *
  * So work is done at least once. It is done twice if the process dies after the work and before
  * `finish`, or if it takes longer than the lease. Where that must not be, leave out the store, and
- * insert the webhook id into a table of your database in the transaction that does the work. */
+ * insert the webhook id into a table of your database in the transaction that does the work.
+ */
 export interface SeenStore {
-  /** In one atomic step: notes that the work has begun, unless it is noted as begun or done.
-   * Returns "begun" if it made the note, and otherwise what it found. */
+  /**
+   * In one atomic step: notes that the work has begun, unless it is noted as begun or done.
+   * Returns "begun" if it made the note, and otherwise what it found.
+   */
   begin(webhookId: string, leaseSeconds: number): MaybeLater<"begun" | "busy" | "done">;
   /** Notes that the work is done, and keeps that for so long at least. */
   finish(webhookId: string, keepSeconds: number): unknown;
@@ -40,19 +44,25 @@ export interface ReceiverOptions<R = unknown> {
   /** The account's secrets, or a function that finds them for each request. */
   secrets: Secrets | (() => MaybeLater<Secrets>);
   /** Called with the report of a schedule's end. If it throws, Postdate sends the report again. */
-  onCallback?(report: ScheduleEnded): unknown;
+  onCallback?(report: CallbackReport): unknown;
   /** Called with a schedule's own request. If it throws, the attempt has failed with a 500. */
   onRequest?(received: ReceivedRequest<R>): unknown;
   /** Drops repeats. Without it each attempt is passed on. */
   seen?: SeenStore | undefined;
-  /** After how long another attempt may do work that has not finished: 60, for Postdate waits 30
-   * seconds at most. */
+  /**
+   * After how long another attempt may do work that has not finished: 60, for Postdate waits 30
+   * seconds at most.
+   */
   leaseSeconds?: number;
-  /** How long what is done is remembered: two weeks; Postdate waits up to one week between two
-   * attempts. */
+  /**
+   * How long what is done is remembered: two weeks; Postdate waits up to one week between two
+   * attempts.
+   */
   keepSeconds?: number;
-  /** The longest body that is read: 1 MiB; Postdate's own limit is 256 KiB unless its operator
-   * raised it. */
+  /**
+   * The longest body that is read: 1 MiB; Postdate's own limit is 256 KiB unless its operator
+   * raised it.
+   */
   maxBytes?: number;
 }
 
@@ -95,10 +105,14 @@ type MaybeLater<T> = T | Promise<T>;
 type Answer = { status: number; text?: string; headers: Record<string, string> };
 type Body = ArrayBufferView | "too long" | "cut off";
 
-/** A handler from `Request` to `Response`: for Hono, Next.js, Workers, Bun and Deno. It answers 204,
- * also to a repeat; 401 to what is not signed, 413 to a body that is too long, 400 to what it has no
- * function for, and 503 while another attempt does the same work. What your functions and the store
- * throw, it throws: servers answer that with a 500. */
+/**
+ * A handler from `Request` to `Response`: for Hono, Next.js, Workers, Bun and Deno.
+ *
+ * It answers 204 once the work is done, now or at an earlier attempt; 401 if `verify` refuses the
+ * request, 413 if its body is too long, 400 if you gave no function for it, and 503 while another
+ * attempt does the work. It throws what your functions and your store throw, which servers answer
+ * with a 500.
+ */
 export function fetchReceiver(
   options: ReceiverOptions<Request>,
 ): (request: Request) => Promise<Response> {
@@ -110,8 +124,10 @@ export function fetchReceiver(
   };
 }
 
-/** A handler for Express, and other servers that pass Node's request and response. It answers as
- * `fetchReceiver`. Errors go to `next`; without one it logs them and answers 500. */
+/**
+ * A handler for Express, and other servers that pass Node's request and response. It answers as
+ * `fetchReceiver`. Errors go to `next`; without one it logs them and answers 500.
+ */
 export function nodeReceiver<R extends NodeRequest>(
   options: ReceiverOptions<R>,
 ): (request: R, response: NodeResponse, next?: (error?: any) => void) => Promise<void> {
@@ -133,8 +149,10 @@ export function nodeReceiver<R extends NodeRequest>(
   };
 }
 
-/** A plugin for Fastify: `app.register(fastifyReceiver({…}), { prefix: "/ended" })`. It answers as
- * `fetchReceiver`. Its scope has no body parsers; those of other routes stay. */
+/**
+ * A plugin for Fastify: `app.register(fastifyReceiver({…}), { prefix: "/ended" })`. It answers as
+ * `fetchReceiver`. Its scope has no body parsers; those of other routes stay.
+ */
 export function fastifyReceiver(
   options: ReceiverOptions<any>,
 ): (scope: FastifyScope) => Promise<void> {
@@ -259,7 +277,8 @@ async function streamed(request: NodeRequest, most: number): Promise<Body> {
     request.on("data", (chunk: Uint8Array) => {
       length += chunk.length;
       if (length <= most) chunks.push(chunk);
-      else resolve("too long"); // the rest is read, and dropped, so that the client reads the answer
+      // The rest is read as well, and dropped: the client takes the answer once it has sent all.
+      else resolve("too long");
     });
     request.on("end", () => resolve(joined(chunks, length)));
     for (const event of ["error", "close"]) request.on(event, () => resolve("cut off"));

@@ -1,10 +1,18 @@
-/** For targets: checks signatures of Standard Webhooks (https://www.standardwebhooks.com), and reads
- * callbacks. */
+/**
+ * For targets: checks signatures of Standard Webhooks (https://www.standardwebhooks.com), and reads
+ * callbacks.
+ */
+
+import type { EndedSchedule, ScheduleEnded } from "./schema.js";
 
 const TOLERANCE_S = 300;
 // Ours have 30, 10 and, during a rotation, 143 characters.
 const LONGEST_HEADER = 4096;
 const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"] as const;
+const ENDS: ReadonlySet<string> = new Set<ScheduleEnded["type"]>([
+  "schedule.completed",
+  "schedule.failed",
+]);
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$/;
 
 /** The request is not surely from somebody who knows the secret; the message says why. */
@@ -20,46 +28,30 @@ export type ReceivedHeaders =
 /** `whsec_…`, as `postdate signing show` prints it, or several of them, of which one is enough. */
 export type Secrets = string | readonly string[];
 
-interface Ended<Status extends "completed" | "failed"> {
-  /** The same in all attempts to send this report: drop what you have seen. */
+/**
+ * What a callback says. Attempts to send it, and what `callbacks.resend` sends, have one
+ * `webhookId`, by which the receiver drops repeats.
+ */
+export interface CallbackReport extends ScheduleEnded {
   webhookId: string;
-  type: `schedule.${Status}`;
-  timestamp: Date;
-  scheduleId: string;
-  invocationId: string;
-  recurringId?: string;
-  lane?: string;
-  reference?: string;
-  /** Its secrets are masked. */
-  targetUrl: string;
-  targetMethod: string;
-  triggerAt: Date;
-  executedAt: Date;
-  status: Status;
-  /** 0 without an answer; `errorMessage` says why. */
-  statusCode: number;
-  responseTimeMs: number;
-  errorMessage: string;
-  attempts: number;
 }
 
-/** The report of a schedule's end: what a callback says. */
-export type ScheduleEnded = Ended<"completed"> | Ended<"failed">;
-
-/** Throws a `VerificationError` unless the request was signed with the secret within five minutes.
+/**
+ * Throws a `VerificationError` unless the request was signed with the secret within five minutes.
  * Returns what a callback says, or of a schedule's own request the bytes of its body.
  *
  * `body` is the raw body, as bytes or as the text that they encode, before anything parses it. A
  * repeated request has the same `webhook-id`: the receiver drops it. `now` is for tests.
  *
  * Throws a `TypeError` for an argument of another type and for a malformed secret: mistakes of the
- * caller, whatever was sent. */
+ * caller, whatever was sent.
+ */
 export async function verify(
   headers: ReceivedHeaders,
   body: string | ArrayBuffer | ArrayBufferView,
   secrets: Secrets,
   options: { now?: Date } = {},
-): Promise<ScheduleEnded | Uint8Array> {
+): Promise<CallbackReport | Uint8Array> {
   const { webhookId, content } = await verified(headers, body, secrets, options);
   return isCallback(webhookId) ? reportOf(webhookId, content) : content;
 }
@@ -87,8 +79,10 @@ export async function verified(
 
 export const isCallback = (webhookId: string): boolean => webhookId.startsWith("cbk_");
 
-/** Compares HMACs of the texts, which WebCrypto does in constant time. So the body, which may be
- * long, goes through the hash once, however many signatures a stranger sends. */
+/**
+ * Compares HMACs of the texts, which WebCrypto does in constant time. So the body, which may be
+ * long, goes through the hash once, however many signatures a stranger sends.
+ */
 async function fitsOne(bytes: Bytes, signed: Bytes, given: string[]): Promise<boolean> {
   const { subtle } = crypto;
   const hash = { name: "HMAC", hash: "SHA-256" };
@@ -138,7 +132,7 @@ function keyOf(name: string, secret: unknown): Bytes {
   return Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
 }
 
-/** The values of our three headers. One of several would be checked, and another one perhaps used. */
+/** Our three headers. One of several would be checked, and another one perhaps used. */
 function valuesOf(headers: ReceivedHeaders): [string, string, string] {
   if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
     throw new TypeError(`headers must be Headers or an object, not ${kindOf(headers)}`);
@@ -182,41 +176,44 @@ function checkMoment(timestamp: string, now: Date): void {
   }
 }
 
-const ENDS = ["completed", "failed"];
-const FIELDS = {
-  type: "string", timestamp: "date", scheduleId: "string", invocationId: "string",
-  recurringId: "string?", lane: "string?", reference: "string?", targetUrl: "string",
-  targetMethod: "string", triggerAt: "date", executedAt: "date", status: "string",
-  statusCode: "number", responseTimeMs: "number", errorMessage: "string", attempts: "number",
+const FIELDS: Record<keyof EndedSchedule, "text" | "text?" | "number" | "moment"> = {
+  scheduleId: "text",
+  invocationId: "text",
+  recurringId: "text?",
+  lane: "text?",
+  reference: "text?",
+  targetUrl: "text",
+  targetMethod: "text",
+  triggerAt: "moment",
+  executedAt: "moment",
+  status: "text",
+  statusCode: "number",
+  responseTimeMs: "number",
+  errorMessage: "text",
+  attempts: "number",
 };
 
 /** Ignores unknown fields, so that an older receiver reads a newer server. */
-export function reportOf(webhookId: string, body: Uint8Array): ScheduleEnded {
-  const report: Record<string, unknown> = { webhookId };
+export function reportOf(webhookId: string, body: Uint8Array): CallbackReport {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(body);
-    const { type, timestamp, data } = JSON.parse(text);
-    const said = { ...data, type, timestamp };
-    for (const [name, kind] of Object.entries(FIELDS)) {
-      const value = said[name] ?? undefined;
-      if (value === undefined && kind.endsWith("?")) continue;
-      report[name] = kind === "date" ? momentOf(value) : value;
-      if (kind !== "date" && !kind.startsWith(typeof value)) throw new TypeError(name);
+    const report = JSON.parse(text) as ScheduleEnded;
+    const { type, timestamp, data } = report;
+    const odd = Object.entries(FIELDS).some(([name, kind]) => !is(kind, Object(data)[name]));
+    if (odd || !is("moment", timestamp) || type !== `schedule.${data.status}` || !ENDS.has(type)) {
+      throw new TypeError("It lacks a field, or one is odd");
     }
-    if (!ENDS.includes(said.status) || type !== `schedule.${said.status}`) {
-      throw new TypeError("type");
-    }
+    return { ...report, webhookId };
   } catch (cause) {
     const text = "It is signed, but is no report of a schedule's end";
     throw new VerificationError(text, { cause });
   }
-  return report as unknown as ScheduleEnded;
 }
 
-function momentOf(value: unknown): Date {
-  const moment = new Date(typeof value === "string" ? value : NaN);
-  if (Number.isNaN(moment.getTime())) throw new TypeError("no date");
-  return moment;
+function is(kind: string, value: unknown): boolean {
+  if (value === undefined) return kind.endsWith("?");
+  if (kind === "number") return typeof value === "number";
+  return typeof value === "string" && (kind !== "moment" || !Number.isNaN(Date.parse(value)));
 }
 
 function kindOf(value: unknown): string {

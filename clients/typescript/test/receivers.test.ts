@@ -116,7 +116,7 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
       maxBytes: 600,
       onCallback: async (report) => {
         await setImmediate();
-        got.push(report.type === "schedule.completed" && report.reference);
+        got.push(report.type === "schedule.completed" && report.data.reference);
       },
       onRequest: ({ webhookId, body, request }) => {
         got.push([webhookId, new TextDecoder().decode(body), typeof request.headers]);
@@ -245,7 +245,7 @@ test("a request that was cut off is no wait without end", async (context) => {
     const handled = new EventEmitter();
     const url = await started(context, createServer(async (request, response) => {
       handled.emit("begun");
-      if (before) await once(request.socket, "close");
+      if (before) await new Promise((go) => request.socket.once("close", go));
       await receive(request, response);
       handled.emit("ended", response.statusCode);
     }).listen(0));

@@ -58,8 +58,10 @@ for (const body of shared.bodies as string[]) {
     const bytes = new TextEncoder().encode(body);
     const upper = Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]);
     const lists = Object.entries(headers).map(([name, value]) => [name, [value]]);
-    for (const given of [headers, new Headers(headers), ...[upper, lists].map(Object.fromEntries)]) {
-      for (const each of [body, bytes, bytes.buffer, Buffer.from(body), new DataView(bytes.buffer)]) {
+    const passed = [headers, new Headers(headers), ...[upper, lists].map(Object.fromEntries)];
+    const { buffer } = bytes;
+    for (const given of passed) {
+      for (const each of [body, bytes, buffer, Buffer.from(body), new DataView(buffer)]) {
         const got = await verify(given, each, shared.secret, { now: NOW });
         assert.deepEqual(got, bytes);
       }
@@ -168,10 +170,7 @@ test("a callback is read, and a schedule's own request is not", async () => {
   assert.deepEqual(await check(signed({ body }), body), new TextEncoder().encode(body));
   const ended = await check(signed({ body, id: "cbk_1" }), body);
   assert(!(ended instanceof Uint8Array) && ended.type === "schedule.failed");
-  const moment = new Date("2026-11-23T12:00:00Z");
-  const moments = { timestamp: moment, triggerAt: moment, executedAt: moment };
-  const { type } = shared.report;
-  assert.deepEqual(ended, { ...data, type, ...moments, webhookId: "cbk_1", lane: "a" });
+  assert.deepEqual(ended, { ...JSON.parse(body), webhookId: "cbk_1" });
 });
 
 test("a signed body may be anything, and is a report only if it reads as one", async () => {
