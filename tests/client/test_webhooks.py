@@ -10,16 +10,16 @@ import time
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from standardwebhooks.webhooks import Webhook
 
 from postdate import ScheduleEnded, VerificationFailed, verify
+from tests.support.processes import ROOT
 
 # What the TypeScript client's tests read as well.
-SHARED = json.loads(Path(__file__).with_name("webhooks.json").read_text())
+SHARED = json.loads((ROOT / "clients/webhooks.json").read_text())
 SECRET, OTHER, NOW_S = SHARED["secret"], SHARED["other"], SHARED["now"]
 BODIES = [each.encode() for each in SHARED["bodies"]]
 BODY = BODIES[0]

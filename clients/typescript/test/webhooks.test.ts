@@ -13,7 +13,7 @@ type Value = string | null | string[];
 
 // What the Python client's tests read as well.
 const shared = JSON.parse(
-  readFileSync(new URL("../../../tests/client/webhooks.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../../webhooks.json", import.meta.url), "utf8"),
 );
 const [BODY] = shared.bodies as [string];
 const NOW = new Date(shared.now * 1000);
