@@ -165,6 +165,17 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
   });
 }
 
+test("of a body without end no more is read than may be", async () => {
+  let left = true;
+  const pull = (controller: ReadableStreamDefaultController) => {
+    controller.enqueue(new Uint8Array(1000));
+  };
+  const body = new ReadableStream({ pull, cancel: () => void (left = false) });
+  const endless = new Request("http://a/", { method: "POST", body, duplex: "half" } as RequestInit);
+  const answer = await fetchReceiver({ secrets: SECRET, onRequest: () => {} })(endless);
+  assert.deepEqual([answer.status, left], [413, false]);
+});
+
 test("a store that fails is an error, whose cause stays known", async () => {
   const fails = (text: string) => () => Promise.reject(new Error(text));
   let works: unknown[] = [];

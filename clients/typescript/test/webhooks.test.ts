@@ -35,6 +35,13 @@ function signed({ body = BODY, secret = shared.secret, id = "inv_1", at = NOW } 
   };
 }
 
+/** The package of the standard signs text alone. */
+function signedBytes(body: Uint8Array, id: string) {
+  const content = Buffer.concat([Buffer.from(`${id}.${shared.now}.`), body]);
+  const mac = createHmac("sha256", "s".repeat(32)).update(content).digest("base64");
+  return { ...signed({ id }), "webhook-signature": `v1,${mac}` };
+}
+
 function signatures(text: string): string {
   const good = signed()["webhook-signature"].replace("v1,", "");
   return text.replaceAll("{good}", good).replaceAll("{bad}", btoa("x".repeat(32)));
@@ -80,7 +87,8 @@ test("now is now unless it is said", async () => {
 
 for (const [name, value, says] of shared.refused as [string, Value, string][]) {
   test(`${name} ${JSON.stringify(value)}: ${says}`, async () => {
-    const given = typeof value === "string" ? signatures(value) : value;
+    const text = repeated(value);
+    const given = typeof text === "string" ? signatures(text) : text;
     await refused(headersOf({ ...signed(), [name]: given }), says);
   });
 }
@@ -88,6 +96,9 @@ for (const [name, value, says] of shared.refused as [string, Value, string][]) {
 test("one signature of several is enough, and one secret of several", async () => {
   for (const text of shared.accepted) {
     await check({ ...signed(), "webhook-signature": signatures(text) });
+  }
+  for (const secrets of [[shared.secret, shared.other], [shared.other, shared.secret]]) {
+    await verify(signed(), BODY, secrets, { now: NOW });
   }
   for (const secrets of [shared.other, [shared.other], []]) {
     const none = verify(signed(), BODY, secrets, { now: NOW });
@@ -184,13 +195,17 @@ test("a signed body may be anything, and is a report only if it reads as one", a
     { timestamp: 0 },
   ].map((change) => JSON.stringify({ ...shared.report, ...change }));
   const bodies = [...shared.noReports.map(repeated), ...changed].map((each) => Buffer.from(each));
-  for (const body of [...bodies, Uint8Array.of(0xff)]) {
+  const text = JSON.stringify(shared.report).replace("Service", "\xff"); // no UTF-8
+  for (const body of [...bodies, Buffer.from(text, "latin1")]) {
     for (const id of ["cbk_1", "inv_1"]) {
-      const content = Buffer.concat([Buffer.from(`${id}.${shared.now}.`), body]);
-      const mac = createHmac("sha256", "s".repeat(32)).update(content).digest("base64");
-      const headers = { ...signed({ id }), "webhook-signature": `v1,${mac}` };
+      const headers = signedBytes(body, id);
       if (id === "inv_1") assert.deepEqual(await check(headers, body), Uint8Array.from(body));
       else await refused(headers, "It is signed, but is no report of a schedule's end", body);
     }
   }
+});
+
+test("an id that has the same bytes as another one is not believed", async () => {
+  const headers = signedBytes(Buffer.from(BODY), "inv_\ufffd");
+  await refused({ ...headers, "webhook-id": "inv_\ud800" }, "No signature fits");
 });
