@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema typescript clients lint-openapi check fmt bench peers clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema typescript runtimes clients lint-openapi check fmt bench peers clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -62,6 +62,8 @@ schema: $(VENV)/installed-dev ## Write what the clients take from the server
 
 typescript: $(TYPESCRIPT)/dist/index.js ## Build the TypeScript client; needs Node.js 20 and npm
 
+runtimes: $(TYPESCRIPT)/test/consumer/node_modules/installed ## Install Bun, Deno and workerd for slow tests; needs npm
+
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
 	@$(BIN)/python -m tests.generated
 
@@ -93,7 +95,8 @@ dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that
 
 clean: ## Remove generated files, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
-		.import_linter_cache .peers $(TYPESCRIPT)/dist $(TYPESCRIPT)/node_modules
+		.import_linter_cache .peers $(TYPESCRIPT)/dist $(TYPESCRIPT)/node_modules \
+		$(TYPESCRIPT)/test/consumer/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment is made again if its Python is gone.
@@ -118,3 +121,10 @@ $(TYPESCRIPT)/node_modules/installed: $(TYPESCRIPT)/package.json
 $(TYPESCRIPT)/dist/index.js: $(TYPESCRIPT)/node_modules/installed $(TYPESCRIPT)/tsconfig.build.json \
 		$(wildcard $(TYPESCRIPT)/src/*.ts)
 	@cd $(TYPESCRIPT) && rm -rf dist && npm run --silent build
+
+# These have 400 MB: tests of the npm package are skipped without them. None needs its script.
+$(TYPESCRIPT)/test/consumer/node_modules/installed: $(TYPESCRIPT)/test/consumer/package.json
+	@echo 'Installing Bun, Deno, workerd, and what judges the npm package…'
+	@cd $(TYPESCRIPT)/test/consumer && npm install --no-package-lock --ignore-scripts --no-audit \
+		--no-fund --loglevel=error > /dev/null
+	@touch $@

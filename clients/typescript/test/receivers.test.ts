@@ -19,17 +19,25 @@ import {
   nodeReceiver,
   type ReceiverOptions,
   type SeenStore,
-} from "../src/receivers.js";
+} from "postdate";
 
 const SECRET = `whsec_${btoa("s".repeat(32))}`;
 const REPORT = {
   type: "schedule.completed",
   timestamp: "2026-11-23T12:00:00.000Z",
   data: {
-    scheduleId: "sch_1", invocationId: "inv_1", targetUrl: "https://example.com/hook",
-    targetMethod: "POST", triggerAt: "2026-11-23T12:00:00.000Z",
-    executedAt: "2026-11-23T12:00:00.000Z", status: "completed", statusCode: 200,
-    responseTimeMs: 41, errorMessage: "", attempts: 1, reference: "order-17",
+    scheduleId: "sch_1",
+    invocationId: "inv_1",
+    targetUrl: "https://example.com/hook",
+    targetMethod: "POST",
+    triggerAt: "2026-11-23T12:00:00.000Z",
+    executedAt: "2026-11-23T12:00:00.000Z",
+    status: "completed",
+    statusCode: 200,
+    responseTimeMs: 41,
+    errorMessage: "",
+    attempts: 1,
+    reference: "order-17",
   },
 };
 
@@ -110,18 +118,21 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
   test(`${name}: passes on what is signed, once, and answers the rest`, async (context) => {
     const got: unknown[] = [];
     const seen = new Seen();
-    const url = await started(context, await serverOf({
-      secrets: async () => [SECRET],
-      seen,
-      maxBytes: 600,
-      onCallback: async (report) => {
-        await setImmediate();
-        got.push(report.type === "schedule.completed" && report.data.reference);
-      },
-      onRequest: ({ webhookId, body, request }) => {
-        got.push([webhookId, new TextDecoder().decode(body), typeof request.headers]);
-      },
-    }));
+    const url = await started(
+      context,
+      await serverOf({
+        secrets: async () => [SECRET],
+        seen,
+        maxBytes: 600,
+        onCallback: async (report) => {
+          await setImmediate();
+          got.push(report.type === "schedule.completed" && report.data.reference);
+        },
+        onRequest: ({ webhookId, body, request }) => {
+          got.push([webhookId, new TextDecoder().decode(body), typeof request.headers]);
+        },
+      }),
+    );
     const answers = async (init: RequestInit, status: number, says = "") => {
       const answer = await fetch(url, init);
       assert.deepEqual([await answer.text(), answer.status], [says, status]);
@@ -132,7 +143,9 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
     await answers(own, 204);
     await answers({ ...signed("", "inv_3"), method: "GET", body: null }, 204);
     assert.deepEqual(got, [
-      "order-17", ["inv_2", '{ "as": "it was" }', "object"], ["inv_3", "", "object"],
+      "order-17",
+      ["inv_2", '{ "as": "it was" }', "object"],
+      ["inv_3", "", "object"],
     ]);
     assert.deepEqual([...new Set(seen.told)], [60, 14 * 86400]);
 
@@ -254,12 +267,15 @@ test("a request that was cut off is no wait without end", async (context) => {
   const receive = nodeReceiver({ secrets: SECRET, onRequest });
   for (const before of [true, false]) {
     const handled = new EventEmitter();
-    const url = await started(context, createServer(async (request, response) => {
-      handled.emit("begun");
-      if (before) await new Promise((go) => request.socket.once("close", go));
-      await receive(request, response);
-      handled.emit("ended", response.statusCode);
-    }).listen(0));
+    const url = await started(
+      context,
+      createServer(async (request, response) => {
+        handled.emit("begun");
+        if (before) await new Promise((go) => request.socket.once("close", go));
+        await receive(request, response);
+        handled.emit("ended", response.statusCode);
+      }).listen(0),
+    );
     const socket = connect(Number(new URL(url).port), "127.0.0.1");
     socket.write("POST /ended HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\nhalf");
     await once(handled, "begun");

@@ -7,14 +7,12 @@ import { test } from "node:test";
 
 import { Webhook } from "standardwebhooks";
 
-import { VerificationError, verify, type ReceivedHeaders } from "../src/webhooks.js";
+import { VerificationError, verify, type ReceivedHeaders } from "postdate";
 
 type Value = string | null | string[];
 
 // What the Python client's tests read as well.
-const shared = JSON.parse(
-  readFileSync(new URL("../../webhooks.json", import.meta.url), "utf8"),
-);
+const shared = JSON.parse(readFileSync(new URL("../../webhooks.json", import.meta.url), "utf8"));
 const [BODY] = shared.bodies as [string];
 const NOW = new Date(shared.now * 1000);
 const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -97,7 +95,10 @@ test("one signature of several is enough, and one secret of several", async () =
   for (const text of shared.accepted) {
     await check({ ...signed(), "webhook-signature": signatures(text) });
   }
-  for (const secrets of [[shared.secret, shared.other], [shared.other, shared.secret]]) {
+  for (const secrets of [
+    [shared.secret, shared.other],
+    [shared.other, shared.secret],
+  ]) {
     await verify(signed(), BODY, secrets, { now: NOW });
   }
   for (const secrets of [shared.other, [shared.other], []]) {
@@ -167,7 +168,10 @@ for (const [says, headers, body, secrets] of [
   ["secrets must be a string or several, not undefined", {}, BODY, undefined],
   ["secrets[1] must be a string, not null", {}, BODY, [shared.secret, null]],
   ...["", "whsec_", "whsec_!", "pd_00_key", "abc", "ab c"].map((secret) => [
-    "secrets: a signing secret looks like whsec_… with base64 after it", {}, BODY, secret,
+    "secrets: a signing secret looks like whsec_… with base64 after it",
+    {},
+    BODY,
+    secret,
   ]),
 ] as [string, any, any, any][]) {
   test(`a mistake of the caller: ${says} (${secrets})`, async () => {
