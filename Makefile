@@ -122,7 +122,7 @@ $(TYPESCRIPT)/dist/index.js: $(TYPESCRIPT)/node_modules/installed $(TYPESCRIPT)/
 		$(wildcard $(TYPESCRIPT)/src/*.ts)
 	@cd $(TYPESCRIPT) && rm -rf dist && npm run --silent build
 
-# These have 400 MB: tests of the npm package are skipped without them. None needs its script.
+# These take 430 MB, so a laptop may do without: then tests of the npm package are skipped.
 $(TYPESCRIPT)/test/consumer/node_modules/installed: $(TYPESCRIPT)/test/consumer/package.json
 	@echo 'Installing Bun, Deno, workerd, and what judges the npm package…'
 	@cd $(TYPESCRIPT)/test/consumer && npm install --no-package-lock --ignore-scripts --no-audit \

@@ -1,4 +1,4 @@
-/** Receivers: what they pass on, and what they answer, in each kind of server. */
+/** Receivers in each kind of server. */
 
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
@@ -54,7 +54,7 @@ function signed(body: string, id: string): RequestInit & { body: string } {
 
 const callback = (id = "cbk_1") => signed(JSON.stringify(REPORT), id);
 
-/** Each server hands what it gets to a receiver of these options, at /ended. */
+/** Each server has a receiver with these options at /ended. */
 const SERVERS: Record<string, (options: ReceiverOptions<any>) => Promise<Server>> = {
   node: async (options) => createServer(nodeReceiver(options)).listen(0),
   fetch: async (options) => createServer(getRequestListener(fetchReceiver(options))).listen(0),
@@ -82,7 +82,7 @@ async function started(context: TestContext, server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/ended`;
 }
 
-/** The status that a client gets who sends so many chunks without a Content-Length. */
+/** The status of a request with so many chunks and no Content-Length. */
 async function streamed(url: string, chunks: number): Promise<number> {
   const sent = send(url, { method: "POST" });
   const answered = once(sent, "response") as Promise<[IncomingMessage]>;
@@ -115,7 +115,7 @@ class Seen implements SeenStore {
 }
 
 for (const [name, serverOf] of Object.entries(SERVERS)) {
-  test(`${name}: passes on what is signed, once, and answers the rest`, async (context) => {
+  test(`${name}: accepts signed requests once, and refuses others`, async (context) => {
     const got: unknown[] = [];
     const seen = new Seen();
     const url = await started(
@@ -162,7 +162,7 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
     assert.equal(got.length, 4);
   });
 
-  test(`${name}: work that fails is done again at the next attempt`, async (context) => {
+  test(`${name}: the next attempt repeats work that failed`, async (context) => {
     context.mock.method(console, "error", () => {});
     let left = 1;
     const seen = new Seen();
@@ -178,7 +178,7 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
   });
 }
 
-test("of a body without end no more is read than may be", async () => {
+test("stops reading an endless body", async () => {
   let left = true;
   const pull = (controller: ReadableStreamDefaultController) => {
     controller.enqueue(new Uint8Array(1000));
@@ -189,7 +189,7 @@ test("of a body without end no more is read than may be", async () => {
   assert.deepEqual([answer.status, left], [413, false]);
 });
 
-test("a store that fails is an error, whose cause stays known", async () => {
+test("reports the errors of a store", async () => {
   const fails = (text: string) => () => Promise.reject(new Error(text));
   let works: unknown[] = [];
   const receive = (changes: Partial<Record<keyof SeenStore, unknown>>, work: () => unknown) => {
@@ -213,7 +213,7 @@ test("a store that fails is an error, whose cause stays known", async () => {
   });
 });
 
-test("a mistake of the developer is an error that says so", async (context) => {
+test("reports mistakes of the developer", async (context) => {
   const options = { secrets: SECRET, onRequest: () => {} };
   for (const make of [fetchReceiver, nodeReceiver, fastifyReceiver] as any[]) {
     assert.throws(() => make({ secrets: SECRET }), /Give onCallback, onRequest, or both/);
@@ -225,9 +225,9 @@ test("a mistake of the developer is an error that says so", async (context) => {
   );
   const reader = request.clone();
   reader.body!.getReader();
-  await assert.rejects(fetchReceiver(options)(reader), /mount it ahead of body parsers/);
+  await assert.rejects(fetchReceiver(options)(reader), /mount the receiver before body parsers/);
   await request.text();
-  await assert.rejects(fetchReceiver(options)(request), /mount it ahead of body parsers/);
+  await assert.rejects(fetchReceiver(options)(request), /mount the receiver before body parsers/);
 
   const parsed = express().use(express.json()).post("/ended", nodeReceiver(options));
   const errors: string[] = [];
@@ -237,7 +237,7 @@ test("a mistake of the developer is an error that says so", async (context) => {
   }) as express.ErrorRequestHandler);
   const url = await started(context, parsed.listen(0));
   assert.equal((await fetch(url, callback())).status, 500);
-  assert.match(errors[0]!, /ahead of body parsers such as express.json\(\)/);
+  assert.match(errors[0]!, /before body parsers such as express.json\(\)/);
 
   const app = Fastify();
   app.post("/ended", nodeReceiver(options) as any);
@@ -246,7 +246,7 @@ test("a mistake of the developer is an error that says so", async (context) => {
   await app.close();
 });
 
-test("bytes that a body parser kept are good", async (context) => {
+test("accepts the bytes that a body parser kept", async (context) => {
   const options = { secrets: SECRET, maxBytes: 600, onCallback: () => {} };
   const app = express();
   app.post("/raw", express.raw({ type: "*/*" }), nodeReceiver(options));
@@ -262,8 +262,8 @@ test("bytes that a body parser kept are good", async (context) => {
   }
 });
 
-test("a request that was cut off is no wait without end", async (context) => {
-  const onRequest = () => assert.fail("it was not whole");
+test("does not wait for a client that has left", async (context) => {
+  const onRequest = () => assert.fail("it was incomplete");
   const receive = nodeReceiver({ secrets: SECRET, onRequest });
   for (const before of [true, false]) {
     const handled = new EventEmitter();

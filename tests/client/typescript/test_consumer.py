@@ -1,4 +1,4 @@
-"""The npm package as users get it: unpacked from its tarball, in a folder of its own."""
+"""The npm package, unpacked from its tarball in a folder of a user."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tarball(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(package: Path, tarball: Path) -> Path:
-    """Of a user, whose programs use the package."""
+    """A user's folder, with the package and compiled programs that use it."""
     made = tarball.parent / "user"
     modules = made / "node_modules"
     (modules / "postdate").mkdir(parents=True)
@@ -54,7 +54,7 @@ def folder(package: Path, tarball: Path) -> Path:
         (modules / name).symlink_to(package / "node_modules" / name)
     for each in [*CONSUMER.glob("*.ts"), CONSUMER / "tsconfig.json"]:
         shutil.copy(each, made)
-    # Deno imports what it names.
+    # Deno imports only packages that this file names.
     known = {"type": "module", "dependencies": {"postdate": "*"}}
     (made / "package.json").write_text(json.dumps(known))
     readme = (package / "README.md").read_text()
@@ -80,7 +80,7 @@ def secret(customer: Customer) -> str:
 
 @pytest.fixture(scope="module")
 def given(customer: Customer, secret: str) -> dict[str, Any]:
-    """What a real Postdate sent: a schedule's own request, and its callback."""
+    """A schedule's own request and its callback, as a real Postdate sent them."""
     with Receiver() as target:
         body = {"targetBody": {"ü": "😀"}, "reference": "order-17"}
         customer.schedule(f"{target.url}/own", callbackUrl=f"{target.url}/ended", **body)
@@ -93,7 +93,7 @@ def given(customer: Customer, secret: str) -> dict[str, Any]:
     }
 
 
-def test_the_package_has_what_runs_and_no_more(tarball: Path) -> None:
+def test_the_package_has_only_the_files_that_users_need(tarball: Path) -> None:
     names = run(tarball.parent, "tar", "-tzf", str(tarball)).split()
     odd = [name for name in names if not re.fullmatch(r"package/dist/\w+(\.d\.ts|\.js)", name)]
     assert sorted(odd) == ["package/LICENSE", "package/README.md", "package/package.json"]
@@ -105,8 +105,8 @@ def test_publint_finds_nothing(tarball: Path) -> None:
     assert "All good!" in program(CONSUMER, "publint", "run", "--strict", str(tarball))
 
 
-def test_its_types_are_found_by_whatever_imports_it(tarball: Path) -> None:
-    """The package has modules of ECMAScript alone, so that those who `require` it are left out."""
+def test_importers_find_its_types(tarball: Path) -> None:
+    """It has only ECMAScript modules, so the profile leaves out `require`."""
     words = ("--profile", "esm-only", "--format", "json")
     said = json.loads(program(CONSUMER, "attw", *words, str(tarball)))
     assert said["analysis"]["entrypoints"].keys() == {".", "./package.json"}
@@ -119,7 +119,7 @@ def test_it_compiles_for_bundlers_too(package: Path, folder: Path) -> None:
 
 
 def _bun() -> list[str]:
-    """Npm was told to run no scripts, of which one would link the program."""
+    """Installed without scripts, so that no program is linked in node_modules/.bin."""
     [found] = MODULES.glob("@oven/bun-*/bin/bun")
     return [str(found), "run.js"]
 
@@ -151,7 +151,7 @@ def test_it_verifies_receives_and_schedules(folder: Path, given: dict[str, Any],
     ]
 
 
-def test_work_of_a_receiver_that_dies_is_done_by_the_next_attempt_and_then_no_more(
+def test_the_next_attempt_does_the_work_of_a_receiver_that_died_once(
     folder: Path, customer: Customer, secret: str
 ) -> None:
     notes, port, store_port = folder / "notes.txt", free_port(), free_port()
@@ -182,7 +182,7 @@ def test_work_of_a_receiver_that_dies_is_done_by_the_next_attempt_and_then_no_mo
         assert customer.call(f"{path}/callback").status_code == 202
         until(delivered)
     own, callback = (made.replace("sch_", kind) for kind in ("inv_", "cbk_"))
-    # Attempts in between found nobody who listens, or were told that the work goes on.
+    # Attempts in between were refused a connection, or answered with a 503.
     words = [f"{own} began", f"{own} began", f"{own} ended"]
     assert notes.read_text().splitlines() == [*words, f"{callback} began", f"{callback} ended"]
     assert customer.outcome(made)["statusCode"] == 204
