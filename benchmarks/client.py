@@ -66,7 +66,7 @@ def main() -> None:
 
 
 async def _measure(options: argparse.Namespace, redis_url: str, url: str) -> None:
-    key = await _key(redis_url)
+    key = await key_of_new_account(redis_url)
     async with contextlib.AsyncExitStack() as stack:
         ways = await _ways(stack, url, key, options)
         found: dict[str, list[Measured]] = {name: [] for name in ways}
@@ -164,7 +164,7 @@ def _line(measured: Measured) -> str:
     return f"{measured.rate:9,.0f}/s  {measured.cpu_us:6.0f} us CPU each"
 
 
-async def _key(redis_url: str) -> str:
+async def key_of_new_account(redis_url: str) -> str:
     store = await Store.open(Settings(redis_url=redis_url))
     try:
         account = await new_account(store, "bulk")
