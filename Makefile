@@ -3,8 +3,8 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema typescript examples clients lint-openapi check fmt \
-	bench peers docs clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema typescript examples runtimes clients lint-openapi check \
+	fmt bench peers docs clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -66,6 +66,8 @@ typescript: $(TYPESCRIPT)/dist/index.js ## Build the TypeScript client; needs No
 
 examples: examples/node_modules/installed ## Install what the examples in JavaScript need, with npm
 
+runtimes: $(TYPESCRIPT)/test/consumer/node_modules/installed ## Install Bun, Deno and workerd for slow tests; needs npm
+
 clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, and use them; needs npm
 	@$(BIN)/python -m tests.generated
 
@@ -102,7 +104,8 @@ dist: $(VENV)/installed-dev $(TYPESCRIPT)/node_modules/installed ## Build all th
 
 clean: ## Remove generated files, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
-		.import_linter_cache .peers $(TYPESCRIPT)/dist $(TYPESCRIPT)/node_modules examples/node_modules
+		.import_linter_cache .peers $(TYPESCRIPT)/dist $(TYPESCRIPT)/node_modules \
+		$(TYPESCRIPT)/test/consumer/node_modules examples/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment is made again if its Python is gone.
@@ -136,5 +139,13 @@ $(TYPESCRIPT)/dist/index.js: $(TYPESCRIPT)/node_modules/installed $(TYPESCRIPT)/
 # Our client as its users get it: packed, and no link to its sources.
 examples/node_modules/installed: examples/package.json $(TYPESCRIPT)/dist/index.js
 	@echo 'Installing what the examples need…'
-	@cd examples && rm -rf node_modules/postdate && npm install --install-links --no-audit --no-fund --loglevel=error > /dev/null
+	@cd examples && rm -rf node_modules/postdate && npm install --install-links --no-audit --no-fund \
+		--loglevel=error > /dev/null
+	@touch $@
+
+# These take 430 MB, so a laptop may do without: then tests of the npm package are skipped.
+$(TYPESCRIPT)/test/consumer/node_modules/installed: $(TYPESCRIPT)/test/consumer/package.json
+	@echo 'Installing Bun, Deno, workerd, and what judges the npm package…'
+	@cd $(TYPESCRIPT)/test/consumer && npm install --no-package-lock --ignore-scripts --no-audit \
+		--no-fund --loglevel=error > /dev/null
 	@touch $@

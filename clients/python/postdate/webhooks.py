@@ -118,9 +118,10 @@ def _sent(value: str) -> bytes:
 
 
 def _header(found: Mapping[str, list[str]], name: str) -> str:
-    """One of several would be checked, and another one perhaps used."""
+    """Refuses two headers of one name: the receiver might use the one that was not checked."""
     values = found.get(name, [])
-    if len(values) != 1:
+    # Servers join headers of one name by ", ", which none of ours contains.
+    if len(values) != 1 or ", " in values[0]:
         many = "more than one" if values else "no"
         raise VerificationFailed(f"There is {many} header {name}")
     [value] = values

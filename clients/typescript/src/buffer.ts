@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // Many creates, sent together.
 import { written } from "./arguments.js";
 import type { CallOptions } from "./calls.js";

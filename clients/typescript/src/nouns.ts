@@ -26,11 +26,10 @@ export type CancelledMany = Result<CancelledItem>[] & { occurrencesLeft: number 
 /** `created`: there was none of this name. */
 export type PutRecurring = Tagged<api.PutRecurring> & { created: boolean };
 
-export const created = ({ body, replayed }: Answer): Created => ({
-  existing: false,
-  ...body,
-  replayed,
-});
+export function created({ body, replayed }: Answer): Created {
+  if (typeof body.scheduleId !== "string") throw strangeAnswer("it has no scheduleId", true);
+  return { existing: false, ...body, replayed };
+}
 const once = <T>({ body, replayed }: Answer): Once<T> => ({ ...body, replayed });
 const tagged = <T>({ body, etag }: Answer): Tagged<T> => ({ ...body, etag });
 export const json = (request: object) => JSON.stringify(written(request));

@@ -13,55 +13,56 @@ import {
 const TWO_WEEKS_S = 14 * 86_400;
 const MOST_BYTES = 1_048_576;
 const CONSUMED =
-  "The body was read before the receiver got the request: mount it ahead of body parsers such as " +
-  "express.json()";
+  "The body was read before the receiver got the request: mount the receiver before body parsers " +
+  "such as express.json()";
 
 /**
- * Which webhook ids are being worked on, and which are done: kept outside the process, where all
- * instances of the receiver find it.
+ * Remembers the webhook ids of requests whose work has begun or is done. All processes of the
+ * receiver must share it.
  *
- * A process may die at any moment between `begin` and `finish`. So what `begin` notes must end by
- * itself, after `leaseSeconds`: the next attempt then does the work again. A note that stayed would
- * make the receiver drop that attempt, and the work would never be done.
+ * A process may die between `begin` and `finish`. So the note of `begin` must expire after
+ * `leaseSeconds`, and the next attempt then does the work again. If the note stayed, the receiver
+ * would drop that attempt, and nobody would do the work.
  *
- * So work is done at least once. It is done twice if the process dies after the work and before
- * `finish`, or if it takes longer than the lease. Where that must not be, leave out the store, and
- * insert the webhook id into a table of your database in the transaction that does the work.
+ * So the work is done at least once. It is done twice if the process dies, or the store fails,
+ * between the work and `finish`, or if the work takes longer than the lease. If you cannot accept
+ * that, leave out the store: insert the webhook id into a table of your database, in the
+ * transaction that does the work.
  */
 export interface SeenStore {
   /**
-   * In one atomic step: notes that the work has begun, unless it is noted as begun or done.
-   * Returns "begun" if it made the note, and otherwise what it found.
+   * Notes in one atomic step that the work has begun, unless the store has a note of this id.
+   * Returns "begun" if it made the note. Otherwise it returns "busy", or "done" after `finish`.
    */
   begin(webhookId: string, leaseSeconds: number): MaybeLater<"begun" | "busy" | "done">;
-  /** Notes that the work is done, and keeps that for so long at least. */
+  /** Notes that the work is done, and keeps the note for at least `keepSeconds`. */
   finish(webhookId: string, keepSeconds: number): unknown;
-  /** The work failed: removes the note, so that the next attempt begins anew. */
+  /** Removes the note, because the work failed. */
   release(webhookId: string): unknown;
 }
 
 export interface ReceiverOptions<R = unknown> {
-  /** The account's secrets, or a function that finds them for each request. */
+  /** The account's secrets. A function is called for each request. */
   secrets: Secrets | (() => MaybeLater<Secrets>);
-  /** Called with the report of a schedule's end. If it throws, Postdate sends the report again. */
+  /** Gets the report of a schedule's end. If it throws, Postdate sends the report again. */
   onCallback?(report: CallbackReport): unknown;
-  /** Called with a schedule's own request. If it throws, the attempt has failed with a 500. */
+  /** Gets a schedule's own request. If it throws, the attempt fails with a 500. */
   onRequest?(received: ReceivedRequest<R>): unknown;
-  /** Drops repeats. Without it each attempt is passed on. */
+  /** Drops repeats. Without it your functions get every attempt. */
   seen?: SeenStore | undefined;
   /**
-   * After how long another attempt may do work that has not finished: 60, for Postdate waits 30
-   * seconds at most.
+   * When another attempt may do work that has not finished. The default is 60 seconds, because
+   * Postdate waits for an answer for at most 30.
    */
   leaseSeconds?: number;
   /**
-   * How long what is done is remembered: two weeks; Postdate waits up to one week between two
-   * attempts.
+   * How long the store remembers finished work. The default is two weeks, because Postdate waits
+   * for at most one week between two attempts.
    */
   keepSeconds?: number;
   /**
-   * The longest body that is read: 1 MiB; Postdate's own limit is 256 KiB unless its operator
-   * raised it.
+   * The longest body that it accepts. The default is 1 MiB; Postdate sends at most 256 KiB, unless
+   * its operator raised that limit.
    */
   maxBytes?: number;
 }
@@ -71,7 +72,7 @@ export interface ReceivedRequest<R = unknown> {
   webhookId: string;
   /** The signed bytes. */
   body: Uint8Array;
-  /** As the server passed it. Only the body and the webhook id are signed, no other header. */
+  /** The server's own object. The signature covers none of its other headers, nor its URL. */
   request: R;
 }
 
@@ -108,10 +109,10 @@ type Body = ArrayBufferView | "too long" | "cut off";
 /**
  * A handler from `Request` to `Response`: for Hono, Next.js, Workers, Bun and Deno.
  *
- * It answers 204 once the work is done, now or at an earlier attempt; 401 if `verify` refuses the
- * request, 413 if its body is too long, 400 if you gave no function for it, and 503 while another
- * attempt does the work. It throws what your functions and your store throw, which servers answer
- * with a 500.
+ * It answers 204 if the work is done, by this attempt or an earlier one. Other answers are 401 if
+ * `verify` refuses the request, 413 for a body that is too long, 400 if you gave no function for
+ * the request, and 503 while another attempt does the work. Errors of your functions and your store
+ * are thrown: servers answer them with a 500.
  */
 export function fetchReceiver(
   options: ReceiverOptions<Request>,
@@ -125,8 +126,8 @@ export function fetchReceiver(
 }
 
 /**
- * A handler for Express, and other servers that pass Node's request and response. It answers as
- * `fetchReceiver`. Errors go to `next`; without one it logs them and answers 500.
+ * A handler for Express and other servers with Node's request and response. It answers like
+ * `fetchReceiver`. It passes errors to `next`, or logs them and answers 500 if there is none.
  */
 export function nodeReceiver<R extends NodeRequest>(
   options: ReceiverOptions<R>,
@@ -150,8 +151,8 @@ export function nodeReceiver<R extends NodeRequest>(
 }
 
 /**
- * A plugin for Fastify: `app.register(fastifyReceiver({…}), { prefix: "/ended" })`. It answers as
- * `fetchReceiver`. Its scope has no body parsers; those of other routes stay.
+ * A plugin for Fastify: `app.register(fastifyReceiver({…}), { prefix: "/ended" })`. It answers
+ * like `fetchReceiver`. It removes the body parsers of its own route only.
  */
 export function fastifyReceiver(
   options: ReceiverOptions<any>,
@@ -180,7 +181,7 @@ async function receive<R>(
 ): Promise<Answer> {
   const { secrets, onCallback, onRequest, maxBytes = MOST_BYTES } = options;
   const body = await read(maxBytes);
-  if (body === "cut off") return said(400, "The body did not come to its end");
+  if (body === "cut off") return said(400, "The body is incomplete");
   if (body === "too long") return said(413, `The body has more than ${maxBytes} bytes`);
   const valid = typeof secrets === "function" ? await secrets() : secrets;
   let webhookId: string;
@@ -210,7 +211,7 @@ async function once(
 ): Promise<Answer> {
   const found = seen ? await seen.begin(webhookId, leaseSeconds) : "begun";
   if (found === "busy") {
-    // Postdate honours Retry-After: its next attempt comes when the lease has ended.
+    // Postdate honours Retry-After, so its next attempt comes after the lease.
     const busy = said(503, "Another attempt does this work");
     return { ...busy, headers: { ...busy.headers, "retry-after": String(leaseSeconds) } };
   }
@@ -229,12 +230,12 @@ async function once(
   return { status: 204, headers: {} };
 }
 
-/** A store that fails as well must not hide why the work failed. */
+/** If the store fails too, its error must not hide the first one. */
 async function released(seen: SeenStore | undefined, id: string, why: unknown): Promise<void> {
   try {
     await seen?.release(id);
   } catch (error) {
-    throw new AggregateError([why, error], "The work failed, and then the store's release");
+    throw new AggregateError([why, error], "The work failed, and so did seen.release");
   }
 }
 
@@ -259,16 +260,16 @@ async function bodyOf(request: Request, most: number): Promise<Body> {
       }
     }
   } catch {
-    return "cut off"; // by the client, who will not read the answer either
+    return "cut off"; // the client is gone, and reads no answer
   }
 }
 
 async function streamed(request: NodeRequest, most: number): Promise<Body> {
-  // express.raw() and the platforms of some clouds keep the bytes.
+  // express.raw() and some cloud platforms keep the bytes.
   for (const kept of [request.rawBody, request.body]) {
     if (ArrayBuffer.isView(kept)) return kept.byteLength > most ? "too long" : kept;
   }
-  // Such a stream has no further events: waiting for one would last for ever.
+  // A stream that was read emits no further events, so waiting for one would never end.
   if (request.readableDidRead) throw new TypeError(CONSUMED);
   if (request.destroyed) return "cut off";
   const chunks: Uint8Array[] = [];
@@ -277,7 +278,7 @@ async function streamed(request: NodeRequest, most: number): Promise<Body> {
     request.on("data", (chunk: Uint8Array) => {
       length += chunk.length;
       if (length <= most) chunks.push(chunk);
-      // The rest is read as well, and dropped: the client takes the answer once it has sent all.
+      // Read and drop the rest: some clients read no answer before they have sent everything.
       else resolve("too long");
     });
     request.on("end", () => resolve(joined(chunks, length)));

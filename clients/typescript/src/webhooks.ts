@@ -6,7 +6,7 @@
 import type { EndedSchedule, ScheduleEnded } from "./schema.js";
 
 const TOLERANCE_S = 300;
-// Ours have 30, 10 and, during a rotation, 143 characters.
+// Postdate sends 30, 10 and, during a rotation, 143 characters.
 const LONGEST_HEADER = 4096;
 const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"] as const;
 const ENDS: ReadonlySet<string> = new Set<ScheduleEnded["type"]>([
@@ -15,22 +15,22 @@ const ENDS: ReadonlySet<string> = new Set<ScheduleEnded["type"]>([
 ]);
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$/;
 
-/** The request is not surely from somebody who knows the secret; the message says why. */
+/** The signature does not prove that the sender knows the secret; the message says why. */
 export class VerificationError extends Error {
   override readonly name = "VerificationError";
 }
 
-/** Headers as `fetch` and Node's servers have them. */
+/** `Headers`, or an object such as the headers of Node's servers. */
 export type ReceivedHeaders =
   | { get(name: string): string | null }
   | { readonly [name: string]: string | readonly string[] | undefined };
 
-/** `whsec_…`, as `postdate signing show` prints it, or several of them, of which one is enough. */
+/** `whsec_…` of `postdate signing show`, or several secrets, one of which must match. */
 export type Secrets = string | readonly string[];
 
 /**
- * What a callback says. Attempts to send it, and what `callbacks.resend` sends, have one
- * `webhookId`, by which the receiver drops repeats.
+ * The content of a callback. All attempts to send it, also those of `callbacks.resend`, have the
+ * same `webhookId`, by which a receiver drops repeats.
  */
 export interface CallbackReport extends ScheduleEnded {
   webhookId: string;
@@ -38,13 +38,12 @@ export interface CallbackReport extends ScheduleEnded {
 
 /**
  * Throws a `VerificationError` unless the request was signed with the secret within five minutes.
- * Returns what a callback says, or of a schedule's own request the bytes of its body.
+ * Returns the report of a callback, or the body of a schedule's own request.
  *
- * `body` is the raw body, as bytes or as the text that they encode, before anything parses it. A
- * repeated request has the same `webhook-id`: the receiver drops it. `now` is for tests.
+ * `body` is the raw body, bytes or text, before anything parses it. A repeated request has the same
+ * `webhook-id`, so that the receiver can drop it. `now` is for tests.
  *
- * Throws a `TypeError` for an argument of another type and for a malformed secret: mistakes of the
- * caller, whatever was sent.
+ * A `TypeError` means a mistake of the caller: an argument of another type, or a malformed secret.
  */
 export async function verify(
   headers: ReceivedHeaders,
@@ -56,7 +55,7 @@ export async function verify(
   return isCallback(webhookId) ? reportOf(webhookId, content) : content;
 }
 
-/** What `verify` returns, before a callback is read. */
+/** Like `verify`, but leaves the report of a callback unread. */
 export async function verified(
   headers: ReceivedHeaders,
   body: string | ArrayBuffer | ArrayBufferView,
@@ -70,9 +69,9 @@ export async function verified(
   const given = signatures.split(/\s+/);
   const signed = concatenated(utf8(`${webhookId}.${timestamp}.`), content);
   let fits = false;
-  // All of them, whichever fits: how long it takes tells nothing.
+  // Try every key, so that the time reveals nothing.
   for (const key of keys) fits = (await fitsOne(key, signed, given)) || fits;
-  // No two ids may have the same bytes: halves of surrogate pairs have none of their own.
+  // The encoder gives all halves of surrogate pairs the same bytes, so two ids could look alike.
   if (!fits || /[^\x20-\x7e]/.test(webhookId)) throw new VerificationError("No signature fits");
   return { webhookId, content };
 }
@@ -80,8 +79,8 @@ export async function verified(
 export const isCallback = (webhookId: string): boolean => webhookId.startsWith("cbk_");
 
 /**
- * Compares HMACs of the texts, which WebCrypto does in constant time. So the body, which may be
- * long, goes through the hash once, however many signatures a stranger sends.
+ * Compares HMACs of the signatures, because WebCrypto compares those in constant time. The body,
+ * which may be long, is hashed once, however many signatures a stranger sends.
  */
 async function fitsOne(bytes: Bytes, signed: Bytes, given: string[]): Promise<boolean> {
   const { subtle } = crypto;
@@ -132,7 +131,7 @@ function keyOf(name: string, secret: unknown): Bytes {
   return Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
 }
 
-/** Our three headers. One of several would be checked, and another one perhaps used. */
+/** Refuses two headers of one name: the receiver might use the one that was not checked. */
 function valuesOf(headers: ReceivedHeaders): [string, string, string] {
   if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
     throw new TypeError(`headers must be Headers or an object, not ${kindOf(headers)}`);
@@ -146,7 +145,7 @@ function valuesOf(headers: ReceivedHeaders): [string, string, string] {
       }
     }
     const [value, ...others] = values as string[];
-    // Servers join several of one name by ", ", which no value of ours has.
+    // Servers join headers of one name by ", ", which none of ours contains.
     if (value === undefined || others.length || value.includes(", ")) {
       const many = value === undefined ? "no" : "more than one";
       throw new VerificationError(`There is ${many} header ${name}`);

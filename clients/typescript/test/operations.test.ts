@@ -224,11 +224,16 @@ test("a replay of many numbers its keys, and goes on with the first", async () =
   assert.equal(error.idempotencyKey, "mine");
 });
 
-test("an answer about another number of schedules is no answer", async () => {
-  const service = new Service().plays(ok({ schedules: [], nextCursor: null }));
-  const error = await errorOf(() => service.client().schedules.cancelMany(["a"]));
-  assert.ok(error.message.startsWith(shared.texts["a stranger's answer"]));
-  assert.ok(error.maybeDone);
+test("an answer of another kind, or about other schedules, is no answer", async () => {
+  const client = new Service().plays(ok({ schedules: [], nextCursor: null })).client();
+  for (const call of [() => client.schedules.cancelMany(["a"]), () => client.schedule(NEW)]) {
+    const error = await errorOf(call);
+    assert.ok(error.message.startsWith(shared.texts["a stranger's answer"]));
+    assert.ok(error.maybeDone);
+  }
+  for (const call of [() => client.signing.get(), () => client.lanes.list().page()]) {
+    assert.ok((await errorOf(call)).message.startsWith(shared.texts["a stranger's answer"]));
+  }
 });
 
 async function all<T>(list: AsyncIterable<T>): Promise<T[]> {

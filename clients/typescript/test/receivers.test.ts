@@ -1,4 +1,4 @@
-/** Receivers: what they pass on, and what they answer, in each kind of server. */
+/** Receivers in each kind of server. */
 
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
@@ -19,17 +19,25 @@ import {
   nodeReceiver,
   type ReceiverOptions,
   type SeenStore,
-} from "../src/receivers.js";
+} from "postdate";
 
 const SECRET = `whsec_${btoa("s".repeat(32))}`;
 const REPORT = {
   type: "schedule.completed",
   timestamp: "2026-11-23T12:00:00.000Z",
   data: {
-    scheduleId: "sch_1", invocationId: "inv_1", targetUrl: "https://example.com/hook",
-    targetMethod: "POST", triggerAt: "2026-11-23T12:00:00.000Z",
-    executedAt: "2026-11-23T12:00:00.000Z", status: "completed", statusCode: 200,
-    responseTimeMs: 41, errorMessage: "", attempts: 1, reference: "order-17",
+    scheduleId: "sch_1",
+    invocationId: "inv_1",
+    targetUrl: "https://example.com/hook",
+    targetMethod: "POST",
+    triggerAt: "2026-11-23T12:00:00.000Z",
+    executedAt: "2026-11-23T12:00:00.000Z",
+    status: "completed",
+    statusCode: 200,
+    responseTimeMs: 41,
+    errorMessage: "",
+    attempts: 1,
+    reference: "order-17",
   },
 };
 
@@ -46,7 +54,7 @@ function signed(body: string, id: string): RequestInit & { body: string } {
 
 const callback = (id = "cbk_1") => signed(JSON.stringify(REPORT), id);
 
-/** Each server hands what it gets to a receiver of these options, at /ended. */
+/** Each server has a receiver with these options at /ended. */
 const SERVERS: Record<string, (options: ReceiverOptions<any>) => Promise<Server>> = {
   node: async (options) => createServer(nodeReceiver(options)).listen(0),
   fetch: async (options) => createServer(getRequestListener(fetchReceiver(options))).listen(0),
@@ -74,7 +82,7 @@ async function started(context: TestContext, server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/ended`;
 }
 
-/** The status that a client gets who sends so many chunks without a Content-Length. */
+/** The status of a request with so many chunks and no Content-Length. */
 async function streamed(url: string, chunks: number): Promise<number> {
   const sent = send(url, { method: "POST" });
   const answered = once(sent, "response") as Promise<[IncomingMessage]>;
@@ -107,21 +115,24 @@ class Seen implements SeenStore {
 }
 
 for (const [name, serverOf] of Object.entries(SERVERS)) {
-  test(`${name}: passes on what is signed, once, and answers the rest`, async (context) => {
+  test(`${name}: accepts signed requests once, and refuses others`, async (context) => {
     const got: unknown[] = [];
     const seen = new Seen();
-    const url = await started(context, await serverOf({
-      secrets: async () => [SECRET],
-      seen,
-      maxBytes: 600,
-      onCallback: async (report) => {
-        await setImmediate();
-        got.push(report.type === "schedule.completed" && report.data.reference);
-      },
-      onRequest: ({ webhookId, body, request }) => {
-        got.push([webhookId, new TextDecoder().decode(body), typeof request.headers]);
-      },
-    }));
+    const url = await started(
+      context,
+      await serverOf({
+        secrets: async () => [SECRET],
+        seen,
+        maxBytes: 600,
+        onCallback: async (report) => {
+          await setImmediate();
+          got.push(report.type === "schedule.completed" && report.data.reference);
+        },
+        onRequest: ({ webhookId, body, request }) => {
+          got.push([webhookId, new TextDecoder().decode(body), typeof request.headers]);
+        },
+      }),
+    );
     const answers = async (init: RequestInit, status: number, says = "") => {
       const answer = await fetch(url, init);
       assert.deepEqual([await answer.text(), answer.status], [says, status]);
@@ -132,7 +143,9 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
     await answers(own, 204);
     await answers({ ...signed("", "inv_3"), method: "GET", body: null }, 204);
     assert.deepEqual(got, [
-      "order-17", ["inv_2", '{ "as": "it was" }', "object"], ["inv_3", "", "object"],
+      "order-17",
+      ["inv_2", '{ "as": "it was" }', "object"],
+      ["inv_3", "", "object"],
     ]);
     assert.deepEqual([...new Set(seen.told)], [60, 14 * 86400]);
 
@@ -149,7 +162,7 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
     assert.equal(got.length, 4);
   });
 
-  test(`${name}: work that fails is done again at the next attempt`, async (context) => {
+  test(`${name}: the next attempt repeats work that failed`, async (context) => {
     context.mock.method(console, "error", () => {});
     let left = 1;
     const seen = new Seen();
@@ -165,7 +178,18 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
   });
 }
 
-test("a store that fails is an error, whose cause stays known", async () => {
+test("stops reading an endless body", async () => {
+  let left = true;
+  const pull = (controller: ReadableStreamDefaultController) => {
+    controller.enqueue(new Uint8Array(1000));
+  };
+  const body = new ReadableStream({ pull, cancel: () => void (left = false) });
+  const endless = new Request("http://a/", { method: "POST", body, duplex: "half" } as RequestInit);
+  const answer = await fetchReceiver({ secrets: SECRET, onRequest: () => {} })(endless);
+  assert.deepEqual([answer.status, left], [413, false]);
+});
+
+test("reports the errors of a store", async () => {
   const fails = (text: string) => () => Promise.reject(new Error(text));
   let works: unknown[] = [];
   const receive = (changes: Partial<Record<keyof SeenStore, unknown>>, work: () => unknown) => {
@@ -189,7 +213,7 @@ test("a store that fails is an error, whose cause stays known", async () => {
   });
 });
 
-test("a mistake of the developer is an error that says so", async (context) => {
+test("reports mistakes of the developer", async (context) => {
   const options = { secrets: SECRET, onRequest: () => {} };
   for (const make of [fetchReceiver, nodeReceiver, fastifyReceiver] as any[]) {
     assert.throws(() => make({ secrets: SECRET }), /Give onCallback, onRequest, or both/);
@@ -201,9 +225,9 @@ test("a mistake of the developer is an error that says so", async (context) => {
   );
   const reader = request.clone();
   reader.body!.getReader();
-  await assert.rejects(fetchReceiver(options)(reader), /mount it ahead of body parsers/);
+  await assert.rejects(fetchReceiver(options)(reader), /mount the receiver before body parsers/);
   await request.text();
-  await assert.rejects(fetchReceiver(options)(request), /mount it ahead of body parsers/);
+  await assert.rejects(fetchReceiver(options)(request), /mount the receiver before body parsers/);
 
   const parsed = express().use(express.json()).post("/ended", nodeReceiver(options));
   const errors: string[] = [];
@@ -213,7 +237,7 @@ test("a mistake of the developer is an error that says so", async (context) => {
   }) as express.ErrorRequestHandler);
   const url = await started(context, parsed.listen(0));
   assert.equal((await fetch(url, callback())).status, 500);
-  assert.match(errors[0]!, /ahead of body parsers such as express.json\(\)/);
+  assert.match(errors[0]!, /before body parsers such as express.json\(\)/);
 
   const app = Fastify();
   app.post("/ended", nodeReceiver(options) as any);
@@ -222,7 +246,7 @@ test("a mistake of the developer is an error that says so", async (context) => {
   await app.close();
 });
 
-test("bytes that a body parser kept are good", async (context) => {
+test("accepts the bytes that a body parser kept", async (context) => {
   const options = { secrets: SECRET, maxBytes: 600, onCallback: () => {} };
   const app = express();
   app.post("/raw", express.raw({ type: "*/*" }), nodeReceiver(options));
@@ -238,17 +262,20 @@ test("bytes that a body parser kept are good", async (context) => {
   }
 });
 
-test("a request that was cut off is no wait without end", async (context) => {
-  const onRequest = () => assert.fail("it was not whole");
+test("does not wait for a client that has left", async (context) => {
+  const onRequest = () => assert.fail("it was incomplete");
   const receive = nodeReceiver({ secrets: SECRET, onRequest });
   for (const before of [true, false]) {
     const handled = new EventEmitter();
-    const url = await started(context, createServer(async (request, response) => {
-      handled.emit("begun");
-      if (before) await new Promise((go) => request.socket.once("close", go));
-      await receive(request, response);
-      handled.emit("ended", response.statusCode);
-    }).listen(0));
+    const url = await started(
+      context,
+      createServer(async (request, response) => {
+        handled.emit("begun");
+        if (before) await new Promise((go) => request.socket.once("close", go));
+        await receive(request, response);
+        handled.emit("ended", response.statusCode);
+      }).listen(0),
+    );
     const socket = connect(Number(new URL(url).port), "127.0.0.1");
     socket.write("POST /ended HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\nhalf");
     await once(handled, "begun");

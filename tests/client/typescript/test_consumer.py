@@ -1,4 +1,4 @@
-"""The npm package as users get it: unpacked from its tarball, in a folder of its own."""
+"""The npm package, unpacked from its tarball in a folder of a user."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.client.typescript.conftest import PACKAGE, program, run
 from tests.support import children
-from tests.support.processes import ROOT
 from tests.support.servers import (
     Customer,
     Deployment,
@@ -26,65 +26,42 @@ from tests.support.servers import (
     until,
 )
 
-CLIENT = ROOT / "clients/typescript"
-CONSUMER = CLIENT / "test/consumer"
+CONSUMER = PACKAGE / "test/consumer"
 MODULES = CONSUMER / "node_modules"
-BIN, CLIENT_BIN = MODULES / ".bin", CLIENT / "node_modules/.bin"
-PATIENCE_S = 120
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not MODULES.exists(), reason="needs the consumer's packages: make npm-packages"
-    ),
+    pytest.mark.skipif(not MODULES.exists(), reason="needs Bun, Deno and workerd: make runtimes"),
 ]
 
 
-def run(folder: Path, *command: object) -> str:
-    """What it prints."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        env={**os.environ, "DENO_NO_UPDATE_CHECK": "1"},
-        timeout=PATIENCE_S,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made in a copy: other tests may build the client at the same time."""
+def tarball(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("postdate")
-    copy = folder / "client"
-    shutil.copytree(CLIENT, copy, ignore=shutil.ignore_patterns("node_modules", "dist", "test"))
-    (copy / "node_modules").symlink_to(CLIENT / "node_modules")
-    run(copy, "npm", "pack", "--silent", "--pack-destination", folder)
+    run(package, "npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder))
     [made] = folder.glob("*.tgz")
     return made
 
 
 @pytest.fixture(scope="module")
-def folder(tarball: Path) -> Path:
-    """Of a user, whose programs use the package."""
+def folder(package: Path, tarball: Path) -> Path:
+    """A user's folder, with the package and compiled programs that use it."""
     made = tarball.parent / "user"
-    package = made / "node_modules/postdate"
-    package.mkdir(parents=True)
-    run(made, "tar", "-xzf", tarball, "-C", package, "--strip-components", 1)
+    modules = made / "node_modules"
+    (modules / "postdate").mkdir(parents=True)
+    run(modules / "postdate", "tar", "-xzf", str(tarball), "--strip-components", "1")
     for name in ("@types", "redis"):
-        (made / "node_modules" / name).symlink_to(CLIENT / "node_modules" / name)
-    for each in [*CONSUMER.glob("*.ts"), CONSUMER / "tsconfig.json"]:
+        (modules / name).symlink_to(package / "node_modules" / name)
+    (modules / "@cloudflare").symlink_to(MODULES / "@cloudflare")
+    for each in [*CONSUMER.glob("*.ts"), *CONSUMER.glob("tsconfig*.json")]:
         shutil.copy(each, made)
-    # Deno imports what it names.
+    # Deno imports only packages that this file names.
     known = {"type": "module", "dependencies": {"postdate": "*"}}
     (made / "package.json").write_text(json.dumps(known))
-    readme = (CLIENT / "README.md").read_text()
+    readme = (package / "README.md").read_text()
     [seen] = re.findall(r"```ts\n([^`]*: SeenStore = .*?)```", readme, re.DOTALL)
     (made / "seen.ts").write_text(f"{seen}export {{ redis, seen }};\n")
-    run(made, CLIENT_BIN / "tsc")
+    run(made, str(package / "node_modules/.bin/tsc"))
     return made
 
 
@@ -104,7 +81,7 @@ def secret(customer: Customer) -> str:
 
 @pytest.fixture(scope="module")
 def given(customer: Customer, secret: str) -> dict[str, Any]:
-    """What a real Postdate sent: a schedule's own request, and its callback."""
+    """A schedule's own request and its callback, as a real Postdate sent them."""
     with Receiver() as target:
         body = {"targetBody": {"ü": "😀"}, "reference": "order-17"}
         customer.schedule(f"{target.url}/own", callbackUrl=f"{target.url}/ended", **body)
@@ -117,53 +94,46 @@ def given(customer: Customer, secret: str) -> dict[str, Any]:
     }
 
 
-def test_the_package_has_what_runs_and_no_more(tarball: Path) -> None:
-    names = run(tarball.parent, "tar", "-tzf", tarball).split()
+def test_the_package_has_only_the_files_that_users_need(tarball: Path) -> None:
+    names = run(tarball.parent, "tar", "-tzf", str(tarball)).split()
     odd = [name for name in names if not re.fullmatch(r"package/dist/\w+(\.d\.ts|\.js)", name)]
     assert sorted(odd) == ["package/LICENSE", "package/README.md", "package/package.json"]
     made = {name.partition(".")[0] for name in names if name.startswith("package/dist/")}
-    assert made == {f"package/dist/{each.stem}" for each in CLIENT.glob("src/*.ts")}
+    assert made == {f"package/dist/{each.stem}" for each in PACKAGE.glob("src/*.ts")}
 
 
 def test_publint_finds_nothing(tarball: Path) -> None:
-    assert "All good!" in run(tarball.parent, BIN / "publint", "run", "--strict", tarball)
+    assert "All good!" in program(CONSUMER, "publint", "run", "--strict", str(tarball))
 
 
-def test_its_types_are_found_by_whatever_imports_it(tarball: Path) -> None:
-    """The package has modules of ECMAScript alone, so that those who `require` it are left out."""
+def test_importers_find_its_types(tarball: Path) -> None:
+    """It has only ECMAScript modules, so the profile leaves out `require`."""
     words = ("--profile", "esm-only", "--format", "json")
-    said = json.loads(run(tarball.parent, BIN / "attw", *words, tarball))
+    said = json.loads(program(CONSUMER, "attw", *words, str(tarball)))
     assert said["analysis"]["entrypoints"].keys() == {".", "./package.json"}
 
 
-@pytest.mark.parametrize(
-    ("module", "resolution", "lib"),
-    [("nodenext", "nodenext", "es2022"), ("esnext", "bundler", "es2022,dom,dom.iterable")],
-)
-def test_a_strict_consumer_compiles(folder: Path, module: str, resolution: str, lib: str) -> None:
-    words = ("--module", module, "--moduleResolution", resolution, "--lib", lib)
-    run(folder, CLIENT_BIN / "tsc", "--noEmit", *words)
+def test_a_bundled_worker_compiles_too(package: Path, folder: Path) -> None:
+    """Both this and the programs of `folder`, for Node.js, do without the types of a browser."""
+    run(folder, str(package / "node_modules/.bin/tsc"), "--project", "tsconfig.worker.json")
 
 
-def _bun() -> Path:
-    """Npm was told to run no scripts, of which one would link the program."""
-    [program] = MODULES.glob("@oven/bun-*/bin/bun")
-    return program
+def _bun() -> list[str]:
+    """Installed without scripts, so that no program is linked in node_modules/.bin."""
+    [found] = MODULES.glob("@oven/bun-*/bin/bun")
+    return [str(found), "run.js"]
 
 
-RUNTIMES: dict[str, Callable[[], list[object]]] = {
+def _deno() -> list[str]:
+    may = ("--allow-net=127.0.0.1", "--allow-env", "--no-remote", "--node-modules-dir=manual")
+    return ["env", "DENO_NO_UPDATE_CHECK=1", f"{MODULES}/.bin/deno", "run", *may, "run.js"]
+
+
+RUNTIMES: dict[str, Callable[[], list[str]]] = {
     "node": lambda: ["node", "run.js"],
-    "bun": lambda: [_bun(), "run.js"],
-    "deno": lambda: [
-        BIN / "deno",
-        "run",
-        "--no-remote",
-        "--node-modules-dir=manual",
-        "--allow-net=127.0.0.1",
-        "--allow-env",
-        "run.js",
-    ],
-    "workerd": lambda: ["node", CONSUMER / "workerd.mjs"],
+    "bun": _bun,
+    "deno": _deno,
+    "workerd": lambda: ["node", str(CONSUMER / "workerd.mjs")],
 }
 
 
@@ -181,7 +151,7 @@ def test_it_verifies_receives_and_schedules(folder: Path, given: dict[str, Any],
     ]
 
 
-def test_work_of_a_receiver_that_dies_is_done_by_the_next_attempt_and_then_no_more(
+def test_the_next_attempt_does_the_work_of_a_receiver_that_died_once(
     folder: Path, customer: Customer, secret: str
 ) -> None:
     notes, port, store_port = folder / "notes.txt", free_port(), free_port()
@@ -212,7 +182,7 @@ def test_work_of_a_receiver_that_dies_is_done_by_the_next_attempt_and_then_no_mo
         assert customer.call(f"{path}/callback").status_code == 202
         until(delivered)
     own, callback = (made.replace("sch_", kind) for kind in ("inv_", "cbk_"))
-    # Attempts in between found nobody who listens, or were told that the work goes on.
+    # Attempts in between were refused a connection, or answered with a 503.
     words = [f"{own} began", f"{own} began", f"{own} ended"]
     assert notes.read_text().splitlines() == [*words, f"{callback} began", f"{callback} ended"]
     assert customer.outcome(made)["statusCode"] == 204

@@ -1,11 +1,11 @@
-/** A target that notes its work in a file, and with a fourth argument dies in the middle of it. */
+/** A target that logs its work to a file. With a fourth argument it dies in the middle of the work. */
 
 import { appendFileSync } from "node:fs";
 import { createServer } from "node:http";
 
 import { nodeReceiver } from "postdate";
 
-import { redis, seen } from "./seen.js"; // of the README
+import { redis, seen } from "./seen.js"; // from the README
 
 const [port, secrets, file, dies] = process.argv.slice(2) as [string, string, string, string?];
 

@@ -1,8 +1,8 @@
-/** What a program does with the package, in whatever it runs. */
+/** Uses the package, in any runtime. */
 
 import { fetchReceiver, Postdate, VerificationError, verify } from "postdate";
 
-/** What a real Postdate sent, and how to reach it. */
+/** Requests of a real Postdate, and its address. */
 export interface Given {
   url: string;
   apiKey: string;
