@@ -39,6 +39,7 @@ VERSIONS = {
     "pyproject.toml": r'^version = "(.+)"$',
     f"{CLIENT}/pyproject.toml": r'^version = "(.+)"$',
     f"{NPM}/package.json": r'^  "version": "(.+)",$',
+    f"{NPM}/src/calls.ts": r'^export const VERSION = "(.+)";$',
     f"{CHART}/Chart.yaml": r'^(?:v|appV)ersion: "?([^"\n]+)"?$',
 }
 _PUBLISHED = ("README.md", "CHANGELOG.md", f"{CLIENT}/README.md", f"{NPM}/README.md")

@@ -13,13 +13,11 @@ const AT_ONCE = 0x8000;
 // Node's, which Bun, Deno and some others have too.
 const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
 
-/** The argument, or the environment's where there is an environment. */
-export function given(name: string, argument: string | undefined, variable: string) {
-  const found = argument ?? process?.env?.[variable];
-  if (found === undefined || (argument === undefined && !found)) {
-    throw new RangeError(`Give ${name}, or set ${variable}.`);
-  }
-  return text(name, found);
+/** The environment's, where there is an environment. */
+export function given(name: string, variable: string): string {
+  const found = process?.env?.[variable];
+  if (!found) throw new RangeError(`Give ${name}, or set ${variable}.`);
+  return found;
 }
 
 export function text(name: string, value: unknown): string {

@@ -8,6 +8,7 @@ import {
   given,
   number,
   seconds,
+  text,
 } from "./arguments.js";
 import {
   ConnectionFailed,
@@ -19,7 +20,7 @@ import {
 } from "./errors.js";
 import { Turns } from "./queue.js";
 
-export const VERSION = "0.1.0";
+export const VERSION = "0.2.0";
 const RETRY_FOR_S = 30;
 const TIMEOUT_S = 10;
 const FIRST_PAUSE_MS = 100;
@@ -88,7 +89,8 @@ interface Asked {
 }
 
 export class Calls {
-  readonly url: string;
+  #url: string | undefined;
+  #apiKey: string | undefined;
   readonly #headers: Record<string, string>;
   readonly #retryForS: number;
   readonly #timeoutS: number;
@@ -97,13 +99,14 @@ export class Calls {
   readonly #turns: Turns;
 
   constructor(options: Options, of?: Calls) {
-    this.url = of ? of.url : checkedUrl(given("url", options.url, "POSTDATE_URL"));
-    const apiKey = of ? options.apiKey : given("apiKey", options.apiKey, "POSTDATE_API_KEY");
+    const url = of ? of.#url : options.url;
+    const apiKey = options.apiKey ?? (of && of.#apiKey);
+    if (url !== undefined) this.#url = checkedUrl(text("url", url));
+    if (apiKey !== undefined) this.#apiKey = checkedApiKey(text("apiKey", apiKey));
     this.#headers = {
       "user-agent": `postdate-js/${VERSION}`,
       ...(of && of.#headers),
       ...checkedHeaders(options.headers ?? {}),
-      ...(apiKey === undefined ? {} : { "x-api-key": checkedApiKey(apiKey) }),
     };
     this.#retryForS = number("retryFor", options.retryFor ?? (of && of.#retryForS) ?? RETRY_FOR_S);
     this.#timeoutS = seconds("timeout", options.timeout ?? (of && of.#timeoutS) ?? TIMEOUT_S);
@@ -118,7 +121,11 @@ export class Calls {
     options: CreateOptions & SetOptions,
     { query, body, once }: Asked = {},
   ): Promise<Answer> {
-    const headers = { ...this.#headers };
+    // The environment is asked at the first call only: a build, such as that of Next.js, runs modules
+    // that make a client, without secrets.
+    this.#url ??= checkedUrl(given("url", "POSTDATE_URL"));
+    this.#apiKey ??= checkedApiKey(given("apiKey", "POSTDATE_API_KEY"));
+    const headers: Record<string, string> = { ...this.#headers, "x-api-key": this.#apiKey };
     const key = once ? checkedKey(options.idempotencyKey ?? crypto.randomUUID()) : null;
     if (key !== null) headers["idempotency-key"] = key;
     if (body !== undefined) headers["content-type"] = "application/json";
@@ -130,7 +137,7 @@ export class Calls {
     }
     const asked = query?.length ? "?" + new URLSearchParams(query) : "";
     const request = { method, headers, redirect: "manual", ...(body !== undefined && { body }) };
-    return this.#repeated(this.url + path + asked, request as RequestInit, key, options);
+    return this.#repeated(this.#url + path + asked, request as RequestInit, key, options);
   }
 
   async #repeated(url: string, request: RequestInit, key: string | null, options: CallOptions) {
@@ -181,7 +188,7 @@ export class Calls {
       return read(response, await response.text());
     } catch (error) {
       signal?.throwIfAborted();
-      return lost(this.url, ending.signal.aborted ? "timeout" : error);
+      return lost(this.#url!, ending.signal.aborted ? "timeout" : error);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);

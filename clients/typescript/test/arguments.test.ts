@@ -19,7 +19,7 @@ test("both clients say the same", async (context) => {
   const closed = new Buffer(client);
   await closed.close();
   const wrong: Record<string, () => unknown> = {
-    "no API key": () => new Postdate({ url }),
+    "no API key": () => new Postdate({ url }).credits(),
     "an empty API key": make({ apiKey: "pd 1" }),
     "no address": make({ url: "postdate.example" }),
     "an API key among the headers": make({ headers: { "X-API-Key": "pd_1" } }),
