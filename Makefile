@@ -74,7 +74,7 @@ clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, an
 lint-openapi: $(VENV)/installed-dev ## Judge the OpenAPI document by Redocly and Spectral; needs npm
 	@$(BIN)/python -m tests.generated.lint
 
-check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, documents and their snippets
+check: $(VENV)/installed-dev $(if $(NPM),typescript) ## Lint, formatting, types, import directions, documents and their snippets
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
@@ -82,7 +82,8 @@ check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, docu
 	@$(BIN)/python -m clients.generate --check
 	@$(BIN)/python -m ops.docs.reference --check
 	@$(BIN)/python -m ops.docs
-	@$(BIN)/python -m pytest -q -n 2 tests/mutants/test_passages.py tests/docs --ignore tests/docs/test_site.py
+	@$(BIN)/python -m pytest -q -n 4 tests/mutants/test_passages.py tests/docs \
+		--ignore tests/docs/test_site.py
 
 fmt: $(VENV)/installed-dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true

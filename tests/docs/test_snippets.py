@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.pages import DOCUMENTS, ROOT, Fence, name_of, read
+from tests.docs.pages import DOCUMENTS, ROOT, Fence, Page, name_of, read
 from tests.docs.snippets import NOT_RUN, RUN, Place, Runner, lacking, operates
 from tests.programs import lack_of
 from tests.support.commands import own_account
@@ -69,23 +69,39 @@ def test_a_snippet_has_a_known_language_and_data_can_be_parsed(page: Path) -> No
 
 
 FAILING = {
-    "sh": "true\nfalse\ntrue",
-    "console": "$ curl http://127.0.0.1:8000/stats",
-    "python": "postdate.get('sch_1')",
-    "json": "{,}",
+    "a command in the middle": Fence("sh", "true\nfalse\ntrue", 10),
+    "an error of the API": Fence("console", "$ curl http://127.0.0.1:8000/stats", 10),
+    "an exception": Fence("python", "postdate.get('sch_1')", 10),
+    "a setup": Fence("sh", "true", 10, setup="ID=$(postdate get sch_1)"),
+    "a success that was to fail": Fence("sh", "echo 409", 10, fails="409"),
+    "another failure than the one told": Fence("sh", "false", 10, fails="409"),
+    "a program that changes the machine": Fence("sh", "true && npm install postdate", 10),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["sh", "console", "python"])
-def test_one_that_does_not_run_is_found(
-    language: str,
-    postdate_up: PostdateProcess,
-    receiver: Receiver,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("case", FAILING)
+def test_a_snippet_that_does_not_do_what_it_shows_is_found(
+    case: str, postdate_up: PostdateProcess, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fence = Fence(language, FAILING[language], 10)
     page = ROOT / "docs/page.md"
-    monkeypatch.setattr("tests.docs.snippets.read", lambda _: type("P", (), {"fences": [fence]})())
+    shown = Page(fences=[FAILING[case]])
+    monkeypatch.setattr("tests.docs.snippets.read", lambda _: shown)
+    monkeypatch.setattr("tests.docs.test_snippets.read", lambda _: shown)
     with place_for(page, postdate_up, receiver) as place, Runner(page, place) as runner:
-        assert (runner.failure() or "").startswith("docs/page.md:10\n")
+        assert "docs/page.md:10\n" in (runner.failure() or "")
+
+
+@pytest.mark.slow
+def test_a_snippet_that_must_fail_may_and_the_next_one_runs(
+    postdate_up: PostdateProcess, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fences = [
+        Fence("sh", "NAME=x; curl http://127.0.0.1:8000/stats", 10, fails="401"),
+        Fence("console", "$ test $NAME = x\n", 20),
+        Fence("python", "assert name_of == 'y'", 30, setup="NAME_OF=y"),
+    ]
+    monkeypatch.setattr("tests.docs.snippets.read", lambda _: Page(fences=fences))
+    page = ROOT / "docs/page.md"
+    with place_for(page, postdate_up, receiver) as place, Runner(page, place) as runner:
+        assert runner.failure() is None

@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Callable[[], Headers], str, bool]] = {
 def test_a_program_takes_genuine_requests_and_no_others(language: str, tmp_path: Path) -> None:
     program = {"python": sys.executable, "js": "node"}.get(language, language)
     if shutil.which(program) is None:
-        pytest.skip(lack_of(program))
+        pytest.skip(lack_of("Node.js 20" if program == "node" else program))
     source = tmp_path / f"verify.{_ENDINGS[language]}"
     source.write_text(_PROGRAMS[language].replace("whsec_…", SECRET))
     command = [*_COMMANDS[language], str(source)]
