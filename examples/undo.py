@@ -1,8 +1,8 @@
 """Confirm an order after ten minutes, unless the customer undoes it. FastAPI, an outbox in SQL.
 
-    pip install postdate-client fastapi uvicorn
-    uvicorn undo:app --port 9000
-    curl -X POST 127.0.0.1:9000/orders
+pip install postdate-client fastapi uvicorn
+uvicorn undo:app --port 9000
+curl -X POST 127.0.0.1:9000/orders
 """
 
 import os

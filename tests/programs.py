@@ -18,7 +18,6 @@ PACKAGES = {
     "go": "golang-go",
     "php": "php-cli",
     "ruby": "ruby",
-    "Node.js 20": "nodejs npm",
     "helm or Go": "golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev",
 }
 # Why a slow test is skipped.

@@ -13,7 +13,7 @@ from tests.support.servers import Receiver, until
 _PACKAGES = EXAMPLES / "node_modules"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not _PACKAGES.exists(), reason="needs the examples' packages: make examples"),
+    pytest.mark.skipif(not _PACKAGES.exists(), reason="needs npm's packages: make examples"),
 ]
 
 
