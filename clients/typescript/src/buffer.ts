@@ -119,36 +119,39 @@ export class Buffer {
   async #schedule(request: NewSchedule, signal: AbortSignal | undefined): Promise<Created> {
     if (this.#closed) throw new Error("The buffer has been closed.");
     await this.#door.take(signal);
+    let item: Item;
     let answer: Promise<Created>;
     try {
       const content = JSON.stringify(written(request));
       const bytes = new TextEncoder().encode(content).length + SEPARATOR_BYTES;
       while (!this.#hasRoom(bytes)) await this.#room();
       signal?.throwIfAborted();
-      answer = new Promise((resolve, reject) => this.#add(content, bytes, signal, resolve, reject));
+      answer = new Promise((resolve, reject) => {
+        item = this.#add(content, bytes, resolve, reject);
+      });
     } finally {
       this.#door.give();
     }
+    const leave = () => {
+      item.reject(signal?.reason);
+      this.#forget(item);
+    };
+    signal?.addEventListener("abort", leave);
     this.#sendDue(false);
-    return answer;
+    try {
+      return await answer;
+    } finally {
+      signal?.removeEventListener("abort", leave);
+    }
   }
 
-  #add(
-    content: string,
-    bytes: number,
-    signal: AbortSignal | undefined,
-    resolve: Item["resolve"],
-    reject: Item["reject"],
-  ) {
+  #add(content: string, bytes: number, resolve: Item["resolve"], reject: Item["reject"]): Item {
     const lateAtMs = performance.now() + this.#lingerMs;
-    const item: Item = { content, bytes, lateAtMs, wanted: true, resolve, reject };
+    const item = { content, bytes, lateAtMs, wanted: true, resolve, reject };
     this.#items.push(item);
     this.#waiting++;
     this.#waitingBytes += bytes;
-    signal?.addEventListener("abort", () => {
-      reject(signal.reason);
-      this.#forget(item);
-    });
+    return item;
   }
 
   /** It waits no longer; safe to repeat. */

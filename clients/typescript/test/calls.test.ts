@@ -1,5 +1,6 @@
 // Which calls are repeated, when, and what an error says: by the table that both clients share.
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import * as postdate from "postdate";
 import {
@@ -159,6 +160,19 @@ test("a signal ends a call, its pause and its wait for a turn", async () => {
   }
 });
 
+test("a signal that outlives its calls keeps nothing of them", async () => {
+  const { signal } = new AbortController();
+  const service = new Service().plays(refusal(503), CREDITS);
+  const client = service.client();
+  await timeless(() => client.credits({ signal }));
+  const { connections } = shared.defaults;
+  const all = Array.from({ length: connections + 1 }, () => client.credits({ signal }));
+  await Promise.all(all);
+  const batch = async () => [CREATED as unknown as postdate.Created];
+  await new postdate.Buffer({ batch }).schedule(NEW, { signal });
+  assert.equal(getEventListeners(signal, "abort").length, 0);
+});
+
 test("each attempt has a timeout", async () => {
   const service = new Service();
   const silent = (_: unknown, { signal }: RequestInit) =>
@@ -166,14 +180,17 @@ test("each attempt has a timeout", async () => {
       signal!.addEventListener("abort", () => reject(signal!.reason)),
     );
   const client = service.client({ fetch: silent as typeof fetch, retryFor: 0 });
-  for (const [given, expected] of [
-    [{}, shared.defaults.timeout],
-    [{ timeout: 3 }, 3],
+  const large = { targetUrl: URL_, delay: 1, body: "a".repeat(640_000) };
+  for (const [call, expected] of [
+    [() => client.credits(), shared.defaults.timeout],
+    [() => client.credits({ timeout: 3 }), 3],
+    // A large body has more, as on a link of 64 KB a second.
+    [() => client.schedule(large, { timeout: 3 }), 13],
   ] as const) {
     await timeless(async (clock) => {
-      const error = await errorOf(() => client.credits(given));
+      const error = await errorOf(call);
       assert.match(error.message, /did not answer: timeout$/);
-      assert.deepEqual(clock.pauses, [expected]);
+      assert.deepEqual(clock.pauses.map(Math.round), [expected]);
     });
   }
 });
@@ -183,14 +200,22 @@ test("so many calls go at once, and the others wait in order without a timeout",
   let running = 0;
   let most = 0;
   const started: string[] = [];
+  let refused = 0;
   const slow = async (url: string) => {
+    // After a wait that is longer than `retryFor`, a call is repeated all the same.
+    if (url.endsWith(`=${3 * connections - 1}`) && !refused++)
+      return new Response("", { status: 503 });
     started.push(new URL(url).searchParams.get("from")!);
     most = Math.max(most, ++running);
     await new Promise((resolve) => setTimeout(resolve, 1000));
     running--;
     return Response.json({});
   };
-  const client = new Service().client({ fetch: slow as unknown as typeof fetch, timeout: 1.5 });
+  const client = new Service().client({
+    fetch: slow as unknown as typeof fetch,
+    timeout: 1.5,
+    retryFor: 0.9,
+  });
   const copy = client.withOptions({ headers: { "x-a": "b" } });
   await timeless(async () => {
     const calls = Array.from({ length: 3 * connections }, (_, n) =>
@@ -198,7 +223,7 @@ test("so many calls go at once, and the others wait in order without a timeout",
     );
     await Promise.all(calls);
   });
-  assert.equal(most, connections);
+  assert.deepEqual([most, refused], [connections, 2]);
   assert.deepEqual(
     started,
     started.map((_, n) => String(n)),

@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from api.app import create_app
+from clients import generate
+from clients.typescript_types import typescript
 from postdate import AsyncPostdate, Buffer, Postdate, calls, client, modes
 from postdate.operations import Operations
 from scheduler.runtime.settings import Settings
@@ -30,6 +32,11 @@ def test_its_operations_are_those_of_the_document_and_of_the_client() -> None:
     assert {name: request for name, request, _, _ in SHARED["operations"]} == operations
     methods = {name for name in dir(Operations) if not name.startswith("_")} - {"with_options"}
     assert {name for _, _, name, _ in SHARED["operations"]} == methods
+
+
+def test_generated_files_are_what_the_server_makes() -> None:
+    assert generate.PYTHON.read_text() == generate.python(), "run `make schema`"
+    assert generate.TYPESCRIPT.read_text() == typescript(), "run `make schema`"
 
 
 def test_its_defaults_are_the_clients() -> None:
