@@ -17,7 +17,7 @@ DOCUMENTS = sorted(
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("clients/*/README.md"),
-        *ROOT.glob("examples/**/README.md"),
+        *ROOT.glob("examples/README.md"),
         ROOT / "benchmarks/README.md",
     ]
 )
