@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -130,3 +131,20 @@ def test_an_agent_goes_on_by_its_own_note(examples: Examples, receiver: Receiver
     assert asked["messages"] == [{"role": "user", "content": "Ask about release 7"}]
     assert app.call("POST", "/wake", json={"task": "forged"}).status_code == 401
     assert len(receiver.at("/v1/messages")) == 2
+
+
+def test_each_example_is_short_listed_and_run() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    found = [
+        path
+        for path in EXAMPLES.rglob("*")
+        if path.suffix in {".py", ".js", ".mjs"} and "node_modules" not in path.parts
+        and ".next" not in path.parts
+    ]  # fmt: skip
+    assert len(found) == 8
+    for path in found:
+        place = path.relative_to(EXAMPLES)
+        assert f"({place})" in listed
+        assert len(path.read_text().splitlines()) < 60, place
+        assert place.parts[0].removesuffix(".py") in tests
