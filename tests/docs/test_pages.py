@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import english
-from tests.docs.pages import DOCUMENTS, name_of, read
+from tests.docs.pages import DOCUMENTS, ROOT, name_of, read
 
 PAGES = [page for page in DOCUMENTS if name_of(page).startswith("docs/")]
 _LONG = ("docs/reference/", "docs/internals/")
@@ -32,6 +32,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in read(target).anchors):
             dead.append(link)
     _none(dead)
+
+
+def test_the_front_page_links_to_every_page() -> None:
+    """GitHub shows no navigation."""
+    front = ROOT / "docs/index.md"
+    linked = {front, *((front.parent / link.split("#")[0]).resolve() for link in read(front).links)}
+    _none(name_of(page) for page in PAGES if page not in linked)
 
 
 @of_pages
