@@ -90,7 +90,10 @@ _NINE = ["x", *(f"*a{n}," * 9 for n in range(9))]  # each has the one before nin
 ALONE = [
     ("", 1, "", "It is empty."),
     ("a: [", 2, "", "It is not YAML: "),
-    ("a: 1\n---\nb: 1", 2, "", "It is not YAML: "),
+    ("a: 1\n---\nb: 1", 2, "", "A second document begins here"),
+    ("lanes: {a: {rate: !!int abc, per: 1s}}", 1, "", "'abc' is no value of the tag tag:yaml.org"),
+    (ONE_RULE % "targetBody: {a: !!bool yes}", 1, "", "'yes' is no value of the tag"),
+    (ONE_RULE % "targetBody: {a: !!float nan}", 1, "", "'nan' is no value of the tag"),
     ("lanes: {a: {rate: 1,\n rate: 2, per: 1s}}", 2, "lanes.a.rate", "It is there twice."),
     ("recurring:\n  r:\n    cron: * * * * *", 3, "", "Write a text that begins with * in quotes."),
     ("!!python/object:os.system {}", 1, "", "The tag tag:yaml.org,2002:python/object:os.system"),
