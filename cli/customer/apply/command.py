@@ -132,7 +132,8 @@ def _do(remote: Remote, plan: Plan) -> None:
         except (PostdateError, KeyboardInterrupt) as error:
             left = sum(each.asks for each in plan.steps[number + 1 :])
             plan.steps = [each for each in plan.steps[:number] if each.asks]
-            _print(remote, plan, dry_run=False)
+            if plan.steps or remote.as_json:
+                _print(remote, plan, dry_run=False)
             if isinstance(error, PostdateError):
                 sentence = _stopped(step, left, error, remote.base_url)
                 fail(sentence, as_json=remote.as_json, answered=answered(error))
@@ -183,7 +184,9 @@ def _text_of(step: Step) -> str:
 
 
 def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """A text that would not be one line, or none, is quoted: strangers wrote what the API has."""
+    is_plain = isinstance(value, str) and value and value.isprintable()
+    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
 
 
 def _json_of(step: Step) -> dict[str, object]:

@@ -110,6 +110,8 @@ def test_the_api_alone_compares_what_it_masks(settings: dict[str, str]) -> None:
     status, out, _ = apply(settings, FILE, token="another")
     assert (status, out.splitlines()[-1]) == (CHANGED, "2 changed, 2 unchanged.")
     assert "another" not in out
+    masked = "    # a value that the API masks has changed\n"
+    assert f"~ account\n{masked}~ recurring billing-report\n{masked}" in out
     assert apply(settings, FILE, token="another")[0] == 0
 
 
@@ -204,6 +206,22 @@ recurring:
     assert err.endswith(" 1 more not tried. Run it again to do what is left.\n")
     text = text.replace("http://10.0.0.1/", "https://example.com/")
     assert steps(settings, text) == [("one", "unchanged"), ("two", "created"), ("three", "created")]
+
+
+def test_nothing_is_printed_of_a_run_that_did_nothing(settings: dict[str, str]) -> None:
+    text = 'recurring: {one: {every: 1h, targetUrl: "http://10.0.0.1/"}}'
+    status, out, err = apply(settings, text)
+    assert (status, out) == (1, "")
+    assert err.startswith("<stdin>:1: recurring one: Destination not allowed")
+
+
+def test_a_value_has_one_line(settings: dict[str, str]) -> None:
+    """So that no text looks like a difference of its own."""
+    text = 'lanes: {one: {parallelism: 1, note: "a\\n    - rate: 5"}}'
+    _, out, _ = apply(settings, text)
+    assert '    + note: "a\\n    - rate: 5"\n' in out
+    _, out, _ = apply(settings, text.replace("a\\n", ""))
+    assert '    ~ note: "a\\n    - rate: 5" →     - rate: 5\n' in out
 
 
 @pytest.mark.parametrize("with_json", [True, False], ids=["json", "text"])
