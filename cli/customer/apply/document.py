@@ -19,6 +19,8 @@ _VARIABLE = re.compile(r"\$?\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A surrogate pair as JSON escapes it; escaped backslashes are skipped.
 _PAIR = re.compile(r"\\\\|(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)")
+# YAML refuses some of these, and takes the others for the ends of lines.
+_NOT_IN_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _TAG = "tag:yaml.org,2002:"
 _FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 
@@ -212,12 +214,14 @@ def dotted(path: Path) -> str:
 
 
 def _text_of(data: bytes) -> str:
-    """JSON may have tabs between values, and a character as two escapes; YAML takes neither."""
+    """JSON may have tabs between values, a character as two escapes, and more characters than YAML
+    takes as they are."""
     text = data.decode("utf-8-sig")
     try:
         if text.lstrip()[:1] == "{":
             json.loads(text)
-            return _PAIR.sub(_paired, text.replace("\t", " "))
+            text = _PAIR.sub(_paired, text.replace("\t", " "))
+            return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     except (ValueError, RecursionError):
         pass
     return text

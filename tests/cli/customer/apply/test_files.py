@@ -39,6 +39,7 @@ recurring:
     lane: billing-partner
   billing-poll: {every: 900, startsAt: 2026-12-01T00:00Z, targetUrl: "https://example.com/poll"}
 """
+RULE: dict[str, object] = {"targetUrl": "https://x.org", "every": "1h"}
 ONE_RULE = "recurring: {r: {targetUrl: 'https://x.org', every: 1h, %s}}"
 NO_FIELD = "There is no such field."
 WHOLE = "It must be a whole number."
@@ -192,6 +193,10 @@ def test_json_is_read_with_its_tabs_and_escapes() -> None:
     [wanted] = asked(text).wanted
     assert wanted.given["note"] == "\N{GRINNING FACE} \\ud83d\\ude00"
     assert wanted.place.line == 2
+    body = {"a": "\x7f\x85\u2028\ufeff", "b": "\\u2028"}
+    text = json.dumps({"recurring": {"r": RULE | {"targetBody": body}}}, ensure_ascii=False)
+    [wanted] = asked(text).wanted
+    assert wanted.given["targetBody"] == body
 
 
 def test_a_variable_fills_a_text_and_nothing_else() -> None:
