@@ -134,20 +134,23 @@ def _do(remote: Remote, plan: Plan) -> None:
             plan.steps = [each for each in plan.steps[:number] if each.asks]
             if plan.steps or remote.as_json:
                 _print(remote, plan, dry_run=False)
-            if isinstance(error, PostdateError):
-                sentence = _stopped(step, left, error, remote.base_url)
-                fail(sentence, as_json=remote.as_json, answered=answered(error))
-            raise
+            said = answered(error) if isinstance(error, PostdateError) else None
+            sentence = _stopped(step, left, error, remote.base_url)
+            fail(sentence, as_json=remote.as_json, answered=said)
 
 
-def _stopped(step: Step, left: int, error: PostdateError, base_url: str) -> str:
+def _stopped(step: Step, left: int, error: PostdateError | KeyboardInterrupt, base_url: str) -> str:
     from postdate import PreconditionFailed
 
     where = "" if step.place is None else f"{step.place.file}:{step.place.line}: "
-    said = with_hint(sentence_of(error), base_url).rstrip(".")
-    if isinstance(error, PreconditionFailed):
+    if isinstance(error, KeyboardInterrupt):
+        said = "Interrupted"
+    elif isinstance(error, PreconditionFailed):
         said = "It was changed meanwhile, and nothing of that was overwritten"
-    maybe = " It may have been done." if error.maybe_done else ""
+    else:
+        said = with_hint(sentence_of(error), base_url).rstrip(".")
+    is_unknown = isinstance(error, KeyboardInterrupt) or error.maybe_done
+    maybe = " It may have been done." if is_unknown else ""
     more = f" {left:,} more not tried." if left else ""
     return f"{where}{step.title}: {said}.{maybe}{more} Run it again to do what is left"
 
