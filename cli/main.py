@@ -3,7 +3,9 @@ nothing of the server, and scripts call them often."""
 
 from __future__ import annotations
 
+import codecs
 import importlib
+import io
 import sys
 
 from cli.serving.endings import end_at_once_if_asked
@@ -103,6 +105,20 @@ def main() -> None:
 
     Every flag takes its default from an environment variable: see docs/reference/settings.md.
     """
+    codecs.register_error("as_json", _as_json)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="as_json")
+
+
+def _as_json(error: UnicodeError) -> tuple[str, int]:
+    """Of a character that the output's encoding lacks, the escape of JSON. Pipes on Windows take
+    few characters, and a command must not fail after it has done its work."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    import json
+
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 if __name__ == "__main__":

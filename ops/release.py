@@ -80,13 +80,15 @@ def one_version() -> str:
 
 
 def notes(version: str, changelog: str) -> str:
-    """What the CHANGELOG says of the version. Raises SystemExit where that is not its newest, or
-    news stand above it."""
+    """What the CHANGELOG says of the version; before a release what it has above that, if anything.
+    Raises SystemExit where the version is not its newest, or where a tag leaves news above it."""
     sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
-    news, newest = (*sections, "", "")[:2]
-    if news.strip() != "Unreleased" or not newest.startswith(f"{version} "):
-        raise SystemExit(f"The CHANGELOG has no empty heading Unreleased and {version} below it.")
-    return newest.partition("\n")[2].strip() + "\n"
+    (heading, _, news), newest = (each.partition("\n") for each in (*sections, "", "")[:2])
+    if heading.strip() != "Unreleased" or not newest[0].startswith(f"{version} "):
+        raise SystemExit(f"The CHANGELOG has no heading Unreleased and {version} below it.")
+    if news.strip() and os.environ.get("RELEASE"):
+        raise SystemExit(f"The CHANGELOG has news that are not of {version}.")
+    return (news.strip() or newest[2].strip()) + "\n"
 
 
 def stage(into: Path, version: str, repository: str) -> None:

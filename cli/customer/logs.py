@@ -35,7 +35,7 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled",
 @click.option(
     "--status",
     "statuses",
-    type=words("scheduled", *_ENDED, "executed"),
+    type=words("scheduled", *_ENDED, "executed", "all"),
     metavar="STATUS,...",
     help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed."
     "  [default: all]",
@@ -77,7 +77,7 @@ def logs_command(
                 "--follow goes with --status (of what ended), --target, --reference, --lane,"
                 " --recurring, --limit."
             )
-        tail = Tail(remote.client, statuses or _ENDED, filters)
+        tail = Tail(remote.client, statuses or ["all"], filters)
         _follow(remote, tail, limit)
         return
     found = remote.client.logs(
@@ -112,8 +112,8 @@ def stats_command(remote: Remote, from_: str | None, to: str | None) -> None:
 
 
 class Tail:
-    """What has ended since the last look. The newest entry seen is where the next look stops:
-    entries are only added at the end, so no clock matters."""
+    """What has ended since the last look; "all" names all such statuses. The newest entry seen is
+    where the next look stops: entries are only added at the end, so no clock matters."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Tail:
         filters: Mapping[str, Any] | None = None,
     ) -> None:
         self._client = client
-        self._statuses = statuses
+        self._statuses = _ENDED if "all" in statuses else statuses
         self._filters = filters or {}
         self._newest: tuple[object, ...] = ()
         self._first = True

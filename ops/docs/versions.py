@@ -28,7 +28,7 @@ _INDEX = """<!doctype html>
 
 
 def newest(tags: list[str]) -> dict[str, str]:
-    """The last tag of each version (`0.2`), the newest version first."""
+    """The last tag of each version (`0.2`), the newest version last."""
     found = [tuple(map(int, match.groups())) for tag in tags if (match := _TAG.fullmatch(tag))]
     return {
         f"{major}.{minor}": f"v{major}.{minor}.{patch}" for major, minor, patch in sorted(found)

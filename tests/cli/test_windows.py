@@ -36,12 +36,14 @@ ANYWHERE = {name for name, place in COMMANDS.items() if place.startswith("cli.cu
 ANYWHERE -= {"listen"}
 
 
-def on_windows(*words: str, **settings: object) -> subprocess.CompletedProcess[str]:
+def on_windows(
+    *words: str, encoding: str = "utf-8", **settings: object
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-P", "-c", _RUN, json.dumps(words)],
-        env=environment(**settings),
+        env=environment(**settings) | {"PYTHONIOENCODING": encoding},
+        encoding=encoding,
         capture_output=True,
-        text=True,
         timeout=60,
         check=False,
     )
@@ -77,3 +79,19 @@ def test_a_customer_schedules_and_reads_the_log(postdate_up: PostdateProcess) ->
         done = on_windows(*words, **where)
         assert done.returncode == 0, done.stderr
         assert schedule_id in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437"])
+def test_a_character_that_the_output_lacks_is_escaped(
+    postdate_up: PostdateProcess, encoding: str
+) -> None:
+    """As in a pipe. What was asked for is done then, and the JSON means the same."""
+    where = {"url": postdate_up.base_url, "api_key": postdate_up.api_key, "encoding": encoding}
+    note = "\N{RIGHTWARDS ARROW} \N{GRINNING FACE} é"
+    pause = ("lane", "pause", encoding, "--note", note)
+    done = on_windows(*pause, **where)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r": \u2192 \ud83d\ude00 é" in done.stdout
+    assert json.loads(on_windows(*pause, "--json", **where).stdout)["pauseNote"] == note
+    done = on_windows("get", note, **where)
+    assert (done.returncode, r"\u2192" in done.stderr) == (1, True)

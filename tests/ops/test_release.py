@@ -50,6 +50,11 @@ def test_the_notes_are_those_of_the_version() -> None:
     assert release.notes("0.2.0", CHANGELOG.format("")) == "New.\n\n### It\n"
 
 
+def test_news_before_a_release_break_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RELEASE", raising=False)
+    assert release.notes("0.2.0", CHANGELOG.format("\n- more\n")) == "- more\n"
+
+
 @pytest.mark.parametrize(
     ("version", "changelog"),
     [
@@ -61,8 +66,11 @@ def test_the_notes_are_those_of_the_version() -> None:
     ],
     ids=["no heading", "not the newest", "unreleased news", "no place for news", "no news"],
 )
-def test_a_release_without_its_news_is_refused(version: str, changelog: str) -> None:
-    with pytest.raises(SystemExit, match="no empty heading"):
+def test_a_release_without_its_news_is_refused(
+    version: str, changelog: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELEASE", f"v{version}")
+    with pytest.raises(SystemExit, match="The CHANGELOG has n"):
         release.notes(version, changelog)
 
 
@@ -100,10 +108,21 @@ def test_nothing_is_published_before_the_tests_and_each_job_may_do_what_it_must(
         "npm": signs,
         "image": reads | signs | {"packages": "write"},
         "chart": signs | {"packages": "write"},
-        "github": {"contents": "write"},
+        "github": {"contents": "write", "actions": "write"},
     }
     assert jobs["tests"]["uses"] == "./.github/workflows/tests.yml"
     for name in ("pypi", "npm", "image"):
         assert jobs[name]["needs"] == ["tests", "audit"]
     assert jobs["chart"]["needs"] == ["tests", "image"]
     assert set(jobs["github"]["needs"]) == {"tests", "pypi", "npm", "image", "chart"}
+
+
+def test_the_site_is_published_from_main_alone() -> None:
+    """Its environment at GitHub refuses a tag, so that the release asks for it."""
+    begins = yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text())[True]
+    assert begins["push"] == {"branches": ["main"]}
+    assert "workflow_dispatch" in begins
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    [run] = (step["run"] for step in jobs["github"]["steps"] if "run" in step)
+    assert "gh workflow run docs.yml" in run
+    assert "--ref main" in run

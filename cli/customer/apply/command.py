@@ -132,21 +132,25 @@ def _do(remote: Remote, plan: Plan) -> None:
         except (PostdateError, KeyboardInterrupt) as error:
             left = sum(each.asks for each in plan.steps[number + 1 :])
             plan.steps = [each for each in plan.steps[:number] if each.asks]
-            _print(remote, plan, dry_run=False)
-            if isinstance(error, PostdateError):
-                sentence = _stopped(step, left, error, remote.base_url)
-                fail(sentence, as_json=remote.as_json, answered=answered(error))
-            raise
+            if plan.steps or remote.as_json:
+                _print(remote, plan, dry_run=False)
+            said = answered(error) if isinstance(error, PostdateError) else None
+            sentence = _stopped(step, left, error, remote.base_url)
+            fail(sentence, as_json=remote.as_json, answered=said)
 
 
-def _stopped(step: Step, left: int, error: PostdateError, base_url: str) -> str:
+def _stopped(step: Step, left: int, error: PostdateError | KeyboardInterrupt, base_url: str) -> str:
     from postdate import PreconditionFailed
 
     where = "" if step.place is None else f"{step.place.file}:{step.place.line}: "
-    said = with_hint(sentence_of(error), base_url).rstrip(".")
-    if isinstance(error, PreconditionFailed):
+    if isinstance(error, KeyboardInterrupt):
+        said = "Interrupted"
+    elif isinstance(error, PreconditionFailed):
         said = "It was changed meanwhile, and nothing of that was overwritten"
-    maybe = " It may have been done." if error.maybe_done else ""
+    else:
+        said = with_hint(sentence_of(error), base_url).rstrip(".")
+    is_unknown = isinstance(error, KeyboardInterrupt) or error.maybe_done
+    maybe = " It may have been done." if is_unknown else ""
     more = f" {left:,} more not tried." if left else ""
     return f"{where}{step.title}: {said}.{maybe}{more} Run it again to do what is left"
 
@@ -183,7 +187,9 @@ def _text_of(step: Step) -> str:
 
 
 def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """A text that would not be one line, or none, is quoted: strangers wrote what the API has."""
+    is_plain = isinstance(value, str) and value and value.isprintable()
+    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
 
 
 def _json_of(step: Step) -> dict[str, object]:

@@ -19,6 +19,8 @@ _VARIABLE = re.compile(r"\$?\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A surrogate pair as JSON escapes it; escaped backslashes are skipped.
 _PAIR = re.compile(r"\\\\|(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)")
+# YAML refuses some of these, and takes the others for the ends of lines.
+_NOT_IN_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _TAG = "tag:yaml.org,2002:"
 _FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 
@@ -62,13 +64,19 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
 
 
-for _kind, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("int", r"[-+]?[0-9]+", "-+0123456789"),
-    ("float", _FLOAT, "-+.0123456789"),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+_SPELT = {
+    "bool": re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"),
+    "int": re.compile(r"[-+]?[0-9]+\Z"),
+    "float": re.compile(rf"{_FLOAT}\Z"),
+    "null": re.compile(r"(?:~|null|Null|NULL|)\Z"),
+}
+for _kind, _first in (
+    ("bool", "tTfF"),
+    ("int", "-+0123456789"),
+    ("float", "-+.0123456789"),
+    ("null", ["~", "n", "N", ""]),
 ):
-    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(f"(?:{_pattern})\\Z"), _first)
+    _Loader.add_implicit_resolver(_TAG + _kind, _SPELT[_kind], _first)
 
 _SCALARS: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda text: text.lower() == "true",
@@ -138,6 +146,8 @@ class _Reader:
             raise self._only(line, f"The tag {node.tag} means nothing here.")
         if kind == "str":
             return self._with_variables(str(node.value), line, path)
+        if not _SPELT[kind].match(node.value):  # with a tag: `!!bool yes`, `!!float .nan`
+            raise self._only(line, f"{node.value!r} is no value of the tag {node.tag}.")
         return self._number(_SCALARS[kind], node.value, line, path)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
@@ -188,6 +198,8 @@ class _Reader:
     def _malformed(self, error: yaml.MarkedYAMLError) -> BadFiles:
         mark = error.problem_mark or error.context_mark
         message = f"It is not YAML: {error.problem or error.context}."
+        if "single document" in (error.context or ""):
+            message = "A second document begins here: give each one a file of its own."
         if "alias" in f"{error.context} {message}":
             message += " Write a text that begins with * in quotes."
         return self._only(1 if mark is None else mark.line + 1, message)
@@ -202,12 +214,14 @@ def dotted(path: Path) -> str:
 
 
 def _text_of(data: bytes) -> str:
-    """JSON may have tabs between values, and a character as two escapes; YAML takes neither."""
+    """JSON may have tabs between values, a character as two escapes, and more characters than YAML
+    takes as they are."""
     text = data.decode("utf-8-sig")
     try:
         if text.lstrip()[:1] == "{":
             json.loads(text)
-            return _PAIR.sub(_paired, text.replace("\t", " "))
+            text = _PAIR.sub(_paired, text.replace("\t", " "))
+            return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     except (ValueError, RecursionError):
         pass
     return text

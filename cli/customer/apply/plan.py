@@ -24,7 +24,6 @@ from cli.customer.apply.wanted import (
 from cli.customer.lanes import pause_words
 from cli.customer.remote import as_api
 from scheduler import schema
-from scheduler.masks import has_mask
 
 if TYPE_CHECKING:
     from postdate import Account, Lane, Postdate, Recurring
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 _FIELDS = {ACCOUNT: OF_CALLBACK, LANES: OF_LANE, RECURRINGS: OF_RULE}
 _KINDS = {ACCOUNT: "account", LANES: "lane", RECURRINGS: "recurring"}
 _NOT_COMPARED = "only the API can compare what it masks, and a dry run does not ask it to"
+_MASKED = "a value that the API masks has changed"
 
 
 class Action(StrEnum):
@@ -92,16 +92,11 @@ class Step:
 
     def _as(self, action: Action) -> Step:
         """The step with its outcome. A change without a difference is of a masked value."""
-        assert self.wanted is not None
-        shown = self.wanted.shown
-        masked = [Difference(n, each, each) for n, each in shown.items() if has_mask(_text(each))]
-        differences = self.differences or tuple(masked)
-        return replace(
-            self,
-            action=action,
-            differences=() if action is Action.KEEP else differences,
-            notes=tuple(note for note in self.notes if note != _NOT_COMPARED),
-        )
+        notes = [note for note in self.notes if note != _NOT_COMPARED]
+        if action is Action.CHANGE and not self.differences:
+            notes.append(_MASKED)
+        differences = () if action is Action.KEEP else self.differences
+        return replace(self, action=action, differences=differences, notes=tuple(notes))
 
     def _set_callback(self, client: Postdate) -> Action:
         given: Any = {_option(name): self._given.get(name) for name in OF_CALLBACK}

@@ -297,14 +297,17 @@ class Calls(ABC):
             headers["content-type"] = "application/json"
         asked = {name: value for name, value in query.items() if value is not None}
         url = _url(self._base_url + path)
-        return httpx.Request(
-            method,
-            url,
-            params=asked or None,
-            headers=headers,
-            content=body,
-            extensions=dict(self._extensions),
-        )
+        try:
+            return httpx.Request(
+                method,
+                url,
+                params=asked or None,
+                headers=headers,
+                content=body,
+                extensions=dict(self._extensions),
+            )
+        except httpx.InvalidURL:
+            raise ValueError("The filters together are too long for a URL.") from None
 
     async def _attempt(
         self, request: httpx.Request, begins: Callable[[], None]

@@ -344,7 +344,7 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
     ]
     with Line(*(answer(200, each) for each in pages)) as line:
         logged = said(line, "logs", "--recurring", "rec_1", "--status", "skipped,retrying")
-        attempts = said(line, "logs", "sch_1")
+        attempts = said(line, "logs", "sch_1", "--status", "all")
     told = f"{DUE}  retrying   503     41 ms  POST {URL}  sch_1  order-1  in acme  Busy"
     told += f"  attempt 2 at {NOON}\n"
     missed = f"{NEXT}  skipped    1,200 missed  rec_1\n"
@@ -354,7 +354,7 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
     asked, of_one = line.requests
     query = asked.partition("?")[2].removesuffix(" HTTP/1.1").split("&")
     assert {"recurringId=rec_1", "status=skipped%2Cretrying"} <= set(query)
-    assert "scheduleId=sch_1" in of_one
+    assert "scheduleId=sch_1&status=all" in of_one
 
 
 def test_a_name_that_there_is_not_is_told() -> None:

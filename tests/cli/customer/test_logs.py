@@ -82,6 +82,13 @@ def test_one_that_is_stopped_ends_as_its_last_attempt_did_and_is_shown() -> None
     assert [each.status for each in tail.look(5)] == ["failed"]
 
 
+def test_all_is_all_that_has_ended() -> None:
+    """A schedule that waits stands before all entries, and would stop every look."""
+    log = Log(entry(1, "cancelled"), entry(2, "scheduled"))
+    tail = Tail(log.client, ("failed", "all"))
+    assert numbers(tail.look(5)) == [1]
+
+
 def test_a_look_that_fails_half_way_loses_nothing() -> None:
     log = Log(entry(1, "completed"))
     tail = Tail(log.client, ("completed", "failed"))

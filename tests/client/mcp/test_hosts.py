@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -32,13 +33,24 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("schedule_request", SOON | {"idempotencyKey": " "}, "An idempotency key has"),
     ("get_schedule", {"scheduleId": "../account"}, "scheduleId must have letters"),
     ("get_schedule", {"scheduleId": "sch_01m7td70g0fw3s9s2m2v2v2v2v"}, "There is no"),
-    ("find_schedules", {"limit": 51}, "limit: It must be from 1 to 50."),
-    ("find_schedules", {"limit": "5"}, "limit: It must be from 1 to 50."),
+    ("find_schedules", {"limit": 51}, "limit: It must be a whole number"),
+    ("find_schedules", {"limit": "5"}, "limit: It must be a whole number"),
+    ("find_schedules", {"cursor": "x" * 100_000}, "The filters together are too long for a URL."),
     ("find_schedules", {"lane": "a b"}, "lane: It must have 1 to 64 letters"),
     ("cancel_schedule", {}, "scheduleId: cancel_schedule needs it."),
     ("read_logs", {}, "There is no tool 'read_logs'."),
 ]
 MOST_CHARACTERS = 45_000  # of a whole result
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "method": "initialize",
+    "id": 1,
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
 COMMAND = [sys.executable, "-P", "-m", "cli.main", "mcp"]
 
 
@@ -187,24 +199,24 @@ async def test_a_repeat_of_a_call_without_an_answer_has_its_idempotency_key(
         receiver.answer("/schedule", status=201, body=created)
         for _ in range(2):
             assert (await call(client, "schedule_request", **SOON))["scheduleId"] == "sch_1"
+        await call(client, "schedule_request", **SOON, idempotencyKey=None)
         await call(client, "schedule_request", **SOON, idempotencyKey="mine")
-    first, again, another, mine = [
+    first, again, another, without, mine = [
         each.headers["idempotency-key"] for each in receiver.at("/schedule")
     ]
-    assert first == again != another
+    assert first == again
+    assert len({again, another, without, mine}) == 4
     assert mine == "mine"
-    assert [each.headers["x-api-key"] for each in receiver.at("/schedule")] == ["pd_00_x"] * 4
+    assert [each.headers["x-api-key"] for each in receiver.at("/schedule")] == ["pd_00_x"] * 5
 
 
 @pytest.mark.slow
 def test_nothing_but_the_protocol_is_on_standard_output(settings: dict[str, str]) -> None:
     lines = [
-        {"method": "initialize", "id": 1}
-        | {"params": {"protocolVersion": "2025-06-18", "capabilities": {}}},
+        INITIALIZE,
         {"method": "notifications/initialized"},
         {"method": "tools/call", "id": 2, "params": {"name": "find_schedules", "arguments": {}}},
     ]
-    lines[0]["params"]["clientInfo"] = {"name": "test", "version": "1"}
     process = children.start(
         COMMAND,
         env=environment(**settings),
@@ -223,6 +235,19 @@ def test_nothing_but_the_protocol_is_on_standard_output(settings: dict[str, str]
     assert {each.get("id") for each in answers} == {1, 2}
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
     assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_though_standard_input_is_open(settings: dict[str, str]) -> None:
+    process = children.start(
+        COMMAND, env=environment(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == -signal.SIGINT
 
 
 def test_without_a_key_or_the_sdk_it_says_what_to_do() -> None:

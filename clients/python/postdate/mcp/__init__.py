@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import importlib.metadata
 import os
+import signal
 import sys
 
 NO_SDK = "It needs the MCP SDK: pip install 'postdate-client[mcp]'"
@@ -19,6 +20,8 @@ def serve(url: str, *, write: bool = False) -> None:
 
     if not os.environ.get("POSTDATE_API_KEY"):
         raise ValueError("There is no API key: set POSTDATE_API_KEY.")
+    # Ctrl-C ends it at once: the SDK's thread that waits for standard input cannot be interrupted.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(run(Api(url), write=write, version=importlib.metadata.version("postdate-client")))
 
 
@@ -42,5 +45,3 @@ def main() -> None:
         sys.exit(NO_SDK)
     except ValueError as error:
         sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -101,7 +101,9 @@ def _server(api: Api, *, write: bool, version: str) -> Server[Any]:
             if not tool.creates:
                 return _result(text_of(await tool.do(api, arguments)))
             async with keys.of(arguments) as key:
-                return _result(text_of(await tool.do(api, {"idempotencyKey": key} | arguments)))
+                given = arguments.get("idempotencyKey")
+                arguments = arguments | {"idempotencyKey": key if given is None else given}
+                return _result(text_of(await tool.do(api, arguments)))
         except PostdateError as error:
             return _refused(sentence_of(error))
         except (TypeError, ValueError) as error:

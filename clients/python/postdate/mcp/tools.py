@@ -83,7 +83,7 @@ async def _page(api: Asker, path: str, name: str, arguments: Mapping[str, Any]) 
     query = {each: _asked(value) for each, value in arguments.items() if value is not None}
     most = query.get("limit", _USUAL_ITEMS)
     if not isinstance(most, int) or not 1 <= most <= _MOST_ITEMS:
-        raise ValueError(f"limit: It must be from 1 to {_MOST_ITEMS}.")
+        raise ValueError(f"limit: It must be a whole number from 1 to {_MOST_ITEMS}.")
     while True:
         answer = await api.ask("GET", path, query={**query, "limit": most})
         items = [shortened(each) for each in answer.body[name]]

@@ -6,7 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from cli.customer.apply.command import apply_command
+from cli.customer.apply.plan import Step
+from postdate import Postdate
 from scheduler.times import format_iso8601
 from tests.client.line import Line, answer
 from tests.support.commands import own_account
@@ -110,6 +114,8 @@ def test_the_api_alone_compares_what_it_masks(settings: dict[str, str]) -> None:
     status, out, _ = apply(settings, FILE, token="another")
     assert (status, out.splitlines()[-1]) == (CHANGED, "2 changed, 2 unchanged.")
     assert "another" not in out
+    masked = "    # a value that the API masks has changed\n"
+    assert f"~ account\n{masked}~ recurring billing-report\n{masked}" in out
     assert apply(settings, FILE, token="another")[0] == 0
 
 
@@ -206,6 +212,22 @@ recurring:
     assert steps(settings, text) == [("one", "unchanged"), ("two", "created"), ("three", "created")]
 
 
+def test_nothing_is_printed_of_a_run_that_did_nothing(settings: dict[str, str]) -> None:
+    text = 'recurring: {one: {every: 1h, targetUrl: "http://10.0.0.1/"}}'
+    status, out, err = apply(settings, text)
+    assert (status, out) == (1, "")
+    assert err.startswith("<stdin>:1: recurring one: Destination not allowed")
+
+
+def test_a_value_has_one_line(settings: dict[str, str]) -> None:
+    """So that no text looks like a difference of its own."""
+    text = 'lanes: {one: {parallelism: 1, note: "a\\n    - rate: 5"}}'
+    _, out, _ = apply(settings, text)
+    assert '    + note: "a\\n    - rate: 5"\n' in out
+    _, out, _ = apply(settings, text.replace("a\\n", ""))
+    assert '    ~ note: "a\\n    - rate: 5" →     - rate: 5\n' in out
+
+
 @pytest.mark.parametrize("with_json", [True, False], ids=["json", "text"])
 def test_an_api_that_fails_half_way(with_json: bool) -> None:
     fault = {"error": "Internal server error", "reason": "internal_error", "requestId": "req_1"}
@@ -228,12 +250,29 @@ def test_an_api_that_fails_half_way(with_json: bool) -> None:
     assert err == f"{said} Run it again to do what is left.\n"
 
 
+def test_an_interrupted_run_tells_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    def done(step: Step, client: Postdate) -> Step:
+        if step.name == "two":
+            raise KeyboardInterrupt
+        return step
+
+    monkeypatch.setattr(Step, "done", done)
+    lane = answer(200, {"lane": "one"}, 'ETag: "1"\r\n')
+    text = "lanes: {one: {parallelism: 1}, two: {parallelism: 1}, three: {parallelism: 1}}"
+    with Line(lane, lane, lane) as line:
+        options = ["-f", "-", "--url", line.url, "--api-key", "pd_00_x"]
+        ran = CliRunner().invoke(apply_command, options, input=text)
+    assert (ran.exit_code, ran.stdout) == (1, "+ lane one\n    + parallelism: 1\n1 created.\n")
+    said = "<stdin>:1: lane two: Interrupted. It may have been done. 1 more not tried."
+    assert ran.stderr == f"{said} Run it again to do what is left.\n"
+
+
 def test_a_change_of_somebody_else_is_not_overwritten(settings: dict[str, str]) -> None:
     """Made between the reading and the writing."""
     from cli.customer.apply.document import read
     from cli.customer.apply.plan import plan_of
     from cli.customer.apply.wanted import asked_of
-    from postdate import Postdate, PreconditionFailed
+    from postdate import PreconditionFailed
 
     text = FILE.replace("${TOKEN}", "s3cret")
     apply(settings, text)

@@ -39,6 +39,7 @@ recurring:
     lane: billing-partner
   billing-poll: {every: 900, startsAt: 2026-12-01T00:00Z, targetUrl: "https://example.com/poll"}
 """
+RULE: dict[str, object] = {"targetUrl": "https://x.org", "every": "1h"}
 ONE_RULE = "recurring: {r: {targetUrl: 'https://x.org', every: 1h, %s}}"
 NO_FIELD = "There is no such field."
 WHOLE = "It must be a whole number."
@@ -90,7 +91,10 @@ _NINE = ["x", *(f"*a{n}," * 9 for n in range(9))]  # each has the one before nin
 ALONE = [
     ("", 1, "", "It is empty."),
     ("a: [", 2, "", "It is not YAML: "),
-    ("a: 1\n---\nb: 1", 2, "", "It is not YAML: "),
+    ("a: 1\n---\nb: 1", 2, "", "A second document begins here"),
+    ("lanes: {a: {rate: !!int abc, per: 1s}}", 1, "", "'abc' is no value of the tag tag:yaml.org"),
+    (ONE_RULE % "targetBody: {a: !!bool yes}", 1, "", "'yes' is no value of the tag"),
+    (ONE_RULE % "targetBody: {a: !!float nan}", 1, "", "'nan' is no value of the tag"),
     ("lanes: {a: {rate: 1,\n rate: 2, per: 1s}}", 2, "lanes.a.rate", "It is there twice."),
     ("recurring:\n  r:\n    cron: * * * * *", 3, "", "Write a text that begins with * in quotes."),
     ("!!python/object:os.system {}", 1, "", "The tag tag:yaml.org,2002:python/object:os.system"),
@@ -189,6 +193,10 @@ def test_json_is_read_with_its_tabs_and_escapes() -> None:
     [wanted] = asked(text).wanted
     assert wanted.given["note"] == "\N{GRINNING FACE} \\ud83d\\ude00"
     assert wanted.place.line == 2
+    body = {"a": "\x7f\x85\u2028\ufeff", "b": "\\u2028"}
+    text = json.dumps({"recurring": {"r": RULE | {"targetBody": body}}}, ensure_ascii=False)
+    [wanted] = asked(text).wanted
+    assert wanted.given["targetBody"] == body
 
 
 def test_a_variable_fills_a_text_and_nothing_else() -> None:
