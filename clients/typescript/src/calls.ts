@@ -18,7 +18,7 @@ import {
   strangeAnswer,
   Unavailable,
 } from "./errors.js";
-import { Turns } from "./queue.js";
+import { LONGEST_TIMER_MS, Turns } from "./queue.js";
 
 export const VERSION = "0.2.0";
 const RETRY_FOR_S = 30;
@@ -178,14 +178,15 @@ export class Calls {
     const ending = new AbortController();
     const abort = () => ending.abort(signal?.reason);
     const bytes = typeof request.body === "string" ? request.body.length : 0;
-    const timer = setTimeout(abort, 1000 * timeoutS + bytes / SLOWEST_BYTES_PER_MS);
+    const timeoutMs = 1000 * timeoutS + bytes / SLOWEST_BYTES_PER_MS;
+    const timer = setTimeout(abort, Math.min(timeoutMs, LONGEST_TIMER_MS));
     signal?.addEventListener("abort", abort);
     try {
       signal?.throwIfAborted();
       // Some runtimes want it called without an object.
       const send = this.#fetch;
       const response = await send(url, { ...request, signal: ending.signal });
-      return read(response, await response.text());
+      return read(response, await response.text(), request.method !== "GET");
     } catch (error) {
       signal?.throwIfAborted();
       return lost(this.#url!, ending.signal.aborted ? "timeout" : error);
@@ -196,7 +197,7 @@ export class Calls {
   }
 }
 
-function read(response: Response, content: string): Answer | PostdateError {
+function read(response: Response, content: string, changes: boolean): Answer | PostdateError {
   const { status, headers } = response;
   let body: any = null;
   try {
@@ -207,7 +208,7 @@ function read(response: Response, content: string): Answer | PostdateError {
   if (!response.ok) {
     return errorOf(status, body, response.statusText, retryAfterS(headers.get("retry-after")));
   }
-  if (typeof body !== "object" || !body) return strangeAnswer("it is no JSON object");
+  if (typeof body !== "object" || !body) return strangeAnswer("it is no JSON object", changes);
   return {
     body,
     status,
@@ -234,12 +235,14 @@ interface Cause {
   syscall?: string;
   message?: string;
   cause?: Cause;
+  errors?: Cause[];
 }
 
 function lost(url: string, error: unknown): PostdateError {
-  // The innermost cause knows the most; fetch itself says "fetch failed".
-  let cause = (typeof error === "string" ? { message: error } : error) as Cause;
-  while (cause.cause) cause = cause.cause;
+  // The innermost cause knows the most; fetch itself says "fetch failed". A host with several
+  // addresses, as localhost may be, has one for each.
+  let cause = (typeof error === "string" ? { message: error } : (error ?? {})) as Cause;
+  for (let inner; (inner = cause.cause ?? cause.errors?.[0]);) cause = inner;
   const neverSent = [cause.syscall, cause.code].some((each) => NEVER_SENT.test(each ?? ""));
   const what = neverSent ? "cannot be reached" : "did not answer";
   const said = cause.message || cause.code || String(error);
@@ -257,7 +260,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
       if (signal?.aborted) reject(signal.reason);
       else resolve();
     };
-    const timer = setTimeout(end, ms);
+    const timer = setTimeout(end, Math.min(ms, LONGEST_TIMER_MS));
     signal?.addEventListener("abort", end);
   });
 }
