@@ -18,13 +18,13 @@ const SEPARATOR_BYTES = 2;
 
 export interface BufferOptions {
   /** A batch goes out so many seconds after its first schedule: 0.005. */
-  linger?: number;
+  linger?: number | undefined;
   /** A batch has at most so many schedules: 1,000. */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /** At most so many batches are on their way at once: 4. */
-  inFlight?: number;
+  inFlight?: number | undefined;
   /** At most so many schedules are held: 10,000. */
-  waiting?: number;
+  waiting?: number | undefined;
 }
 
 interface Item {

@@ -34,41 +34,41 @@ const NEVER_SENT = /^(connect|getaddrinfo|UND_ERR_CONNECT_TIMEOUT|ConnectionRefu
 /** What goes for one call alone. */
 export interface CallOptions {
   /** Ends the call; it rejects with the signal's reason, and may have been carried out. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Seconds of each attempt. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** Seconds for which the call is repeated; 0: never. */
-  retryFor?: number;
+  retryFor?: number | undefined;
 }
 
 export interface CreateOptions extends CallOptions {
   /** The same key within 24 hours does nothing twice. Without one, each call makes its own. */
-  idempotencyKey?: string;
+  idempotencyKey?: string | undefined;
 }
 
 export interface MatchOptions extends CallOptions {
   /** The `etag` of an earlier answer: if it is another by now, PreconditionFailed is thrown. */
-  ifMatch?: string;
+  ifMatch?: string | undefined;
 }
 
 export interface SetOptions extends MatchOptions {
   /** "*": only if there is none yet. */
-  ifNoneMatch?: string;
+  ifNoneMatch?: string | undefined;
 }
 
 export interface Options {
   /** The address of the service; by default the environment's POSTDATE_URL. */
-  url?: string;
+  url?: string | undefined;
   /** By default the environment's POSTDATE_API_KEY. */
-  apiKey?: string;
+  apiKey?: string | undefined;
   /** For so many seconds a call without an answer, or with 429 or 503, is repeated: 30. */
-  retryFor?: number;
+  retryFor?: number | undefined;
   /** Seconds of each attempt: 10. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** They go with every request. */
-  headers?: Record<string, string>;
+  headers?: Record<string, string> | undefined;
   /** Instead of the global one: for a proxy, a private certificate authority or tests. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 export interface Answer {

@@ -23,7 +23,7 @@ export class List<T> implements AsyncIterable<T> {
     calls: Calls,
     path: string,
     name: string,
-    filter: { limit?: number },
+    filter: { limit?: number | undefined },
     options: CallOptions,
   ) {
     const { limit, ...others } = filter;

@@ -56,17 +56,17 @@ export interface ReceiverOptions<R = unknown> {
    * When another attempt may do work that has not finished. The default is 60 seconds, because
    * Postdate waits for an answer for at most 30.
    */
-  leaseSeconds?: number;
+  leaseSeconds?: number | undefined;
   /**
    * How long the store remembers finished work. The default is two weeks, because Postdate waits
    * for at most one week between two attempts.
    */
-  keepSeconds?: number;
+  keepSeconds?: number | undefined;
   /**
    * The longest body that it accepts. The default is 1 MiB; Postdate sends at most 256 KiB, unless
    * its operator raised that limit.
    */
-  maxBytes?: number;
+  maxBytes?: number | undefined;
 }
 
 export interface ReceivedRequest<R = unknown> {
