@@ -29,7 +29,10 @@ const CONNECTIONS = 100;
 // A body is given as much time as it needs on a link of this speed.
 const SLOWEST_BYTES_PER_MS = 64;
 // A connection that failed so has carried nothing.
-const NEVER_SENT = /^(connect|getaddrinfo|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused)$|CERT|ALTNAME/;
+const NEVER_SENT =
+  /^(connect|getaddrinfo|UND_ERR_CONNECT_TIMEOUT|ECONNREFUSED|ConnectionRefused)$|CERT|ALTNAME/;
+// Deno's errors have no code.
+const NEVER_SENT_BY_DENO = /: client error \(Connect\): /;
 
 /** What goes for one call alone. */
 export interface CallOptions {
@@ -243,7 +246,9 @@ function lost(url: string, error: unknown): PostdateError {
   // addresses, as localhost may be, has one for each.
   let cause = (typeof error === "string" ? { message: error } : (error ?? {})) as Cause;
   for (let inner; (inner = cause.cause ?? cause.errors?.[0]);) cause = inner;
-  const neverSent = [cause.syscall, cause.code].some((each) => NEVER_SENT.test(each ?? ""));
+  const neverSent =
+    [cause.syscall, cause.code].some((each) => NEVER_SENT.test(each ?? "")) ||
+    NEVER_SENT_BY_DENO.test(cause.message ?? "");
   const what = neverSent ? "cannot be reached" : "did not answer";
   const said = cause.message || cause.code || String(error);
   const failed = new ConnectionFailed(`${url} ${what}: ${said}`, { cause: error });

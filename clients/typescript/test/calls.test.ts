@@ -22,6 +22,9 @@ const NEVER_SENT = [
   failure("ENOTFOUND", "getaddrinfo"),
   failure("UND_ERR_CONNECT_TIMEOUT"),
   failure("DEPTH_ZERO_SELF_SIGNED_CERT"),
+  // Bun and Deno.
+  Object.assign(new Error("Unable to connect."), { code: "ECONNREFUSED" }),
+  new TypeError("error sending request for url (http://a/): client error (Connect): dns error"),
   failures(failure("ECONNREFUSED", "connect"), failure("ETIMEDOUT", "connect")),
 ];
 const CREDITS = ok({ creditsRemaining: 7 });
