@@ -123,9 +123,15 @@ def typescript() -> str:
     document: Schema = create_app(Settings()).state.document
     schemas: Schema = document["components"]["schemas"]
     given = {name: schemas[name] for name in _REQUESTS}
-    given |= {name: _queried(document["paths"][path]["get"]) for name, path in _QUERIES.items()}
+    every = {**schemas["RecurringRequest"]["properties"]["every"], "type": ["string", "integer"]}
+    given |= {
+        name: _queried(document["paths"][path]["get"], {"every": every})
+        for name, path in _QUERIES.items()
+    }
     given |= {name: _filter(schemas[body]) for name, body in _FILTERS.items()}
-    interfaces = {name: _fields(each, given=True) for name, each in given.items()}
+    interfaces = {
+        name: _fields(each, given=True, lost=name not in _FILTERS) for name, each in given.items()
+    }
     described = {name: _comment(each) for name, each in given.items()}
     words = ""
     for name in _reached(schemas):
@@ -152,10 +158,14 @@ def _durations(given: Mapping[str, Schema]) -> str:
     return f"/** Fields that take a Duration. */\nexport const DURATIONS = [\n{quoted}];\n"
 
 
-def _queried(operation: Schema) -> Schema:
+def _queried(operation: Schema, others: Mapping[str, Schema]) -> Schema:
+    """With other schemas for some, where a query has but text."""
     return {
         "properties": {
-            each["name"]: {**each["schema"], "description": each["description"]}
+            each["name"]: {
+                **others.get(each["name"], each["schema"]),
+                "description": each["description"],
+            }
             for each in operation["parameters"]
             if each["in"] == "query" and each["name"] != "cursor"
         },
@@ -193,16 +203,19 @@ def _refs(schema: Any) -> Iterator[str]:
             yield from _refs(each)
 
 
-def _fields(schema: Schema, *, given: bool) -> dict[str, _Field]:
+def _fields(schema: Schema, *, given: bool, lost: bool = False) -> dict[str, _Field]:
+    """Undefined is the same as absent, where a field may be lost without harm."""
     fields = dict[str, _Field]()
     for name, each in schema["properties"].items():
         described = {**each, "description": _LIMIT} if given and name == "limit" else each
-        mark = "" if name in schema.get("required", ()) else "?"
-        written = _wrapped(f"  {name}{mark}: {_of(each, given=given)};")
+        required = name in schema.get("required", ())
+        undefined = " | undefined" if lost and not required else ""
+        kind = _of(each, given=given) + undefined
+        written = _wrapped(f"  {name}{'' if required else '?'}: {kind};")
         fields[name] = _Field(_comment(described, "  "), written)
         if given and name == "targetBodyBase64":
             comment = _comment({"description": _BODY}, "  ")
-            fields["body"] = _Field(comment, "  body?: Body | null;")
+            fields["body"] = _Field(comment, "  body?: Body | null | undefined;")
     return fields
 
 

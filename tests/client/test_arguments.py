@@ -209,3 +209,9 @@ def test_so_are_the_options_of_a_client(kind: Any, given: dict[str, Any]) -> Non
     with pytest.raises(TypeError, match=f"^{name} must be .*, not (bytes|str)$") as caught:
         kind(**{"base_url": BASE_URL, "api_key": KEY} | given)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://a/?b=c", "http://a/b#c", "http://", "ftp://a", "a"])
+def test_an_address_that_no_path_can_follow_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="The address of a Postdate looks like"):
+        Postdate(url, KEY)

@@ -357,6 +357,7 @@ def test_a_later_call_that_fails_names_the_key_of_the_whole(
     first, second = server.sent("idempotency-key")
     assert caught.value.idempotency_key == first == asked.get("idempotency_key", first)
     assert second == f"{first}-2"
+    assert caught.value.maybe_done  # the first part was
 
 
 @pytest.mark.parametrize("name", ["cancel_many", "replay_many", "resend_callbacks"])

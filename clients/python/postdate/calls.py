@@ -248,6 +248,7 @@ class Calls(ABC):
             answer = await self._call("POST", many.path, body=as_json(body), idempotency_key=own)
         except PostdateError as error:
             error.idempotency_key = key  # with which the whole can be repeated
+            error.maybe_done = error.maybe_done or number > 1  # a part of it was
             raise
 
         def reader(body: Any) -> tuple[list[T | PostdateError], str | None, int]:

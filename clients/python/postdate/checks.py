@@ -31,7 +31,8 @@ def given(name: str, argument: str | None, variable: str) -> str:
 
 def checked_url(base_url: str) -> str:
     parts = urlsplit(text("base_url", base_url))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    odd = parts.query or parts.fragment
+    if parts.scheme not in ("http", "https") or not parts.hostname or odd:
         raise ValueError(
             "The address of a Postdate looks like http://127.0.0.1:8000 or"
             f" https://postdate.example, not like {base_url!r}"

@@ -40,7 +40,7 @@ export function part(name: string, value: unknown): string {
 
 export function checkedUrl(url: string): string {
   // A fetch refuses a user's name in it.
-  if (/^https?:\/\/[^/?#@]+(?:\/|$)/i.test(url) && URL.canParse(url))
+  if (/^https?:\/\/[^/?#@]+(?:\/[^?#]*)?$/i.test(url) && URL.canParse(url))
     return url.replace(/\/+$/, "");
   throw new RangeError(
     "The address of a Postdate looks like http://127.0.0.1:8000 or" +
@@ -97,6 +97,14 @@ export function seconds(name: string, value: number): number {
   throw new RangeError(`${name} must be a number of seconds above 0, not ${value}`);
 }
 
+/** At most so many; without a limit all. */
+export function limited(limit: unknown): number {
+  if (limit === undefined || limit === null || limit === Infinity) return Infinity;
+  if (Number.isSafeInteger(limit) && (limit as number) >= 0) return limit as number;
+  const shown = typeof limit === "number" ? limit : kindOf(limit);
+  throw new TypeError(`limit must be a whole number, not ${shown}`);
+}
+
 /** A number is of seconds; rounds up to a millisecond. */
 function duration(name: string, value: unknown) {
   if (typeof value !== "number") return value;
@@ -117,6 +125,9 @@ function field(name: string, value: unknown) {
 
 /** A request as the API takes it: durations as text, and `body` in the field of its kind. */
 export function written(request: object): Record<string, unknown> {
+  // Of a Promise, that somebody forgot to await, no field would be sent.
+  if (!isObject(request))
+    throw new TypeError(`Give the fields in an object, not ${kindOf(request)}`);
   const { body, ...others } = request as Record<string, unknown>;
   const fields = Object.fromEntries(Object.entries(others).map(([n, v]) => [n, field(n, v)]));
   if (body === undefined) return fields;
@@ -128,7 +139,7 @@ function bodied(body: unknown) {
   if (body instanceof ArrayBuffer) return { targetBodyBase64: base64(new Uint8Array(body)) };
   if (body instanceof Uint8Array) return { targetBodyBase64: base64(body) };
   // Of a Map, a Date or a Blob JSON would keep little or nothing.
-  if (body === null || Object.prototype.toString.call(body) === "[object Object]") {
+  if (body === null || isObject(body)) {
     return { targetBody: body };
   }
   throw new TypeError(
@@ -136,6 +147,8 @@ function bodied(body: unknown) {
       " sent as a string, with a Content-Type in targetHeaders",
   );
 }
+
+const isObject = (value: unknown) => Object.prototype.toString.call(value) === "[object Object]";
 
 function base64(bytes: Uint8Array): string {
   let binary = "";
@@ -152,7 +165,7 @@ export function queried(filter: object): [string, string][] {
     .map(([name, value]) => [name, value instanceof Date ? value.toISOString() : String(value)]);
 }
 
-function kindOf(value: unknown): string {
+export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Number.isNaN(value)) return "NaN";
   return typeof value === "object" ? (value.constructor?.name ?? "object") : typeof value;

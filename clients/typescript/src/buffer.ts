@@ -6,7 +6,7 @@ import type { Postdate } from "./client.js";
 import { PostdateError } from "./errors.js";
 import { strangeCount } from "./many.js";
 import type { Created } from "./nouns.js";
-import { Queue, Turns } from "./queue.js";
+import { LONGEST_TIMER_MS, Turns } from "./queue.js";
 import type { NewSchedule } from "./schema.js";
 
 const BATCH_ITEMS = 1000;
@@ -18,21 +18,19 @@ const SEPARATOR_BYTES = 2;
 
 export interface BufferOptions {
   /** A batch goes out so many seconds after its first schedule: 0.005. */
-  linger?: number;
+  linger?: number | undefined;
   /** A batch has at most so many schedules: 1,000. */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /** At most so many batches are on their way at once: 4. */
-  inFlight?: number;
+  inFlight?: number | undefined;
   /** At most so many schedules are held: 10,000. */
-  waiting?: number;
+  waiting?: number | undefined;
 }
 
 interface Item {
   content: string;
   bytes: number;
   lateAtMs: number;
-  /** False once its caller has given up. */
-  wanted: boolean;
   resolve(created: Created): void;
   reject(error: unknown): void;
 }
@@ -41,7 +39,7 @@ interface Item {
  * Collects schedules and sends them in batches; each caller gets its own result.
  *
  * A batch goes `linger` seconds after its first schedule, or once it has `batchSize` of them or 16
- * MiB. Up to `waiting` schedules (or 64 MiB) are held; further callers wait in order. Each batch
+ * MiB. Up to `waiting` schedules (or 64 MiB) are let in; further callers wait in order. Each batch
  * keeps its idempotency key when it is repeated, so that none costs a second credit.
  */
 export class Buffer {
@@ -50,13 +48,12 @@ export class Buffer {
   readonly #batchSize: number;
   readonly #mostInFlight: number;
   readonly #mostWaiting: number;
-  /** One caller at a time is let in: those behind it hold no memory but their own. */
+  /** One caller at a time is let in. */
   readonly #door = new Turns(1);
-  readonly #items = new Queue<Item>();
-  #waiting = 0;
+  readonly #items = new Set<Item>();
   #waitingBytes = 0;
   #inFlight = 0;
-  readonly #unanswered = new Set<Promise<Created>>();
+  readonly #unanswered = new Set<Promise<void>>();
   /** Above 0, schedules do not linger. */
   #flushes = 0;
   #roomMade = () => {};
@@ -83,18 +80,25 @@ export class Buffer {
    * of its whole batch; if `maybeDone` is true, a repeat may store it twice. A call whose signal
    * aborts stores nothing before it is sent; later it may.
    */
-  schedule(request: NewSchedule, { signal }: Pick<CallOptions, "signal"> = {}): Promise<Created> {
-    const created = this.#schedule(request, signal);
-    this.#unanswered.add(created);
-    const answered = () => this.#unanswered.delete(created);
-    created.then(answered, answered);
-    return created;
+  async schedule(
+    request: NewSchedule,
+    { signal }: Pick<CallOptions, "signal"> = {},
+  ): Promise<Created> {
+    let answered = () => {};
+    // Not the promise of the caller: of that the runtime reports an error that nobody handles.
+    const unanswered = new Promise<void>((resolve) => (answered = resolve));
+    this.#unanswered.add(unanswered);
+    try {
+      return await this.#schedule(request, signal);
+    } finally {
+      this.#unanswered.delete(unanswered);
+      answered();
+    }
   }
 
   /** Resolves once there is room: a loop that awaits no results gets no further ahead. */
-  async ready(): Promise<void> {
-    await this.#door.take();
-    while (!this.#hasRoom(0)) await this.#room();
+  async ready({ signal }: Pick<CallOptions, "signal"> = {}): Promise<void> {
+    await this.#letIn(0, signal);
     this.#door.give();
   }
 
@@ -102,7 +106,7 @@ export class Buffer {
   async flush(): Promise<void> {
     this.#flushes++;
     this.#sendDue(true);
-    await Promise.allSettled(this.#unanswered);
+    await Promise.all(this.#unanswered);
     this.#flushes--;
   }
 
@@ -118,24 +122,21 @@ export class Buffer {
 
   async #schedule(request: NewSchedule, signal: AbortSignal | undefined): Promise<Created> {
     if (this.#closed) throw new Error("The buffer has been closed.");
-    await this.#door.take(signal);
-    let item: Item;
-    let answer: Promise<Created>;
-    try {
-      const content = JSON.stringify(written(request));
-      const bytes = new TextEncoder().encode(content).length + SEPARATOR_BYTES;
-      while (!this.#hasRoom(bytes)) await this.#room();
-      signal?.throwIfAborted();
-      answer = new Promise((resolve, reject) => {
-        item = this.#add(content, bytes, resolve, reject);
-      });
-    } finally {
-      this.#door.give();
-    }
-    const leave = () => {
-      item.reject(signal?.reason);
-      this.#forget(item);
-    };
+    // Before any wait: the caller may change the object for its next schedule.
+    const content = JSON.stringify(written(request));
+    const bytes = new TextEncoder().encode(content).length + SEPARATOR_BYTES;
+    await this.#letIn(bytes, signal);
+    this.#door.give();
+    signal?.throwIfAborted();
+    let leave = () => {};
+    const answer = new Promise<Created>((resolve, reject) => {
+      const item = this.#add(content, bytes, resolve, reject);
+      leave = () => {
+        reject(signal?.reason);
+        this.#forget(item);
+        this.#sendDue(false);
+      };
+    });
     signal?.addEventListener("abort", leave);
     this.#sendDue(false);
     try {
@@ -145,33 +146,56 @@ export class Buffer {
     }
   }
 
+  /** Resolves once there is room, with the door taken; rejects with the signal's reason. */
+  async #letIn(bytes: number, signal: AbortSignal | undefined): Promise<void> {
+    await this.#door.take(signal);
+    try {
+      while (!this.#hasRoom(bytes)) {
+        await this.#room(signal);
+        signal?.throwIfAborted();
+      }
+    } catch (error) {
+      this.#door.give();
+      throw error;
+    }
+  }
+
   #add(content: string, bytes: number, resolve: Item["resolve"], reject: Item["reject"]): Item {
     const lateAtMs = performance.now() + this.#lingerMs;
-    const item = { content, bytes, lateAtMs, wanted: true, resolve, reject };
-    this.#items.push(item);
-    this.#waiting++;
+    const item = { content, bytes, lateAtMs, resolve, reject };
+    this.#items.add(item);
     this.#waitingBytes += bytes;
     return item;
   }
 
   /** It waits no longer; safe to repeat. */
   #forget(item: Item) {
-    if (!item.wanted) return;
-    item.wanted = false;
-    this.#waiting--;
+    if (!this.#items.delete(item)) return;
     this.#waitingBytes -= item.bytes;
     this.#roomMade();
   }
 
   /** A schedule larger than all room fits alone. */
   #hasRoom(bytes: number) {
+    const { size } = this.#items;
     const fits = this.#waitingBytes + bytes <= WAITING_BYTES;
-    return this.#waiting === 0 || (this.#waiting < this.#mostWaiting && fits);
+    return size === 0 || (size < this.#mostWaiting && fits);
   }
 
-  /** Only who holds the door waits for it. */
-  #room(): Promise<void> {
-    return new Promise((resolve) => (this.#roomMade = resolve));
+  /** Resolves after a change of the room, or of the signal. Only who holds the door waits for it. */
+  #room(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      this.#roomMade = () => {
+        signal?.removeEventListener("abort", this.#roomMade);
+        resolve();
+      };
+      signal?.addEventListener("abort", this.#roomMade);
+    });
+  }
+
+  #waitMs() {
+    const [first] = this.#items;
+    return Math.min(first!.lateAtMs - performance.now(), LONGEST_TIMER_MS);
   }
 
   /**
@@ -179,15 +203,13 @@ export class Buffer {
    * that takes: only the timer sends those that are `late`.
    */
   #sendDue(late: boolean) {
-    while (this.#waiting > 0 && this.#inFlight < this.#mostInFlight) {
-      while (!this.#items.first!.wanted) this.#items.shift();
-      const waitMs = this.#items.first!.lateAtMs - performance.now();
-      const full = this.#waiting >= this.#batchSize || this.#waitingBytes >= BATCH_BYTES;
-      if (!full && this.#flushes === 0 && !(late && waitMs <= 0)) {
+    while (this.#items.size > 0 && this.#inFlight < this.#mostInFlight) {
+      const full = this.#items.size >= this.#batchSize || this.#waitingBytes >= BATCH_BYTES;
+      if (!full && this.#flushes === 0 && !(late && this.#waitMs() <= 0)) {
         this.#timer ??= setTimeout(() => {
           this.#timer = undefined;
           this.#sendDue(true);
-        }, waitMs);
+        }, this.#waitMs());
         return;
       }
       this.#inFlight++;
@@ -196,7 +218,7 @@ export class Buffer {
         this.#sendDue(false);
       });
     }
-    if (this.#waiting === 0) {
+    if (this.#items.size === 0) {
       // It would keep a program from ending.
       clearTimeout(this.#timer);
       this.#timer = undefined;
@@ -206,15 +228,11 @@ export class Buffer {
   #take(): Item[] {
     const batch: Item[] = [];
     let leftBytes = BATCH_BYTES;
-    while (this.#waiting > 0 && batch.length < this.#batchSize) {
-      const item = this.#items.first!;
-      if (item.wanted) {
-        leftBytes -= item.bytes;
-        if (leftBytes < 0 && batch.length > 0) break;
-        batch.push(item);
-        this.#forget(item);
-      }
-      this.#items.shift();
+    for (const item of this.#items) {
+      leftBytes -= item.bytes;
+      if (batch.length >= this.#batchSize || (leftBytes < 0 && batch.length > 0)) break;
+      batch.push(item);
+      this.#forget(item);
     }
     return batch;
   }

@@ -18,7 +18,7 @@ import {
   strangeAnswer,
   Unavailable,
 } from "./errors.js";
-import { Turns } from "./queue.js";
+import { LONGEST_TIMER_MS, Turns } from "./queue.js";
 
 export const VERSION = "0.2.0";
 const RETRY_FOR_S = 30;
@@ -29,46 +29,49 @@ const CONNECTIONS = 100;
 // A body is given as much time as it needs on a link of this speed.
 const SLOWEST_BYTES_PER_MS = 64;
 // A connection that failed so has carried nothing.
-const NEVER_SENT = /^(connect|getaddrinfo|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused)$|CERT|ALTNAME/;
+const NEVER_SENT =
+  /^(connect|getaddrinfo|UND_ERR_CONNECT_TIMEOUT|ECONNREFUSED|ConnectionRefused)$|CERT|ALTNAME/;
+// Deno's errors have no code.
+const NEVER_SENT_BY_DENO = /: client error \(Connect\): /;
 
 /** What goes for one call alone. */
 export interface CallOptions {
   /** Ends the call; it rejects with the signal's reason, and may have been carried out. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Seconds of each attempt. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** Seconds for which the call is repeated; 0: never. */
-  retryFor?: number;
+  retryFor?: number | undefined;
 }
 
 export interface CreateOptions extends CallOptions {
   /** The same key within 24 hours does nothing twice. Without one, each call makes its own. */
-  idempotencyKey?: string;
+  idempotencyKey?: string | undefined;
 }
 
 export interface MatchOptions extends CallOptions {
   /** The `etag` of an earlier answer: if it is another by now, PreconditionFailed is thrown. */
-  ifMatch?: string;
+  ifMatch?: string | undefined;
 }
 
 export interface SetOptions extends MatchOptions {
   /** "*": only if there is none yet. */
-  ifNoneMatch?: string;
+  ifNoneMatch?: string | undefined;
 }
 
 export interface Options {
   /** The address of the service; by default the environment's POSTDATE_URL. */
-  url?: string;
+  url?: string | undefined;
   /** By default the environment's POSTDATE_API_KEY. */
-  apiKey?: string;
+  apiKey?: string | undefined;
   /** For so many seconds a call without an answer, or with 429 or 503, is repeated: 30. */
-  retryFor?: number;
+  retryFor?: number | undefined;
   /** Seconds of each attempt: 10. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** They go with every request. */
-  headers?: Record<string, string>;
+  headers?: Record<string, string> | undefined;
   /** Instead of the global one: for a proxy, a private certificate authority or tests. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 export interface Answer {
@@ -178,14 +181,15 @@ export class Calls {
     const ending = new AbortController();
     const abort = () => ending.abort(signal?.reason);
     const bytes = typeof request.body === "string" ? request.body.length : 0;
-    const timer = setTimeout(abort, 1000 * timeoutS + bytes / SLOWEST_BYTES_PER_MS);
+    const timeoutMs = 1000 * timeoutS + bytes / SLOWEST_BYTES_PER_MS;
+    const timer = setTimeout(abort, Math.min(timeoutMs, LONGEST_TIMER_MS));
     signal?.addEventListener("abort", abort);
     try {
       signal?.throwIfAborted();
       // Some runtimes want it called without an object.
       const send = this.#fetch;
       const response = await send(url, { ...request, signal: ending.signal });
-      return read(response, await response.text());
+      return read(response, await response.text(), request.method !== "GET");
     } catch (error) {
       signal?.throwIfAborted();
       return lost(this.#url!, ending.signal.aborted ? "timeout" : error);
@@ -196,7 +200,7 @@ export class Calls {
   }
 }
 
-function read(response: Response, content: string): Answer | PostdateError {
+function read(response: Response, content: string, changes: boolean): Answer | PostdateError {
   const { status, headers } = response;
   let body: any = null;
   try {
@@ -207,7 +211,7 @@ function read(response: Response, content: string): Answer | PostdateError {
   if (!response.ok) {
     return errorOf(status, body, response.statusText, retryAfterS(headers.get("retry-after")));
   }
-  if (typeof body !== "object" || !body) return strangeAnswer("it is no JSON object");
+  if (typeof body !== "object" || !body) return strangeAnswer("it is no JSON object", changes);
   return {
     body,
     status,
@@ -234,13 +238,17 @@ interface Cause {
   syscall?: string;
   message?: string;
   cause?: Cause;
+  errors?: Cause[];
 }
 
 function lost(url: string, error: unknown): PostdateError {
-  // The innermost cause knows the most; fetch itself says "fetch failed".
-  let cause = (typeof error === "string" ? { message: error } : error) as Cause;
-  while (cause.cause) cause = cause.cause;
-  const neverSent = [cause.syscall, cause.code].some((each) => NEVER_SENT.test(each ?? ""));
+  // The innermost cause knows the most; fetch itself says "fetch failed". A host with several
+  // addresses, as localhost may be, has one for each.
+  let cause = (typeof error === "string" ? { message: error } : (error ?? {})) as Cause;
+  for (let inner; (inner = cause.cause ?? cause.errors?.[0]);) cause = inner;
+  const neverSent =
+    [cause.syscall, cause.code].some((each) => NEVER_SENT.test(each ?? "")) ||
+    NEVER_SENT_BY_DENO.test(cause.message ?? "");
   const what = neverSent ? "cannot be reached" : "did not answer";
   const said = cause.message || cause.code || String(error);
   const failed = new ConnectionFailed(`${url} ${what}: ${said}`, { cause: error });
@@ -257,7 +265,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
       if (signal?.aborted) reject(signal.reason);
       else resolve();
     };
-    const timer = setTimeout(end, ms);
+    const timer = setTimeout(end, Math.min(ms, LONGEST_TIMER_MS));
     signal?.addEventListener("abort", end);
   });
 }

@@ -98,7 +98,7 @@ const KINDS: Record<number, typeof PostdateError> = {
 };
 
 interface Refusal {
-  error?: string;
+  error?: unknown;
   reason?: Reason;
   requestId?: string;
   details?: FieldError[];
@@ -108,8 +108,10 @@ interface Refusal {
 /** The error of an answer; `body` is its JSON, whatever that is. */
 export function errorOf(status: number, body: unknown, phrase = "", retryAfter?: number | null) {
   const said = (typeof body === "object" && body ? body : {}) as Refusal;
-  const sentence = said.error || `The server answered ${status} ${phrase}`.trimEnd();
-  const error = new (KINDS[status] ?? PostdateError)(sentence);
+  // A proxy's error may be an object.
+  const sentence = typeof said.error === "string" ? said.error : "";
+  const kind = KINDS[status] ?? PostdateError;
+  const error = new kind(sentence || `The server answered ${status} ${phrase}`.trimEnd());
   error.status = status;
   error.reason = said.reason ?? null;
   error.requestId = said.requestId ?? null;

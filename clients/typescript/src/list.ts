@@ -1,4 +1,4 @@
-import { queried } from "./arguments.js";
+import { limited, queried } from "./arguments.js";
 import type { CallOptions, Calls } from "./calls.js";
 import { strangeAnswer } from "./errors.js";
 
@@ -23,15 +23,15 @@ export class List<T> implements AsyncIterable<T> {
     calls: Calls,
     path: string,
     name: string,
-    filter: { limit?: number },
+    filter: { limit?: number | undefined },
     options: CallOptions,
   ) {
-    const { limit = Infinity, ...others } = filter;
+    const { limit, ...others } = filter;
     this.#calls = calls;
     this.#path = path;
     this.#name = name;
     this.#filter = others;
-    this.#limit = limit;
+    this.#limit = limited(limit);
     this.#options = options;
   }
 

@@ -1,5 +1,5 @@
 // Calls for many schedules: by their ids, or by a filter. More than one call takes go in several.
-import { checkedKey, text, written } from "./arguments.js";
+import { checkedKey, kindOf, limited, text, written } from "./arguments.js";
 import type { Answer, Calls, CreateOptions } from "./calls.js";
 import { errorOf, PostdateError, strangeAnswer } from "./errors.js";
 
@@ -40,18 +40,32 @@ export async function each<T>(
       const asked = { body: JSON.stringify(body), once: own !== undefined };
       return read(call, await calls.call("POST", call.path, { ...options, ...once }, asked));
     } catch (error) {
-      // The key with which the whole can be repeated.
-      if (error instanceof PostdateError) error.idempotencyKey = key ?? null;
+      if (error instanceof PostdateError) {
+        // The key with which the whole can be repeated, of which a part has been done.
+        error.idempotencyKey = key ?? null;
+        error.maybeDone ||= number > 1;
+      }
       throw error;
     }
   };
   if (typeof chosen === "string") return each(calls, call, [chosen], options);
-  if (Symbol.iterator in chosen) return named(some, [...chosen]);
+  if (isIterable(chosen)) return named(some, [...chosen]);
   return matching(some, { ...call.listed, ...checked(chosen) });
 }
 
-/** A filter that is lost by mistake would mean all. */
+const isIterable = (chosen: unknown): chosen is Iterable<string> =>
+  typeof (chosen as Iterable<string> | null | undefined)?.[Symbol.iterator] === "function";
+
+/** A filter that is lost by mistake would mean all; so would a Promise, or a list of schedules. */
 function checked(filter: object) {
+  const kind = filter && Object.getPrototypeOf(filter);
+  if (
+    typeof filter !== "object" ||
+    !filter ||
+    (kind !== null && Object.getPrototypeOf(kind) !== null)
+  ) {
+    throw new TypeError(`Choose by ids or by a filter, not by ${kindOf(filter)}`);
+  }
   for (const [name, value] of Object.entries(filter)) {
     if (value === undefined || value === null) {
       throw new TypeError(`${name} is ${value}; leave it out to choose without it`);
@@ -86,7 +100,7 @@ async function matching<T>(
   some: (body: object) => Promise<Some<T>>,
   { limit, ...filter }: { limit?: unknown },
 ) {
-  const most = typeof limit === "number" ? limit : Infinity;
+  const most = limited(limit);
   const results: Result<T>[] = [];
   let occurrencesLeft = 0;
   for (let cursor: string | null = null; results.length < most;) {

@@ -1,35 +1,12 @@
-/** First in, first out; an array takes as long for a shift as it is long. */
-export class Queue<T> {
-  #items: (T | undefined)[] = [];
-  #head = 0;
-
-  get length() {
-    return this.#items.length - this.#head;
-  }
-
-  get first(): T | undefined {
-    return this.#items[this.#head];
-  }
-
-  push(item: T) {
-    this.#items.push(item);
-  }
-
-  shift(): T | undefined {
-    const item = this.first;
-    this.#items[this.#head] = undefined;
-    if (++this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
-    return item;
-  }
-}
+/** A timer of more comes at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** So many at once; the others wait in order. */
 export class Turns {
   #free: number;
-  readonly #waiting = new Queue<() => boolean>();
+  readonly #waiting = new Set<() => void>();
+  /** One for all: each new one would pass by all that have left. */
+  #order = this.#waiting.values();
 
   constructor(count: number) {
     this.#free = count;
@@ -43,20 +20,36 @@ export class Turns {
         this.#free--;
         return resolve();
       }
-      const leave = () => reject(signal?.reason);
-      signal?.addEventListener("abort", leave, { once: true });
-      this.#waiting.push(() => {
+      const leave = () => {
+        this.#waiting.delete(begin);
+        reject(signal?.reason);
+      };
+      const begin = () => {
         signal?.removeEventListener("abort", leave);
         resolve();
-        return !signal?.aborted;
-      });
+      };
+      signal?.addEventListener("abort", leave, { once: true });
+      this.#waiting.add(begin);
     });
   }
 
   give() {
-    while (this.#waiting.length > 0) {
-      if (this.#waiting.shift()!()) return;
+    const begin = this.#next() ?? this.#again();
+    if (begin === undefined) {
+      this.#free++;
+      return;
     }
-    this.#free++;
+    this.#waiting.delete(begin);
+    begin();
+  }
+
+  #next(): (() => void) | undefined {
+    return this.#order.next().value;
+  }
+
+  /** One that has come to an end stays there. */
+  #again() {
+    this.#order = this.#waiting.values();
+    return this.#next();
   }
 }

@@ -12,6 +12,8 @@ import {
 
 const TWO_WEEKS_S = 14 * 86_400;
 const MOST_BYTES = 1_048_576;
+// No attempt of Postdate takes longer; a stranger might send a body for hours.
+const LONGEST_BODY_MS = 30_000;
 const CONSUMED =
   "The body was read before the receiver got the request: mount the receiver before body parsers " +
   "such as express.json()";
@@ -54,17 +56,17 @@ export interface ReceiverOptions<R = unknown> {
    * When another attempt may do work that has not finished. The default is 60 seconds, because
    * Postdate waits for an answer for at most 30.
    */
-  leaseSeconds?: number;
+  leaseSeconds?: number | undefined;
   /**
    * How long the store remembers finished work. The default is two weeks, because Postdate waits
    * for at most one week between two attempts.
    */
-  keepSeconds?: number;
+  keepSeconds?: number | undefined;
   /**
    * The longest body that it accepts. The default is 1 MiB; Postdate sends at most 256 KiB, unless
    * its operator raised that limit.
    */
-  maxBytes?: number;
+  maxBytes?: number | undefined;
 }
 
 export interface ReceivedRequest<R = unknown> {
@@ -104,15 +106,15 @@ export interface FastifyScope {
 
 type MaybeLater<T> = T | Promise<T>;
 type Answer = { status: number; text?: string; headers: Record<string, string> };
-type Body = ArrayBufferView | "too long" | "cut off";
+type Body = ArrayBufferView | "too long" | "too slow" | "cut off";
 
 /**
  * A handler from `Request` to `Response`: for Hono, Next.js, Workers, Bun and Deno.
  *
  * It answers 204 if the work is done, by this attempt or an earlier one. Other answers are 401 if
- * `verify` refuses the request, 413 for a body that is too long, 400 if you gave no function for
- * the request, and 503 while another attempt does the work. Errors of your functions and your store
- * are thrown: servers answer them with a 500.
+ * `verify` refuses the request, 413 for a body that is too long, 408 for one that takes more than
+ * 30 seconds, 400 if you gave no function for the request, and 503 while another attempt does the
+ * work. Errors of your functions and your store are thrown: servers answer them with a 500.
  */
 export function fetchReceiver(
   options: ReceiverOptions<Request>,
@@ -183,6 +185,10 @@ async function receive<R>(
   const body = await read(maxBytes);
   if (body === "cut off") return said(400, "The body is incomplete");
   if (body === "too long") return said(413, `The body has more than ${maxBytes} bytes`);
+  if (body === "too slow") {
+    const slow = said(408, "The body took more than 30 seconds");
+    return { ...slow, headers: { ...slow.headers, connection: "close" } };
+  }
   const valid = typeof secrets === "function" ? await secrets() : secrets;
   let webhookId: string;
   let work: (() => unknown) | undefined;
@@ -248,10 +254,15 @@ async function bodyOf(request: Request, most: number): Promise<Body> {
   const reader = request.body?.getReader();
   const chunks: Uint8Array[] = [];
   let length = 0;
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    reader?.cancel().catch(() => {}); // which ends the read below
+  }, LONGEST_BODY_MS);
   try {
     for (;;) {
       const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-      if (done) return joined(chunks, length);
+      if (done) return late ? "too slow" : joined(chunks);
       chunks.push(value);
       length += value.length;
       if (length > most) {
@@ -260,7 +271,9 @@ async function bodyOf(request: Request, most: number): Promise<Body> {
       }
     }
   } catch {
-    return "cut off"; // the client is gone, and reads no answer
+    return late ? "too slow" : "cut off"; // the client is gone, and reads no answer
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -275,19 +288,26 @@ async function streamed(request: NodeRequest, most: number): Promise<Body> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   return new Promise((resolve) => {
+    const end = (body: Body) => {
+      clearTimeout(timer);
+      resolve(body);
+      chunks.length = 0;
+      length = Infinity;
+    };
+    const timer = setTimeout(end, LONGEST_BODY_MS, "too slow");
     request.on("data", (chunk: Uint8Array) => {
       length += chunk.length;
       if (length <= most) chunks.push(chunk);
       // Read and drop the rest: some clients read no answer before they have sent everything.
-      else resolve("too long");
+      else end("too long");
     });
-    request.on("end", () => resolve(joined(chunks, length)));
-    for (const event of ["error", "close"]) request.on(event, () => resolve("cut off"));
+    request.on("end", () => end(joined(chunks)));
+    for (const event of ["error", "close"]) request.on(event, () => end("cut off"));
   });
 }
 
-function joined(chunks: Uint8Array[], length: number): Uint8Array {
-  const all = new Uint8Array(length);
+function joined(chunks: Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(chunks.reduce((length, each) => length + each.length, 0));
   let at = 0;
   for (const each of chunks) {
     all.set(each, at);

@@ -40,97 +40,97 @@ export interface ScheduleRequest {
    * at once), and five years ahead unless this installation says otherwise. Parts of a millisecond
    * round up.
    */
-  triggerAt?: Moment | null;
+  triggerAt?: Moment | null | undefined;
   /**
    * Instead of `triggerAt`: how long from now the request goes out, by the clock of the store; at
    * most as far ahead as `triggerAt`.
    */
-  delay?: Duration | null;
+  delay?: Duration | null | undefined;
   /** In any letter case. If it is left out, POST with a body, GET without. */
-  targetMethod?: TargetMethod | null;
+  targetMethod?: TargetMethod | null | undefined;
   /**
    * Headers to send, 16 KiB in all. Refused are `Host`, `Content-Length`, `Transfer-Encoding`,
    * `Connection`, `Keep-Alive`, `TE`, `Trailer`, `Upgrade`, `Expect`, `Proxy-*`, `Postdate-*` and
    * `webhook-*`.
    */
-  targetHeaders?: Record<string, string> | null;
+  targetHeaders?: Record<string, string> | null | undefined;
   /**
    * A JSON object, sent exactly as it was written, with `Content-Type: application/json` unless a
    * header says otherwise.
    */
-  targetBody?: object | null;
+  targetBody?: object | null | undefined;
   /**
    * Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with Content-Type: text/plain;
    * charset=utf-8 unless a header says otherwise.
    */
-  targetBodyText?: string | null;
+  targetBodyText?: string | null | undefined;
   /**
    * Instead of `targetBody`: any bytes, in base64 with padding (RFC 4648), at most 192 KiB of them,
    * with Content-Type: application/octet-stream unless a header says otherwise.
    */
-  targetBodyBase64?: string | null;
+  targetBodyBase64?: string | null | undefined;
   /**
    * Instead of those three, and sent as one of them: an object as `targetBody`, a string as
    * `targetBodyText`, bytes as `targetBodyBase64`.
    */
-  body?: Body | null;
+  body?: Body | null | undefined;
   /**
    * If a worker is lost while it has the request: at-least-once (the default) sends it again,
    * at-most-once gives it up as failed.
    */
-  delivery?: Delivery | null;
+  delivery?: Delivery | null | undefined;
   /**
    * The last moment at which it may still be sent, after triggerAt; later it ends as failed,
    * `Expired before execution`. A retry that would come later is not made.
    */
-  expiresAt?: Moment | null;
+  expiresAt?: Moment | null | undefined;
   /**
    * How often it is sent again after no answer, or after 408, 409, 425, 429 or 5xx; 0 if it is left
    * out. Any other answer is final. A retry costs no credit.
    */
-  retries?: number | null;
+  retries?: number | null | undefined;
   /**
    * The waits before the retries in turn, each from 1s to 7d; the last one counts for all others.
    * The default is 10s, 1m, 10m, 1h, 6h. Each is lengthened at random by up to a fifth.
    */
-  retryDelays?: readonly Duration[] | null;
+  retryDelays?: readonly Duration[] | null | undefined;
   /**
    * How long one attempt may take, from resolving the name to the last byte: whole seconds from 1s
    * to 30s, the default.
    */
-  timeout?: Duration | null;
+  timeout?: Duration | null | undefined;
   /**
    * The URL that gets a report of how the schedule ended; it is judged as `targetUrl` is.
    * `default`, as in a create without it: the account's `callbackUrl`; null: no report. Costs no
    * credit.
    */
-  callbackUrl?: "default" | string | null;
+  callbackUrl?: "default" | string | null | undefined;
   /**
    * Which ends are reported: `executed` (the default): completed and failed ones; or `failed`. A
    * cancellation is not reported. Without `callbackUrl`, this holds for the account's, and null
    * leaves it to the account.
    */
-  callbackOn?: CallbackOn | null;
+  callbackOn?: CallbackOn | null | undefined;
   /**
    * The lane whose rate, parallelism and pause it keeps to. Letters, digits, `.`, `_`, `:` and `-`,
    * first a letter or a digit. It is stored unencrypted.
    */
-  lane?: string | null;
+  lane?: string | null | undefined;
   /**
    * An id of your own, by which lists and the log find it. Visible ASCII without spaces, and
    * without a `*` at its end. Need not be unique. It is stored unencrypted.
    */
-  reference?: string | null;
+  reference?: string | null | undefined;
   /**
    * With `reference`, if one schedule waits with it: `keep` leaves that one as it is, `replace`
    * gives it this request and time, for no credit. If none waits, a new one is stored.
    */
-  onExisting?: "keep" | "replace" | null;
+  onExisting?: "keep" | "replace" | null | undefined;
   /**
    * With `replace`: how long after its creation the schedule is due at the latest, however often it
    * is replaced.
    */
-  maxWait?: Duration | null;
+  maxWait?: Duration | null | undefined;
 }
 
 /**
@@ -146,7 +146,7 @@ export interface ChangeRequest extends Omit<ScheduleRequest, "targetUrl" | "onEx
    * control characters or backslashes. An address that this installation does not allow is refused
    * now, a name when the request goes out.
    */
-  targetUrl?: string;
+  targetUrl?: string | undefined;
 }
 
 /**
@@ -160,7 +160,7 @@ export interface CallbackRequest {
    * The URL that gets the report from now on, judged as `targetUrl` is; `default`: the account's.
    * If it is left out, the report goes where it would have gone.
    */
-  callbackUrl?: "default" | string;
+  callbackUrl?: "default" | string | undefined;
 }
 
 /**
@@ -172,25 +172,25 @@ export interface RecurringRequest extends Omit<ChangeRequest, "targetUrl" | "tri
    * A name of your own, unique in the account: a letter or digit, and up to 63 more, or `.`, `_`,
    * `:`, `-`. It is stored unencrypted.
    */
-  name?: string | null;
+  name?: string | null | undefined;
   /**
    * When, on the clock of `timeZone`: minute, hour, day of the month, month and day of the week, as
    * `0 9 * * 1-5`; with names, ranges, steps, lists, `L`, `LW`, `5L` and `MON#2`.
    */
-  cron?: string | null;
+  cron?: string | null | undefined;
   /** Instead of `cron`: at intervals from `startsAt` on, or from the creation; 1s to 366d. */
-  every?: Duration | null;
+  every?: Duration | null | undefined;
   /** The zone of `cron`, as the IANA database names it; UTC if it is left out. */
-  timeZone?: string | null;
+  timeZone?: string | null | undefined;
   /** Never before this. */
-  startsAt?: Moment | null;
+  startsAt?: Moment | null | undefined;
   /** Never after this. */
-  endsAt?: Moment | null;
+  endsAt?: Moment | null | undefined;
   /**
    * How long after its time an occurrence may still be sent; then it ends as failed, `Expired
    * before execution`.
    */
-  expiresAfter?: Duration | null;
+  expiresAfter?: Duration | null | undefined;
   /**
    * Where the request goes: an absolute http or https URL without user name, password, spaces,
    * control characters or backslashes. An address that this installation does not allow is refused
@@ -209,72 +209,72 @@ export interface RecurringChangeRequest extends Omit<RecurringRequest, "targetUr
    * control characters or backslashes. An address that this installation does not allow is refused
    * now, a name when the request goes out.
    */
-  targetUrl?: string;
+  targetUrl?: string | undefined;
   /** While it is paused nothing starts: due schedules wait, and go out afterwards. */
-  paused?: boolean;
+  paused?: boolean | undefined;
   /** When the pause ends by itself; null: it has no end. */
-  pausedUntil?: Moment | null;
+  pausedUntil?: Moment | null | undefined;
   /** Why it is paused. It goes when the pause ends. */
-  pauseNote?: string | null;
+  pauseNote?: string | null | undefined;
 }
 
 /** The limits of a lane, as a whole. Null is the same as absent: no limit. */
 export interface LaneRequest {
   /** At most so many starts `per`. */
-  rate?: number | null;
+  rate?: number | null | undefined;
   /** The time in which there are at most `rate` starts: 1s to 1d. */
-  per?: Duration | null;
+  per?: Duration | null | undefined;
   /**
    * At most so many may start at once after a while without any; 1 if it is left out, and no more
    * than `rate`.
    */
-  burst?: number | null;
+  burst?: number | null | undefined;
   /** At most so many run at a time. */
-  parallelism?: number | null;
+  parallelism?: number | null | undefined;
   /** For people. It is stored unencrypted. */
-  note?: string | null;
+  note?: string | null | undefined;
 }
 
 /** The settings to change. Those that are left out stay as they are; null clears one. */
 export interface LaneChangeRequest extends LaneRequest {
   /** While it is paused nothing starts: due schedules wait, and go out afterwards. */
-  paused?: boolean;
+  paused?: boolean | undefined;
   /** When the pause ends by itself; null: it has no end. */
-  pausedUntil?: Moment | null;
+  pausedUntil?: Moment | null | undefined;
   /** Why it is paused. It goes when the pause ends. */
-  pauseNote?: string | null;
+  pauseNote?: string | null | undefined;
   /**
    * Null ends the calm that a target asked for with Retry-After. Any other value must be the one
    * that it has.
    */
-  calmUntil?: Moment | null;
+  calmUntil?: Moment | null | undefined;
 }
 
 /** The pause as a whole. Null is the same as absent: it has no end, or no note. */
 export interface PauseRequest {
   /** When the pause ends by itself; null: it has no end. */
-  pausedUntil?: Moment | null;
+  pausedUntil?: Moment | null | undefined;
   /** Why it is paused. It goes when the pause ends. */
-  pauseNote?: string | null;
+  pauseNote?: string | null | undefined;
 }
 
 /** The settings to change. Those that are left out stay as they are; null clears one. */
 export interface AccountRequest {
   /** While it is paused nothing starts: due schedules wait, and go out afterwards. */
-  paused?: boolean;
+  paused?: boolean | undefined;
   /** When the pause ends by itself; null: it has no end. */
-  pausedUntil?: Moment | null;
+  pausedUntil?: Moment | null | undefined;
   /** Why it is paused. It goes when the pause ends. */
-  pauseNote?: string | null;
+  pauseNote?: string | null | undefined;
   /** The URL that gets reports of schedules that name no `callbackUrl`; null: none. */
-  callbackUrl?: string | null;
+  callbackUrl?: string | null | undefined;
   /** Which ends: `executed`, if it is left out, or `failed`. */
-  callbackOn?: "executed" | "failed" | null;
+  callbackOn?: "executed" | "failed" | null | undefined;
 }
 
 export interface RotationRequest {
   /** How long the earlier secrets stay valid: 0s to 7d; a day, if it is left out. */
-  keepFor?: Duration | null;
+  keepFor?: Duration | null | undefined;
 }
 
 export interface ScheduleFilter {
@@ -282,13 +282,107 @@ export interface ScheduleFilter {
    * Only schedules in these statuses, a list with commas; `executed` means `completed,failed`.
    * `failed` alone leaves out those that were replayed.
    */
-  status?: OneOrMore<"scheduled" | "completed" | "failed" | "cancelled" | "executed">;
+  status?: OneOrMore<"scheduled" | "completed" | "failed" | "cancelled" | "executed"> | undefined;
   /**
    * Only schedules whose callback has this status; `status` is `executed` by default. Pending ones
    * are ordered by their next attempt, failed ones by when the callback failed; `from` and `to`
    * mean that moment.
    */
-  callback?: "pending" | "delivered" | "failed";
+  callback?: "pending" | "delivered" | "failed" | undefined;
+  /** Only schedules with this exact URL. */
+  targetUrl?: string | undefined;
+  /** Only schedules of this lane. */
+  lane?: string | undefined;
+  /**
+   * Only schedules with this reference or, with `*` at its end, with one that begins so. Waiting
+   * schedules and dead letters come by reference, then by id; `from` and `to` only filter then.
+   */
+  reference?: string | undefined;
+  /** Only occurrences of this recurring schedule. */
+  recurringId?: string | undefined;
+  /** From this moment on. */
+  from?: Moment | undefined;
+  /** Before this moment; not before `from`. */
+  to?: Moment | undefined;
+  /**
+   * `true`: only due schedules that cannot start, for the cause in `heldBy`; `false`: only other
+   * waiting schedules.
+   */
+  held?: boolean | undefined;
+  /**
+   * `asc`: oldest first, the default for waiting schedules, for dead letters by `reference`, and
+   * for pending callbacks; `desc`: newest first, the default for all others.
+   */
+  order?: "asc" | "desc" | undefined;
+  /** At most so many in all, however many calls that takes. */
+  limit?: number | undefined;
+}
+
+export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit"> {
+  /**
+   * Only entries of these statuses, a list with commas. `retrying` are attempts that will be
+   * repeated, `skipped` are missed times of recurring schedules; `executed` means
+   * `completed,failed`, `all` every one.
+   */
+  status?: OneOrMore<"scheduled" | "retrying" | "completed" | "failed" | "cancelled" | "skipped" |
+    "executed" | "all"> | undefined;
+  /** Only ends of schedules that are kept and whose callback has this status. */
+  callback?: "pending" | "delivered" | "failed" | undefined;
+  /**
+   * Only the entries of this schedule: its attempts, in order, each with `phases`, and the last
+   * with `responseBody`, while they are kept.
+   */
+  scheduleId?: string | undefined;
+  /** Only entries with this exact URL. */
+  targetUrl?: string | undefined;
+  /** Only entries of this lane. */
+  lane?: string | undefined;
+  /** Only entries with this reference or, with `*` at its end, with one that begins so. */
+  reference?: string | undefined;
+  /** Only entries of this recurring schedule, `skipped` times included. */
+  recurringId?: string | undefined;
+  /**
+   * `asc`: oldest first, the default with `scheduleId`; `desc`: newest first, the default without.
+   */
+  order?: "asc" | "desc" | undefined;
+}
+
+export interface Period {
+  /** From this moment on. */
+  from?: Moment | undefined;
+  /** Before this moment; not before `from`. */
+  to?: Moment | undefined;
+}
+
+export interface LaneFilter {
+  /** At most so many in all, however many calls that takes. */
+  limit?: number | undefined;
+}
+
+export interface RecurringFilter {
+  /** Only the one of this name. */
+  name?: string | undefined;
+  /** Only those in this state. */
+  state?: "active" | "paused" | "blocked" | "ended" | undefined;
+  /** At most so many in all, however many calls that takes. */
+  limit?: number | undefined;
+}
+
+export interface PreviewRequest {
+  /** As in a create. */
+  cron?: string | undefined;
+  /** Instead of `cron`: a duration, or a number of seconds. */
+  every?: Duration | undefined;
+  /** The zone of `cron`; UTC if it is left out. */
+  timeZone?: string | undefined;
+  /** Never before this; without it `every` begins now. */
+  startsAt?: Moment | undefined;
+  /** Never after this. */
+  endsAt?: Moment | undefined;
+}
+
+/** Matching schedules that wait; `from` and `to` mean their `triggerAt`. */
+export interface CancelFilter {
   /** Only schedules with this exact URL. */
   targetUrl?: string;
   /** Only schedules of this lane. */
@@ -304,85 +398,14 @@ export interface ScheduleFilter {
   from?: Moment;
   /** Before this moment; not before `from`. */
   to?: Moment;
+  /** At most so many in all, however many calls that takes. */
+  limit?: number;
   /**
    * `true`: only due schedules that cannot start, for the cause in `heldBy`; `false`: only other
    * waiting schedules.
    */
   held?: boolean;
-  /**
-   * `asc`: oldest first, the default for waiting schedules, for dead letters by `reference`, and
-   * for pending callbacks; `desc`: newest first, the default for all others.
-   */
-  order?: "asc" | "desc";
-  /** At most so many in all, however many calls that takes. */
-  limit?: number;
 }
-
-export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit"> {
-  /**
-   * Only entries of these statuses, a list with commas. `retrying` are attempts that will be
-   * repeated, `skipped` are missed times of recurring schedules; `executed` means
-   * `completed,failed`, `all` every one.
-   */
-  status?: OneOrMore<"scheduled" | "retrying" | "completed" | "failed" | "cancelled" | "skipped" |
-    "executed" | "all">;
-  /** Only ends of schedules that are kept and whose callback has this status. */
-  callback?: "pending" | "delivered" | "failed";
-  /**
-   * Only the entries of this schedule: its attempts, in order, each with `phases`, and the last
-   * with `responseBody`, while they are kept.
-   */
-  scheduleId?: string;
-  /** Only entries with this exact URL. */
-  targetUrl?: string;
-  /** Only entries of this lane. */
-  lane?: string;
-  /** Only entries with this reference or, with `*` at its end, with one that begins so. */
-  reference?: string;
-  /** Only entries of this recurring schedule, `skipped` times included. */
-  recurringId?: string;
-  /**
-   * `asc`: oldest first, the default with `scheduleId`; `desc`: newest first, the default without.
-   */
-  order?: "asc" | "desc";
-}
-
-export interface Period {
-  /** From this moment on. */
-  from?: Moment;
-  /** Before this moment; not before `from`. */
-  to?: Moment;
-}
-
-export interface LaneFilter {
-  /** At most so many in all, however many calls that takes. */
-  limit?: number;
-}
-
-export interface RecurringFilter {
-  /** Only the one of this name. */
-  name?: string;
-  /** Only those in this state. */
-  state?: "active" | "paused" | "blocked" | "ended";
-  /** At most so many in all, however many calls that takes. */
-  limit?: number;
-}
-
-export interface PreviewRequest {
-  /** As in a create. */
-  cron?: string;
-  /** Instead of `cron`: a duration, or a number of seconds. */
-  every?: string;
-  /** The zone of `cron`; UTC if it is left out. */
-  timeZone?: string;
-  /** Never before this; without it `every` begins now. */
-  startsAt?: Moment;
-  /** Never after this. */
-  endsAt?: Moment;
-}
-
-/** Matching schedules that wait; `from` and `to` mean their `triggerAt`. */
-export interface CancelFilter extends Omit<ScheduleFilter, "status" | "callback" | "order"> {}
 
 /** Dead letters that match, the oldest first; `from` and `to` mean their end. */
 export interface ReplayFilter extends Omit<CancelFilter, "held"> {}

@@ -49,7 +49,7 @@ export async function verify(
   headers: ReceivedHeaders,
   body: string | ArrayBuffer | ArrayBufferView,
   secrets: Secrets,
-  options: { now?: Date } = {},
+  options: { now?: Date | undefined } = {},
 ): Promise<CallbackReport | Uint8Array> {
   const { webhookId, content } = await verified(headers, body, secrets, options);
   return isCallback(webhookId) ? reportOf(webhookId, content) : content;
@@ -60,7 +60,7 @@ export async function verified(
   headers: ReceivedHeaders,
   body: string | ArrayBuffer | ArrayBufferView,
   secrets: Secrets,
-  { now = new Date() }: { now?: Date } = {},
+  { now = new Date() }: { now?: Date | undefined } = {},
 ): Promise<{ webhookId: string; content: Uint8Array }> {
   const content = bytesOf(body);
   const keys = keysOf(secrets);

@@ -111,6 +111,33 @@ test("values that would be lost are refused before anything is sent", async () =
       /^ids\[1\]/,
     );
   }
+  const promise = Promise.resolve(["sch_1"]);
+  for (const [odd, kind] of [
+    [promise, "Promise"],
+    [client.schedules.list(), "List"],
+    [undefined, "undefined"],
+    [null, "null"],
+    [5, "number"],
+  ] as [any, string][]) {
+    const error = await errorOf(() => client.schedules.cancelMany(odd));
+    assert.equal(error.message, `Choose by ids or by a filter, not by ${kind}`);
+  }
+  for (const odd of [promise, undefined, URL_] as any[]) {
+    for (const call of [() => client.schedule(odd), () => client.lanes.set("a", odd)]) {
+      assert.match((await errorOf(call)).message, /^Give the fields in an object, not /);
+    }
+  }
+  for (const limit of ["5", NaN, -1, 1.5] as any[]) {
+    for (const call of [
+      () => client.schedules.cancelMany({ limit }),
+      () => client.logs({ limit }).page(),
+    ]) {
+      assert.match((await errorOf(call)).message, /^limit must be a whole number, not /);
+    }
+  }
+  for (const url of ["http://a/?b=c", "http://a/b#c", "http://a@b", "http://", "ftp://a"]) {
+    assert.match((await errorOf(() => new Postdate({ url }))).message, /address of a Postdate/);
+  }
   for (const odd of ["", ".", "..", "a/b", "a?b", "a%2Fb", "a b", "a\n", "ü", "a".repeat(201)]) {
     const message = (await errorOf(() => client.lanes.get(odd))).message;
     assert.match(message, /^lane must have letters/);

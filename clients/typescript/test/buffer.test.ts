@@ -1,6 +1,8 @@
 // Many creates, sent together.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import {
   Buffer,
   ConnectionFailed,
@@ -10,7 +12,7 @@ import {
   type NewSchedule,
   type Postdate,
 } from "postdate";
-import { errorOf, shared, URL_ } from "./support.ts";
+import { errorOf, shared, timeless, URL_ } from "./support.ts";
 
 type Answered = (items: string[]) => Promise<(Created | PostdateError)[]>;
 
@@ -52,6 +54,13 @@ const created = (item: string) =>
 const numbered = (n: number): NewSchedule => ({ targetUrl: URL_, delay: "1h", reference: `${n}` });
 const range = (count: number) => Array.from({ length: count }, (_, n) => n);
 const turn = () => new Promise((resolve) => setTimeout(resolve, 20));
+const soon = () => {
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(), 1);
+  return controller.signal;
+};
+setFlagsFromString("--expose-gc");
+const collect: () => void = runInNewContext("gc");
 const refused = (kind: typeof PostdateError, more: object) => Object.assign(new kind("No"), more);
 
 test("each caller has its own result, and batches are full", async () => {
@@ -173,6 +182,103 @@ test("a caller that gives up stores nothing before it is sent, and harms no othe
   const sent = batches.sent.flat().map((item) => created(item).scheduleId);
   assert.deepEqual(sent, ["0", "1", "3", "5"]);
   await buffer.close();
+});
+
+test("it sends what it was given, though the caller changes the object later", async () => {
+  const batches = new Batches();
+  const buffer = new Buffer(batches);
+  const request = { targetUrl: URL_, delay: "1h", reference: "" };
+  const all = range(3).map((n) => {
+    request.reference = `${n}`;
+    return buffer.schedule(request);
+  });
+  assert.deepEqual(
+    (await Promise.all(all)).map((each) => each.scheduleId),
+    ["0", "1", "2"],
+  );
+});
+
+test("a signal ends the wait for room, and what has left takes none", async () => {
+  const batches = new Batches();
+  batches.held = true;
+  const buffer = new Buffer(batches, { waiting: 1, inFlight: 1 });
+  const first = buffer.schedule(numbered(0));
+  const second = buffer.schedule(numbered(1));
+  await turn();
+  for (const wait of [
+    (signal: AbortSignal) => buffer.schedule(numbered(2), { signal }),
+    (signal: AbortSignal) => buffer.ready({ signal }),
+  ]) {
+    for (const signal of [soon(), AbortSignal.abort()]) {
+      assert.equal(await errorOf(() => wait(signal)), signal.reason);
+    }
+  }
+  const third = buffer.schedule(numbered(3));
+  batches.release();
+  await Promise.all([first, second, third]);
+  const sent = batches.sent.flat().map((item) => created(item).scheduleId);
+  assert.deepEqual(sent, ["0", "1", "3"]);
+});
+
+test("a schedule that was given up leaves no memory and no timer behind", async () => {
+  const buffer = new Buffer(new Batches(), { linger: 60 });
+  const controller = new AbortController();
+  const gone = buffer.schedule(numbered(1), { signal: controller.signal });
+  await turn();
+  controller.abort();
+  await errorOf(() => gone);
+  assert.ok(!process.getActiveResourcesInfo().includes("Timeout"));
+  const held = new Batches();
+  held.held = true;
+  const stuck = new Buffer(held, { inFlight: 1, linger: 0 });
+  const body = "a".repeat(1_000_000);
+  const sent = stuck.schedule(numbered(0));
+  await turn();
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (const n of range(40)) {
+    await errorOf(() => stuck.schedule({ ...numbered(n), body }, { signal: soon() }));
+  }
+  collect();
+  assert.ok(process.memoryUsage().heapUsed - before < 20_000_000);
+  held.release();
+  await sent;
+});
+
+test("a very long linger is none of a millisecond", async () => {
+  const batches = new Batches();
+  const pauses = await timeless(async (clock) => {
+    const buffer = new Buffer(batches, { linger: Infinity, batchSize: 2 });
+    const both = [buffer.schedule(numbered(1)), buffer.schedule(numbered(2))];
+    await Promise.all(both);
+    const one = buffer.schedule(numbered(3));
+    await buffer.close();
+    await one;
+    return clock.pauses;
+  });
+  assert.ok(pauses.every((each) => each > 1_000_000));
+});
+
+test("all callers know their answers when a flush ends", async () => {
+  const buffer = new Buffer(new Batches());
+  const known: string[] = [];
+  for (const n of range(3)) void buffer.schedule(numbered(n)).then(() => known.push(`${n}`));
+  await buffer.flush();
+  assert.deepEqual(known, ["0", "1", "2"]);
+});
+
+test("the runtime reports an error that nobody handles", async (context) => {
+  const whole = refused(InvalidRequest, { status: 401 });
+  const buffer = new Buffer(new Batches(() => Promise.reject(whole)));
+  const reported: unknown[] = [];
+  const listeners = process.listeners("unhandledRejection");
+  process.removeAllListeners("unhandledRejection");
+  context.after(() => listeners.forEach((each) => process.on("unhandledRejection", each)));
+  process.once("unhandledRejection", (error: Error) => reported.push(error.cause));
+  void buffer.schedule(numbered(1));
+  await buffer.close();
+  await turn();
+  assert.deepEqual(reported, [whole]);
 });
 
 test("a postdate is a client for it", () => {

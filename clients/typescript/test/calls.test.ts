@@ -7,6 +7,7 @@ import {
   CREATED,
   errorOf,
   failure,
+  failures,
   ok,
   refusal,
   Service,
@@ -21,6 +22,10 @@ const NEVER_SENT = [
   failure("ENOTFOUND", "getaddrinfo"),
   failure("UND_ERR_CONNECT_TIMEOUT"),
   failure("DEPTH_ZERO_SELF_SIGNED_CERT"),
+  // Bun and Deno.
+  Object.assign(new Error("Unable to connect."), { code: "ECONNREFUSED" }),
+  new TypeError("error sending request for url (http://a/): client error (Connect): dns error"),
+  failures(failure("ECONNREFUSED", "connect"), failure("ETIMEDOUT", "connect")),
 ];
 const CREDITS = ok({ creditsRemaining: 7 });
 const NEW = { targetUrl: URL_, delay: 60 };
@@ -124,6 +129,37 @@ test("where nothing was done for sure nobody has to settle it", async () => {
   const error = await timeless(() => errorOf(() => service.client().schedules.cancel("sch_1")));
   assert.ok(error instanceof postdate.Conflict);
   assert.deepEqual([error.maybeDone, error.scheduleStatus], [true, "completed"]);
+});
+
+test("an answer that is no JSON is strange, and of a create perhaps true", async () => {
+  for (const body of ["<html>", "", "null", "7"]) {
+    const client = new Service().plays(ok(body)).client();
+    const [read, create] = [
+      await errorOf(() => client.credits()),
+      await errorOf(() => client.schedule(NEW)),
+    ];
+    assert.match(create.message, new RegExp(shared.texts["a stranger's answer"]));
+    assert.deepEqual([read.maybeDone, create.maybeDone], [false, true]);
+    assert.ok(create.idempotencyKey);
+  }
+});
+
+test("whatever a fetch or a proxy says is an error of ours", async () => {
+  const client = new Service().client({ retryFor: 0, fetch: () => Promise.reject() });
+  const error = await errorOf(() => client.credits());
+  assert.ok(error instanceof postdate.ConnectionFailed && error.maybeDone);
+  const proxy = new Service().plays({ status: 500, body: { error: { code: 7 } } }).client();
+  assert.equal((await errorOf(() => proxy.credits())).message, "The server answered 500");
+});
+
+test("no timer is shorter than it was asked for", async () => {
+  const years = "9".repeat(400);
+  const service = new Service().plays(refusal(503, {}, { "retry-after": years }), CREDITS);
+  const pauses = await timeless(async (clock) => {
+    await service.client().credits({ retryFor: Infinity, timeout: 1e9 });
+    return clock.pauses;
+  });
+  assert.ok(pauses.length > 0 && pauses.every((each) => each > 2e6 && each < 2 ** 31 / 1000));
 });
 
 test("an error has what the answer says", async () => {

@@ -221,7 +221,13 @@ test("a replay of many numbers its keys, and goes on with the first", async () =
   const failing = service.client({ retryFor: 0 }).schedules;
   const error = await errorOf(() => failing.replayMany(["a"], { idempotencyKey: "mine" }));
   assert.ok(error instanceof RateLimited);
-  assert.equal(error.idempotencyKey, "mine");
+  assert.deepEqual([error.idempotencyKey, error.maybeDone], ["mine", false]);
+  let calls = 0;
+  const fetch = (input: any, init: any) =>
+    (++calls === 1 ? replays(service) : service.fetch)(input, init);
+  const half = service.client({ retryFor: 0, fetch }).schedules;
+  const second = await errorOf(() => half.replayMany(ids, { idempotencyKey: "mine" }));
+  assert.deepEqual([calls, second.idempotencyKey, second.maybeDone], [2, "mine", true]);
 });
 
 test("an answer of another kind, or about other schedules, is no answer", async () => {

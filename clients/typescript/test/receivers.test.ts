@@ -178,6 +178,28 @@ for (const [name, serverOf] of Object.entries(SERVERS)) {
   });
 }
 
+for (const [name, serverOf] of Object.entries(SERVERS)) {
+  test(`${name}: waits for a slow body for 30 seconds`, async (context) => {
+    const onRequest = () => assert.fail("it was incomplete");
+    const server = await serverOf({ secrets: SECRET, onRequest });
+    const url = new URL(await started(context, server));
+    context.mock.timers.enable({ apis: ["setTimeout"] });
+    const socket = connect(Number(url.port), "127.0.0.1");
+    socket.write("POST /ended HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\nhalf");
+    await once(server, "request");
+    let answer = "";
+    socket.on("data", (bytes) => (answer += bytes));
+    const closed = once(socket, "close");
+    for (let n = 0; n < 5; n += 1) await setImmediate();
+    context.mock.timers.tick(29_999);
+    await setImmediate();
+    assert.equal(answer, "");
+    context.mock.timers.tick(1);
+    await closed; // the server ends the connection
+    assert.match(answer, /^HTTP\/1.1 408 [^]*The body took more than 30 seconds/);
+  });
+}
+
 test("stops reading an endless body", async () => {
   let left = true;
   const pull = (controller: ReadableStreamDefaultController) => {

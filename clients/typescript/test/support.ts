@@ -71,6 +71,13 @@ export function failure(code: string, syscall?: string): Error {
   return new TypeError("fetch failed", { cause });
 }
 
+/** As Node's fetch reports it of a host with several addresses, none of which can be reached. */
+export function failures(...errors: TypeError[]): Error {
+  const causes = errors.map(({ cause }) => cause);
+  const cause = Object.assign(new AggregateError(causes), { code: "ECONNREFUSED" });
+  return new TypeError("fetch failed", { cause });
+}
+
 /** Time that passes by timers only, each as soon as nothing else happens. */
 export class Clock {
   readonly pauses: number[] = [];

@@ -15,12 +15,14 @@ interface Order {
   order: number;
 }
 declare const order: Order;
+declare const perhaps: string | undefined;
 
 export const taken: NewSchedule[] = [
   { targetUrl, delay: "1h30m", body: order },
   { targetUrl, delay: 60, body: "text", retryDelays: [1, "1m"] },
   { targetUrl, triggerAt: new Date(), body: new Uint8Array(), callbackUrl: null },
   { targetUrl, triggerAt: "2026-11-20T08:00:00Z", delay: null, onExisting: "replace" },
+  { targetUrl, delay: 1, triggerAt: undefined, lane: perhaps, body: undefined },
   // @ts-expect-error: one of both says when
   { targetUrl },
   // @ts-expect-error: not both
@@ -50,8 +52,20 @@ export async function answers(): Promise<[string, Schedule, LogEntry | undefined
   await postdate.schedules.cancel("sch_1", { idempotencyKey: "k" });
   // @ts-expect-error: null is no filter, it would mean all
   await postdate.schedules.cancelMany({ reference: null });
+  // @ts-expect-error: nor is undefined
+  await postdate.schedules.cancelMany({ reference: perhaps });
+  // @ts-expect-error: nor is a Promise, or a list
+  await postdate.schedules.cancelMany(Promise.resolve(["sch_1"]));
   // @ts-expect-error: it says what is chosen
   await postdate.schedules.cancelMany();
+  new Postdate({ url: perhaps, apiKey: perhaps, timeout: undefined, fetch: undefined });
+  await postdate.recurring.preview({ every: 60, endsAt: undefined });
+  await postdate.logs({ lane: perhaps }, { signal: undefined, retryFor: undefined }).page();
+  await postdate.recurring.put(
+    "a",
+    { targetUrl, every: "1h", lane: perhaps },
+    { ifMatch: perhaps },
+  );
   const { occurrencesLeft, length } = await postdate.schedules.cancelMany({});
   return [`${occurrencesLeft + length}`, found, undefined];
 }
