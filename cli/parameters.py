@@ -79,7 +79,7 @@ def from_option(more: str = "") -> Callable[[F], F]:
 
 
 def to_option(more: str = "") -> Callable[[F], F]:
-    says = "As --from; no longer in it." + more
+    says = "As --from; this moment itself is left out." + more
     return click.option("--to", type=moment, metavar="TIME", help=says)
 
 
