@@ -79,7 +79,7 @@ def tell_hold(context: Context, since_ms: int) -> None:
 
 
 def _on_hold(since: str) -> str:
-    return f"On hold since {since}: nothing is claimed. `postdate resume` goes on."
+    return f"On hold since {since}: workers claim nothing. `postdate resume` ends it."
 
 
 @click.command(name="check")
@@ -131,12 +131,12 @@ def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> N
 
 
 def _tell_walked(done: Resealed) -> None:
-    click.echo(f"{done.requests:,} requests sealed anew; looking once more.", err=True)
+    click.echo(f"{done.requests:,} requests sealed again; looking once more.", err=True)
 
 
 def _sentences(done: Resealed) -> list[str]:
     counts = f"{done.requests:,} requests, {done.answers:,} answers"
-    sentences = [f"{counts} and {done.secrets:,} signing secrets were sealed anew."]
+    sentences = [f"{counts} and {done.secrets:,} signing secrets were sealed again."]
     sentences += [f"Key {each} is forgotten: drop it." for each in done.forgotten]
     sentences += [f"Key {each} must stay: {why}." for each, why in done.kept.items()]
     if done.held:
@@ -250,7 +250,7 @@ async def _restore(
     newest_ms = await store.restore.last_entry_ms(held_since_ms)
     if newest_ms is not None and newest_ms > since_ms:
         raise PostdateError(
-            f"The log goes on until {format_iso8601(newest_ms)}, so that this is no backup of"
+            f"The log goes on until {format_iso8601(newest_ms)}, so this is not a backup of"
             f" {format_iso8601(since_ms)}."
         )
     how = "expire" if expire else "fire"
