@@ -228,7 +228,7 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
     )
     yield gauge(
         "postdate_recurring",
-        "Recurring schedules of all accounts: active, paused, blocked for want of credits or room,"
+        "Recurring schedules of all accounts: active, paused, blocked (without credits or room),"
         " or ended.",
         {(state,): count for state, count in zip(RuleState, rules, strict=True)},
         ("state",),

@@ -58,16 +58,19 @@ def account_group() -> None:
     type=click.Choice([plan.value for plan in Plan]),
     default=Plan.FREE.value,
     show_default=True,
-    help="How many requests a second it may make, and how many bytes it may store.",
+    help="The plan: requests a second, and bytes stored.",
 )
 @click.option(
     "--email",
     default="",
     type=_email,
     metavar="TEXT",
-    help="With what its holder signs in to the dashboard; a link to set the password is printed.",
+    help="The address with which its holder signs in to the dashboard. Prints a link that sets the"
+    " password.",
 )
-@click.option("--operator", is_flag=True, help="Its holder looks after this Postdate.")
+@click.option(
+    "--operator", is_flag=True, help="Its holder may see the operators' pages of the dashboard."
+)
 @command()
 def create(
     context: Context, name: str, granted: int, plan: str, email: str, operator: bool
@@ -97,7 +100,7 @@ def create(
 @account_group.command(name="list")
 @command()
 def list_accounts(context: Context) -> None:
-    """List every account with its credits, and what it has stored of what its plan allows."""
+    """List every account with its credits, its plan and its stored bytes."""
     from api.dashboard.formats import size
 
     async def stored_bytes(store: Store, account: Account) -> int | None:
@@ -158,10 +161,10 @@ def change_plan(context: Context, account: str, plan: str) -> None:
 @click.argument("account")
 @command()
 def suspend(context: Context, account: str) -> None:
-    """Let nothing of ACCOUNT go on until it is resumed.
+    """Stop ACCOUNT until it is resumed.
 
-    Its calls get a 403, and due schedules wait: none is dropped. Workers still send those that they
-    have by then, from a moment before their time on.
+    Its calls get a 403, and due schedules wait: none is dropped. Workers still send schedules that
+    they have claimed, which they do a moment before the time.
     """
     _change(context, account, Kind.SUSPEND, "", lambda store, found: store.changes.suspend(found))
 
@@ -182,7 +185,7 @@ def resume(context: Context, account: str) -> None:
 @click.argument("name", type=parameters.name)
 @command()
 def rename(context: Context, account: str, name: str) -> None:
-    """Call ACCOUNT by another NAME. Its id, keys and schedules stay."""
+    """Change the name of ACCOUNT to NAME. Its id, keys and schedules stay."""
     _change(
         context, account, Kind.RENAME, name, lambda store, found: store.changes.rename(found, name)
     )

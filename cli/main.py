@@ -103,7 +103,7 @@ def main() -> None:
     Many machines:  one Redis or Valkey, and on each machine `postdate api` or
                     `postdate worker` with --redis-url
 
-    Every flag takes its default from an environment variable: see docs/reference/settings.md.
+    Settings are environment variables: see docs/reference/settings.md.
     """
     codecs.register_error("as_json", _as_json)
     for stream in (sys.stdout, sys.stderr):

@@ -35,9 +35,9 @@ _FILES = "appendonlydir"
 @click.option("--status", is_flag=True, help="Only say whether it is on hold, and since when.")
 @command()
 def hold_command(context: Context, status: bool) -> None:
-    """Have no worker claim anything, until `postdate resume`.
+    """Stop all workers from claiming, until `postdate resume`.
 
-    Schedules are accepted, changed and cancelled as ever; due ones wait, and fire late. Claimed
+    Schedules are accepted, changed and cancelled as usual; due ones wait, and fire late. Claimed
     ones end as usual. It holds for workers that start later, and through restarts of the store.
     """
     if status:
@@ -53,15 +53,15 @@ def hold_command(context: Context, status: bool) -> None:
 @click.command(name="resume")
 @command()
 def resume_command(context: Context) -> None:
-    """Have workers claim due schedules again: ends `postdate hold`."""
+    """Let workers claim due schedules again: ends `postdate hold`."""
     with_store(context.settings, end_hold, needs_keys=False)
-    context.show({"onHoldSince": None}, "Resumed: what is due is claimed again.")
+    context.show({"onHoldSince": None}, "Resumed: workers claim due schedules again.")
 
 
 def _tell_status(context: Context, held: Held) -> None:
     """JSON has the shards too: a command that was cut off leaves only some of them on hold."""
     since = None if held.since_ms is None else format_iso8601(held.since_ms)
-    text = "Not on hold: what is due is claimed."
+    text = "Not on hold: workers claim due schedules."
     if since is not None:
         text = _on_hold(since)
     elif held.on_hold:
@@ -79,7 +79,7 @@ def tell_hold(context: Context, since_ms: int) -> None:
 
 
 def _on_hold(since: str) -> str:
-    return f"On hold since {since}: nothing is claimed. `postdate resume` goes on."
+    return f"On hold since {since}: workers claim nothing. `postdate resume` ends it."
 
 
 @click.command(name="check")
@@ -108,12 +108,12 @@ def check_command(context: Context) -> None:
 @click.option("--yes", is_flag=True, help="With --forget: do not ask.")
 @command()
 def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> None:
-    """Seal all that is stored with the newest key, forget the others.
+    """Seal everything in the store with the newest key, and forget the others.
 
-    The newest is the first in POSTDATE_SECRET_KEY, and has to be the first in all running
-    processes. It seals again all that another key sealed or that lies in clear, beside running APIs
-    and workers; it may be interrupted and repeated. It forgets a key by which nothing is sealed any
-    more: then you can drop the key. Exit 1 if anything is left.
+    The newest key is the first in POSTDATE_SECRET_KEY, and must be the first in all running
+    processes. The command seals what another key sealed or what is stored in clear, beside running
+    APIs and workers. You can interrupt and repeat it. It forgets keys that seal nothing any more:
+    then you can drop them. It exits 1 if anything is left.
     """
     if lost_keys and not yes:
         named = ", ".join(lost_keys)
@@ -131,12 +131,12 @@ def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> N
 
 
 def _tell_walked(done: Resealed) -> None:
-    click.echo(f"{done.requests:,} requests sealed anew; looking once more.", err=True)
+    click.echo(f"{done.requests:,} requests sealed again; looking once more.", err=True)
 
 
 def _sentences(done: Resealed) -> list[str]:
     counts = f"{done.requests:,} requests, {done.answers:,} answers"
-    sentences = [f"{counts} and {done.secrets:,} signing secrets were sealed anew."]
+    sentences = [f"{counts} and {done.secrets:,} signing secrets were sealed again."]
     sentences += [f"Key {each} is forgotten: drop it." for each in done.forgotten]
     sentences += [f"Key {each} must stay: {why}." for each, why in done.kept.items()]
     if done.held:
@@ -191,25 +191,27 @@ def _copy(data_dir: DataDir, to: Path) -> None:
     "--fired-since",
     type=moment,
     required=True,
-    help="When the backup was made: what was due from then on may have been fired.",
+    help="When the backup was made: schedules due from then on may have been fired.",
 )
 @click.option(
     "--fired-until",
     type=moment,
-    help="When workers stopped: what was due after that was not fired. [default: now]",
+    help="When workers stopped: schedules due later were not fired. [default: now]",
 )
-@click.option("--expire", "how", flag_value="expire", help="End what may have been fired, unsent.")
-@click.option("--fire", "how", flag_value="fire", help="Fire it, possibly a second time.")
+@click.option(
+    "--expire", "how", flag_value="expire", help="End schedules that may have been fired, unsent."
+)
+@click.option("--fire", "how", flag_value="fire", help="Fire them, possibly a second time.")
 @command()
 def restore_command(
     context: Context, fired_since: str, fired_until: str | None, how: str | None
 ) -> None:
-    """Decide about what may have been fired before a restore.
+    """After a restore, end or fire schedules that may have been fired since the backup.
 
-    Run it on hold, before `postdate resume`. A backup holds the schedules that waited at its
-    moment, though they were fired since: they would go out again. --expire ends those due by
-    --fired-until as failed, unsent; they are in the log, and can be replayed. --fire leaves them to
-    the workers. Cancels, changes and creates since the backup are lost.
+    Run it on hold, before `postdate resume`. A backup has the schedules that waited at its moment.
+    Those fired since would go out again. --expire ends the ones due by --fired-until as failed,
+    unsent; they are in the log, and can be replayed. --fire leaves them to the workers. Cancels,
+    changes and creates since the backup are lost.
     """
     if how is None:
         raise click.UsageError("Say --expire or --fire.")
@@ -248,7 +250,7 @@ async def _restore(
     newest_ms = await store.restore.last_entry_ms(held_since_ms)
     if newest_ms is not None and newest_ms > since_ms:
         raise PostdateError(
-            f"The log goes on until {format_iso8601(newest_ms)}, so that this is no backup of"
+            f"The log goes on until {format_iso8601(newest_ms)}, so this is not a backup of"
             f" {format_iso8601(since_ms)}."
         )
     how = "expire" if expire else "fire"

@@ -28,7 +28,7 @@ def duration(text: str) -> timedelta:
         return timedelta(milliseconds=parse_duration(spelt))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d."
+            f"{text!r} is not a duration such as 10s, 5m, 2h, 1h30m or 1d."
         ) from None
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long.") from None
@@ -45,7 +45,7 @@ def words(*choices: str) -> Callable[[str], list[str]]:
         found = [each.strip() for each in text.split(",")]
         for each in found:
             if each not in choices:
-                raise click.BadParameter(f"{each!r} is none of {', '.join(choices)}.")
+                raise click.BadParameter(f"{each!r} is not one of {', '.join(choices)}.")
         return found
 
     return read
@@ -79,7 +79,7 @@ def from_option(more: str = "") -> Callable[[F], F]:
 
 
 def to_option(more: str = "") -> Callable[[F], F]:
-    says = "As --from; no longer in it." + more
+    says = "As --from; this moment itself is left out." + more
     return click.option("--to", type=moment, metavar="TIME", help=says)
 
 
@@ -105,7 +105,7 @@ def header(text: str) -> tuple[str, str]:
     """`Name: value`, as curl has it."""
     name, colon, value = text.partition(":")
     if not colon:
-        raise click.BadParameter(f"{text!r} is no header such as 'X-Source: nightly'.")
+        raise click.BadParameter(f"{text!r} is not a header such as 'X-Source: nightly'.")
     return name.strip(), value.strip()
 
 

@@ -205,7 +205,7 @@ class TooManySecrets(PostdateError):
 
     def __init__(self, most: int) -> None:
         super().__init__(
-            f"{most} signing secrets are good already: keep the earlier ones for a shorter time, or"
+            f"{most} signing secrets are valid already: keep older ones for a shorter time, or"
             " wait until one has ended"
         )
 

@@ -61,12 +61,12 @@ FILTERS = (
         kind=Kind.TEXT,
         option="reference",
         flag="--reference",
-        help="Only those of this reference; 'order-*' for all that begin so.",
-        description="Only schedules with this reference or, with `*` at its end, with one that "
-        "begins so. Waiting schedules and dead letters come by reference, then by id; `from` and "
-        "`to` only filter then.",
-        of_entries="Only entries with this reference or, with `*` at its end, with one that begins "
-        "so.",
+        help="Only those with this reference; 'order-*': all that begin with order-.",
+        description="Only schedules with this reference; with `*` at its end, those whose "
+        "reference begins so. Waiting schedules and dead letters then come by reference, and "
+        "`from` and `to` only filter.",
+        of_entries="Only entries with this reference; with `*` at its end, those whose reference "
+        "begins so.",
         label="Reference",
         placeholder="order-17 or order-*",
     ),

@@ -139,8 +139,8 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class HoldCause(StrEnum):
-    """What keeps a due schedule from starting: the first that holds. What somebody has to end comes
-    before what ends by itself, and in both the wider before the narrower."""
+    """The first cause that keeps a due schedule from starting. Causes that somebody has to end come
+    before causes that end by themselves, and wider causes before narrower ones."""
 
     SERVICE_HOLD = "service_hold"
     ACCOUNT_SUSPENDED = "account_suspended"

@@ -114,7 +114,7 @@ FIELDS = (
         option="delay",
         description="Instead of `triggerAt`: how long from now the request goes out, by the "
         "clock of the store; at most as far ahead as `triggerAt`.",
-        help="As --in, but by the clock of Postdate and not by this machine's.",
+        help="As --in, but by Postdate's clock instead of this machine's.",
         examples=("1h30m", 10),
         minimum=0,
         required=True,
@@ -211,7 +211,7 @@ FIELDS = (
         option="retries",
         description="How often it is sent again after no answer, or after 408, 409, 425, 429 or "
         "5xx; 0 if it is left out. Any other answer is final. A retry costs no credit.",
-        help="How often it is sent again after an attempt that failed for now.  [default: 0]",
+        help="How often it is sent again after no answer, 408, 409, 425, 429 or 5xx.  [default: 0]",
         label="Retries",
         examples=(5,),
         minimum=0,
@@ -226,7 +226,7 @@ FIELDS = (
         description="The waits before the retries in turn, each from 1s to 7d; the last one "
         f"counts for all others. The default is {_USUAL_DELAYS}. Each is lengthened at random by "
         "up to a fifth.",
-        help="After which times, the last for all others.  "
+        help="The waits before the retries; the last one counts for all others.  "
         f"[default: {_USUAL_DELAYS.replace(' ', '')}]",
         label="Waits before retries",
         placeholder=_USUAL_DELAYS,
@@ -285,7 +285,7 @@ FIELDS = (
         option="lane",
         description="The lane whose rate, parallelism and pause it keeps to. Letters, digits, "
         "`.`, `_`, `:` and `-`, first a letter or a digit. It is stored unencrypted.",
-        help="Whose rate, parallelism and pause hold for it: postdate lane --help.",
+        help="The lane whose rate, parallelism and pause it keeps to: postdate lane --help.",
         label="Lane",
         placeholder="invoices",
         examples=("billing",),
@@ -335,7 +335,7 @@ ON_EXISTING = (
         option="max_wait",
         description="With `replace`: how long after its creation the schedule is due at the "
         "latest, however often it is replaced.",
-        help="With --on-existing replace: it goes no later than so long after the first of them.",
+        help="With --on-existing replace: the longest wait after the first create.",
         examples=("10m", 600),
         minimum=0,
     ),

@@ -96,8 +96,8 @@ def _claims(worker: Worker) -> Iterator[Metric]:
     )
     yield counter(
         "postdate_no_socket",
-        "Connections to targets that the system had no socket for: for want of an open file or of a"
-        " local port. What they were for waits.",
+        "Connections to targets that could not begin, because open files or local ports ran out."
+        " Their requests wait.",
         {("files",): shortages[OutOfSockets], ("ports",): shortages[OutOfPorts]},
         ("cause",),
     )
@@ -110,8 +110,8 @@ def _claims(worker: Worker) -> Iterator[Metric]:
     yield counter("postdate_claimed", "Schedules that claims brought.", claimer.claimed)
     yield counter(
         "postdate_unreadable",
-        "Claimed schedules that could not be read here and were put off, each time: for want of a"
-        " key, or damaged; and accounts of which nothing could be claimed.",
+        "Claimed schedules that could not be read here and were put off, each time: without a key,"
+        " or damaged; and accounts of which nothing could be claimed.",
         {(what,): count for what, count in pipeline.unreadables.counted.items()},
         ("cause",),
     )

@@ -72,11 +72,11 @@ _REST: dict[int, RefusedBody] = {
     status_code=200,
 )
 async def create_schedules(request: HttpRequest) -> JsonResponse:
-    """Stores up to 1,000 requests, one credit each. Each item has its own answer, in order: 400 for
-    one that breaks a rule, 402 for one that the credits do not cover. The others are stored all the
-    same. Counts as one request against the rate limit. Many are stored in parts; if the call fails
-    in between, the first ones are stored. With an `Idempotency-Key`, a repeat then stores the rest,
-    and each item gets its first answer again, even if its time has passed."""
+    """Stores up to 1,000 requests, one credit each, and counts as one request against the rate
+    limit. Each item has its own answer, in order: 400 if it breaks a rule, 402 if the credits do
+    not cover it. The others are stored all the same. A large batch is stored in parts; if the call
+    fails in between, the first parts are stored. With an `Idempotency-Key`, a repeat stores the
+    rest, and each item gets its first answer again, even if its time has passed."""
     call, scope = await call_of(request), request.scope
     service, schedules = call.service, call.store.schedules
     limit_bytes = service.settings.max_batch_bytes

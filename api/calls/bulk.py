@@ -81,7 +81,9 @@ class Listed:
 
     @cached_property
     def parameter(self) -> Parameter:
-        return Parameter(self.field, str, {"type": "string", "enum": [*self.words]}, "")
+        schema = {"type": "string", "enum": [*self.words]}
+        says = "The list that the filter searches. It must be given, unless `ids` are."
+        return Parameter(self.field, str, schema, says)
 
     @cached_property
     def names(self) -> Object:
@@ -124,14 +126,15 @@ class BulkQuery(NamedTuple):
 
 IDS_SCHEMA: Schema = {
     "type": "object",
-    "description": "The ids of the schedules. A string that is no schedule id has a 404 of its "
-    "own; an id that is given twice has its answer twice.",
+    "description": "The ids of the schedules. A string that is no schedule id gets a 404 of its "
+    "own. An id that is given twice gets its answer twice.",
     "properties": {
         "ids": {
             "type": "array",
             "items": {"type": "string"},
             "minItems": 1,
             "maxItems": MAX_ITEMS,
+            "description": f"The ids of 1 to {MAX_ITEMS:,} schedules, instead of a filter.",
         }
     },
     "required": ["ids"],
@@ -145,7 +148,10 @@ def filter_schema(listed: Listed, description: str) -> Schema:
         "type": "object",
         "description": description,
         "properties": {
-            listed.field: listed.parameter.schema,
+            listed.field: {
+                **listed.parameter.schema,
+                "description": listed.parameter.description,
+            },
             **{
                 each.name: {
                     **each.schema,
@@ -219,13 +225,13 @@ def _named(text: bytes, findings: Findings) -> list[str]:
 
 @post(_CANCEL, operation_id="cancelSchedules", summary="Cancel many", status_code=200)
 async def cancel_schedules(request: HttpRequest) -> JsonResponse:
-    """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
-    those that a filter finds, in the order of `triggerAt`, which `from` and `to` mean. Each has its
-    own answer; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing
-    is refunded twice, and one that was cancelled or stopped before has the same answer again. If
-    the schedules are large, a filter stops short of its `limit`: go on with its `nextCursor` until
-    that is null. A filter leaves out the next occurrences of recurring schedules, unless it names
-    one by `recurringId`, and says how many: `occurrencesLeft`."""
+    """Cancels up to 1,000 waiting schedules and refunds their credits. Give their ids, or a filter,
+    which takes them by `triggerAt`; its `from` and `to` mean that time. Each schedule has its own
+    answer. One that waits for another attempt is stopped, and ends as `failed`. The call is safe to
+    repeat: nothing is refunded twice, and a schedule that was cancelled or stopped before has the
+    same answer again. If the schedules are large, a filter stops before its `limit`: go on with its
+    `nextCursor` until that is null. A filter without `recurringId` leaves out the next occurrences
+    of recurring schedules, and `occurrencesLeft` counts them."""
     call = await call_of(request)
     limit_bytes = call.service.settings.max_body_bytes
     data = await read_body(request.scope, request.receive, limit_bytes)
@@ -256,13 +262,13 @@ def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
 
 @post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
 async def replay_schedules(request: HttpRequest) -> JsonResponse:
-    """Makes new schedules, due now, of up to 1,000 that have ended: of those that are named, or of
-    the dead letters that a filter finds, the oldest first or by `reference`; `from` and `to` mean
-    their end. Each has its own answer, and is replayed at most once: one replayed before is a 409,
-    so that a repeat does nothing twice. Many are replayed in parts; if the call fails in between,
-    the first ones are replayed. With an `Idempotency-Key`, a repeat then replays the rest, and each
-    has its first answer again. If the schedules are large, a filter stops short of its `limit`: go
-    on with its `nextCursor` until that is null."""
+    """Makes new schedules, due now, of up to 1,000 that have ended. Give their ids, or a filter
+    over the dead letters, which takes the oldest first, or goes by `reference`; its `from` and `to`
+    mean their end. Each schedule has its own answer, and is replayed at most once: one that was
+    replayed before is a 409, so a repeat does nothing twice. Large replays are made in parts; if
+    the call fails in between, the first parts are made. With an `Idempotency-Key`, a repeat makes
+    the rest, and each schedule has its first answer again. If the schedules are large, a filter
+    stops before its `limit`: go on with its `nextCursor` until that is null."""
     call, scope = await call_of(request), request.scope
     settings, schedules = call.service.settings, call.store.schedules
     data = await read_body(scope, request.receive, settings.max_body_bytes)
@@ -301,12 +307,12 @@ def _replayed(replay: Replay, trigger_at: str) -> ReplayedBody | UnreplayedBody:
 
 @post(_RESEND, operation_id="resendCallbacks", summary="Send many callbacks again", status_code=200)
 async def resend_callbacks(request: HttpRequest) -> JsonResponse:
-    """Reports once more how up to 1,000 schedules ended: those that are named, or those that a
-    filter finds whose callback has failed, the longest ago first, or was delivered, in the order of
-    their ends; `from` and `to` mean that moment. Each has its own answer; one that is pending is a
-    409. An account may send 50 a second again, so those of one call go out one after the other, the
-    last ones 20 seconds later. What is beyond those 20 seconds is not sent: with ids it has a 429
-    of its own, a filter stops there. The call is a 429 if that leaves nothing to send. Go on with
+    """Reports once more how up to 1,000 schedules ended. Give their ids, or a filter over
+    callbacks. Failed callbacks come in the order in which they failed, delivered ones by the end of
+    their schedule; `from` and `to` mean that moment. Each schedule has its own answer; a pending
+    callback is a 409. An account may send 50 a second again, so the callbacks of one call go out
+    one after the other, over 20 seconds at most. Beyond these 20 seconds nothing is sent: an id has
+    a 429 of its own, and a filter stops. If nothing could be sent, the call is a 429. Go on with
     `nextCursor` until that is null: a callback that fails once more is not sent a third time."""
     call = await call_of(request)
     data = await read_body(request.scope, request.receive, call.service.settings.max_body_bytes)

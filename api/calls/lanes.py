@@ -50,8 +50,8 @@ _NOTHING = Object([])
 
 @get("/lanes", operation_id="listLanes", summary="List lanes")
 async def list_lanes(request: HttpRequest) -> JsonResponse:
-    """The lanes that have a setting, are paused or calm, or have schedules that have not ended, by
-    name. A page at a time: `cursor` takes the `nextCursor` of the page before."""
+    """Lists by name the lanes that have a setting, are paused or calm, or have schedules that have
+    not ended. For the next page, give the `nextCursor` of a page as `cursor`."""
     call = await call_of(request, OF_LANES)
     walk = Walk("/lanes")
     cursor = walk.taken_back(call.query["cursor"])
@@ -64,7 +64,7 @@ async def list_lanes(request: HttpRequest) -> JsonResponse:
 
 @get("/lanes/{lane:str}", operation_id="getLane", summary="Read a lane")
 async def get_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """A lane's settings and its state. A lane without settings has null for each."""
+    """Shows a lane's settings and its state. Settings that it does not have are null."""
     call, wanted = await call_of(request), wanted_of(request.scope)
     found = await call.store.lanes.read(call.account_id, _named(lane))
     settings = found.settings
@@ -87,7 +87,7 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     """Changes the given settings of a lane; null clears one. The result is judged as a whole. With
     `paused`, none of its schedules starts until it is resumed, or until `pausedUntil`; running ones
-    end. Schedules that came due meanwhile go out in their order, at the lane's rate."""
+    end. Afterwards the due schedules go out in their order, at the lane's rate."""
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
     given = parse_patch(await _body(request, call), OF_PATCH, call.service.rules, _now_ms(call))
@@ -108,9 +108,9 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
 
 @post("/lanes/{lane:str}/pause", operation_id="pauseLane", summary="Pause a lane", status_code=200)
 async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """None of its schedules starts until it is resumed, or until `pausedUntil`; running ones end.
-    Schedules that came due meanwhile go out in their order, at the lane's rate. Of a lane that is
-    paused, the end and the note are set as given. Safe to repeat."""
+    """Lets none of its schedules start until it is resumed, or until `pausedUntil`; running ones
+    end. Afterwards the due schedules go out in their order, at the lane's rate. If the lane is
+    paused already, the call sets the end and the note as given. Safe to repeat."""
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
     pause = await pause_of(request, call)
@@ -134,8 +134,8 @@ async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
 
 @delete("/lanes/{lane:str}", operation_id="clearLane", summary="Clear a lane", status_code=200)
 async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
-    """Removes all settings of a lane, its pause and its calm too. The schedules that wait in it go
-    on without limits; the answer has their number."""
+    """Removes all settings of a lane, its pause and its calm too. Its waiting schedules go on
+    without limits; the answer has their number."""
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
     waiting = await call.store.lanes.clear(call.account_id, name, wanted)
@@ -144,8 +144,8 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
 
 @get("/account", operation_id="getAccount", summary="Read the account")
 async def get_account(request: HttpRequest) -> JsonResponse:
-    """Whether the account is paused, and by which API key; the callback of schedules that name
-    none; its plan with what that allows, and what the account has. The `ETag` is that of its
+    """Shows whether the account is paused, and by which API key; the callback of schedules that
+    name none; its plan with its limits; and what the account has. The `ETag` is that of its
     settings alone."""
     call, wanted = await call_of(request), wanted_of(request.scope)
     settings, held = await asyncio.gather(
@@ -173,10 +173,10 @@ async def change_account(request: HttpRequest) -> JsonResponse:
 
 @post("/account/pause", operation_id="pauseAccount", summary="Pause the account", status_code=200)
 async def pause_account(request: HttpRequest) -> JsonResponse:
-    """Nothing of the account starts until it is resumed, or until `pausedUntil`: schedules can be
-    created, changed and cancelled, and due ones wait; running ones end, and callbacks go on. Each
-    lane has a pause of its own: a schedule in it starts when neither is on. Of an account that is
-    paused, the end and the note are set as given. Safe to repeat."""
+    """Lets nothing of the account start until it is resumed, or until `pausedUntil`. Schedules can
+    be created, changed and cancelled, and due ones wait; running ones end, and callbacks go on.
+    Each lane has a pause of its own: a schedule in it starts when neither is on. If the account is
+    paused already, the call sets the end and the note as given. Safe to repeat."""
     call = await call_of(request)
     wanted, pause = wanted_of(request.scope), await pause_of(request, call)
 

@@ -48,9 +48,9 @@ _OF_ONE, _OF_A_PREVIEW = 5, 10
 @post("/recurring", operation_id="createRecurring", summary="Schedule a request again and again")
 async def create_recurring(request: HttpRequest) -> JsonResponse:
     """Stores a rule, `cron` or `every`, and a request, which is sent at each of the rule's times.
-    One occurrence waits at any time: an ordinary schedule, with `recurringId` and `slot`. The
-    next one is made when it goes out, and takes a credit. Times that are missed, because the
-    service was away or the credits were used up, are not made up for: the log has one entry
+    One occurrence waits at any time: an ordinary schedule, with `recurringId` and `slot`. When it
+    goes out, the next one is made, and takes a credit. Postdate does not make up for times that it
+    missed, because the service was away or the credits were used up: the log has one entry
     `skipped` for them."""
     call = await call_of(request)
     data = await _body(request, call)
@@ -67,8 +67,8 @@ async def create_recurring(request: HttpRequest) -> JsonResponse:
 
 @get("/recurring", operation_id="listRecurring", summary="List recurring schedules")
 async def list_recurring(request: HttpRequest) -> JsonResponse:
-    """Recurring schedules in the order of their creation, or the one of a `name`. A page at a time:
-    `cursor` takes the `nextCursor` of the page before."""
+    """Lists recurring schedules in the order of their creation, or the one with a `name`. For the
+    next page, give the `nextCursor` of a page as `cursor`."""
     call = await call_of(request, OF_RECURRING)
     query, rules = call.query, call.store.recurring
     state = query["state"] and RuleState(query["state"])
@@ -89,7 +89,7 @@ async def list_recurring(request: HttpRequest) -> JsonResponse:
 
 @get("/recurring/preview", operation_id="previewRecurring", summary="When a rule would fire")
 async def preview_recurring(request: HttpRequest) -> JsonResponse:
-    """The next ten times of such a rule, and the rule in words. Stores nothing."""
+    """Shows the next ten times of a rule, and the rule in words. Stores nothing."""
     call = await call_of(request, PREVIEW)
     now_ms = call.store.clock.now_ms()
     timing = checked(timing_of(call.query))
@@ -107,7 +107,7 @@ async def preview_recurring(request: HttpRequest) -> JsonResponse:
     summary="Read a recurring schedule",
 )
 async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """A recurring schedule as it was asked for, its state, and its next five times."""
+    """Shows a recurring schedule as it was created, its state, and its next five times."""
     call, wanted = await call_of(request), wanted_of(request.scope)
     recurring_id = await _id_of(call, recurring_id)
     rule = await call.store.recurring.read(call.account_id, recurring_id)
@@ -124,10 +124,10 @@ async def get_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> Js
     summary="Change a recurring schedule",
 )
 async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """Changes the given fields, each as a whole; null clears an optional one, and `cron` and
-    `every` replace each other. The waiting occurrence changes as well, or the one after it, if a
-    worker has it already. With `paused` it is paused in the same step, as `/pause` does it, or goes
-    on."""
+    """Changes the given fields, each as a whole; null clears an optional field, and `cron` and
+    `every` replace each other. The waiting occurrence changes as well; if a worker has it already,
+    the one after it does. `paused` pauses or resumes it in the same step, like `/pause` and
+    `/resume`."""
     call = await call_of(request)
     recurring_id = await _id_of(call, recurring_id)
     wanted, now_ms = wanted_of(request.scope), call.store.clock.now_ms()
@@ -169,8 +169,8 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
     status_code=200,
 )
 async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """Deletes the rule, cancels the occurrence that waits and refunds its credit. One that a worker
-    has is still sent. Ended occurrences stay, and so does the log."""
+    """Deletes the rule, cancels the waiting occurrence and refunds its credit. An occurrence that a
+    worker has is still sent. Ended occurrences stay, and so does the log."""
     call = await call_of(request)
     recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
@@ -187,9 +187,9 @@ async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     status_code=200,
 )
 async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """Cancels the occurrence that waits, refunds its credit, and makes no other until it is
-    resumed, or until `pausedUntil`. One that a worker has is still sent. Of one that is paused, the
-    end and the note are set as given; one that has ended stays so. Safe to repeat."""
+    """Cancels the waiting occurrence, refunds its credit, and makes no other until it is resumed,
+    or until `pausedUntil`. An occurrence that a worker has is still sent. If it is paused already,
+    the call sets the end and the note as given. If it has ended, it stays so. Safe to repeat."""
     call = await call_of(request)
     recurring_id = await _id_of(call, recurring_id)
     wanted, pause = wanted_of(request.scope), await pause_of(request, call)
@@ -203,9 +203,9 @@ async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> 
     status_code=200,
 )
 async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """Makes the next occurrence of a recurring schedule that is paused or blocked; times during the
-    pause do not count as missed. If it cannot be stored, the answer says `blocked`, and why. Safe
-    to repeat."""
+    """Makes the next occurrence of a recurring schedule that is paused or blocked. Times during the
+    pause do not count as missed. If the occurrence cannot be stored, the answer says `blocked`, and
+    why. Safe to repeat."""
     call = await call_of(request)
     recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
@@ -219,8 +219,8 @@ async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     summary="Make an occurrence now",
 )
 async def trigger_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> JsonResponse:
-    """Makes an occurrence that is due now, whatever the state, beside the rule's own times; costs
-    one credit. It has `recurringId`, and no `slot`."""
+    """Makes an occurrence that is due now, besides the rule's own times and whatever the state. It
+    costs one credit. It has `recurringId`, and no `slot`."""
     call = await call_of(request)
     once = idempotency(request.scope, await no_fields(request, call))
     wanted, recurring = wanted_of(request.scope), call.store.recurring

@@ -48,9 +48,9 @@ from scheduler.times import format_iso8601
 
 @post("/schedule", operation_id="createSchedule", summary="Schedule a request")
 async def create_schedule(request: HttpRequest) -> JsonResponse:
-    """Stores a request to be performed at `triggerAt`, or after `delay`; costs one credit. With
-    `onExisting`, if a schedule waits with the same `reference`, that is kept or gets this request:
-    then the answer is a 200, and no credit is taken."""
+    """Stores a request, which Postdate sends at `triggerAt` or after `delay`. It costs one credit.
+    With `onExisting`, a waiting schedule with the same `reference` is kept, or gets this request
+    and time. Then the answer is a 200, and no credit is taken."""
     return await create(service_of(request), request.scope, request.receive)
 
 
@@ -137,13 +137,13 @@ def created_answer(created: CreateResult, trigger_at_ms: int) -> JsonResponse:
 
 @get("/schedule", operation_id="listSchedules", summary="List schedules")
 async def list_schedules(request: HttpRequest) -> JsonResponse:
-    """Schedules that have not been executed yet, by `triggerAt`; with `status=failed` the dead
-    letters, by their end: those that failed and were not replayed, for a week. Any other list of
-    statuses has all such schedules that are kept, by their end or `triggerAt`. With `callback`
-    those whose callback stands so. A page at a time:
-    `cursor` takes the `nextCursor` of the page before. Where schedules are large, or few match, a
-    page is short of its `limit`: the end is where `nextCursor` is null. A schedule that does not
-    change meanwhile is neither skipped nor repeated, whatever others do."""
+    """Lists waiting schedules by `triggerAt`. With `status=failed` it lists the dead letters by
+    their end: failed schedules that were not replayed, which are kept for a week. Any other list of
+    statuses has all schedules with them that are kept, by their end or `triggerAt`. `callback`
+    selects ended schedules by the status of their callback. For the next page, give the
+    `nextCursor` of a page as `cursor`. A page may be shorter than its `limit` before the end, which
+    is where `nextCursor` is null. A schedule that does not change meanwhile is neither skipped nor
+    repeated, whatever others do."""
     call = await call_of(request, OF_SCHEDULES)
     query, account_id = call.query, call.account_id
     callback = query["callback"] and CallbackStatus(query["callback"])
@@ -187,9 +187,9 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
 
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")
 async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """A schedule as it was asked for, its state, and its outcome once it has been executed; for
-    a day after it has ended, and for a week if it failed and was not replayed. Values that look
-    like secrets, in its headers or in the query of its URL, are masked."""
+    """Shows a schedule as it was created, its state, and its outcome once it was executed. An ended
+    schedule is kept for a day, and for a week if it failed and was not replayed. Values that look
+    like secrets, in headers or in the query of the URL, are masked."""
     call, wanted = await call_of(request), wanted_of(request.scope)
     found = await call.store.schedules.read(call.account_id, schedule_id)
     return read_answer(wanted, await _shown(call, found.schedule), found.etag)
@@ -197,10 +197,10 @@ async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Json
 
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change a schedule")
 async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """Changes fields of a schedule while it waits, each given one as a whole: headers are replaced,
-    not merged, and null clears an optional one; `callbackUrl` is cleared with `default`.
-    What a GET shows changes nothing when it is given back. Its id stays, and no credit moves. A
-    `targetUrl` of another origin needs headers that look like secrets to be given anew."""
+    """Changes fields of a waiting schedule. Each given field replaces the old one as a whole; null
+    clears an optional field, and `default` clears `callbackUrl`. The id stays, and no credit moves.
+    A field that is given back as GET shows it changes nothing. If `targetUrl` moves to another
+    origin, give the headers that look like secrets again."""
     call = await call_of(request)
     service, wanted = call.service, wanted_of(request.scope)
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
@@ -223,9 +223,10 @@ async def _shown(call: Call, schedule: Schedule) -> Any:
     status_code=200,
 )
 async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """Cancels a schedule that still waits, and refunds its credit, once. One that waits for another
-    attempt is stopped: it ends as `failed`, as the last attempt did, and nothing is refunded. Safe
-    to repeat: while it is kept, the answer is the same, with the credits by then."""
+    """Cancels a waiting schedule and refunds its credit, once. A schedule that waits for another
+    attempt is stopped instead: it ends as `failed` with the outcome of the last attempt, and
+    nothing is refunded. The call is safe to repeat: while the schedule is kept, the answer is the
+    same, with the credits by then."""
     call = await call_of(request)
     wanted = wanted_of(request.scope)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id, wanted)
@@ -239,11 +240,11 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> J
     summary="Replay a schedule",
 )
 async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """Makes a new schedule of one that has ended: the same request, body and secret headers
-    included, due now; costs one credit. The body may give any field anew, each as a whole and
-    judged as in a change; an `expiresAt` that has passed keeps its distance to `triggerAt`. The new
-    one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. A cancelled
-    schedule that had a body cannot be replayed, because its body is not kept."""
+    """Makes a new schedule of one that has ended, with the same request, body and secret headers.
+    It is due now, and costs one credit. Each field of the body replaces the old one as a whole,
+    judged as in a change. An `expiresAt` that has passed keeps its distance to `triggerAt`. The new
+    schedule has `replayOf`, the old one `replayedAs`, and the old one is no dead letter any more. A
+    cancelled schedule that had a body cannot be replayed, because its body is not kept."""
     call, scope = await call_of(request), request.scope
     service, schedules = call.service, call.store.schedules
     data = await read_body(scope, request.receive, service.settings.max_body_bytes)
@@ -278,10 +279,10 @@ def _replayed(done: Replays) -> JsonResponse:
     status_code=202,
 )
 async def resend_callback(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
-    """Reports once more how a schedule ended: to its `callbackUrl`, or to the one that the body
-    names, a URL or `default`, whatever `callbackOn` says. The report has the same `webhook-id` and
-    all its retries again. The answer is a 409 while the schedule has not ended or its callback is
-    pending, and if it was cancelled; so a repeat is a 409 too, and does nothing twice."""
+    """Reports once more how a schedule ended, whatever its `callbackOn` says. The report goes to
+    its `callbackUrl`, or to the one in the body: a URL or `default`. It has the same `webhook-id`,
+    and all retries again. The answer is a 409 while the schedule has not ended or its callback is
+    pending, and if it was cancelled. So a repeat is a 409 too, and does nothing twice."""
     call = await call_of(request)
     service = call.service
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)

@@ -22,8 +22,8 @@ _ROTATION = Object(["keepFor"])
 
 @get("/signing", operation_id="getSigningSecrets", summary="Read the signing secrets")
 async def get_secrets(request: HttpRequest) -> JsonResponse:
-    """The secrets that requests are signed with, newest first. Each request carries a signature by
-    each of them."""
+    """Shows the secrets that sign requests, newest first. Each request carries a signature by each
+    of them."""
     call = await call_of(request)
     secrets = await call.store.signing.secrets(call.account_id)
     return JsonResponse(200, _body(secrets))

@@ -35,9 +35,9 @@ async def get_usage(request: HttpRequest) -> JsonResponse:
 
 @get("/stats/logs", operation_id="listLogs", summary="The execution log")
 async def list_logs(request: HttpRequest) -> JsonResponse:
-    """One page of the log; `cursor` takes the `nextCursor` of the page before. A page may be short
-    of its `limit`: the end is where `nextCursor` is null. Entries `retrying` and `skipped` come
-    only where `status` asks for them."""
+    """Shows one page of the log. For the next page, give its `nextCursor` as `cursor`. A page may
+    be shorter than its `limit` before the end, which is where `nextCursor` is null. Entries
+    `retrying` and `skipped` come only if `status` asks for them."""
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"
@@ -51,7 +51,7 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
 
 @get("/stats/remaining-credits", operation_id="getCredits", summary="The credit balance")
 async def get_credits(request: HttpRequest) -> JsonResponse:
-    """How many more requests the account can pay for."""
+    """Shows how many more schedules the account can pay for."""
     call = await call_of(request)
     account = await call.store.accounts.get(call.account_id)
     return JsonResponse(200, CreditsBody(account.credits))

@@ -158,7 +158,7 @@ def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
         return (
             500,
             "Cannot be read",
-            "What is stored of it is damaged: an operator can look.",
+            "Its stored data is damaged: an operator can look.",
         )
     if isinstance(error, StoreError):
         service_of(request).outage.note(error, request_id_of(request.scope))
@@ -167,9 +167,9 @@ def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
         return 503, "Unknown", f"{text} Look before you try again."
     if isinstance(error, StoreFull):
         text = "The store is full: nothing new can be stored until there is room."
-        return 503, "No room left", f"{text} What was scheduled is kept and is fired."
+        return 503, "No room left", f"{text} Existing schedules are kept and fired."
     if isinstance(error, StoreError):
-        text = "The store does not answer right now. What was scheduled is kept; try again soon."
+        text = "The store does not answer right now. Schedules are kept; try again soon."
         return 503, "A moment, please", text
     status = status_of(error)
     if status < 500:

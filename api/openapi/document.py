@@ -36,8 +36,8 @@ _ANSWERS: dict[str, Schema] = msgspec.json.decode(
 )
 _REFS = "#/components/schemas/"
 _DESCRIPTION = """\
-An HTTP request with a future date on it: `POST /schedule` now, and the call goes out at
-`triggerAt`. A schedule costs one credit; cancelling it gives the credit back.
+Postdate stores an HTTP request and sends it at a chosen time: `POST /schedule` now, and the request
+goes out at `triggerAt`. A schedule costs one credit; a cancellation gives the credit back.
 
 Every call but those under Health needs an API key in the header `x-api-key`, or as `Authorization:
 Bearer`. Bodies are JSON, whatever their Content-Type says. Times are ISO 8601, and come back in
@@ -46,12 +46,12 @@ programs>", "requestId": "req_…"}`; a 400 also has `details`, with the bad fie
 """
 _HEALTH = "Health"
 _TAGS = {
-    "Schedules": "Requests that wait for their time.",
+    "Schedules": "Requests that are sent once, at their time.",
     "Statistics": "Executed requests, their outcomes, and the credits that are left.",
-    "Account": "What is set for all schedules of the account, what it has and what it may have.",
+    "Account": "The settings for all schedules of the account, its plan, and what it has.",
     "Lanes": "Limits and pauses that schedules share.",
     "Recurring": "Requests that are sent again and again, by a rule.",
-    "Signing": "Secrets by which a target verifies that a request is ours.",
+    "Signing": "Secrets with which a target verifies that a request comes from Postdate.",
     _HEALTH: "For load balancers.",
 }
 # By how a path begins.
@@ -87,27 +87,27 @@ def _whole(description: str) -> Schema:
 
 _HEADERS: dict[str, Schema] = {
     "RateLimitLimit": _whole("Requests a second that the account's plan allows, if limited."),
-    "RateLimitRemaining": _whole("Requests that are left at this moment."),
-    "RateLimitReset": _whole("Seconds until all of them are there again."),
+    "RateLimitRemaining": _whole("Requests that are left at the moment."),
+    "RateLimitReset": _whole("Seconds until all of them are available again."),
     "RequestId": {
-        "description": "Names this request, in errors and in the service log beside its faults.",
+        "description": "The id of this request, also in errors and in the log of the service.",
         "required": True,
         "schema": {"type": "string", "pattern": REQUEST_ID},
     },
     "RetryAfter": {**_whole("Seconds after which to try again."), "required": True},
     "ETag": {
-        "description": "Names what the answer shows, for If-Match and If-None-Match.",
+        "description": "The tag of what the answer shows, for `If-Match` and `If-None-Match`.",
         "required": True,
         "schema": {"type": "string"},
     },
     "IdempotencyReplayed": {
-        "description": "`true` if the answer was given before, to the same Idempotency-Key.",
+        "description": "`true` if the answer was given before, to the same `Idempotency-Key`.",
         "schema": {"type": "string", "enum": ["true"]},
     },
 }
 _REQUEST_ID = {"Postdate-Request-Id": {"$ref": "#/components/headers/RequestId"}}
 _ETAG = {"ETag": {"$ref": "#/components/headers/ETag"}}
-_NOT_MODIFIED = "It has a tag of If-None-Match; there is no body."
+_NOT_MODIFIED = "Its tag is one of `If-None-Match`; there is no body."
 _RATE_HEADERS = {
     f"RateLimit-{name}": {"$ref": f"#/components/headers/RateLimit{name}"}
     for name in ("Limit", "Remaining", "Reset")

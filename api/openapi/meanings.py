@@ -9,7 +9,7 @@ _MEANINGS = {
     "scheduleId": "The id of the schedule.",
     "invocationId": "The id that the target sees, the same in every attempt.",
     "triggerAt": "When it is due.",
-    "message": "The result, in a sentence for people.",
+    "message": "The result, as a sentence for people.",
     "nextCursor": "The `cursor` of the next page; null at the end.",
     "creditsRemaining": "The credits that the account has left.",
     "error": "A sentence for people. It may change.",
@@ -29,12 +29,12 @@ _MEANINGS = {
     "targetBodyText": "The body, if it was given as text.",
     "targetBodyBase64": "The body, if it was given in base64.",
     "delivery": "Whether it is sent again if a worker is lost with it, or given up.",
-    "expiresAt": "The last moment at which it may be sent.",
+    "expiresAt": "The last moment at which it may be sent; null: there is none.",
     "retries": "How often it may be sent again after a failed attempt.",
     "retryDelays": "The waits before the retries, given or by default; null without `retries`.",
     "timeout": "How long one attempt may take.",
-    "callbackUrl": "Where its end is reported: a URL, `default` for the account's, or null.",
-    "callbackOn": "Which ends are reported; null leaves it to the account.",
+    "callbackUrl": "The URL to which its end is reported; `default`: the account's; null: none.",
+    "callbackOn": "The ends that are reported; null leaves it to the account.",
     "lane": "Its lane.",
     "reference": "Your own id of it.",
     # A schedule.
@@ -48,30 +48,30 @@ _MEANINGS = {
     "phases": "The parts of the response time of the last attempt; null if nothing was tried.",
     "attempts": "How many attempts were made.",
     "nextAttemptAt": "When the next attempt is due, after one that failed; otherwise null.",
-    "heldBy": "The cause that keeps it from starting, though it is due; null if there is none, and "
-    "while a worker has it.",
+    "heldBy": "The cause that keeps it from starting although it is due; null if there is none, "
+    "and while a worker has it.",
     "callback": "The report of its end; null before the end, and if it is not reported.",
     "recurringId": "The recurring schedule that it is an occurrence of.",
-    "slot": "The time of the rule that this occurrence stands for; null if it was triggered or "
+    "slot": "The time of the rule for which this occurrence was made; null if it was triggered or "
     "is a replay.",
     "replayedAs": "Its last replay.",
     "replayable": "Whether it can be replayed.",
-    "notReplayableReason": "Why not: it has not ended, or it was cancelled and its body is not "
-    "kept.",
+    "notReplayableReason": "Why it cannot be replayed: it has not ended, or it was cancelled and "
+    "its body is not kept.",
     "connectionReused": "True: an open connection was used, and the next three parts are null.",
-    "resolveMs": "Time to resolve the host's name; null for an address, or a name resolved a "
-    "moment before.",
-    "connectMs": "Time to connect, addresses that did not answer included.",
+    "resolveMs": "Time to resolve the host's name; null for an address, or for a name that was "
+    "resolved a moment before.",
+    "connectMs": "Time to connect, including addresses that did not answer.",
     "tlsMs": "Time for the TLS handshake; null over http.",
-    "firstByteMs": "Time from the request to the first byte of the answer; all of it, if an open "
-    "connection answered within a second.",
+    "firstByteMs": "Time from the request to the first byte of the answer; the whole response time "
+    "if an open connection answered within a second.",
     "lastByteMs": "Time for the rest of the answer; 0 if it came in one piece, null if "
     "`firstByteMs` is all.",
-    "HeldByBody.cause": "The first cause that holds, the wider before the narrower.",
-    "HeldByBody.lane": "The lane, if the cause lies in one.",
+    "HeldByBody.cause": "The first cause that holds it; wider causes come before narrower ones.",
+    "HeldByBody.lane": "The lane, if the cause is one of a lane.",
     "until": "When this cause ends; null if nobody knows.",
     "estimated": "True: `until` is an estimate, by the lane's rate.",
-    "ahead": "How many schedules of the lane go first, if the cause lies in a lane.",
+    "ahead": "How many schedules of the lane go first, if the cause is one of a lane.",
     "CallbackBody.status": "`delivered` after a 2xx, `failed` after the last attempt.",
     "CallbackBody.nextAttemptAt": "When it is sent next; null unless it is pending.",
     "CancelledBody.status": "`cancelled`; or `failed`, if it was stopped after an attempt.",
@@ -79,7 +79,7 @@ _MEANINGS = {
     "UncancelledBody.status": "The status of the schedule, with the code 409; otherwise null.",
     "UnsentBody.status": "The status of the schedule, with the code 409; otherwise null.",
     "ConflictBody.status": "The status of the schedule, if the conflict is about one.",
-    "occurrencesLeft": "How many next occurrences of recurring schedules the filter met and left "
+    "occurrencesLeft": "How many next occurrences of recurring schedules matched and were left "
     "out.",
     # The log and the statistics.
     "logs": "The entries of this page.",
@@ -97,28 +97,28 @@ _MEANINGS = {
     "attempt": "Which attempt it was, counted from 1.",
     "latenessMs": "Time from the due time to the first byte sent; null if none was sent.",
     "LogEntryBody.phases": "The parts of the response time, while they are kept.",
-    "LogEntryBody.responseBody": "With `scheduleId`: the answer of the last attempt, if that "
-    "failed, while the schedule is kept.",
+    "LogEntryBody.responseBody": "With `scheduleId`: the beginning of the answer to the last "
+    "attempt, if it failed, while the schedule is kept.",
     "LogEntryBody.recurringId": "The recurring schedule, if it belongs to one.",
-    "LogEntryBody.missed": "How many times a `skipped` entry stands for; otherwise 0.",
+    "LogEntryBody.missed": "How many times were missed, in a `skipped` entry; otherwise 0.",
     "totalInvocations": "Schedules that were executed.",
     "successfulInvocations": "Schedules that completed.",
     "failedInvocations": "Schedules that failed.",
     "averageResponseTime": "The mean response time, in milliseconds.",
     "timeRange": "The period that was counted.",
     "TimeRangeBody.from": "Its beginning.",
-    "TimeRangeBody.to": "Its end, which is left out.",
+    "TimeRangeBody.to": "Its end, which is not counted.",
     # Signing secrets.
     "secrets": "The valid secrets, newest first.",
     "secretId": "The id of the secret.",
     "secret": "The secret: `whsec_` and base64.",
-    "SecretBody.expiresAt": "When it ends; null until a newer one replaces it.",
+    "SecretBody.expiresAt": "When it stops being valid; null until a newer one replaces it.",
     # Lanes, the account and their pauses.
     "lanes": "The lanes of this page.",
     "LaneBody.lane": "The name of the lane.",
     "ClearedLaneBody.lane": "The name of the lane.",
-    "rate": "The starts allowed `per`; null: no limit.",
-    "per": "The time in which `rate` starts are allowed.",
+    "rate": "How many may start in each `per`; null: no limit.",
+    "per": "The time in which `rate` may start.",
     "burst": "How many may start at once after a rest.",
     "parallelism": "How many may run at a time; null: no limit.",
     "note": "Your note.",
@@ -126,23 +126,23 @@ _MEANINGS = {
     "pausedUntil": "When the pause ends by itself; null: it has no end, or there is no pause.",
     "pausedBy": "The name of the API key that began the pause, or `dashboard`.",
     "pauseNote": "Why it is paused.",
-    "calmUntil": "Until when a target's `Retry-After` keeps the lane calm.",
+    "calmUntil": "When the calm ends that a target's `Retry-After` began; null: there is none.",
     "LaneBody.state": "The first cause that keeps due schedules from starting: a pause, a calm, "
-    "`parallelism` (full), `rate` (limited). `open`: there is none.",
+    "`parallelism` (`full`) or `rate` (`limited`). `open`: there is none.",
     "waiting": "How many schedules wait in it.",
     "due": "How many of these are due.",
     "running": "How many schedules workers have.",
-    "oldestDueAt": "Since when the oldest due one has been due.",
-    "emptyAt": "An estimate of when all waiting ones will have started at this rate; null "
+    "oldestDueAt": "When the oldest due schedule became due; null: none is due.",
+    "emptyAt": "An estimate of when all waiting schedules will have started at this rate; null "
     "without a rate, without schedules, and in a pause.",
     "AccountBody.callbackUrl": "The callback of schedules that name none. Secrets in its query "
     "are masked.",
-    "AccountBody.callbackOn": "Which ends are reported there; null without a URL.",
+    "AccountBody.callbackOn": "The ends that are reported there; null without a URL.",
     "plan": "The account's plan.",
     "requestsPerSecond": "The requests a second that the plan allows; null: no limit.",
     "storedBytes": "The bytes that the account has stored.",
     "storedBytesLimit": "The bytes that the plan allows; null: no limit.",
-    "AccountBody.lanes": "How many lanes are set, paused, calm, or have schedules.",
+    "AccountBody.lanes": "How many lanes are set, paused or calm, or have schedules.",
     "AccountBody.recurring": "How many recurring schedules there are.",
     # Recurring schedules.
     "recurring": "The recurring schedules of this page.",
@@ -156,8 +156,8 @@ _MEANINGS = {
     "cron": "The cron expression; null with `every`.",
     "every": "The interval; null with `cron`.",
     "timeZone": "The zone of `cron`.",
-    "startsAt": "No time before this.",
-    "endsAt": "No time after this.",
+    "startsAt": "No occurrence comes before this.",
+    "endsAt": "No occurrence comes after this.",
     "expiresAfter": "How late an occurrence may still be sent.",
     "description": "The rule in words.",
     "nextAt": "The time of the next occurrence; null if there is none.",
@@ -167,7 +167,7 @@ _MEANINGS = {
     "blocked.",
     "RecurringBody.next": "The next five times; null in a list.",
     "PreviewBody.next": "The next ten times, or as many as there are.",
-    "unchanged": "True: all settings were so before, and nothing changed.",
+    "unchanged": "True: all settings were the same before, and nothing changed.",
     # The report of an end, and the rest.
     "HealthBody.status": "`ok`, or `ready`.",
     "ScheduleEnded.type": "The event.",
@@ -180,7 +180,7 @@ _MEANINGS = {
     "EndedSchedule.statusCode": "The status of the last answer; 0 without an answer.",
     "EndedSchedule.executedAt": "When the outcome was recorded.",
     "FieldError.field": "The name of the field.",
-    "FieldError.message": "What is wrong with it, in a sentence.",
+    "FieldError.message": "The fault of the field, in a sentence.",
 }
 # A body that has all members of another one.
 _AS = {"SetRecurringBody": "RecurringBody"}

@@ -15,7 +15,7 @@ IDEMPOTENCY_KEY: Schema = {
     "in": "header",
     "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
     "description": "A name of your own for this call. For 24 hours, a call with the same key "
-    "and body gets the first answer again, and costs nothing; with another body it is a 422.",
+    "and body gets the first answer again, and costs nothing. With another body it is a 422.",
     "example": "order-8412-reminder",
 }
 _TAGS: Schema = {
@@ -27,22 +27,22 @@ IF_MATCH: Schema = {
     "in": "header",
     "schema": _TAGS,
     "description": "The `ETag` of an earlier answer, several of them, or `*` for any. If the "
-    "present tag is none of these, the answer is a 412 and nothing is changed.",
+    "present tag is another one, the answer is a 412 and nothing is changed.",
 }
 IF_NONE_MATCH: Schema = {
     "name": "If-None-Match",
     "in": "header",
     "schema": _TAGS,
-    "description": "Of a `GET`, the `ETag` of an earlier answer: if it still is that, the answer "
-    "is a 304 without a body. Of a `PUT`, `*`: if it is there, the answer is a 412.",
+    "description": "For `GET`, the `ETag` of an earlier answer: if it is still the same, the "
+    "answer is a 304 without a body. For `PUT`, `*`: if there is one already, the answer is a 412.",
 }
 LANE: Schema = {
     "name": "lane",
     "in": "path",
     "required": True,
     "schema": {"type": "string", "pattern": f"^{LANE_PATTERN}$"},
-    "description": "The name of a lane: a letter or digit, and up to 63 more, or `.`, `_`, `:`, "
-    "`-`.",
+    "description": "The name of a lane: 1 to 64 letters, digits, `.`, `_`, `:` and `-`, first a "
+    "letter or a digit.",
     "example": "partner-b",
 }
 SCHEDULE_ID: Schema = {
@@ -50,7 +50,7 @@ SCHEDULE_ID: Schema = {
     "in": "path",
     "required": True,
     "schema": {"type": "string", "pattern": "^sch_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
-    "description": "The id that the create answered.",
+    "description": "The id in the answer of the create.",
     "example": "sch_01m7td70g0fw3s9s2m2v2v2v2v",
 }
 RECURRING_ID: Schema = {
@@ -61,8 +61,8 @@ RECURRING_ID: Schema = {
         "type": "string",
         "pattern": f"^(rec_[0-7][0-9a-hjkmnp-tv-z]{{25}}|name:{LANE_PATTERN})$",
     },
-    "description": "The id that the create answered, or `name:` and the name, as in `name:report`: "
-    "the call means the recurring schedule that has this name when it begins.",
+    "description": "The id in the answer of the create, or `name:` and the name, as in "
+    "`name:report`: the recurring schedule that has this name when the call begins.",
     "example": "rec_01m7td70g0fw3s9s2m2v2v2v2v",
 }
 NAME: Schema = {

@@ -51,36 +51,36 @@ ERRORS = {
     ),
     409: Refusal(
         "Conflict",
-        "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which. "
-        "Or, without a `status`, the account has as many lanes as it may have.",
+        "The schedule has ended, or a worker has it, from a moment before `triggerAt` on; `status` "
+        "says which. Without a `status`, the account has as many lanes as it may have.",
         bodies.ConflictBody,
     ),
     412: Refusal(
         "PreconditionFailed",
-        "The present state is not the one that If-Match or If-None-Match asks for; nothing was "
+        "The present state is not the one that `If-Match` or `If-None-Match` asks for; nothing was "
         "changed.",
     ),
     413: Refusal(
         "TooLarge",
-        "The body is larger than allowed, or the account has as much stored as its plan allows.",
+        "The body is larger than allowed, or the account would store more than its plan allows.",
     ),
     414: Refusal(
         "TargetTooLong", "Path and query are longer than 8,192 bytes; the connection is closed."
     ),
     415: Refusal("Encoded", "The body has a Content-Encoding."),
     421: Refusal("Misdirected", "The service does not answer under this `Host`."),
-    422: Refusal("KeyReused", "The Idempotency-Key was used with another body before."),
+    422: Refusal("KeyReused", "The `Idempotency-Key` was used with another body before."),
     429: Refusal(
         "TooManyRequests",
-        "The rate of the account's plan is used up, that of its searches, or that of callbacks "
-        "sent again; or too many requests wait on this connection, which is closed.",
+        "A rate is used up: of the account's plan, of its searches, or of callbacks that it sends "
+        "again. Or too many requests wait on this connection, which is closed.",
         headers=RETRY,
     ),
     431: Refusal(
         "HeadTooLarge",
         "The request's line and headers are larger than allowed; the connection is closed.",
     ),
-    500: Refusal("InternalError", "A fault of the service's own."),
+    500: Refusal("InternalError", "A fault of the service."),
     501: Refusal(
         "Unsupported",
         "No path has the method; or the body has a Transfer-Encoding other than `chunked`, and the "
@@ -88,9 +88,9 @@ ERRORS = {
     ),
     503: Refusal(
         "Unavailable",
-        "The store is away or full, or there are too many connections, and nothing was changed; "
-        "or, with the reason outcome_unknown, the call may have been carried out, all of it or a "
-        "part. Repeat it.",
+        "The store is away or full, or there are too many connections, and nothing was changed. "
+        "With the reason `outcome_unknown`, the call may have been carried out, all of it or a "
+        "part: repeat it.",
         headers=RETRY,
     ),
 }
@@ -98,8 +98,8 @@ ERRORS = {
 OWN_ERRORS = {
     ("createSchedule", 409): Refusal(
         "SeveralWaiting",
-        "Several schedules wait with the reference, so that `onExisting` can mean none of them; or "
-        "the account has as many lanes as it may have.",
+        "Several schedules wait with the reference, so `onExisting` can mean none of them. Or the "
+        "account has as many lanes as it may have.",
         bodies.ConflictBody,
     ),
     ("createSchedules", 409): Refusal(
@@ -109,7 +109,7 @@ OWN_ERRORS = {
     **{
         (name, 409): Refusal(
             "SettingsConflict",
-            "Other calls keep changing the settings; or the account has as many lanes as it may "
+            "Other calls keep changing the settings, or the account has as many lanes as it may "
             "have. Nothing was changed.",
         )
         for name in (
@@ -120,8 +120,8 @@ OWN_ERRORS = {
     **{
         (name, 409): Refusal(
             "RecurringConflict",
-            "The name is another one's, the account has as many recurring schedules or lanes as it "
-            "may have, or other calls keep changing it. Nothing was changed.",
+            "Another recurring schedule has the name, the account has as many recurring schedules "
+            "or lanes as it may have, or other calls keep changing it. Nothing was changed.",
         )
         for name in (
             "createRecurring",
@@ -138,13 +138,13 @@ OWN_ERRORS = {
     ),
     ("resendCallback", 409): Refusal(
         "NothingToReport",
-        "It has not ended, its callback is pending already, or it was cancelled; `status` says how "
-        "it stands.",
+        "The schedule has not ended, its callback is pending already, or it was cancelled; "
+        "`status` is that of the schedule.",
         bodies.ConflictBody,
     ),
     ("rotateSigningSecret", 409): Refusal(
         "TooManySecrets",
-        "Three secrets are good already, and a shorter `keepFor` would end one of them.",
+        "Three secrets are valid already; a shorter `keepFor` ends some of them, and makes room.",
     ),
 }
 
@@ -227,7 +227,7 @@ REASONS = {
     Reason.TOO_MANY_RECURRING: Cause((409,), "The account has 10,000 recurring schedules."),
     Reason.TOO_MANY_SECRETS: Cause(
         (409,),
-        "Three signing secrets are valid already, and a shorter `keepFor` would end one of them.",
+        "Three signing secrets are valid already; a shorter `keepFor` ends some, and makes room.",
     ),
     Reason.PRECONDITION_FAILED: Cause(
         (412,),

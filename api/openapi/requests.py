@@ -32,8 +32,8 @@ _BYTES_LATER: Schema = {"targetUrl": EXAMPLE["targetUrl"], "delay": 10, "targetB
 _ON_EXISTING = {field.name: field.schema for field in ON_EXISTING.values()}
 _RESENT_TO: Schema = {
     "anyOf": FIELDS["callbackUrl"].more["anyOf"][:2],  # not null: no callback
-    "description": "The URL that gets the report from now on, judged as `targetUrl` is; `default`: "
-    "the account's. If it is left out, the report goes where it would have gone.",
+    "description": "The URL that gets the report from now on, judged as `targetUrl` is; `default` "
+    "means the account's. If it is left out, the report goes where it would have gone.",
     "examples": ["https://example.com/webhooks/ended", "default"],
 }
 _PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
@@ -76,8 +76,8 @@ def _either(*names: str, examples: list[Schema]) -> Schema:
 REQUESTS: dict[str, Schema] = {
     "ScheduleRequest": {
         "type": "object",
-        "description": "A request, and when it is to be performed. Null is the same as absent, "
-        "but for `callbackUrl`.",
+        "description": "A request, and when it is sent. Null is the same as absent, but for "
+        "`callbackUrl`.",
         "properties": {**_PROPERTIES, **_ON_EXISTING},
         "required": [names[0] for names in REQUIRED if len(names) == 1],
         "allOf": _one_of(_TIMES),
@@ -88,10 +88,8 @@ REQUESTS: dict[str, Schema] = {
         "type": "object",
         "description": "The fields to change, each replaced as a whole; null clears it. Fields "
         "that are left out stay as they are. A masked value is accepted if the whole field is as "
-        "GET shows it, and then stays. "
-        "Besides the given fields, it is judged whether expiresAt is after triggerAt, and "
-        "whether headers that look like secrets are given anew where targetUrl moves to another "
-        "origin.",
+        "GET shows it, and then stays. In the result, `expiresAt` must be after `triggerAt`. If "
+        "`targetUrl` moves to another origin, headers that look like secrets must be given again.",
         "properties": _PROPERTIES,
         "allOf": _at_most_one_of(_TIMES),
         "minProperties": 1,
@@ -122,8 +120,8 @@ REQUESTS: dict[str, Schema] = {
     ),
     "ReportedFilter": filter_schema(
         REPORTED,
-        "Schedules that match and whose callback has failed, `from` and `to` mean when, or was "
-        "delivered: then they mean the end of the schedule.",
+        "Matching schedules whose callback has failed or was delivered. `from` and `to` mean the "
+        "moment when it failed, or the end of a schedule whose callback was delivered.",
     ),
     "ResendManyRequest": _either(
         "ScheduleIds",
@@ -149,7 +147,7 @@ REQUESTS: dict[str, Schema] = {
     },
     "LaneChangeRequest": {
         "type": "object",
-        "description": "The settings to change. Those that are left out stay as they are; null "
+        "description": "The settings to change. Settings that are left out stay as they are; null "
         "clears one.",
         "properties": {name: field.schema for name, field in OF_PATCH.items()},
         "minProperties": 1,
@@ -158,7 +156,7 @@ REQUESTS: dict[str, Schema] = {
     },
     "AccountRequest": {
         "type": "object",
-        "description": "The settings to change. Those that are left out stay as they are; null "
+        "description": "The settings to change. Settings that are left out stay as they are; null "
         "clears one.",
         "properties": {name: field.schema for name, field in OF_ACCOUNT.items()},
         "minProperties": 1,

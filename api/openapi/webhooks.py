@@ -11,7 +11,7 @@ _DESCRIPTION = """\
 Sent to `callbackUrl` once a schedule is completed or has failed for good. It is signed as [Standard
 Webhooks](https://www.standardwebhooks.com) defines it: check `webhook-signature` with a secret of
 `GET /signing` before you parse the body. It is sent at least once, and each attempt has the same
-`webhook-id`: keep that, and drop what you have seen. Answer within 30 seconds.
+`webhook-id`: keep it, and drop repeats. Answer within 30 seconds.
 """
 _EXAMPLE: Schema = {
     "type": "schedule.failed",
@@ -68,7 +68,7 @@ _HEADERS: dict[str, tuple[Schema, bool, str, str]] = {
         {"type": "string", "pattern": "^[1-9][0-9]*$"},
         True,
         "1",
-        "How often it was sent, counted from 1. A call that sends it again starts a new count.",
+        "Which attempt this is, counted from 1. A call that sends it again starts a new count.",
     ),
     "Postdate-Reference": (
         {"type": "string"},
@@ -78,7 +78,7 @@ _HEADERS: dict[str, tuple[Schema, bool, str, str]] = {
     ),
 }
 _AGAIN = "It is sent again, up to five times: after 10s, 1m, 10m, 1h and 6h."
-_NEVER = "The callback has failed, and is not sent again but by a call."
+_NEVER = "The callback has failed, and only a call sends it again."
 _ANSWERS = {
     "2XX": "The report has arrived: the callback is delivered.",
     "3XX": _NEVER + " Redirects are not followed.",

@@ -99,7 +99,7 @@ class CreatedBody(AcceptedBody, frozen=True):
 
 
 class RefusedBody(Body, frozen=True):
-    """An item of a batch that was not stored; `code` is what it would have got on its own."""
+    """An item of a batch that was not stored; `code` is the status of a call of its own."""
 
     code: int
     error: str
@@ -146,8 +146,8 @@ CALLBACK = Shape(
         "errorMessage": (str | None, _of_an_attempt("error_message")),
         "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
     },
-    "How far the report of an end has come. The status code, 0 without an answer, and the error "
-    "are those of the last attempt, and null before the first.",
+    "The state of a report. Status code and error are those of the last attempt, and null before "
+    "the first; the status code is 0 without an answer.",
 )
 HELD_BY = Shape(
     "HeldByBody",
@@ -158,8 +158,8 @@ HELD_BY = Shape(
         "estimated": (bool, "estimated"),
         "ahead": (int | None, "ahead"),
     },
-    "What keeps a due schedule from starting. Of several causes it is the first of the list: what "
-    "somebody has to end comes before what ends by itself.",
+    "The cause that keeps a due schedule from starting. Of several causes, it is the first of the "
+    "list: causes that somebody has to end come before causes that end by themselves.",
 )
 SCHEDULE = Shape(
     "ScheduleBody",
@@ -198,7 +198,7 @@ SCHEDULE = Shape(
         "replayable": (bool, lambda schedule: reason_against(schedule) is None),
         "notReplayableReason": (NotReplayable | None, reason_against),
     },
-    "A schedule as it was asked for, and its state. Its outcome is null until an attempt was made; "
+    "A schedule as it was created, and its state. Its outcome is null until an attempt was made; "
     "while it waits for another attempt, it is that of the last one.",
 )
 
@@ -241,7 +241,7 @@ class CancelledBody(Body, frozen=True):
 
 
 class ReplayBody(CreatedBody, frozen=True):
-    """A new schedule, and what it is a replay of."""
+    """A new schedule, and the one that it replays."""
 
     replay_of: ScheduleId
 
@@ -253,7 +253,7 @@ class ReplayedBody(AcceptedBody, frozen=True):
 
 
 class UnreplayedBody(RefusedBody, frozen=True):
-    """One of many that was not replayed; `code` is what it would have got on its own, or 409 if it
+    """One of many that was not replayed; `code` is the status of a call of its own, or 409 if it
     was replayed before."""
 
     replay_of: GivenId
@@ -267,15 +267,15 @@ class ReplaysBody(Body, frozen=True):
 
 
 class CancelledItemBody(Body, frozen=True):
-    """One of many that were cancelled; or stopped after an attempt, then its status is `failed`."""
+    """One of many that were cancelled, or stopped after an attempt: then its status is `failed`."""
 
     schedule_id: ScheduleId
     status: Status
 
 
 class UncancelledBody(RefusedBody, frozen=True):
-    """One of many that was not cancelled; `code` is what it would have got on its own, `status`
-    that of the schedule, with a 409."""
+    """One of many that was not cancelled; `code` is the status of a call of its own. With a 409,
+    `status` is that of the schedule."""
 
     schedule_id: GivenId
     status: Status | None
@@ -299,8 +299,8 @@ class ResentBody(Body, frozen=True):
 
 
 class UnsentBody(RefusedBody, frozen=True):
-    """One of many whose callback is not sent again; `code` is what it would have got on its own,
-    `status` that of the schedule, with a 409."""
+    """One of many whose callback is not sent again; `code` is the status of a call of its own. With
+    a 409, `status` is that of the schedule."""
 
     schedule_id: GivenId
     status: Status | None
@@ -356,7 +356,7 @@ LOG_ENTRY = Shape(
         "recurringId": (RecurringId | None, "recurring_id"),
         "missed": (int, "missed"),
     },
-    "What became of a schedule, or of one attempt; a skipped entry belongs to no schedule.",
+    "The end of a schedule, or one attempt; a `skipped` entry belongs to no schedule.",
 )
 
 

@@ -258,7 +258,7 @@ def _misfits_of_callback(values: dict[str, Any]) -> list[FieldError]:
     url = values.get("callback_url", getattr(values.get("callback"), "url", None))
     if url != NO_URL or values["callback_on"] is None:
         return []
-    return [FieldError("callbackOn", "It needs a callbackUrl: there is to be no callback.")]
+    return [FieldError("callbackOn", "It needs a callbackUrl: null means no callback.")]
 
 
 def request_of(values: dict[str, Any]) -> Request:

@@ -226,7 +226,7 @@ class Change(msgspec.Struct, frozen=True):
             for name in filter(is_secret, before.headers):
                 findings.add(
                     header_field(name),
-                    "The new targetUrl is another origin's: give targetHeaders anew.",
+                    "The new targetUrl is another origin's: give targetHeaders again.",
                 )
         findings.refuse_if_any()
         return request_of(values)

@@ -222,10 +222,10 @@ CURSOR = Parameter(
     "cursor",
     str,
     {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
-    "`nextCursor` of the answer before; order and filters stay the same.",
+    "The `nextCursor` of the page before; give the same order and filters with it.",
 )
 PERIOD = tuple(each for each in filters_of(_LONGEST_URL_IN_QUERY) if each.name in ("from", "to"))
-_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "The most items of a page.")
+_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "At most so many items in a page.")
 _CALLBACK = one_of(
     "callback",
     list(CallbackStatus),
@@ -238,7 +238,7 @@ OF_SCHEDULES = (
     statuses_of(
         list(Status),
         {"default": [Status.SCHEDULED]},
-        "Only schedules in these statuses, a list with commas; `executed` means "
+        "Only schedules with these statuses, separated by commas; `executed` means "
         "`completed,failed`. `failed` alone leaves out those that were replayed.",
     ),
     _CALLBACK,
@@ -256,13 +256,15 @@ OF_SCHEDULES = (
 )
 OF_LANES = (
     _LIMIT,
-    CURSOR._replace(description="`nextCursor` of the answer before."),
+    CURSOR._replace(description="The `nextCursor` of the page before."),
 )
 OF_RECURRING = (
     Parameter("name", str, {"type": "string"}, "Only the one of this name."),
     one_of("state", list(RuleState), {}, "Only those in this state."),
     _LIMIT,
-    CURSOR._replace(description="`nextCursor` of the answer before; `state` stays the same."),
+    CURSOR._replace(
+        description="The `nextCursor` of the page before; give the same `state` with it."
+    ),
 )
 OF_LOGS = (
     statuses_of(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.5, 3600),
     default=90.0,
     show_default=True,
-    help="How long to measure; storing what is fired comes on top.",
+    help="How long to measure; the time to store the schedules comes on top.",
 )
 @click.option(
     "--rate",

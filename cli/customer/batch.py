@@ -118,9 +118,9 @@ def batch_command(
 ) -> None:
     """Store every line of FILE, a schedule in JSON.
 
-    Each is as the API takes it; - reads standard input. It sends a thousand at a time and waits
-    where the API asks it to. One that is refused keeps back none of the others; the exit status is
-    1 then. With --json it prints an object a line.
+    A line has the fields of the API; - reads standard input. The command sends a thousand at a time
+    and waits when the API asks it to. A refused line does not stop the others, but then the exit
+    status is 1. With --json it prints an object a line.
 
     \b
     {"targetUrl": "https://example.com/hook", "triggerAt": "2026-12-24T18:00:00Z"}

@@ -21,17 +21,17 @@ _DID = {"failed": "have failed", "delivered": "were delivered"}
 
 @click.group(name="callback")
 def callback_group() -> None:
-    """Have the ends of schedules reported to a URL, once each, and never lost.
+    """Report the ends of schedules to a URL, each at least once.
 
-    postdate schedule --callback URL is for one schedule; these are for all of the account that
-    name none.
+    These commands are for all schedules of the account that name no callback of their own; for one
+    schedule there is postdate schedule --callback URL.
     """
 
 
 @callback_group.command(name="show")
 @remote_command()
 def show_command(remote: Remote) -> None:
-    """Show where ends are reported of schedules that do not say."""
+    """Show the callback of schedules that name none."""
     _show(remote, remote.client.account())
 
 
@@ -49,7 +49,7 @@ def show_command(remote: Remote) -> None:
 def set_command(
     remote: Remote, callback_url: str, callback_on: Literal["executed", "failed"]
 ) -> None:
-    """Report the ends of schedules that do not say otherwise to the URL TARGET.
+    """Report the ends of schedules that name no callback to the URL TARGET.
 
     \b
     postdate callback set https://example.com/ended --on failed
@@ -86,10 +86,10 @@ def _which(*words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def list_command(
     remote: Remote, callback: CallbackStatus | None, limit: int, **filters: Any
 ) -> None:
-    """List schedules by how their callback stands: failed ones, unless you say otherwise.
+    """List schedules whose callback failed, is pending or was delivered. Failed is the default.
 
-    Failed ones come by when the callback has failed, the newest first, and --from and --to mean
-    that; pending ones by when they are sent next; delivered ones by the schedule's end.
+    Failed callbacks come newest first, and --from and --to mean the moment of the failure. Pending
+    ones come by their next attempt, delivered ones by the schedule's end.
 
     \b
     postdate callback list --failed --lane invoices
@@ -106,8 +106,8 @@ def list_command(
 @callback_group.command(name="send")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @_which("failed", "delivered")
-@click.option("--since", type=parameters.duration, help="Only from so long ago on, such as 1h.")
-@many.choosing_options(" Of all that match, those that failed from then on.")
+@click.option("--since", type=parameters.duration, help="Only those of the last 1h, 2d.")
+@many.choosing_options(" Only those that failed from then on.")
 @click.option(
     "--callback", "callback_url", metavar="URL", help="With one ID: to this URL, or default."
 )
@@ -124,8 +124,8 @@ def send_command(
 ) -> None:
     """Report once more how schedules ended, each with the same webhook-id.
 
-    By their ids, or all that match and whose callback has failed, the oldest first. 50 go out a
-    second.
+    Give ids, or options for all that match and whose callback failed, the oldest first. 50 go out
+    a second.
 
     \b
     postdate callback send sch_01m7td70g0fw3s9s2m2v2v2v2v

@@ -20,7 +20,7 @@ _ALL = "all schedules"
 
 @click.group(name="lane")
 def lane_group() -> None:
-    """Limit how fast schedules start that name a lane, and pause them.
+    """Limit how fast the schedules of a lane start, and pause them.
 
     A lane's rate and parallelism hold for all workers together. Schedules that are due wait; none
     is dropped.
@@ -41,7 +41,7 @@ def _one_or_all(said: str) -> Callable[[F], F]:
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @remote_command()
 def list_command(remote: Remote, limit: int) -> None:
-    """List lanes by name: those that are set, paused or calm, and where something waits or runs."""
+    """List by name the lanes that are set, paused or calm, or have schedules."""
     found = list(remote.client.lanes(limit=limit + 1))
     lines = [*_account_lines(remote), *(line for lane in found[:limit] for line in _lines(lane))]
     if len(found) > limit:
@@ -75,7 +75,7 @@ def show_command(remote: Remote, lane: str | None, every: bool) -> None:
 @click.option("--note", metavar="TEXT", help="For people.")
 @remote_command()
 def set_command(remote: Remote, lane: str, **limits: Any) -> None:
-    """Set all limits of LANE: those that are not given, it no longer has. Never ends a pause.
+    """Set all limits of LANE; limits that are not given are removed. Never ends a pause.
 
     \b
     postdate lane set customer-17 --rate 100 --per 1s --burst 10
@@ -130,9 +130,9 @@ def pause_arguments(
 @pause_options
 @remote_command()
 def pause_command(remote: Remote, lane: str | None, every: bool, **options: Any) -> None:
-    """Let no schedule of LANE start until it is resumed, or until the given end.
+    """Keep the schedules of LANE from starting until it is resumed, or until the given end.
 
-    Of one that is paused, the end and the note are set as given.
+    If it is paused already, this sets the end and the note as given.
 
     \b
     postdate lane pause customer-17 --for 2h --note "they move house"

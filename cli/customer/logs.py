@@ -97,7 +97,7 @@ def logs_command(
 @to_option(" [default: now]")
 @remote_command()
 def stats_command(remote: Remote, from_: str | None, to: str | None) -> None:
-    """Count executions, and tell the credits that are left."""
+    """Count executions, and show the credits that are left."""
     found = remote.client.stats(from_=from_, to=to)
     remaining = remote.client.credits()
     period = f"from {when(found.time_range.from_)} to {when(found.time_range.to)}"
@@ -206,13 +206,13 @@ def _attempt_lines(entry: LogEntry) -> str:
 
 @click.group(name="signing")
 def signing_group() -> None:
-    """Show what requests are signed with, and rotate it."""
+    """Show or rotate the secrets that sign requests."""
 
 
 @signing_group.command(name="show")
 @remote_command()
 def show_command(remote: Remote) -> None:
-    """Show the secrets that requests are signed with, the newest first."""
+    """Show the secrets that sign requests, the newest first."""
     secrets = remote.client.signing()
     remote.show(secrets, _secrets_text(secrets))
 
@@ -221,11 +221,11 @@ def show_command(remote: Remote) -> None:
 @click.option(
     "--keep-for",
     type=duration,
-    help="How long the secrets before stay good: 0s to 7d. [default: 1d]",
+    help="How long older secrets stay valid: 0s to 7d. [default: 1d]",
 )
 @remote_command()
 def rotate_command(remote: Remote, keep_for: timedelta | None) -> None:
-    """Make a new secret; those before stay good for a while, so that targets can follow."""
+    """Make a new secret. Older ones stay valid for a while, so that targets can follow."""
     secrets = remote.client.rotate_signing(keep_for=keep_for)
     remote.show(secrets, _secrets_text(secrets))
 

@@ -28,9 +28,7 @@ def choosing_options(from_help: str) -> Callable[[Callable[..., None]], Callable
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in (
             click.option("--yes", is_flag=True, help="Do not ask before all that match."),
-            click.option(
-                "--limit", type=click.IntRange(min=1), help="Of these, the first so many."
-            ),
+            click.option("--limit", type=click.IntRange(min=1), help="At most so many."),
             parameters.filter_options(from_help),
         ):
             function = option(function)
@@ -41,8 +39,13 @@ def choosing_options(from_help: str) -> Callable[[Callable[..., None]], Callable
 
 @click.command(name="cancel")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
-@click.option("--held", is_flag=True, default=None, help="Only due ones kept from starting.")
-@choosing_options(" Of all that match, those due from then on.")
+@click.option(
+    "--held",
+    is_flag=True,
+    default=None,
+    help="Only due schedules that something keeps from starting.",
+)
+@choosing_options(" Only those due from then on.")
 @remote_command()
 def cancel_command(
     remote: Remote,
@@ -51,10 +54,10 @@ def cancel_command(
     yes: bool,
     **chosen: Any,
 ) -> None:
-    """Cancel waiting schedules, and have their credits back.
+    """Cancel waiting schedules, and get their credits back.
 
-    By their ids, or all that match. One that was attempted already is stopped: it ends as failed,
-    and no credit comes back.
+    Give ids, or options for all that match. A schedule that was attempted already is stopped: it
+    ends as failed, and no credit comes back.
 
     \b
     postdate cancel sch_01m7td70g0fw3s9s2m2v2v2v2v
@@ -90,8 +93,10 @@ def cancel_command(
 @click.command(name="replay")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
-@click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
-@choosing_options(" Of all that match, those that failed from then on.")
+@click.option(
+    "--since", type=parameters.duration, help="Only those that failed in the last 1h, 2d."
+)
+@choosing_options(" Only those that failed from then on.")
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it replays nothing twice.")
 @remote_command()
 def replay_command(
@@ -106,8 +111,8 @@ def replay_command(
 ) -> None:
     """Replay schedules that have ended.
 
-    By their ids, or all that failed and match, the oldest first. Each becomes a new one of the
-    same request, due now, for a credit.
+    Give ids, or options for all that failed and match, the oldest first. Each replay is a new
+    schedule with the same request, due now, for one credit.
 
     \b
     postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v

@@ -66,10 +66,10 @@ def _with(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(name="recurring")
 def recurring_group() -> None:
-    """Have a URL called again and again, by a cron expression or at an interval.
+    """Call a URL again and again, by a cron expression or at an interval.
 
-    Each occurrence is a schedule of its own and costs one credit when it is made, which is when the
-    one before it is sent. ID may be a name as well.
+    Each occurrence is a schedule of its own. It is made, and costs one credit, when the one before
+    it is sent. ID may be a name as well.
     """
 
 
@@ -85,7 +85,7 @@ def recurring_group() -> None:
 def create_command(
     remote: Remote, target: str, or_change: bool, idempotency_key: str | None, **options: Any
 ) -> None:
-    """Have URL called at each time of --cron, or after each --every.
+    """Call URL at each time of --cron, or at the interval --every.
 
     \b
     postdate recurring create https://example.com/report --name report \\
@@ -111,7 +111,7 @@ def create_command(
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @remote_command()
 def list_command(remote: Remote, state: RecurringState | None, limit: int) -> None:
-    """List them, the oldest first: the next time, the state and the rule in words."""
+    """List recurring schedules, the oldest first, with next time, state and rule in words."""
     found = list(remote.client.recurring_all(state=state, limit=limit + 1))
     lines = [_line(each) for each in found[:limit]]
     if len(found) > limit:
@@ -139,7 +139,7 @@ def change_command(
 ) -> None:
     """Change the rule or the request of ID. Other fields stay.
 
-    The occurrence that waits changes with it; if a worker has that already, the one after it.
+    The waiting occurrence changes too; if a worker has it already, the one after it does.
 
     \b
     postdate recurring change report --cron '0 8 * * 1-5'
@@ -157,8 +157,8 @@ def change_command(
 def pause_command(remote: Remote, which: str, **options: Any) -> None:
     """Make no occurrences of ID until it is resumed, or until the given end.
 
-    The one that waits is cancelled and refunded. Of one that is paused, the end and the note are
-    set as given.
+    The waiting occurrence is cancelled and refunded. If ID is paused already, this sets the end and
+    the note as given.
 
     \b
     postdate recurring pause report --until '2026-12-27 00:00' --note "over Christmas"
@@ -172,7 +172,7 @@ def pause_command(remote: Remote, which: str, **options: Any) -> None:
 @click.argument("which", metavar="ID")
 @remote_command()
 def resume_command(remote: Remote, which: str) -> None:
-    """Go on with ID at its next time. Times of the pause are not made up for."""
+    """Go on with ID at its next time. Times during the pause are left out."""
     resumed = remote.client.resume_recurring(_id_of(which))
     remote.show(resumed, _line(resumed))
 
@@ -191,7 +191,7 @@ def trigger_command(remote: Remote, which: str, idempotency_key: str | None) -> 
 @click.argument("which", metavar="ID")
 @remote_command()
 def delete_command(remote: Remote, which: str) -> None:
-    """Delete ID. The occurrence that waits is cancelled and refunded."""
+    """Delete ID. The waiting occurrence is cancelled and refunded."""
     deleted = remote.client.delete_recurring(_id_of(which))
     remote.show(deleted, f"{deleted.recurring_id}  {deleted.message}")
 

@@ -24,7 +24,7 @@ _OUR_FAULT = 500  # and above
 _NOT_ALLOWED = "Destination not allowed"
 
 # How the client begins where an answer has not the shape of an answer of Postdate.
-_NOT_OURS = ("The server answered ", "The answer is none of Postdate's")
+_NOT_OURS = ("The server answered ", "The answer does not come from Postdate")
 
 _NO_KEY = (
     "There is no API key: set POSTDATE_API_KEY or give --api-key."

@@ -37,7 +37,7 @@ _STATUSES = ("scheduled", "completed", "failed", "cancelled")
 def schedule_command(
     remote: Remote, target: str, idempotency_key: str | None, **options: Any
 ) -> None:
-    """Have URL called at a chosen time. Costs one credit.
+    """Call URL at a chosen time. Costs one credit.
 
     \b
     postdate schedule https://example.com/hook --in 10m --body '{"hello": "future"}'
@@ -87,7 +87,7 @@ def change_command(
 @click.argument("schedule_id", metavar="ID")
 @remote_command()
 def get_command(remote: Remote, schedule_id: str) -> None:
-    """Show the schedule ID, and what became of it.
+    """Show the schedule ID and its outcome.
 
     It is kept for a day after its end, for a week if it failed. Values that look like secrets are
     masked.
@@ -107,7 +107,7 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 @click.option(
     "--held/--not-held",
     default=None,
-    help="Of what waits, only what is due and kept from starting.",
+    help="Only due schedules that something keeps from starting.",
 )
 @parameters.filter_options()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
@@ -121,10 +121,10 @@ def list_command(
     held: bool | None,
     **filters: Any,
 ) -> None:
-    """List what waits, by its time, with --reference by reference; or what has ended and is kept,
-    the newest first.
+    """List waiting schedules by time, or ended ones by --status.
 
-    failed alone means dead letters: those that were not replayed.
+    With --reference, waiting schedules come by reference. Ended ones come newest first, while they
+    are kept. `failed` alone means dead letters: failed schedules that were not replayed.
 
     \b
     postdate list --reference 'order-*'

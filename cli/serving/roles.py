@@ -39,17 +39,17 @@ _READY_BYTE = b"r"
 _ENOUGH_FILES = 65_536
 
 host_option = click.option(
-    "--host", help="Where to listen. [env: POSTDATE_HOST; default: 127.0.0.1]"
+    "--host", help="The address to listen on. [env: POSTDATE_HOST; default: 127.0.0.1]"
 )
 port_option = click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="Where to listen; 0 for any free port. [env: POSTDATE_PORT; default: 8000]",
+    help="The port to listen on; 0 for any free one. [env: POSTDATE_PORT; default: 8000]",
 )
 _processes = click.option(
     "--processes",
     type=click.IntRange(1, 256),
-    help="How many processes do it. [env: POSTDATE_PROCESSES; default: 1]",
+    help="How many processes to start. [env: POSTDATE_PROCESSES; default: 1]",
 )
 _parent_fd = click.option("--parent-fd", type=int, hidden=True)
 _quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)

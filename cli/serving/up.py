@@ -60,21 +60,21 @@ _ABANDONED_PATIENCE_S = 15.0
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
-    help="How many worker processes. [env: POSTDATE_WORKERS; default: 1]",
+    help="How many worker processes to start. [env: POSTDATE_WORKERS; default: 1]",
 )
-@click.option("--hold", is_flag=True, help="Begin on hold: see `postdate hold`.")
+@click.option("--hold", is_flag=True, help="Start on hold: see `postdate hold`.")
 @command("host", "port", "workers", runs_on=True)
 def up_command(context: Context, hold: bool) -> None:
     """Run everything on this machine: store, API and workers.
 
-    Without a URL it starts a store of its own in the data dir, every write on disk before it is
-    answered. The first start makes the account "default" and prints its API key, once; every start
+    Without a URL it starts a store of its own in the data dir, with every write on disk before its
+    answer. The first start makes the account "default" and prints its API key, once. Every start
     prints a link that signs in to its dashboard. The last line says that requests are served.
-    Ctrl-C stops it all in order, and schedules are there after the next start; a second
-    Ctrl-C does not wait for requests in flight.
+    Ctrl-C stops everything in order, and the next start has all schedules again. A second Ctrl-C
+    does not wait for requests in flight.
 
-    Metrics for Prometheus and health: the API's are at http://127.0.0.1:9464/metrics, the workers'
-    at the ports after it, 9465 and on. POSTDATE_METRICS_PORT moves all of them, 0 turns them off.
+    Prometheus metrics and health of the API are at http://127.0.0.1:9464/metrics, those of workers
+    at the following ports. POSTDATE_METRICS_PORT moves all of them; 0 turns them off.
     """
     os.umask(0o077)  # the append-only file holds headers and bodies, secrets among them
     context = msgspec.structs.replace(context, settings=_for_this_machine(context.settings))

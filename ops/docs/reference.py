@@ -162,10 +162,10 @@ class Reference:
     def _rows_of_request(self, schema: Schema) -> list[tuple[str, str, str]]:
         """Of all bodies that the schema allows: each member once."""
         rows: dict[str, tuple[str, str, str]] = {}
-        for body in _either(self._resolved(schema)):
-            known = self._resolved(body)
+        bodies = [self._resolved(body) for body in _either(self._resolved(schema))]
+        for known in bodies:
             for name, each in known["properties"].items():
-                required = name in known.get("required", ())
+                required = all(name in body.get("required", ()) for body in bodies)
                 type_ = self._type(each) + (", required" if required else "")
                 rows.setdefault(name, (f"`{name}`", type_, each.get("description", "")))
         return list(rows.values())

@@ -268,7 +268,7 @@ async def test_an_answer_for_others_is_no_answer(client: AsyncPostdate, service:
         creating = [create(buffer, "a"), create(buffer, "b")]
         results = await asyncio.gather(*creating, return_exceptions=True)
     assert [type(each) for each in results] == [PostdateError] * 2
-    assert "none of Postdate's: it is for 1 schedules" in str(results[0])
+    assert "not come from Postdate: it is for 1 schedules" in str(results[0])
     assert results[0].maybe_done  # type: ignore[union-attr]
 
 

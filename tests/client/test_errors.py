@@ -58,7 +58,7 @@ def test_an_answer_that_is_none_of_postdates_is_an_error_of_ours(
     client: Client, server: Server, strange: Answer
 ) -> None:
     server.plays(strange)
-    with pytest.raises(postdate.PostdateError, match=r"none of Postdate's"):
+    with pytest.raises(postdate.PostdateError, match=r"not come from Postdate"):
         client.credits()
 
 

@@ -341,7 +341,7 @@ def test_what_waits_and_matches_is_cancelled_and_occurrences_that_were_left_are_
 def test_an_answer_for_other_ids_is_no_answer(client: Client, server: Server) -> None:
     item = {"scheduleId": "sch_1", "status": "cancelled"}
     server.plays(answer(200, {"schedules": [item], "creditsRemaining": 9, "nextCursor": None}))
-    with pytest.raises(PostdateError, match="none of Postdate's: it is for 1 schedules") as caught:
+    with pytest.raises(PostdateError, match="from Postdate: it is for 1 schedules") as caught:
         client.cancel_many(["sch_1", "sch_2"])
     assert caught.value.maybe_done
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -87,6 +88,29 @@ def test_the_help_of_each_command_is_plain_english() -> None:
         for fault in english.faults(text or "")
     ]
     assert faulty == [], "\n".join(faulty)
+
+
+def test_the_sentences_in_the_code_are_plain_english() -> None:
+    rooms = ("api", "scheduler", "worker", "metrics", "cli", "clients/python/postdate")
+    sentences = [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node.value)
+        for room in rooms
+        for path in (ROOT / room).rglob("*.py")
+        for node in strings(ast.parse(path.read_text()))
+        if node.value.count(" ") > 2
+    ]
+    assert len(sentences) > 1000
+    faulty = [f"{at}: {fault}" for at, text in sentences for fault in english.faults(text)]
+    assert faulty == [], "\n".join(faulty)
+
+
+def strings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """All strings but docstrings, which may describe a noun without naming it."""
+    for node in ast.walk(tree):
+        for each in ast.iter_child_nodes(node):
+            is_text = isinstance(each, ast.Constant) and isinstance(each.value, str)
+            if is_text and not isinstance(node, ast.Expr):
+                yield each
 
 
 def test_every_field_of_a_schedule_is_told() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ops.docs import reference
+from tests.docs import english
 
 PAGES = {path.name: path.read_text() for path in sorted(reference.PAGES.glob("*.md"))}
 KNOWN = reference.Reference(PAGES)
@@ -52,6 +55,42 @@ def test_the_curl_line_of_a_call_makes_that_call(call: str) -> None:
     assert method == (
         given[1] if given else "POST" if " -d " in curl and "-G" not in curl else "GET"
     )
+
+
+def test_a_field_of_one_of_two_bodies_is_not_required() -> None:
+    block = KNOWN.block("schedules.md", "POST /schedule/cancel fields")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", block, re.MULTILINE))
+    assert {"ids", "status"} <= rows.keys()
+    assert [name for name, type_ in rows.items() if "required" in type_] == []
+    assert "| list of objects, required |" in KNOWN.block("", "POST /schedule/batch fields")
+
+
+def test_the_document_says_something_of_each_field_and_in_plain_english() -> None:
+    silent, texts = [], list[str]()
+    for where, each in described(KNOWN.document):
+        text = each.get("description", "")
+        texts.append(text)
+        if not text and where.split("/")[-2] == "properties":
+            silent.append(where)
+    assert len(texts) > 500
+    assert silent == []
+    faulty = [fault for text in {*texts} for fault in english.faults(text)]
+    assert faulty == [], "\n".join(faulty)
+
+
+def described(value: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The parts of the document that have a description, or should; not what an example has."""
+    if isinstance(value, dict):
+        if isinstance(value.get("description", ""), str) and (
+            "type" in value or "description" in value
+        ):
+            yield where, value
+        for key, each in value.items():
+            if key not in ("example", "examples", "allOf"):
+                yield from described(each, f"{where}/{key}")
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            yield from described(each, f"{where}/{place}")
 
 
 def test_the_tables_are_as_the_schema_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ WORDS = {
     Kind.KEY_DEACTIVATED: "deactivated the API key {}",
     Kind.LINK: "made a link to {}",
     Kind.RESTORE: "decided after a restore: {}",
-    Kind.RESEAL: "sealed the store anew {}",
+    Kind.RESEAL: "sealed the store again {}",
     Kind.LANE_PAUSED: "lane {} was paused",
     Kind.LANE_RESUMED: "lane {} was resumed",
     Kind.LANE_CALM: "lane {} became calm, as its target asked",

@@ -106,7 +106,7 @@ class _Judge:
             for name, given in self._object(document, (kind,), sections.get(kind)).items():
                 self._add(document, (kind, name), given, parse)
                 if owns and not is_owned(owns, name):
-                    message = "Its name is none of those that the file owns."
+                    message = "The file does not own this name."
                     self._fault(document, (kind, name), message)
         if len(self.wanted) > MOST_OBJECTS:
             message = f"There are more than {MOST_OBJECTS:,} lanes and recurring schedules."

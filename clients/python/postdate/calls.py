@@ -68,7 +68,7 @@ class Response(NamedTuple):
         try:
             return reader(self.body)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise PostdateError(f"The answer is none of Postdate's: {error!r}") from error
+            raise PostdateError(f"The answer does not come from Postdate: {error!r}") from error
 
     def read_tagged_as(self, reader: Callable[[Any], T]) -> T:
         """The same of a body with the answer's `etag`."""

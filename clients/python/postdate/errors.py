@@ -133,7 +133,7 @@ class ConnectionFailed(PostdateError):
 
 def strange_answer(count: int) -> PostdateError:
     """For an answer about `count` schedules, another number than was asked for."""
-    error = PostdateError(f"The answer is none of Postdate's: it is for {count} schedules.")
+    error = PostdateError(f"The answer does not come from Postdate: it is for {count} schedules.")
     error.maybe_done = True
     return error
 

@@ -42,8 +42,8 @@ export class Postdate {
   }
 
   /**
-   * Has `targetUrl` called at a chosen time; takes one credit. Say when with `triggerAt` or `delay`
-   * (by the service's clock).
+   * Calls `targetUrl` at a chosen time, for one credit. Give the time as `triggerAt`, or a `delay`,
+   * which counts by the service's clock.
    */
   async schedule(request: api.NewSchedule, options: CreateOptions = {}): Promise<Created> {
     const asked = { body: json(request), once: true };
@@ -64,18 +64,18 @@ export class Postdate {
     return resultsOf({ existing: false }, answer);
   }
 
-  /** The log, newest first unless `order` is "asc" or `scheduleId` asks for one schedule's. */
+  /** Lists the log, newest first unless `order` is "asc" or `scheduleId` names a schedule. */
   logs(filter: api.LogFilter = {}, options: CallOptions = {}): List<api.LogEntry> {
     return new List(this.#calls, "/stats/logs", "logs", filter, options);
   }
 
-  /** Executions counted; of the last 30 days by default. */
+  /** Counts executions, of the last 30 days by default. */
   async stats(period: api.Period = {}, options: CallOptions = {}): Promise<api.Stats> {
     const query = queried(period);
     return (await this.#calls.call("GET", "/stats", options, { query })).body;
   }
 
-  /** How many credits are left. */
+  /** Reads how many credits are left. */
   async credits(options: CallOptions = {}): Promise<number> {
     const { body } = await this.#calls.call("GET", "/stats/remaining-credits", options);
     if (typeof body.creditsRemaining !== "number") throw strangeAnswer("it has no credits");

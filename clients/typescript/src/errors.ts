@@ -126,7 +126,7 @@ export function errorOf(status: number, body: unknown, phrase = "", retryAfter?:
 
 /** For an answer that cannot be the service's. */
 export function strangeAnswer(why: string, maybeDone = false) {
-  const error = new PostdateError(`The answer is none of Postdate's: ${why}`);
+  const error = new PostdateError(`The answer does not come from Postdate: ${why}`);
   error.maybeDone = maybeDone;
   return error;
 }

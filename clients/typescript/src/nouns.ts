@@ -13,17 +13,17 @@ import { List } from "./list.js";
 import { each, type Result } from "./many.js";
 import type * as api from "./schema.js";
 
-/** With the `etag` for `ifMatch`. */
+/** An answer with its `etag`, for `ifMatch`. */
 export type Tagged<T> = T & { etag: string | null };
-/** `replayed`: an earlier call with the same idempotency key did it. */
+/** `replayed`: an earlier call with the same idempotency key got this answer first. */
 export type Once<T> = T & { replayed: boolean };
-/** `existing`: it waited already, and was kept or replaced, for no credit. */
+/** `existing`: the schedule waited already, and was kept or replaced, for no credit. */
 export type Created = Once<Omit<api.Created, "message"> & { message?: string; existing: boolean }>;
-/** One that was cancelled among many. */
+/** One of many that were cancelled. */
 export type CancelledItem = api.CancelledItem & { creditsRemaining: number };
-/** `occurrencesLeft`: so many that matched are next occurrences of recurring schedules. */
+/** `occurrencesLeft`: how many next occurrences of recurring schedules were left out. */
 export type CancelledMany = Result<CancelledItem>[] & { occurrencesLeft: number };
-/** `created`: there was none of this name. */
+/** `created`: there was none with this name before. */
 export type PutRecurring = Tagged<api.PutRecurring> & { created: boolean };
 
 export function created({ body, replayed }: Answer): Created {
@@ -47,15 +47,15 @@ const REPLAY = { path: "/schedule/replay", idName: "replayOf", listed: { status:
 const RESEND = { path: "/schedule/callback", idName: "scheduleId", listed: { callback: "failed" } };
 
 export class Schedules extends Noun {
-  /** The schedule as it stands; NotFound a day after it has ended. */
+  /** Reads a schedule. Throws NotFound once it is no longer kept, a day after its end. */
   async get(scheduleId: string, options: MatchOptions = {}): Promise<Tagged<api.Schedule>> {
     return tagged(await this.calls.call("GET", schedulePath(scheduleId), options));
   }
 
   /**
-   * Waiting ones by trigger time; with `held` of these only due ones that something keeps from
-   * starting. With the status "failed", failed ones not replayed; with any other, or several, all
-   * of those that are kept.
+   * Lists waiting schedules by trigger time; with `held`, only due ones that something keeps from
+   * starting. The status "failed" lists failed schedules that were not replayed. Any other status,
+   * or several, lists all schedules with them that are kept.
    */
   list(filter: api.ScheduleFilter = {}, options: CallOptions = {}): List<api.Schedule> {
     return new List(this.calls, "/schedule", "schedules", filter, options);
@@ -72,17 +72,17 @@ export class Schedules extends Noun {
   }
 
   /**
-   * Cancels it and refunds its credit once; one that was attempted is stopped as failed, without a
-   * refund. Throws Conflict if it was executed or a worker has it.
+   * Cancels a schedule and refunds its credit once. If it was attempted, it is stopped as failed,
+   * without a refund. Throws Conflict if it was executed or a worker has it.
    */
   async cancel(scheduleId: string, options: MatchOptions = {}): Promise<api.Cancelled> {
     return (await this.calls.call("DELETE", schedulePath(scheduleId), options)).body;
   }
 
   /**
-   * Cancels these, however many, or all that wait and match; `{}` means all. Returns for each id
-   * given, in order, its result or its error. Without `recurringId` a filter leaves out the next
-   * occurrences of recurring schedules, and `occurrencesLeft` counts them.
+   * Cancels the schedules with these ids, however many, or all that wait and match a filter; `{}`
+   * means all. Returns the result or the error of each, in order. A filter without `recurringId`
+   * leaves out the next occurrences of recurring schedules, and `occurrencesLeft` counts them.
    */
   async cancelMany(
     chosen: Iterable<string> | api.CancelFilter,
@@ -93,7 +93,7 @@ export class Schedules extends Noun {
   }
 
   /**
-   * Makes a new schedule of one that has ended, due now; takes one credit. Given fields replace the
+   * Makes a new schedule of one that has ended, due now, for one credit. Given fields replace the
    * old ones, as in `change`.
    */
   async replay(
@@ -108,8 +108,9 @@ export class Schedules extends Noun {
   }
 
   /**
-   * Replays these, however many, each at most once; or all that failed up to now and match, the
-   * oldest first. Returns for each id given, in order, its result or its error.
+   * Replays the schedules with these ids, however many, each at most once. Or all that have failed
+   * up to now and match a filter, the oldest first. Returns the result or the error of each, in
+   * order.
    */
   async replayMany(
     chosen: Iterable<string> | api.ReplayFilter,
@@ -135,9 +136,10 @@ export class Callbacks extends Noun {
   }
 
   /**
-   * Reports once more how these ended, or all that match and whose callback has failed; with
-   * `callback: "delivered"` others. They are sent at 50 a second. Returns for each id given, in
-   * order, its result, or its error: RateLimited for those beyond the next 20 seconds.
+   * Reports once more how the schedules with these ids ended, or all that match a filter and whose
+   * callback has failed; with `callback: "delivered"`, those whose callback was delivered. 50 go
+   * out a second. Returns the result or the error of each, in order: RateLimited for ids beyond the
+   * next 20 seconds.
    */
   async resendMany(
     chosen: Iterable<string> | api.ResendFilter,
@@ -148,17 +150,17 @@ export class Callbacks extends Noun {
 }
 
 export class Lanes extends Noun {
-  /** How a lane stands; without settings of its own, these are null. */
+  /** Reads a lane's settings and state. Settings that it does not have are null. */
   async get(lane: string, options: MatchOptions = {}): Promise<Tagged<api.Lane>> {
     return tagged(await this.calls.call("GET", lanePath(lane), options));
   }
 
-  /** All that are set, paused, calm or have schedules, by name. */
+  /** Lists by name the lanes that are set, paused or calm, or have schedules. */
   list(filter: api.LaneFilter = {}, options: CallOptions = {}): List<api.Lane> {
     return new List(this.calls, "/lanes", "lanes", filter, options);
   }
 
-  /** Sets limits and note, all at once: a limit not given is removed. A pause stays. */
+  /** Sets limits and note, all at once: a limit that is left out is removed. A pause stays. */
   async set(
     lane: string,
     limits: api.LaneRequest,
@@ -178,7 +180,7 @@ export class Lanes extends Noun {
     return tagged(await this.calls.call("PATCH", lanePath(lane), options, asked));
   }
 
-  /** None of its schedules starts until it is resumed, or until the end that is given. */
+  /** Pauses the lane until it is resumed, or until the given end. Running requests end. */
   async pause(
     lane: string,
     pause: api.PauseRequest = {},
@@ -188,7 +190,7 @@ export class Lanes extends Noun {
     return tagged(await this.calls.call("POST", lanePath(lane) + "/pause", options, asked));
   }
 
-  /** Its schedules go out in their order, at the lane's rate. */
+  /** Ends the pause. Due schedules go out in their order, at the lane's rate. */
   async resume(lane: string, options: MatchOptions = {}): Promise<Tagged<api.Lane>> {
     return tagged(await this.calls.call("POST", lanePath(lane) + "/resume", options));
   }
@@ -199,9 +201,9 @@ export class Lanes extends Noun {
   }
 }
 
-/** A `recurringId` may be "name:report": then the one is meant that has the name. */
+/** A `recurringId` may be "name:report", for the recurring schedule with this name. */
 export class RecurringSchedules extends Noun {
-  /** Has `targetUrl` called again and again; takes one credit for each occurrence. */
+  /** Calls `targetUrl` again and again, for one credit each time. */
   async create(
     request: api.RecurringRequest,
     options: CreateOptions = {},
@@ -211,8 +213,8 @@ export class RecurringSchedules extends Noun {
   }
 
   /**
-   * Creates the one of this name, or gives it these settings as a whole; if it has them already,
-   * nothing moves, and it is `unchanged`. For deploys.
+   * Creates the recurring schedule of this name, or replaces all its settings. If they are the same
+   * already, nothing changes, and it is `unchanged`. For deploys.
    */
   async put(
     name: string,
@@ -224,19 +226,19 @@ export class RecurringSchedules extends Noun {
     return { ...tagged<api.PutRecurring>(answer), created: answer.status === 201 };
   }
 
-  /** As it stands, with its next five times. */
+  /** Reads a recurring schedule, with its next five times. */
   async get(recurringId: string, options: MatchOptions = {}): Promise<Tagged<api.Recurring>> {
     return tagged(await this.calls.call("GET", recurringPath(recurringId), options));
   }
 
-  /** All, in the order of their creation, or the one of this name. */
+  /** Lists all in the order of their creation, or the one with this name. */
   list(filter: api.RecurringFilter = {}, options: CallOptions = {}): List<api.Recurring> {
     return new List(this.calls, "/recurring", "recurring", filter, options);
   }
 
   /**
-   * Changes the given settings, each as a whole; null clears one. The occurrence that waits is
-   * changed with it, or the one after it if a worker has that.
+   * Changes the given settings, each as a whole; null clears one. The waiting occurrence changes
+   * too; if a worker has it already, the one after it does.
    */
   async change(
     recurringId: string,
@@ -248,8 +250,8 @@ export class RecurringSchedules extends Noun {
   }
 
   /**
-   * Cancels the occurrence that waits, refunds it, and makes none until it is resumed, or until the
-   * end that is given.
+   * Cancels and refunds the waiting occurrence, and makes none until it is resumed, or until the
+   * given end.
    */
   async pause(
     recurringId: string,
@@ -260,23 +262,23 @@ export class RecurringSchedules extends Noun {
     return tagged(await this.calls.call("POST", path, options, { body: json(pause) }));
   }
 
-  /** Makes the next occurrence. Times of the pause are not made up for. */
+  /** Makes the next occurrence. Times during the pause are left out. */
   async resume(recurringId: string, options: MatchOptions = {}): Promise<Tagged<api.Recurring>> {
     return tagged(await this.calls.call("POST", recurringPath(recurringId) + "/resume", options));
   }
 
-  /** Has it called once now, besides its own times; takes one credit. */
+  /** Sends its request once now, besides its own times, for one credit. */
   async trigger(recurringId: string, options: CreateOptions & MatchOptions = {}): Promise<Created> {
     const path = recurringPath(recurringId) + "/trigger";
     return created(await this.calls.call("POST", path, options, { once: true }));
   }
 
-  /** Deletes it, and cancels and refunds the occurrence that waits. */
+  /** Deletes it, and cancels and refunds the waiting occurrence. */
   async delete(recurringId: string, options: MatchOptions = {}): Promise<api.DeletedRecurring> {
     return (await this.calls.call("DELETE", recurringPath(recurringId), options)).body;
   }
 
-  /** The next ten times of such a rule, and the rule in words. Stores nothing. */
+  /** Shows the next ten times of a rule, and the rule in words. Stores nothing. */
   async preview(rule: api.PreviewRequest, options: CallOptions = {}): Promise<api.Preview> {
     const query = queried(rule);
     return (await this.calls.call("GET", "/recurring/preview", options, { query })).body;
@@ -284,12 +286,12 @@ export class RecurringSchedules extends Noun {
 }
 
 export class AccountSettings extends Noun {
-  /** Whether the account is paused, its default callback, its plan and what it has. */
+  /** Reads the account: its pause, its default callback, its plan and what it has. */
   async get(options: MatchOptions = {}): Promise<Tagged<api.Account>> {
     return tagged(await this.calls.call("GET", "/account", options));
   }
 
-  /** Pauses or resumes all schedules; or says where the ends of schedules are reported. */
+  /** Pauses or resumes all schedules, and sets where the ends of schedules are reported. */
   async change(
     change: api.AccountRequest,
     options: MatchOptions = {},
@@ -297,7 +299,7 @@ export class AccountSettings extends Noun {
     return tagged(await this.calls.call("PATCH", "/account", options, { body: json(change) }));
   }
 
-  /** Nothing of the account starts until it is resumed, or until the end that is given. */
+  /** Pauses the account until it is resumed, or until the given end. Running requests end. */
   async pause(
     pause: api.PauseRequest = {},
     options: MatchOptions = {},
@@ -305,19 +307,19 @@ export class AccountSettings extends Noun {
     return tagged(await this.calls.call("POST", "/account/pause", options, { body: json(pause) }));
   }
 
-  /** Lanes that are paused stay so. */
+  /** Ends the pause of the account. Lanes that are paused stay so. */
   async resume(options: MatchOptions = {}): Promise<Tagged<api.Account>> {
     return tagged(await this.calls.call("POST", "/account/resume", options));
   }
 }
 
 export class Signing extends Noun {
-  /** The secrets that sign requests, the newest first. */
+  /** Reads the secrets that sign requests, the newest first. */
   async get(options: CallOptions = {}): Promise<api.SigningSecret[]> {
     return secrets(await this.calls.call("GET", "/signing", options));
   }
 
-  /** Makes a new secret and returns all, the newest first. Older ones stay good for `keepFor`. */
+  /** Makes a new secret and returns all, the newest first. Older ones stay valid for `keepFor`. */
   async rotate(
     request: api.RotationRequest = {},
     options: CreateOptions = {},

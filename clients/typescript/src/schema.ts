@@ -27,7 +27,7 @@ export const DURATIONS = [
   "timeout",
 ];
 
-/** A request, and when it is to be performed. Null is the same as absent, but for `callbackUrl`. */
+/** A request, and when it is sent. Null is the same as absent, but for `callbackUrl`. */
 export interface ScheduleRequest {
   /**
    * Where the request goes: an absolute http or https URL without user name, password, spaces,
@@ -135,9 +135,9 @@ export interface ScheduleRequest {
 
 /**
  * The fields to change, each replaced as a whole; null clears it. Fields that are left out stay as
- * they are. A masked value is accepted if the whole field is as GET shows it, and then stays.
- * Besides the given fields, it is judged whether expiresAt is after triggerAt, and whether headers
- * that look like secrets are given anew where targetUrl moves to another origin.
+ * they are. A masked value is accepted if the whole field is as GET shows it, and then stays. In
+ * the result, `expiresAt` must be after `triggerAt`. If `targetUrl` moves to another origin,
+ * headers that look like secrets must be given again.
  */
 export interface ChangeRequest extends Omit<ScheduleRequest, "targetUrl" | "onExisting" | "maxWait">
   {
@@ -157,8 +157,8 @@ export interface ReplayRequest extends ChangeRequest {}
 
 export interface CallbackRequest {
   /**
-   * The URL that gets the report from now on, judged as `targetUrl` is; `default`: the account's.
-   * If it is left out, the report goes where it would have gone.
+   * The URL that gets the report from now on, judged as `targetUrl` is; `default` means the
+   * account's. If it is left out, the report goes where it would have gone.
    */
   callbackUrl?: "default" | string | undefined;
 }
@@ -235,7 +235,7 @@ export interface LaneRequest {
   note?: string | null | undefined;
 }
 
-/** The settings to change. Those that are left out stay as they are; null clears one. */
+/** The settings to change. Settings that are left out stay as they are; null clears one. */
 export interface LaneChangeRequest extends LaneRequest {
   /** While it is paused nothing starts: due schedules wait, and go out afterwards. */
   paused?: boolean | undefined;
@@ -258,7 +258,7 @@ export interface PauseRequest {
   pauseNote?: string | null | undefined;
 }
 
-/** The settings to change. Those that are left out stay as they are; null clears one. */
+/** The settings to change. Settings that are left out stay as they are; null clears one. */
 export interface AccountRequest {
   /** While it is paused nothing starts: due schedules wait, and go out afterwards. */
   paused?: boolean | undefined;
@@ -279,7 +279,7 @@ export interface RotationRequest {
 
 export interface ScheduleFilter {
   /**
-   * Only schedules in these statuses, a list with commas; `executed` means `completed,failed`.
+   * Only schedules with these statuses, separated by commas; `executed` means `completed,failed`.
    * `failed` alone leaves out those that were replayed.
    */
   status?: OneOrMore<"scheduled" | "completed" | "failed" | "cancelled" | "executed"> | undefined;
@@ -294,8 +294,8 @@ export interface ScheduleFilter {
   /** Only schedules of this lane. */
   lane?: string | undefined;
   /**
-   * Only schedules with this reference or, with `*` at its end, with one that begins so. Waiting
-   * schedules and dead letters come by reference, then by id; `from` and `to` only filter then.
+   * Only schedules with this reference; with `*` at its end, those whose reference begins so.
+   * Waiting schedules and dead letters then come by reference, and `from` and `to` only filter.
    */
   reference?: string | undefined;
   /** Only occurrences of this recurring schedule. */
@@ -337,7 +337,7 @@ export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit">
   targetUrl?: string | undefined;
   /** Only entries of this lane. */
   lane?: string | undefined;
-  /** Only entries with this reference or, with `*` at its end, with one that begins so. */
+  /** Only entries with this reference; with `*` at its end, those whose reference begins so. */
   reference?: string | undefined;
   /** Only entries of this recurring schedule, `skipped` times included. */
   recurringId?: string | undefined;
@@ -388,8 +388,8 @@ export interface CancelFilter {
   /** Only schedules of this lane. */
   lane?: string;
   /**
-   * Only schedules with this reference or, with `*` at its end, with one that begins so. Waiting
-   * schedules and dead letters come by reference, then by id; `from` and `to` only filter then.
+   * Only schedules with this reference; with `*` at its end, those whose reference begins so.
+   * Waiting schedules and dead letters then come by reference, and `from` and `to` only filter.
    */
   reference?: string;
   /** Only occurrences of this recurring schedule. */
@@ -411,16 +411,17 @@ export interface CancelFilter {
 export interface ReplayFilter extends Omit<CancelFilter, "held"> {}
 
 /**
- * Schedules that match and whose callback has failed, `from` and `to` mean when, or was delivered:
- * then they mean the end of the schedule.
+ * Matching schedules whose callback has failed or was delivered. `from` and `to` mean the moment
+ * when it failed, or the end of a schedule whose callback was delivered.
  */
 export interface ResendFilter extends ReplayFilter {
+  /** The list that the filter searches. It must be given, unless `ids` are. */
   callback?: "failed" | "delivered";
 }
 
 /**
- * A schedule as it was asked for, and its state. Its outcome is null until an attempt was made;
- * while it waits for another attempt, it is that of the last one.
+ * A schedule as it was created, and its state. Its outcome is null until an attempt was made; while
+ * it waits for another attempt, it is that of the last one.
  */
 export interface Schedule {
   /** The id of the schedule. */
@@ -447,7 +448,7 @@ export interface Schedule {
   targetBodyBase64: string | null;
   /** Whether it is sent again if a worker is lost with it, or given up. */
   delivery: Delivery;
-  /** The last moment at which it may be sent. */
+  /** The last moment at which it may be sent; null: there is none. */
   expiresAt: string | null;
   /** How often it may be sent again after a failed attempt. */
   retries: number;
@@ -455,9 +456,9 @@ export interface Schedule {
   retryDelays: string[] | null;
   /** How long one attempt may take. */
   timeout: string;
-  /** Where its end is reported: a URL, `default` for the account's, or null. */
+  /** The URL to which its end is reported; `default`: the account's; null: none. */
   callbackUrl: "default" | string | null;
-  /** Which ends are reported; null leaves it to the account. */
+  /** The ends that are reported; null leaves it to the account. */
   callbackOn: CallbackOn | null;
   /** Its lane. */
   lane: string | null;
@@ -485,7 +486,7 @@ export interface Schedule {
   /** When the next attempt is due, after one that failed; otherwise null. */
   nextAttemptAt: string | null;
   /**
-   * The cause that keeps it from starting, though it is due; null if there is none, and while a
+   * The cause that keeps it from starting although it is due; null if there is none, and while a
    * worker has it.
    */
   heldBy: HeldBy | null;
@@ -494,7 +495,8 @@ export interface Schedule {
   /** The recurring schedule that it is an occurrence of. */
   recurringId: string | null;
   /**
-   * The time of the rule that this occurrence stands for; null if it was triggered or is a replay.
+   * The time of the rule for which this occurrence was made; null if it was triggered or is a
+   * replay.
    */
   slot: string | null;
   /** The schedule that this one replays. */
@@ -503,7 +505,7 @@ export interface Schedule {
   replayedAs: string | null;
   /** Whether it can be replayed. */
   replayable: boolean;
-  /** Why not: it has not ended, or it was cancelled and its body is not kept. */
+  /** Why it cannot be replayed: it has not ended, or it was cancelled and its body is not kept. */
   notReplayableReason: "body_not_kept" | "not_ended" | null;
 }
 
@@ -514,7 +516,7 @@ export interface Created {
   invocationId: string;
   /** When it is due. */
   triggerAt: string;
-  /** The result, in a sentence for people. */
+  /** The result, as a sentence for people. */
   message: string;
 }
 
@@ -524,7 +526,7 @@ export interface Cancelled {
   scheduleId: string;
   /** The credits that the account has left. */
   creditsRemaining: number;
-  /** The result, in a sentence for people. */
+  /** The result, as a sentence for people. */
   message: string;
   /** `cancelled`; or `failed`, if it was stopped after an attempt. */
   status: Status;
@@ -538,7 +540,7 @@ export interface Cancelled {
   attempts?: number;
 }
 
-/** One of many that were cancelled; or stopped after an attempt, then its status is `failed`. */
+/** One of many that were cancelled, or stopped after an attempt: then its status is `failed`. */
 export interface CancelledItem {
   /** The id of the schedule. */
   scheduleId: string;
@@ -546,7 +548,7 @@ export interface CancelledItem {
   status: Status;
 }
 
-/** A new schedule, and what it is a replay of. */
+/** A new schedule, and the one that it replays. */
 export interface Replay extends Created {
   /** The schedule that this one replays. */
   replayOf: string;
@@ -565,8 +567,8 @@ export interface Replayed {
 }
 
 /**
- * How far the report of an end has come. The status code, 0 without an answer, and the error are
- * those of the last attempt, and null before the first.
+ * The state of a report. Status code and error are those of the last attempt, and null before the
+ * first; the status code is 0 without an answer.
  */
 export interface Callback {
   /** `delivered` after a 2xx, `failed` after the last attempt. */
@@ -589,7 +591,7 @@ export interface Resent {
   callback: Callback;
 }
 
-/** What became of a schedule, or of one attempt; a skipped entry belongs to no schedule. */
+/** The end of a schedule, or one attempt; a `skipped` entry belongs to no schedule. */
 export interface LogEntry {
   /** The id that the target sees; empty in a `skipped` entry. */
   invocationId: string;
@@ -627,7 +629,8 @@ export interface LogEntry {
   /** The parts of the response time, while they are kept. */
   phases: Phases | null;
   /**
-   * With `scheduleId`: the answer of the last attempt, if that failed, while the schedule is kept.
+   * With `scheduleId`: the beginning of the answer to the last attempt, if it failed, while the
+   * schedule is kept.
    */
   responseBody: string | null;
   /** Its lane. */
@@ -636,7 +639,7 @@ export interface LogEntry {
   reference: string | null;
   /** The recurring schedule, if it belongs to one. */
   recurringId: string | null;
-  /** How many times a `skipped` entry stands for; otherwise 0. */
+  /** How many times were missed, in a `skipped` entry; otherwise 0. */
   missed: number;
 }
 
@@ -661,7 +664,7 @@ export interface SigningSecret {
   secret: string;
   /** When it was created. */
   createdAt: string;
-  /** When it ends; null until a newer one replaces it. */
+  /** When it stops being valid; null until a newer one replaces it. */
   expiresAt: string | null;
 }
 
@@ -669,9 +672,9 @@ export interface SigningSecret {
 export interface Lane {
   /** The name of the lane. */
   lane: string;
-  /** The starts allowed `per`; null: no limit. */
+  /** How many may start in each `per`; null: no limit. */
   rate: number | null;
-  /** The time in which `rate` starts are allowed. */
+  /** The time in which `rate` may start. */
   per: string | null;
   /** How many may start at once after a rest. */
   burst: number | null;
@@ -687,11 +690,11 @@ export interface Lane {
   pausedBy: string | null;
   /** Why it is paused. */
   pauseNote: string | null;
-  /** Until when a target's `Retry-After` keeps the lane calm. */
+  /** When the calm ends that a target's `Retry-After` began; null: there is none. */
   calmUntil: string | null;
   /**
-   * The first cause that keeps due schedules from starting: a pause, a calm, `parallelism` (full),
-   * `rate` (limited). `open`: there is none.
+   * The first cause that keeps due schedules from starting: a pause, a calm, `parallelism` (`full`)
+   * or `rate` (`limited`). `open`: there is none.
    */
   state: LaneState;
   /** How many schedules wait in it. */
@@ -700,10 +703,10 @@ export interface Lane {
   due: number;
   /** How many schedules workers have. */
   running: number;
-  /** Since when the oldest due one has been due. */
+  /** When the oldest due schedule became due; null: none is due. */
   oldestDueAt: string | null;
   /**
-   * An estimate of when all waiting ones will have started at this rate; null without a rate,
+   * An estimate of when all waiting schedules will have started at this rate; null without a rate,
    * without schedules, and in a pause.
    */
   emptyAt: string | null;
@@ -715,7 +718,7 @@ export interface ClearedLane {
   lane: string;
   /** How many schedules wait in it. */
   waiting: number;
-  /** The result, in a sentence for people. */
+  /** The result, as a sentence for people. */
   message: string;
 }
 
@@ -731,7 +734,7 @@ export interface Account {
   pauseNote: string | null;
   /** The callback of schedules that name none. Secrets in its query are masked. */
   callbackUrl: string | null;
-  /** Which ends are reported there; null without a URL. */
+  /** The ends that are reported there; null without a URL. */
   callbackOn: CallbackOn | null;
   /** The account's plan. */
   plan: string;
@@ -743,7 +746,7 @@ export interface Account {
   storedBytesLimit: number | null;
   /** The credits that the account has left. */
   creditsRemaining: number;
-  /** How many lanes are set, paused, calm, or have schedules. */
+  /** How many lanes are set, paused or calm, or have schedules. */
   lanes: number;
   /** How many recurring schedules there are. */
   recurring: number;
@@ -777,9 +780,9 @@ export interface Recurring extends Pick<Schedule, "createdAt" | "targetUrl" | "t
   every: string | null;
   /** The zone of `cron`. */
   timeZone: string;
-  /** No time before this. */
+  /** No occurrence comes before this. */
   startsAt: string | null;
-  /** No time after this. */
+  /** No occurrence comes after this. */
   endsAt: string | null;
   /** How late an occurrence may still be sent. */
   expiresAfter: string | null;
@@ -797,7 +800,7 @@ export interface Recurring extends Pick<Schedule, "createdAt" | "targetUrl" | "t
 
 /** The recurring schedule as it is now. */
 export interface PutRecurring extends Recurring {
-  /** True: all settings were so before, and nothing changed. */
+  /** True: all settings were the same before, and nothing changed. */
   unchanged: boolean;
 }
 
@@ -809,7 +812,7 @@ export interface CreatedRecurring {
   scheduleId: string | null;
   /** The time of the next occurrence; null if there is none. */
   nextAt: string | null;
-  /** The result, in a sentence for people. */
+  /** The result, as a sentence for people. */
   message: string;
 }
 
@@ -818,7 +821,7 @@ export interface DeletedRecurring {
   recurringId: string;
   /** The credits that the account has left. */
   creditsRemaining: number;
-  /** The result, in a sentence for people. */
+  /** The result, as a sentence for people. */
   message: string;
 }
 
@@ -834,7 +837,7 @@ export interface Preview {
 export interface FieldError {
   /** The name of the field. */
   field: string;
-  /** What is wrong with it, in a sentence. */
+  /** The fault of the field, in a sentence. */
   message: string;
 }
 
@@ -855,15 +858,18 @@ export interface ScheduleEnded {
 export interface Phases {
   /** True: an open connection was used, and the next three parts are null. */
   connectionReused: boolean;
-  /** Time to resolve the host's name; null for an address, or a name resolved a moment before. */
+  /**
+   * Time to resolve the host's name; null for an address, or for a name that was resolved a moment
+   * before.
+   */
   resolveMs: number | null;
-  /** Time to connect, addresses that did not answer included. */
+  /** Time to connect, including addresses that did not answer. */
   connectMs: number | null;
   /** Time for the TLS handshake; null over http. */
   tlsMs: number | null;
   /**
-   * Time from the request to the first byte of the answer; all of it, if an open connection
-   * answered within a second.
+   * Time from the request to the first byte of the answer; the whole response time if an open
+   * connection answered within a second.
    */
   firstByteMs: number | null;
   /** Time for the rest of the answer; 0 if it came in one piece, null if `firstByteMs` is all. */
@@ -871,19 +877,19 @@ export interface Phases {
 }
 
 /**
- * What keeps a due schedule from starting. Of several causes it is the first of the list: what
- * somebody has to end comes before what ends by itself.
+ * The cause that keeps a due schedule from starting. Of several causes, it is the first of the
+ * list: causes that somebody has to end come before causes that end by themselves.
  */
 export interface HeldBy {
-  /** The first cause that holds, the wider before the narrower. */
+  /** The first cause that holds it; wider causes come before narrower ones. */
   cause: HoldCause;
-  /** The lane, if the cause lies in one. */
+  /** The lane, if the cause is one of a lane. */
   lane: string | null;
   /** When this cause ends; null if nobody knows. */
   until: string | null;
   /** True: `until` is an estimate, by the lane's rate. */
   estimated: boolean;
-  /** How many schedules of the lane go first, if the cause lies in a lane. */
+  /** How many schedules of the lane go first, if the cause is one of a lane. */
   ahead: number | null;
 }
 
@@ -891,7 +897,7 @@ export interface HeldBy {
 export interface TimeRange {
   /** Its beginning. */
   from: string;
-  /** Its end, which is left out. */
+  /** Its end, which is not counted. */
   to: string;
 }
 
@@ -967,8 +973,8 @@ export type LaneState = "calm" | "full" | "limited" | "open" | "paused";
 export type RecurringState = "active" | "blocked" | "ended" | "paused";
 
 /**
- * What keeps a due schedule from starting: the first that holds. What somebody has to end comes
- * before what ends by itself, and in both the wider before the narrower.
+ * The first cause that keeps a due schedule from starting. Causes that somebody has to end come
+ * before causes that end by themselves, and wider causes before narrower ones.
  */
 export type HoldCause = "account_paused" | "account_suspended" | "lane_calm" | "lane_parallelism" |
   "lane_paused" | "lane_rate" | "no_worker" | "service_hold";

@@ -98,7 +98,7 @@ class _Stand(NamedTuple):
         if self.is_pending and self.pending is None:
             yield "has a pending callback, but is not among those that do"
         elif self.is_pending and self.forgotten_ms >= 0:
-            yield "has a pending callback, and is to be forgotten before that ends"
+            yield "has a pending callback, and will be forgotten before that ends"
         elif self.state and not self.is_pending and self.forgotten_ms < 0:
             yield "is never forgotten, though its callback has ended"
 

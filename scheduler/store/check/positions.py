@@ -110,7 +110,7 @@ def _retry_faults(stand: Stand) -> list[str]:
             stand.visible_in_ms < (stand.next_attempt_in_ms or 0.0)
         )
         if early and not stand.held:
-            faults.append("does not wait for the moment that its next attempt is to be at")
+            faults.append("does not wait for the moment of its next attempt")
     return faults
 
 

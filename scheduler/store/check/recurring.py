@@ -95,13 +95,13 @@ def _faults(rule: StoredRule, stand: _Stand, *, has_occurrence: bool) -> Iterato
         yield f"is {rule.state}, and counted as in another state"
     if stand.due_ms is None:
         if rule.state in _TENDED or rule.occurrence or rule.resumes_at_ms is not None:
-            yield "is to be looked after, and no worker will"
+            yield "needs to be looked after, and no worker will"
         return
     slot_ms, is_active = rule.slot_ms or 0, rule.state == RuleState.ACTIVE
     if is_active and not has_occurrence and stand.due_ms > stand.now_ms + _SLACK_MS:
         named = f" ({ids.schedule_id(rule.occurrence)})" if rule.occurrence else ""
         when = format_iso8601(slot_ms)
-        yield f"has no occurrence for its slot {when}{named}, and is not to be tended yet"
+        yield f"has no occurrence for its slot {when}{named}, and no worker will tend it yet"
     # Of a late one, a change of the end may have settled later slots.
     is_settled = slot_ms in (rule.fired_ms, rule.cancelled_ms) or slot_ms < rule.cancelled_ms
     is_settled = is_settled or stand.now_ms < slot_ms < rule.fired_ms

@@ -36,7 +36,7 @@ async def test_several_that_wait_are_a_conflict(api: Api) -> None:
     assert answer.status_code == 409
     body = answer.json()
     assert (body["reason"], body["status"]) == ("several_waiting", "scheduled")
-    assert body["error"] == "2 schedules wait with this reference; only one can be meant"
+    assert body["error"] == "2 schedules wait with this reference; onExisting needs one at most"
     await api.holds(credits=998, waiting=names)
 
 

@@ -42,7 +42,7 @@ async def test_a_fourth_one_is_409(api: Api) -> None:
     for _ in range(2):
         await api.client.post("/signing/rotate", json={"keepFor": "7d"})
     answer = await api.client.post("/signing/rotate", json={"keepFor": "1d"})
-    says = "3 signing secrets are good already: keep the earlier ones for a shorter time, or wait"
+    says = "3 signing secrets are valid already: keep older ones for a shorter time, or wait"
     assert refusal_of(answer) == (409, f"{says} until one has ended", "too_many_secrets")
 
 

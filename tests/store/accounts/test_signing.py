@@ -77,7 +77,7 @@ async def test_there_are_three_at_most_but_a_leak_can_always_be_ended(scene: Sce
     for _ in range(MOST_LIVE - 1):
         await scene.store.signing.rotate(scene.account_id, DAY_MS)
     before = await scene.redis.lrange(scene.base + keys.SIGNING, 0, -1)
-    with pytest.raises(TooManySecrets, match="3 signing secrets are good already"):
+    with pytest.raises(TooManySecrets, match="3 signing secrets are valid already"):
         await scene.store.signing.rotate(scene.account_id, DAY_MS)
     assert await scene.redis.lrange(scene.base + keys.SIGNING, 0, -1) == before
     [only] = (await scene.store.signing.rotate(scene.account_id, 0)).secrets

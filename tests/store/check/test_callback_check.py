@@ -150,7 +150,7 @@ STRANGER = "01jd3m0000e0080000000000a0"
         (without("c"), "has ended, and its callback is missing"),
         (without("c"), "is among its callbacks, and should not be"),
         (without("o"), "has a callback, but has not ended"),
-        (forgotten_soon, "is to be forgotten before that ends"),
+        (forgotten_soon, "will be forgotten before that ends"),
         (added(keys.CALLBACKS, STRANGER), f"sch_{STRANGER} is among its callbacks, and should not"),
         (added(keys.CALLING, STRANGER), f"sch_{STRANGER} is among its calling, and should not be"),
         (added(keys.CALLBACKS, "?"), "among its callbacks is '?', which can be no schedule"),

@@ -104,7 +104,7 @@ async def another_for_its_slot(scene: Scene, rule: Rule) -> object:
         (miscounted, ["is active, and counted as in another state"]),
         (unnamed, ["has the name 'nightly', which does not lead to it"]),
         (misnamed, ["has the name 'nightly', which does not lead to it"]),
-        (looked_at(None), ["is to be looked after, and no worker will"]),
+        (looked_at(None), ["needs to be looked after, and no worker will"]),
         (looked_at(FAR_MS), ["is looked after too late"]),
         (fields(i=""), ["has no occurrence for its slot"]),
         (fields(i=new_id()[4:]), ["has no occurrence for its slot"]),
@@ -171,7 +171,7 @@ async def test_what_goes_on_in_its_life_breaks_nothing(fake_scene: Scene) -> Non
 @pytest.mark.parametrize(
     ("due_ms", "sentences"),
     [
-        (None, ["is to be looked after, and no worker will"]),
+        (None, ["needs to be looked after, and no worker will"]),
         (2 * FAR_MS, ["is looked after too late"]),
     ],
 )

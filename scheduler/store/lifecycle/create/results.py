@@ -53,7 +53,7 @@ def refusal_of(placed: Placed) -> PostdateError:
     """Why a request was not stored."""
     if placed.verdict != Verdict.SEVERAL:
         return refusal(placed.schedule_id, Verdict(placed.verdict))
-    message = f"{placed.due_ms:,} schedules wait with this reference; only one can be meant"
+    message = f"{placed.due_ms:,} schedules wait with this reference; onExisting needs one at most"
     return Conflict(message, Status.SCHEDULED, Reason.SEVERAL_WAITING)
 
 

@@ -124,7 +124,7 @@ ALONE = [
         "owns: [a-*]\nlanes:\n  b: {parallelism: 1}",
         3,
         "lanes.b",
-        "Its name is none of those that the file owns.",
+        "The file does not own this name.",
     ),
     ("a: " + "[" * 100_000, 1, "", "It is nested more than 64 deep."),
     ("a: &a [*a]", 1, "", "It is nested more than 64 deep."),
