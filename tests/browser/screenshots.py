@@ -26,6 +26,7 @@ from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from tests.browser.chromium import chromium
 from tests.browser.conftest import follow, fresh_link
+from tests.support.commands import own_account
 from tests.support.processes import ROOT
 from tests.support.servers import Customer, PostdateProcess, Receiver
 
@@ -50,7 +51,8 @@ _FAILURES = (
 
 
 def past(now_ms: int, dice: random.Random) -> Iterator[Past]:
-    """A month: busy by day, quiet by night, and busier in the last hour."""
+    """A month: busy by day, quiet by night, and busier in the last hour. It is noon now, whenever
+    the pictures are taken."""
     at_ms = float(now_ms - 30 * _DAY_MS)
     while at_ms < now_ms - 70_000:
         outcome = Outcome(Status.COMPLETED, 200, int(dice.gauss(62, 14)), "")
@@ -59,7 +61,7 @@ def past(now_ms: int, dice: random.Random) -> Iterator[Past]:
         url = f"https://api.example.com/{dice.choice(_TARGETS)}"
         lateness_ms = min(4, int(dice.expovariate(1.5)))
         yield Past(int(at_ms), Request(int(at_ms) - 60, "POST", url), outcome, lateness_ms)
-        busy = 0.25 + max(0.0, math.sin((at_ms / 3_600_000 % 24 - 6) / 24 * 2 * math.pi))
+        busy = 0.25 + max(0.0, math.cos((now_ms - at_ms) / _DAY_MS * 2 * math.pi))
         at_ms += dice.expovariate(busy * (12 if now_ms - at_ms < 3_600_000 else 1) / 150_000)
 
 
@@ -160,6 +162,14 @@ def _take(page: Page, name: str, most_pixels: int = 820) -> None:
     page.screenshot(path=FOLDER / f"{name}.png", clip=clip, full_page=True)  # type: ignore[arg-type]
 
 
+def warm_up(up: PostdateProcess, receiver: Receiver) -> None:
+    """The first requests of a new worker are late, and would show: another account has them."""
+    key = own_account(up, 20)["api_key"]
+    with Customer(up.base_url, key) as customer:
+        for _ in range(20):
+            customer.outcome(customer.schedule(receiver.url))
+
+
 def main() -> None:
     with PostdateProcess() as up, Receiver() as receiver:
         with_store(Settings(redis_url=up.redis_url), prepare)
@@ -171,9 +181,10 @@ def main() -> None:
                 for number, delay in enumerate(delays, 8000)
             ]
             customer.schedule_batch(items)
-            broken = receiver.answer("/broken", status=503)
-            gone = receiver.answer("/gone", status=404)
-            for url in (gone, gone, broken, broken, broken):
+            warm_up(up, receiver)
+            broken = receiver.answer("/carts/abandoned", status=503)
+            gone = receiver.answer("/trials/ending", status=404)
+            for url in (gone, broken):
                 failed = customer.schedule(url, targetBody={"hello": "future"}, **_RETRIED)
                 customer.outcome(failed)
         with chromium() as browser:
