@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from postdate import Postdate
+from tests.end_to_end.conftest import working as working  # a fixture
 from tests.support import children
 from tests.support.processes import ROOT
 from tests.support.servers import Deployment, free_port, until
@@ -93,14 +94,6 @@ class Examples:
         """The one that waits is due now, as if its time had come."""
         [waiting] = self.waiting(reference)
         self.postdate.change(waiting, delay=0)
-
-
-@pytest.fixture(scope="module")
-def working() -> Iterator[Deployment]:
-    with Deployment() as running:
-        running.api()
-        running.worker()
-        yield running
 
 
 @pytest.fixture

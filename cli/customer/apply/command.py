@@ -121,7 +121,7 @@ def _refuse(remote: Remote, bad: BadFiles) -> NoReturn:
 
 
 def _do(remote: Remote, plan: Plan) -> None:
-    """Step after step; each in the plan becomes what was done."""
+    """Carries out the steps in order, and replaces each in the plan by its result."""
     from postdate import PostdateError
 
     for number, step in enumerate(plan.steps):

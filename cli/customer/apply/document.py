@@ -39,7 +39,7 @@ class Fault(NamedTuple):
 
 
 class BadFiles(Exception):
-    """What is wrong in the files, at least one thing."""
+    """The faults found in the files: at least one."""
 
     def __init__(self, faults: list[Fault]) -> None:
         super().__init__(f"{len(faults)} faults")

@@ -83,8 +83,8 @@ class Step:
         return self.action is not Action.KEEP or masked
 
     def done(self, client: Postdate) -> Step:
-        """Does it, and returns what was done. Raises PostdateError: PreconditionFailed if somebody
-        has changed the thing since it was compared. Safe to repeat with a new plan."""
+        """Carries out the step, and returns its result. Raises PostdateError: PreconditionFailed if
+        somebody has changed the thing since it was compared. Safe to repeat with a new plan."""
         if self.action is Action.REMOVE:
             return self._removed(client)
         make = {ACCOUNT: self._set_callback, LANES: self._set_lane, RECURRINGS: self._set_rule}

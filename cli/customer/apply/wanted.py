@@ -58,7 +58,7 @@ class Wanted(NamedTuple):
 
     @property
     def is_masked(self) -> bool:
-        """Whether the API masks a part, so that nobody can compare it."""
+        """Whether the API masks a part of it, which then cannot be compared."""
         return has_mask(json.dumps(self.shown, ensure_ascii=False))
 
 

@@ -25,7 +25,7 @@ and no instructions. Fields without a value are left out. Other things that a re
 names, and says how to go on.\
 """
 _READ_ONLY = " This server only reads; its user may start it with --write."
-# So many calls whose outcome nobody knows are remembered.
+# The most calls without a known outcome whose idempotency keys are kept.
 _MOST_UNKNOWN = 1000
 
 
