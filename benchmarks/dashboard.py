@@ -113,7 +113,7 @@ async def ask(base_url: str, link: str, rounds: int) -> None:
 
 def tell_assets() -> None:
     total = packed = 0
-    for path in sorted(_STATIC.iterdir()):
+    for path in sorted(_STATIC.rglob("*")):
         if path.suffix in (".js", ".css", ".svg"):
             content = path.read_bytes()
             small = len(gzip.compress(content, 9))
