@@ -40,7 +40,10 @@ _TYPES = {
 
 
 # One style sheet of these files; of rules as specific as each other, a later file's holds.
-_STYLES = "tokens page figures charts forms lanes tables list panel dialogs print".split()
+_STYLES = (
+    *("tokens", "page", "figures", "charts", "forms", "lanes", "tables"),
+    *("list", "panel", "dialogs", "print"),
+)
 
 
 def _file(name: str, content: bytes) -> Raw:
