@@ -36,6 +36,7 @@ _TYPES = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
     ".txt": b"text/plain; charset=utf-8",
+    ".woff2": b"font/woff2",
 }
 
 
@@ -51,7 +52,9 @@ def _file(name: str, content: bytes) -> Raw:
         (b"content-type", _TYPES[Path(name).suffix]),
         (b"cache-control", b"public, max-age=31536000, immutable"),
     ]
-    return Raw(200, content, headers, gzip.compress(content, 9, mtime=0))
+    # The format of a font compresses already.
+    packed = None if name.endswith(".woff2") else gzip.compress(content, 9, mtime=0)
+    return Raw(200, content, headers, packed)
 
 
 def _contents() -> Iterator[tuple[str, bytes]]:
