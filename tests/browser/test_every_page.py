@@ -8,7 +8,7 @@ import re
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import PAGES, Watched, sign_in
+from tests.browser.conftest import PAGES, Watched, follow, fresh_link, sign_in
 from tests.browser.test_dashboard import make_key
 from tests.browser.test_recurring import make
 from tests.support.servers import Customer, PostdateProcess, Receiver, postdate_json
@@ -144,6 +144,21 @@ def test_a_phone_has_a_low_bar_and_a_menu_that_needs_no_scripts(
     assert page.evaluate(_MENU) == []
     page.get_by_role("link", name="Credits", exact=True).click()
     page.wait_for_url("**/credits")
+    context.close()
+
+
+def test_the_first_page_is_in_the_zone_of_the_browser_and_says_so(
+    browser: Browser, postdate_up: PostdateProcess
+) -> None:
+    context = browser.new_context(timezone_id="Asia/Tokyo")
+    page = context.new_page()
+    follow(page, fresh_link(postdate_up))
+    assert page.get_by_text("Times are in").inner_text() == "Times are in Asia/Tokyo."
+    page.goto(f"{postdate_up.base_url}/dashboard/keys")
+    assert page.locator("thead").first.inner_text().count("(Tokyo)") == 1
+    page.get_by_role("button", name="Show UTC").click()
+    page.get_by_text("Times are in UTC.").wait_for()
+    assert page.get_by_role("button", name="Show local time (Asia/Tokyo)").is_visible()
     context.close()
 
 
