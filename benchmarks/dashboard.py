@@ -7,19 +7,19 @@ those moments would have left them, and stores `--waiting` schedules for the nex
 it starts one API process, signs in by a link, and asks for every page `--rounds` times over HTTP on
 one connection, the pages in turn. It prints the median and the 95th percentile of each page, from
 the request until its last byte. The first viewer pays for a read that viewers share for a second,
-so the overview is asked for after a pause too ("cold").
+so the overview is asked for after a pause too ("cold"). It also prints the bytes that a browser's
+first load of Overview and Requests takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import random
+import re
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import uvloop
@@ -34,7 +34,6 @@ from scheduler.store.accounts.sign_in.sessions import Purpose
 
 _MONTH_MS = 30 * 86_400_000
 _URLS = [f"https://api.example.com/hooks/{n:04}" for n in range(1000)]
-_STATIC = Path(__file__).resolve().parent.parent / "api" / "dashboard" / "static"
 _COLD_S = 1.1
 
 # Name, path under /dashboard, and whether it waits before each request.
@@ -88,9 +87,11 @@ async def prepare(url: str, entries: int, waiting: int) -> str:
 async def ask(base_url: str, link: str, rounds: int) -> None:
     taken: dict[str, list[float]] = {name: [] for name, _, _ in PAGES}
     sizes: dict[str, int] = {}
-    async with httpx.AsyncClient(base_url=base_url + "/dashboard", timeout=60) as client:
-        answer = await client.post(f"/link/{link}", headers={"origin": base_url})
+    async with httpx.AsyncClient(base_url=base_url, timeout=60) as client:
+        answer = await client.post(f"/dashboard/link/{link}", headers={"origin": base_url})
         assert answer.status_code == 303, answer.status_code
+        for path, name in (("", "overview"), ("/requests", "requests")):
+            await tell_load(client, "/dashboard" + path, name)
         for number in range(rounds + 2):
             for name, path, is_cold in PAGES:
                 if is_cold and number % 4:
@@ -98,7 +99,7 @@ async def ask(base_url: str, link: str, rounds: int) -> None:
                 if is_cold:
                     await asyncio.sleep(_COLD_S)
                 began_s = time.perf_counter()
-                answer = await client.get(path or base_url + "/dashboard")
+                answer = await client.get("/dashboard" + path)
                 if number > 1:
                     taken[name].append((time.perf_counter() - began_s) * 1000)
                 assert answer.status_code == 200, (path, answer.status_code)
@@ -111,15 +112,20 @@ async def ask(base_url: str, link: str, rounds: int) -> None:
         warn_of_noise([{"ms": each} for each in in_blocks(times)], name)
 
 
-def tell_assets() -> None:
-    total = packed = 0
-    for path in sorted(_STATIC.rglob("*")):
-        if path.suffix in (".js", ".css", ".svg"):
-            content = path.read_bytes()
-            small = len(gzip.compress(content, 9))
-            print(f"{path.name:28} {len(content):9,} bytes, {small:7,} sent")
-            total, packed = total + len(content), packed + small
-    print(f"{'all':28} {total:9,} bytes, {packed:7,} sent")
+async def tell_load(client: httpx.AsyncClient, path: str, name: str) -> None:
+    """What a browser's first load of a page takes over the wire; it keeps all but the page."""
+    answer = await client.get(path)
+    page, files, font = answer.num_bytes_downloaded, 0, 0
+    for address in sorted(
+        set(re.findall(r'(?:src|href)="(/dashboard/static/[^"]+)"', answer.text))
+    ):
+        file = await client.get(address)
+        if file.headers["content-type"] == "font/woff2":
+            font += file.num_bytes_downloaded
+        else:
+            files += file.num_bytes_downloaded
+    print(f"first load of {name}: {page + files:,} bytes sent, {page:,} of them the page", end="")
+    print(f"; the font {font:,}")
 
 
 def main() -> None:
@@ -128,7 +134,6 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
-    tell_assets()
     with stage.valkey() as store:
         link = uvloop.run(prepare(store.url, options.entries, options.waiting))
         with stage.api(store.url) as api:

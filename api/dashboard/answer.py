@@ -37,13 +37,13 @@ _PACKING_LEVEL = 9
 @dataclass(slots=True)
 class Raw:
     """A status, headers and a body, sent as they are; an ASGI app, as the API's `Answer` is.
-    `packed` is the same body in gzip, where it is kept. `leads_out` of the account that an operator
-    looks at, if that is where it was asked for."""
+    `packed` is the same body in gzip, where it is kept; None: it gains nothing from gzip.
+    `leads_out` of the account that an operator looks at, if that is where it was asked for."""
 
     status: int
     body: bytes
     headers: list[tuple[bytes, bytes]]
-    packed: bytes = b""
+    packed: bytes | None = b""
     leads_out: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +73,7 @@ class Raw:
             name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"]
         )
         is_small = len(self.body) < _PACKED_FROM_BYTES and not self.packed
-        if is_small or not takes_gzip:
+        if self.packed is None or is_small or not takes_gzip:
             return self.body, [vary]
         packed = self.packed or gzip.compress(self.body, _PACKING_LEVEL, mtime=0)
         return packed, [vary, (b"content-encoding", b"gzip")]

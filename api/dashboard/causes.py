@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from api.dashboard.charts import Axis, CauseMark
 from api.dashboard.formats import duration, soon
-from api.dashboard.zones import Zone
 from scheduler.events import Event, Kind
 from scheduler.lane_settings import HeldBy, HoldCause, LaneSettings
 from scheduler.store.operators.restore import Held
@@ -157,17 +156,12 @@ def _mark(axis: Axis, group: Sequence[Cause], now_ms: float) -> CauseMark:
     at = _at(axis, group[0].from_ms)
     ends = (now_ms if each.to_ms is None else each.to_ms for each in group)
     width = _at(axis, max(ends)) - at
-    words = f"{_time(axis.zone, group[0].from_ms)}: {_sentence([each.words for each in group])}"
+    words = f"{axis.zone.minute(group[0].from_ms)}: {_sentence([each.words for each in group])}"
     return CauseMark(at, round(width, 3), words)
 
 
 def _at(axis: Axis, ms: float) -> float:
     return min(max(axis.part(ms), 0.0), 100.0)
-
-
-def _time(zone: Zone, ms: int) -> str:
-    at = zone.local(ms)
-    return f"{at:%b} {at.day}, {at:%H:%M}"
 
 
 def _sentence(words: Sequence[str]) -> str:

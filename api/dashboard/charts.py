@@ -152,10 +152,8 @@ class Axis(NamedTuple):
         return round((at_ms - self.from_ms // anchored_ms * anchored_ms) / self.step_ms, 3)
 
     def words(self, index: int) -> str:
-        at = self.zone.local(self.from_ms + index * self.step_ms)
-        if self.step_ms >= DAY_MS:
-            return f"{at:%b} {at.day}"
-        return f"{at:%b} {at.day}, {at:%H:%M}"
+        text = self.zone.minute(self.from_ms + index * self.step_ms)
+        return text[:10] if self.step_ms >= DAY_MS else text
 
     def ticks(self) -> list[Mark]:
         """Round times, as many as there is room for."""
@@ -175,7 +173,7 @@ class Axis(NamedTuple):
     def _tick(self, ms: int, step_ms: int) -> Mark:
         at = self.zone.local(ms)
         midnight = at.hour == at.minute == 0
-        label = f"{at:%b} {at.day}" if step_ms >= DAY_MS or midnight else f"{at:%H:%M}"
+        label = f"{at:%m-%d}" if step_ms >= DAY_MS or midnight else f"{at:%H:%M}"
         return Mark(self.part(ms), label)
 
 

@@ -56,28 +56,17 @@ def exact(ms: float | None, zone: Zone) -> str:
     return _time(ms, zone, 23)
 
 
-def brief(ms: float | None, zone: Zone) -> str:
-    """`Nov 20 08:00:00`, for lists of near times."""
-    if ms is None:
-        return _NOTHING
-    at, iso = zone.local(ms), format_iso8601(int(ms))
-    # Without a `datetime`, which says the same: a live update may have a hundred of these.
-    text = f"{at:%b} {at.day:02} {at:%H:%M:%S}"
-    return Markup('<span class="moment" title="{}">{}</span>').format(iso, text)
-
-
 def clock(ms: float | None, zone: Zone) -> str:
     """`08:00`."""
     return _NOTHING if ms is None else f"{zone.local(ms):%H:%M}"
 
 
 def _time(ms: float | None, zone: Zone, characters: int) -> str:
-    return _NOTHING if ms is None else _element(ms, zone.text(ms)[:characters].replace("T", " "))
-
-
-def _element(ms: float, shown: str) -> str:
-    iso = format_iso8601(int(ms))
-    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(iso, shown)
+    if ms is None:
+        return _NOTHING
+    iso, text = format_iso8601(int(ms)), zone.text(ms)[:characters].replace("T", " ")
+    # Without a `datetime`, which says the same: a live update may have a hundred of these.
+    return Markup('<time title="{}">{}</time>').format(iso, text)
 
 
 def lateness(ms: float | None) -> str:
@@ -198,7 +187,7 @@ def _in_zone(render: Callable[..., str]) -> Any:
     return in_zone
 
 
-_TIMES = (moment, exact, brief, clock)
+_TIMES = (moment, exact, clock)
 _SPANS = (lateness, late, ago, duration, roughly, until, soon)
 _OTHERS = (number, signed, share, size, url, status, dot, no_answer)
 # By the name that templates have for each.

@@ -162,7 +162,7 @@ def drawn(days: Sequence[Movements], now_ms: int) -> Chart:
     axis = Axis(now_ms // DAY_MS * DAY_MS - (_DAYS_DRAWN - 1) * DAY_MS, DAY_MS, _DAYS_DRAWN, UTC)
     spent = {each.day_ms: each.spent for each in days}
     values = [spent.get(axis.from_ms + i * DAY_MS, 0) for i in range(axis.columns)]
-    kinds = [Layer("completed", "spent", values)]
+    kinds = [Layer("low", "spent", values)]
     return stacked("spent", "Spent by day", _LOW_HEIGHT, axis, kinds, axis.from_ms - 1)
 
 

@@ -26,6 +26,15 @@ class Zone(NamedTuple):
         """`2026-11-20T08:00:00.000`, as a field for local times has it."""
         return self.local(ms).replace(tzinfo=None).isoformat(timespec="milliseconds")
 
+    def minute(self, ms: float) -> str:
+        """`2026-11-20 08:00`."""
+        return self.text(ms)[:16].replace("T", " ")
+
+    @property
+    def city(self) -> str:
+        """`Buenos Aires` of `America/Argentina/Buenos_Aires`, for the heads of tables."""
+        return self.name.rpartition("/")[2].replace("_", " ")
+
     def moment(self, text: str) -> int:
         """The ms of a local time, unless it has its own zone; the first, if an hour comes twice.
         Raises ValueError."""

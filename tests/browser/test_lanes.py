@@ -19,6 +19,7 @@ def test_a_lane_is_paused_and_resumed_with_a_press(signed_in: Watched, customer:
     page.get_by_role("button", name="Pause once", exact=True).click()
     banner = page.locator(".stopped")
     expect(banner).to_contain_text("Lane once is paused until it is resumed.")
+    assert banner.evaluate("each => each.offsetHeight") <= 44
     expect(page).to_have_url(re.compile("/lanes$"))
     page.get_by_role("link", name="1 that wait in once").click()
     expect(page.locator(f"#r-{waiting}")).to_contain_text("once")

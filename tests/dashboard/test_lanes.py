@@ -102,7 +102,7 @@ async def test_a_pause_is_one_press_and_shows_on_every_page_while_it_lasts(
     for name in ("a", "b", "c"):
         await browser.write(f"/lanes/{name}/pause", **{"for": "1h", "note": "until they mend it"})
     text = await browser.text("/keys")
-    assert "4 lanes are <b>paused</b>" in text
+    assert "<summary>4 lanes are <b>paused</b>.</summary>" in text
     assert '<a href="/dashboard/lanes">1 more</a>' in text
     lane = await settings_of(browser, "a")
     assert lane.pause is not None
@@ -119,6 +119,9 @@ async def test_the_account_is_paused_and_resumed_from_any_page(browser: Browser)
     text = await browser.text("/credits")
     assert "<b>This account is paused</b> until" in text
     assert "<bdi>we move</bdi>" in text
+    await browser.write("/lanes/one/pause")
+    summary = "<summary>This account and 1 lane are <b>paused</b>.</summary>"
+    assert summary in await browser.text("/credits")
     resumed = await browser.write("/account/resume", back="/dashboard/credits")
     assert resumed.headers["location"] == "/dashboard/credits"
     assert "This account is paused" not in await browser.text("/credits")

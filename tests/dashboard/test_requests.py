@@ -166,7 +166,7 @@ async def test_a_time_is_of_the_zone_that_is_shown(browser: Browser) -> None:
     assert await listed(browser, **minute, tz="UTC") == []
     for bad in ("Europe", "../../etc/passwd", "x" * 100):
         await browser.write("/zone", zone=bad)
-        assert "Times are UTC" in await browser.text("")
+        assert "Times are in UTC" in await browser.text("")
 
 
 async def test_pages_lead_on_and_back(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,32 @@ async def test_a_link_signs_in_once_and_no_look_ahead_uses_it_up(
         assert (await other.get(f"/link/{link}")).status_code == 410
 
 
+@pytest.mark.parametrize(
+    ("chosen", "sent", "shown"),
+    [
+        (None, "Europe/Berlin", "Europe/Berlin"),
+        (None, "UTC", "UTC"),
+        ("UTC", "Europe/Berlin", "UTC"),
+        (None, "", "UTC"),
+        (None, "europe/berlin", "UTC"),
+        (None, "../../etc/passwd", "UTC"),
+        (None, "Europe/Berlin\r\nset-cookie: a=b", "UTC"),
+        (None, "x" * 9000, "UTC"),
+    ],
+    ids=["known", "UTC", "chosen", "none", "case", "path", "header", "long"],
+)
+async def test_the_first_page_is_in_the_zone_of_the_browser(
+    dashboard: Dashboard, link: str, chosen: str | None, sent: str, shown: str
+) -> None:
+    """Unless its user chose one before; of what is no zone nothing is kept."""
+    browser = dashboard.browser()
+    if chosen:
+        browser.client.cookies.set("postdate_zone", chosen)
+    assert (await browser.post(f"/link/{link}", zone=sent)).status_code == 303
+    assert ("postdate_zone" in browser.client.cookies) == (shown == sent or chosen is not None)
+    assert f"Times are in {shown}." in await browser.text("")
+
+
 async def test_signing_in_anew_ends_the_session_before(browser: Browser, link: str) -> None:
     [(_, before)] = browser.client.cookies.items()
     assert (await browser.post(f"/link/{link}")).status_code == 303

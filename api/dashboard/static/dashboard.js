@@ -248,8 +248,17 @@
 
   // --- Local time -------------------------------------------------------------------------------
 
+  const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+  // A form that signs in says it, before htmx reads its fields: the first page is in local time.
+  document.addEventListener("submit", ({ target }) => {
+    const field = $('input[name="zone"]', target);
+    if (field && local) {
+      field.value = local;
+    }
+  }, true);
+
   document.addEventListener("DOMContentLoaded", () => {
-    const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
     const button = $("button[data-zone]");
     if (button && local && local !== "UTC" && button.dataset.zone !== local) {
       Object.assign(button, { value: local, textContent: `Show local time (${local})`, hidden: false });

@@ -154,6 +154,10 @@ async def _session(request: HttpRequest) -> Session | None:
     return await service_of(request).store.sessions.find(secret) if secret else None
 
 
+def has_zone(request: HttpRequest) -> bool:
+    return "postdate_zone" in request.cookies
+
+
 def zone_of(request: HttpRequest) -> Zone:
     return zone_named(request.cookies.get("postdate_zone", "")) or UTC
 

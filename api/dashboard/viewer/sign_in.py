@@ -22,6 +22,7 @@ from api.dashboard.viewer.session import (
     back,
     back_cookie,
     end_session,
+    has_zone,
     our_page,
     redirect_saying,
     session_cookie,
@@ -68,7 +69,7 @@ async def sign_in(request: HttpRequest) -> Raw:
         fault = "E-mail and password do not match."
         return page(request, "viewer/sign_in.html", status=401, email=email, fault=fault)
     await store.users.forgive(email, address)
-    return await _let_in(request, await store.sessions.open(holder.account_id))
+    return await _let_in(request, await store.sessions.open(holder.account_id), form)
 
 
 @get("/link/{secret:str}")
@@ -103,13 +104,18 @@ async def redeem_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
         opened = await store.sessions.redeem(secret, Purpose.SET_PASSWORD, hashed)
     if opened is None:
         return sentence(request, 410, "This link is no longer good", _SPENT)
-    return await _let_in(request, opened)
+    return await _let_in(request, opened, form)
 
 
-async def _let_in(request: HttpRequest, opened: Opened) -> Raw:
-    """Back to the page that the browser had asked for, with a new session."""
+async def _let_in(request: HttpRequest, opened: Opened, form: Form) -> Raw:
+    """Back to the page that the browser had asked for, with a new session; in the zone of the
+    browser's clock, which dashboard.js sends, unless its user chose one before."""
     await end_session(request)
-    return _to_where_one_was(request).with_cookie(session_cookie(request, opened.secret))
+    answer = _to_where_one_was(request).with_cookie(session_cookie(request, opened.secret))
+    zone = zone_named(form.get("zone", ""))
+    if zone is None or has_zone(request):
+        return answer
+    return answer.with_cookie(zone_cookie(request, zone))
 
 
 def _to_where_one_was(request: HttpRequest) -> Raw:

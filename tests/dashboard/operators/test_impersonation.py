@@ -25,7 +25,7 @@ READS = sorted(path for path, methods in ROUTES.items() if "GET" in methods)
 WRITES = sorted(path for path, methods in ROUTES.items() if "POST" in methods)
 # Addresses on a page that may lead out of the view: the operator's own.
 OUTSIDE = re.compile(
-    r"/dashboard/(static/[\w.-]+\?v=\w+|account|sign-out|zone|system\?q=acc_\w+#accounts)"
+    r"/dashboard/(static/(?:[\w.-]+\?v=\w+|inter-[\d.]+woff2)|account|sign-out|zone|system\?q=acc_\w+#accounts)"
 )
 
 
