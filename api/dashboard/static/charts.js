@@ -1,71 +1,66 @@
-// Draws charts: the columns that a chart's table has, by uPlot; one crosshair reads all charts of a
-// page, by mouse, touch and arrow keys, and a stretch that is marked leads to its list.
+// Draws charts by uPlot from their tables. One crosshair reads all charts of a page, by mouse, touch
+// and arrow keys; a column, or a stretch of them that is marked, leads to its list.
 "use strict";
 
 (() => {
-  const LABELS_PX = 18;
-  const TIMES = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10000, "10 s"], [60000, "1 min"], [600000, "10 min"], [3600000, "1 h"]];
-  // How the height of a figure grows: with its root, or its logarithm, so that one burst, or one
-  // slow answer, leaves room for the rest.
+  const LABEL_PX = 18;
+  const COUNTS = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((power) => [power, 2 * power, 5 * power]);
+  const TIMES = new Map([[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1e3, "1 s"], [1e4, "10 s"], [6e4, "1 min"], [6e5, "10 min"], [36e5, "1 h"]]);
+  const LONGEST = 36e5;
+  // Heights grow with the root of a count and the logarithm of a time: one burst, or one slow
+  // answer, does not flatten the rest.
   const SCALES = {
     counts: { fwd: Math.sqrt, bwd: (v) => v * v },
     times: { fwd: (v) => Math.log10(1 + Math.max(v, 0)), bwd: (v) => 10 ** v - 1 },
   };
   const charts = new Map();
-  const $ = (selector, within = document) => within.querySelector(selector);
-  const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const $ = (selector, within) => within.querySelector(selector);
+  const $$ = (selector, within) => [...within.querySelectorAll(selector)];
   const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
+  const add = (a, b) => a + b;
 
-  // --- What a chart shows: its table -----------------------------------------------------------
+  // --- What a table says --------------------------------------------------------------------------
 
-  function read(figure) {
+  function read({ figure, isCounts }) {
     const axis = $(".axis", figure).dataset;
     const rows = $$("tr[data-values]", figure);
-    const kinds = $$("th[data-kind]", figure);
-    const from = Number(axis.from);
-    const step = Number(axis.step);
+    const heads = $$("th[data-kind]", figure);
     const values = rows.map((row) => row.dataset.values.split(" ").map((each) => (each === "" ? null : Number(each))));
+    const [from, step] = [Number(axis.from), Number(axis.step)];
+    const highest = Math.max(...values.map((row) => (isCounts ? row.reduce(add) : row[1] || 0)), 1);
     return {
-      rows, from, step, values,
+      rows, values, from, step,
       to: from + step * rows.length,
-      now: axis.now ? Number(axis.now) : null,
-      labels: JSON.parse(axis.labels),
+      now: axis.now && Number(axis.now),
+      labels: new Map(JSON.parse(axis.labels)),
       marks: $$("[data-marks]", figure).flatMap((each) => JSON.parse(each.dataset.marks)),
-      kinds: kinds.map((each) => each.dataset.kind),
-      names: kinds.map((each) => each.textContent.toLowerCase()),
+      kinds: heads.map((each) => each.dataset.kind),
+      names: heads.map((each) => each.textContent.toLowerCase()),
+      top: isCounts ? highest : [...TIMES.keys()].find((ms) => ms >= 10 && ms >= highest) || LONGEST,
+      // As uPlot takes them: a place is the middle of its column.
+      data: [rows.map((_, n) => from + (n + 0.5) * step), ...heads.map((_, k) => values.map((row) => row[k]))],
     };
-  }
-
-  const middle = (shown, index) => shown.from + (index + 0.5) * shown.step;
-
-  // The highest that the axis has to have room for.
-  function top(chart) {
-    const totals = chart.shown.values.map((row) => (chart.isCounts ? row.reduce((a, b) => a + b, 0) : row[1] || 0));
-    const highest = Math.max(1, ...totals);
-    return chart.isCounts ? highest : (TIMES.find(([ms]) => ms >= Math.max(highest, 10)) || TIMES.at(-1))[0];
-  }
-
-  // Round figures, from above, as many as there is room for.
-  function lines(u, chart) {
-    const most = top(chart);
-    const round = chart.isCounts ? [0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) => [1, 2, 5].map((n) => n * 10 ** power)) : TIMES.map(([ms]) => ms);
-    const found = [];
-    let above = -Infinity;
-    for (const each of round.filter((v) => v <= most).reverse()) {
-      const at = u.valToPos(each, "y");
-      if (at - above >= LABELS_PX && u.bbox.height / devicePixelRatio - at >= LABELS_PX) {
-        found.unshift(each);
-        above = at;
-      }
-    }
-    return [0, ...found];
   }
 
   const short = (count) => (count >= 1e6 ? `${count / 1e6}M` : count >= 1e4 ? `${count / 1e3}k` : count.toLocaleString("en"));
 
-  // --- Painting ----------------------------------------------------------------------------------
+  // Round figures of an axis, as many as there is room for.
+  function lines(u, { isCounts, shown }) {
+    const found = [0];
+    let above = -LABEL_PX;
+    for (const each of (isCounts ? COUNTS : [...TIMES.keys()]).filter((v) => v <= shown.top).reverse()) {
+      const at = u.valToPos(each, "y");
+      if (at - above >= LABEL_PX && u.over.clientHeight - at >= LABEL_PX) {
+        found.push(each);
+        above = at;
+      }
+    }
+    return found;
+  }
 
-  // As the style sheet has it: theme, contrast and paper change it.
+  // --- Painting -------------------------------------------------------------------------------------
+
+  // As the style sheet has it for this theme.
   function colour(chart, kind) {
     chart.probe.className = `key ${kind}`;
     return getComputedStyle(chart.probe).backgroundColor;
@@ -73,60 +68,49 @@
 
   // What is still to come.
   function hatched(ctx, fill, px) {
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = 6 * px;
+    const tile = Object.assign(document.createElement("canvas"), { width: 6 * px, height: 6 * px });
     const pen = tile.getContext("2d");
-    pen.fillStyle = pen.strokeStyle = fill;
-    pen.globalAlpha = 0.25;
-    pen.fillRect(0, 0, tile.width, tile.height);
+    Object.assign(pen, { fillStyle: fill, strokeStyle: fill, lineWidth: 1.5 * px, globalAlpha: 0.25 });
+    pen.fillRect(0, 0, 6 * px, 6 * px);
     pen.globalAlpha = 1;
-    pen.lineWidth = 1.5 * px;
-    pen.beginPath();
-    for (const at of [-3, 3, 9]) {
-      pen.moveTo(at * px, 6 * px);
-      pen.lineTo((at + 6) * px, 0);
-    }
+    [-3, 3, 9].forEach((at) => { pen.moveTo(at * px, 6 * px); pen.lineTo((at + 6) * px, 0); });
     pen.stroke();
     return ctx.createPattern(tile, "repeat");
   }
 
   function paint(u, chart) {
-    const { ctx } = u;
+    const { ctx, bbox: { top, height } } = u;
     const { shown } = chart;
     const px = devicePixelRatio;
-    const box = u.bbox;
-    const foot = box.top + box.height;
-    const x = (ms) => u.valToPos(ms, "x", true);
-    const y = (value) => u.valToPos(value, "y", true);
+    const foot = top + height;
+    const x = (ms) => Math.round(u.valToPos(ms, "x", true));
+    const y = (value) => Math.round(u.valToPos(value, "y", true));
     const fills = shown.kinds.map((kind) => colour(chart, kind));
-    const coming = shown.kinds.map((kind, n) => (kind === "waiting" ? hatched(ctx, fills[n], px) : fills[n]));
+    const coming = fills.map((fill, n) => (shown.kinds[n] === "waiting" ? hatched(ctx, fill, px) : fill));
     ctx.save();
     shown.values.forEach((row, index) => {
       const at = shown.from + index * shown.step;
-      const left = Math.round(x(at + shown.step * 0.1));
-      const width = Math.max(Math.round(x(at + shown.step * 0.9)) - left, px);
+      const left = x(at + 0.1 * shown.step);
+      const fill = (style, from, to) => {
+        ctx.fillStyle = style;
+        ctx.fillRect(left, from, Math.max(x(at + 0.9 * shown.step) - left, px), to - from);
+      };
       if (chart.isCounts) {
-        let below = 0;
-        let bottom = foot;
+        let [sum, below] = [0, foot];
         row.forEach((value, n) => {
-          if (value) {
-            below += value;
-            // Something is seen of the smallest.
-            const edge = Math.min(Math.round(y(below)), bottom - 2 * px);
-            ctx.fillStyle = (at + shown.step > shown.now ? coming : fills)[n];
-            ctx.fillRect(left, edge, width, bottom - edge);
-            bottom = edge;
-          }
+          sum += value;
+          // Something is seen of the smallest.
+          const edge = value ? Math.min(y(sum), below - 2 * px) : below;
+          fill((at + shown.step > shown.now ? coming : fills)[n], edge, below);
+          below = edge;
         });
       } else if (row[1] !== null) {
-        const [low, high] = row.map((value) => Math.round(y(Math.min(value, TIMES.at(-1)[0]))));
+        const [low, high] = row.map((value) => y(Math.min(value, LONGEST)));
         ctx.globalAlpha = 0.3;
-        ctx.fillStyle = fills[0];
-        ctx.fillRect(left, high, width, low - high);
+        fill(fills[0], high, low);
         ctx.globalAlpha = 1;
-        ctx.fillRect(left, low - px, width, 2 * px);
-        ctx.fillStyle = fills[1];
-        ctx.fillRect(left, high - px, width, 2 * px);
+        fill(fills[0], low - px, low + px);
+        fill(fills[1], high - px, high + px);
       }
     });
     ctx.fillStyle = colour(chart, "cause");
@@ -134,104 +118,87 @@
       const [a, b] = [from, to ?? shown.now ?? shown.to].map((ms) => x(clamp(ms, shown.from, shown.to)));
       ctx.fillRect(a, foot + px, Math.max(b - a, 3 * px), 4 * px);
     }
-    if (shown.now !== null) {
-      const at = Math.round(x(shown.now));
-      ctx.fillStyle = ctx.strokeStyle = chart.text();
-      ctx.lineWidth = px;
-      ctx.setLineDash([2 * px, 3 * px]);
-      ctx.beginPath();
-      ctx.moveTo(at, box.top - 8 * px);
-      ctx.lineTo(at, foot);
-      ctx.stroke();
-      ctx.font = chart.font(px);
-      Object.assign(ctx, { textBaseline: "top", textAlign: "left" });
-      ctx.fillText("now", at + 4 * px, box.top - 10 * px);
+    if (shown.now) {
+      const { color, fontSize, fontFamily } = chart.style;
+      Object.assign(ctx, { fillStyle: color, font: `${parseFloat(fontSize) * px}px ${fontFamily}`, textAlign: "left", textBaseline: "top" });
+      for (let at = top - 8 * px; at < foot; at += 5 * px) {
+        ctx.fillRect(x(shown.now), at, px, 2 * px);
+      }
+      ctx.fillText("now", x(shown.now) + 4 * px, top - 10 * px);
     }
     ctx.restore();
   }
 
-  // --- Reading: the crosshair, and a stretch from one column to another ------------------------
+  // --- Reading: a column, or a stretch that is marked from one moment to another ----------------
 
-  function words(shown, first, last) {
-    const time = shown.rows[first].cells[0].textContent;
-    const rows = shown.rows.slice(first, last + 1);
-    if (first === last) {
-      const cells = [...rows[0].cells].slice(1).map((cell) => cell.textContent);
-      const parts = cells.map((cell, n) => (shown.isCounts ? `${cell} ${shown.names[n]}` : `${shown.names[n]} ${cell}`));
-      const seen = parts.filter((_, n) => shown.values[first][n] !== null && !(shown.isCounts && shown.values[first][n] === 0));
-      return `${time} · ${seen.join(", ") || "nothing"}`;
-    }
-    const end = shown.rows[last + 1]?.cells[0].textContent || "the end";
-    const sums = shown.names.map((name, n) => [shown.values.slice(first, last + 1).reduce((sum, row) => sum + row[n], 0), name]);
-    const seen = shown.isCounts ? sums.filter(([sum]) => sum).map(([sum, name]) => `${sum.toLocaleString("en")} ${name}`) : [];
-    return `${time} to ${end}${shown.isCounts ? ` · ${seen.join(", ") || "nothing"}` : ""}`;
+  const place = ({ shown }, ms) => clamp(Math.floor((ms - shown.from) / shown.step), 0, shown.rows.length - 1);
+
+  function stretch(chart) {
+    const { left, idx } = chart.u.cursor;
+    const found = chart.marked?.map((ms) => place(chart, ms)).sort((a, b) => a - b);
+    return found || (left < 0 || left > chart.u.over.clientWidth || idx == null ? null : [idx, idx]);
   }
 
-  // The columns of what is marked, or of the crosshair.
-  function stretch(chart) {
-    const { shown, u } = chart;
-    if (chart.marked) {
-      const places = chart.marked.map((ms) => clamp(Math.floor((ms - shown.from) / shown.step), 0, shown.rows.length - 1));
-      return places.sort((a, b) => a - b);
-    }
-    const { left, idx } = u.cursor;
-    return left < 0 || left > u.over.clientWidth || idx == null ? null : [idx, idx];
+  function words({ shown, isCounts }, first, last) {
+    const time = shown.rows[first].cells[0].textContent;
+    const day = time.slice(0, time.lastIndexOf(" ") + 1);
+    const end = shown.rows[last + 1]?.cells[0].textContent.replace(day, "") || "the end";
+    const sums = shown.names.map((name, n) => {
+      const values = shown.values.slice(first, last + 1).map((row) => row[n]);
+      if (isCounts) {
+        return values.reduce(add) && `${values.reduce(add).toLocaleString("en")} ${name}`;
+      }
+      return first === last && values[0] !== null && `${name} ${shown.rows[first].cells[n + 1].textContent}`;
+    });
+    return `${time}${first < last ? ` to ${end}` : ""} · ${sums.filter(Boolean).join(", ") || (isCounts ? "nothing" : "–")}`;
   }
 
   function tell(chart) {
-    const { u, shown } = chart;
+    const { u, shown, figure } = chart;
     const found = stretch(chart);
-    const text = found ? words(shown, ...found) : "";
-    const readout = $(`[data-readout="${shown.name}"]`);
-    if (readout && readout.textContent !== text) {
+    const text = found ? words(chart, ...found) : "";
+    const readout = $(".readout", figure);
+    if (readout.textContent !== text) {
       readout.textContent = text;
     }
-    const isWide = chart.marked && found[0] < found[1];
-    const [left, right] = isWide ? [shown.from + found[0] * shown.step, shown.from + (found[1] + 1) * shown.step].map((ms) => u.valToPos(ms, "x")) : [0, 0];
+    const [left, right] = (chart.marked ? [found[0], found[1] + 1] : [0, 0]).map((n) => u.valToPos(shown.from + n * shown.step, "x"));
     u.setSelect({ left, top: 0, width: right - left, height: u.over.clientHeight }, false);
-    u.over.setAttribute("aria-valuemax", shown.rows.length - 1);
-    if (found) {
-      u.over.setAttribute("aria-valuenow", found[1]);
-      u.over.setAttribute("aria-valuetext", text);
-    }
+    const said = { valuemin: 0, valuemax: shown.rows.length - 1, valuenow: found?.[1] ?? 0, valuetext: text || "nothing is read" };
+    Object.entries(said).forEach(([name, value]) => u.over.setAttribute(`aria-${name}`, value));
   }
 
-  function point(chart, index) {
+  // What is marked is the same in all charts, as the crosshair is.
+  function point(chart, index, anchor = null) {
     const { u, shown } = chart;
-    const at = clamp(index, 0, shown.rows.length - 1);
-    u.setCursor({ left: u.valToPos(middle(shown, at), "x"), top: 0 }, true, true);
-    return at;
+    const at = shown.data[0][clamp(index, 0, shown.rows.length - 1)];
+    chart.marked = anchor === null ? null : [anchor, at];
+    u.setCursor({ left: u.valToPos(at, "x"), top: 0 }, true, true);
   }
 
   function leave(chart) {
-    chart.marked = null;
+    chart.marked = chart.pressed = null;
     chart.u.setCursor({ left: -10, top: -10 }, true, true);
   }
 
   function list(chart) {
-    const begin = chart.figure.dataset.begin;
     const found = stretch(chart);
-    if (begin && found) {
-      const { from, step } = chart.shown;
-      const iso = (index) => new Date(from + index * step).toISOString();
-      location.assign(`${begin}${new URLSearchParams({ from: iso(found[0]), to: iso(found[1] + 1) })}`);
+    const { begin } = chart.figure.dataset;
+    if (found && begin) {
+      const [from, to] = [found[0], found[1] + 1].map((n) => new Date(chart.shown.from + n * chart.shown.step).toISOString());
+      location.assign(begin + new URLSearchParams({ from, to }));
     }
   }
 
-  function keys(chart, event) {
-    const { shown, u } = chart;
-    const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
-    if (event.key in moves && !event.ctrlKey && !event.altKey && !event.metaKey) {
-      const begun = stretch(chart);
-      const now = shown.now ? Math.floor((shown.now - shown.from) / shown.step) : shown.rows.length - 1;
-      const before = begun ? (chart.marked ? Math.floor((chart.marked[1] - shown.from) / shown.step) : begun[0]) : now;
-      const at = clamp(begun ? before + moves[event.key] : now, 0, shown.rows.length - 1);
-      const anchor = chart.marked ? chart.marked[0] : middle(shown, before);
-      chart.marked = event.shiftKey ? [anchor, middle(shown, at)] : null;
-      point(chart, at);
+  const MOVES = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
+
+  function pressed(chart, event) {
+    const head = chart.marked ? place(chart, chart.marked[1]) : stretch(chart)?.[0] ?? place(chart, chart.shown.now || chart.shown.to);
+    if (event.key in MOVES) {
+      const anchor = event.shiftKey ? chart.marked?.[0] ?? chart.shown.data[0][head] : null;
+      point(chart, head + MOVES[event.key], anchor);
     } else if (event.key === "Enter") {
       list(chart);
-    } else if (event.key === "Escape" && u.cursor.left >= 0) {
+    } else if (event.key === "Escape" && stretch(chart)) {
       leave(chart);
     } else {
       return;
@@ -240,121 +207,90 @@
     event.stopPropagation();
   }
 
-  // A mouse leads at once to the list of a column; a finger reads it first. What scrolls the page up
-  // and down marks nothing: the browser cancels it.
-  function presses(chart) {
+  // A mouse leads at once to the list of a column; a finger reads it first. One that scrolls the page
+  // marks nothing: the browser takes its press away.
+  function listen(chart) {
     const { over } = chart.u;
-    const place = (event) => {
+    const under = (event) => {
       const box = over.getBoundingClientRect();
       return chart.u.posToIdx(clamp(event.clientX - box.left, 0, box.width - 1));
     };
-    over.addEventListener("pointerdown", (event) => {
+    const on = (name, act) => over.addEventListener(name, act);
+    on("pointerdown", (event) => {
       if (event.button === 0) {
-        chart.before = stretch(chart)?.[0];
-        chart.pressed = place(event);
+        chart.wasRead = stretch(chart)?.[0] === under(event);
+        chart.pressed = chart.shown.data[0][under(event)];
         over.setPointerCapture(event.pointerId);
       }
     });
-    over.addEventListener("pointermove", (event) => {
+    on("pointermove", (event) => {
+      if (chart.pressed !== null && (chart.marked || under(event) !== place(chart, chart.pressed))) {
+        point(chart, under(event), chart.pressed);
+      }
+    });
+    on("pointerup", (event) => {
       if (chart.pressed !== null) {
-        const at = place(event);
-        if (at !== chart.pressed || chart.marked) {
-          chart.marked = [middle(chart.shown, chart.pressed), middle(chart.shown, at)];
-        }
-        point(chart, at);
-      }
-    });
-    over.addEventListener("pointerup", (event) => {
-      const at = chart.pressed;
-      chart.pressed = null;
-      if (at !== null) {
-        if (chart.marked || event.pointerType !== "touch" || chart.before === at) {
-          point(chart, place(event));
+        point(chart, under(event), chart.marked && chart.pressed);
+        chart.pressed = null;
+        if (chart.marked || event.pointerType !== "touch" || chart.wasRead) {
           list(chart);
-        } else {
-          point(chart, at);
         }
       }
     });
-    over.addEventListener("pointercancel", () => {
-      chart.pressed = null;
-      leave(chart);
-    });
-    over.addEventListener("keydown", (event) => keys(chart, event));
-    over.addEventListener("blur", () => leave(chart));
+    on("pointercancel", () => leave(chart));
+    on("keydown", (event) => pressed(chart, event));
+    on("focus", () => over.matches(":focus-visible") && point(chart, place(chart, chart.shown.now || chart.shown.to)));
+    on("blur", () => leave(chart));
   }
 
-  // --- A chart for each figure --------------------------------------------------------------------
+  // --- A chart for each figure ----------------------------------------------------------------------
 
-  function options(chart, width, height) {
-    const isSlim = chart.figure.matches(".slim");
-    const grid = { stroke: () => colour(chart, "grid"), width: 1 };
-    const axis = { stroke: () => chart.muted(), font: chart.font(1), ticks: { show: false }, filter: (u, at) => at };
-    const steps = SCALES[chart.figure.dataset.scale];
+  function options(chart, height) {
+    const { figure, style, isCounts } = chart;
+    const isSlim = figure.matches(".slim");
+    const axis = { stroke: () => style.color, font: `${style.fontSize} ${style.fontFamily}`, ticks: { show: false }, filter: (u, at) => at };
+    const isInside = (u, ms) => Math.abs(u.valToPos(ms, "x") / u.over.clientWidth - 0.5) < 0.5 - 14 / u.over.clientWidth;
     return {
-      width, height,
-      padding: [isSlim ? 8 : 14, 8, 0, isSlim ? 8 : 0],
+      width: chart.plot.clientWidth, height,
+      padding: [12, 8, 0, isSlim ? 8 : 0],
       legend: { show: false },
       series: [{}, ...chart.shown.kinds.map(() => ({ paths: () => null, points: { show: false } }))],
       scales: {
         x: { time: false, range: () => [chart.shown.from, chart.shown.to] },
-        y: { distr: 100, ...steps, range: () => [0, top(chart)] },
+        y: { distr: 100, ...SCALES[figure.dataset.scale], range: () => [0, chart.shown.top] },
       },
       axes: [
         {
-          ...axis, size: 20, gap: 4, grid: { show: false },
-          splits: () => chart.shown.labels.map(([ms]) => ms),
-          values: (u, at) => at.map((ms) => (Math.abs(u.valToPos(ms, "x") - u.over.clientWidth / 2) > u.over.clientWidth / 2 - 14 ? "" : new Map(chart.shown.labels).get(ms))),
+          ...axis, size: 20, gap: 4, grid: { show: false }, splits: () => [...chart.shown.labels.keys()],
+          values: (u, at) => at.map((ms) => (isInside(u, ms) ? chart.shown.labels.get(ms) : "")),
         },
         {
-          ...axis, size: 46, gap: 6, grid, show: !isSlim,
-          splits: (u) => lines(u, chart),
-          values: (u, at) => at.map((v) => (chart.isCounts || v === 0 ? short(v) : new Map(TIMES).get(v))),
+          ...axis, size: 46, gap: 6, grid: { stroke: () => colour(chart, "grid"), width: 1 }, show: !isSlim, splits: (u) => lines(u, chart),
+          values: (u, at) => at.map((v) => (isCounts ? short(v) : TIMES.get(v) || "0")),
         },
       ],
       cursor: {
-        y: false, drag: { x: false, y: false }, points: { show: false },
-        sync: { key: "charts", scales: ["x", null] },
-        move: (u, left, y) => (left < 0 || left > u.over.clientWidth ? [-10, -10] : [u.valToPos(middle(chart.shown, u.posToIdx(left)), "x"), y]),
+        y: false, drag: { x: false }, points: { show: false }, sync: { key: "charts", scales: ["x", null] },
+        move: (u, left, y) => (left < 0 || left > u.over.clientWidth ? [-10, -10] : [u.valToPos(chart.shown.data[0][u.posToIdx(left)], "x"), y]),
       },
       hooks: { draw: [(u) => paint(u, chart)], setCursor: [() => chart.u && tell(chart)] },
     };
   }
 
-  const data = ({ rows, kinds, values, ...shown }) => [rows.map((_, n) => middle(shown, n)), ...kinds.map((_, k) => values.map((row) => row[k]))];
-
   function make(figure) {
     const plot = $(".plot", figure);
-    const height = $("canvas", plot).height;
-    const probe = document.createElement("i");
-    const style = (name) => getComputedStyle(name === "text" ? figure : plot);
-    const chart = { figure, plot, probe, marked: null, pressed: null, isCounts: figure.dataset.scale === "counts" };
-    chart.muted = () => style("muted").color;
-    chart.text = () => style("text").color;
-    chart.font = (px) => `${parseFloat(style("muted").fontSize) * px}px ${style("muted").fontFamily}`;
-    const shownOf = () => ({ ...read(figure), name: figure.dataset.chart, isCounts: chart.isCounts });
-    chart.shown = shownOf();
-    plot.replaceChildren();
-    chart.u = new uPlot(options(chart, plot.clientWidth, height), data(chart.shown), plot);
-    probe.hidden = true;
-    plot.append(probe);
-    const label = `${figure.getAttribute("aria-label")}: arrow keys read its columns; with Shift they mark some, which Enter lists`;
-    const { over } = chart.u;
-    Object.entries({ role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": 0, "aria-valuenow": 0, "aria-valuetext": "" }).forEach(([name, value]) => over.setAttribute(name, value));
-    presses(chart);
+    const { height } = $("canvas", plot);
+    const probe = Object.assign(document.createElement("i"), { hidden: true });
+    const chart = { figure, plot, probe, style: getComputedStyle(plot), isCounts: figure.dataset.scale === "counts", marked: null, pressed: null };
+    chart.shown = read(chart);
+    plot.replaceChildren(probe);
+    chart.u = new uPlot(options(chart, height), chart.shown.data, plot);
+    Object.assign(chart.u.over, { role: "slider", tabIndex: 0, ariaLabel: `${figure.ariaLabel}: arrow keys read it, with Shift they mark a part, Enter lists that` });
+    listen(chart);
     chart.sizes = new ResizeObserver(() => chart.u.setSize({ width: plot.clientWidth, height }));
     chart.sizes.observe(plot);
-    chart.update = () => {
-      const before = JSON.stringify(data(chart.shown));
-      chart.shown = shownOf();
-      if (JSON.stringify(data(chart.shown)) !== before) {
-        chart.u.setData(data(chart.shown));
-      } else {
-        chart.u.redraw(false);
-      }
-      tell(chart);
-    };
     charts.set(plot, chart);
+    return chart;
   }
 
   function update() {
@@ -365,15 +301,22 @@
         charts.delete(plot);
       }
     }
-    $$(".chart").forEach((figure) => (charts.get($(".plot", figure)) ? charts.get($(".plot", figure)).update() : make(figure)));
+    for (const figure of $$(".chart", document)) {
+      const chart = charts.get($(".plot", figure)) || make(figure);
+      chart.shown = read(chart);
+      chart.u.setData(chart.shown.data);
+      tell(chart);
+    }
   }
 
   const repaint = () => charts.forEach((chart) => chart.u.redraw(false, true));
-
   document.addEventListener("htmx:afterSettle", update);
-  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)", "(prefers-contrast: more)"]) {
-    matchMedia(query).addEventListener("change", repaint);
-  }
+  ["(prefers-color-scheme: dark)", "(forced-colors: active)"].forEach((query) => matchMedia(query).addEventListener("change", repaint));
+  // Paper is light.
+  [["beforeprint", "light"], ["afterprint", ""]].forEach(([name, colorScheme]) => addEventListener(name, () => {
+    charts.forEach(({ plot }) => Object.assign(plot.style, { colorScheme }));
+    repaint();
+  }));
   document.fonts.ready.then(repaint);
   update();
 })();
