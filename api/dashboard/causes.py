@@ -166,8 +166,9 @@ def folded(
     for same in alike.values():
         parts = [(max(a, from_ms), min(b, now_ms, to_ms)) for a, b in _ends(same, now_ms)]
         taken_ms = _length(_joined(parts, 0))
-        is_short = same[0].what == _WHOLE[Kind.WORKER_LOST] or taken_ms * 200 < seen_ms
-        share = "" if is_short else f"{100 * taken_ms / seen_ms:.0f} %"
+        percent = round(100 * taken_ms / seen_ms) if seen_ms > 0 else 0
+        is_told = percent and same[0].what != _WHOLE[Kind.WORKER_LOST]
+        share = f"{percent} %" if is_told else ""
         begins = [each.from_ms for each in same]
         marks = [
             (begin, None if end == now_ms and same[-1].to_ms is None else end)

@@ -67,8 +67,8 @@ class Axis(NamedTuple):
     def to_ms(self) -> int:
         return self.from_ms + self.columns * self.step_ms
 
-    def words(self, index: int) -> str:
-        at = self.zone.local(self.from_ms + index * self.step_ms)
+    def words(self, ms: int) -> str:
+        at = self.zone.local(ms)
         if self.step_ms >= DAY_MS:
             return f"{at:%b} {at.day}"
         return f"{at:%b} {at.day}, {at:%H:%M}"
@@ -129,7 +129,7 @@ class Chart(NamedTuple):
         axis, values = self.axis, [layer.values[index] for layer in self.layers]
         at_ms = axis.from_ms + index * axis.step_ms
         return Row(
-            time=axis.words(index),
+            time=axis.words(at_ms),
             cells=[self.words(each) for each in values],
             values=[None if each is None else round(each, 1) for each in values],
             at_ms=at_ms,
