@@ -1,5 +1,5 @@
-"""Charts: the figures of each column, which a page has as a table, and `static/charts.js` draws; and
-the stretches of time that they show. Pure."""
+"""Charts: the figures of each column, which a page has as a table and `static/charts.js` draws; the
+stretches of time that they show. Pure."""
 
 from __future__ import annotations
 

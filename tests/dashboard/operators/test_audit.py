@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import itertools
 import re
 
 import pytest
@@ -11,7 +10,6 @@ from msgspec.structs import replace
 
 from api.dashboard.causes import Cause, Late, as_held, causes_of, folded, ongoing, why_late
 from api.dashboard.operators.audit import GROUPS, WORDS
-from api.dashboard.zones import UTC
 from scheduler.events import Event, Kind
 from scheduler.lane_settings import Pause
 from scheduler.store import keys
