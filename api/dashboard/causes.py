@@ -7,17 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from api.dashboard.charts import Axis, CauseMark
 from api.dashboard.formats import duration, soon
 from scheduler.events import Event, Kind
 from scheduler.lane_settings import HeldBy, HoldCause, LaneSettings
 from scheduler.store.operators.restore import Held
 
 _PARTLY = "a part of the service was held"
-# Nearer to each other than this, in percent of a chart's width, they have one mark.
-_NEAR = 2.5
-# In one mark, and of one request.
-_MOST_SENTENCES = 4
+# Nearer to each other than this part of a chart's width, they have one mark.
+_NEAR = 0.01
+# Of a fold, the latest.
+_MOST_TIMES = 5
+# The longest is at most so many times as long as the shortest, where all are said to be alike.
+_ALIKE = 1.5
 # Less late than that, no request asks why.
 LATE_MS = 1000
 
@@ -139,36 +140,74 @@ def ongoing(causes: Iterable[Cause], now_ms: float) -> list[Cause]:
     ]
 
 
-def marks(causes: Sequence[Cause], axis: Axis, now_ms: float) -> list[CauseMark]:
-    """Those that an axis shows, from the left; as few as there is room for."""
-    groups: list[list[Cause]] = []
-    shown = [each for each in causes if each.overlaps(axis.from_ms, axis.to_ms)]
-    for each in shown:
-        near = groups and _at(axis, each.from_ms) - _at(axis, groups[-1][0].from_ms) < _NEAR
-        if near:
-            groups[-1].append(each)
+class Fold(NamedTuple):
+    """A cause and its repeats in a chart: `words` say how often and how long, `share` of the past
+    that is shown; `times` are when the latest began, and `earlier` counts the others. `marks`: from
+    when to when, None where it goes on."""
+
+    words: str
+    share: str
+    times: list[int]
+    earlier: int
+    marks: list[tuple[int, int | None]]
+
+
+def folded(
+    causes: Iterable[Cause], from_ms: int, to_ms: int, now_ms: int, lane: str = ""
+) -> list[Fold]:
+    """Those of a period: first the service's and the account's, of each the longest; then those of
+    one lane, if the period shows this lane alone."""
+    alike: dict[str, list[Cause]] = {}
+    for each in causes:
+        if each.lane in ("", lane) and each.overlaps(from_ms, to_ms):
+            alike.setdefault(each.what, []).append(each)
+    seen_ms = min(to_ms, now_ms) - from_ms
+    found = []
+    for same in alike.values():
+        parts = [(max(a, from_ms), min(b, now_ms, to_ms)) for a, b in _ends(same, now_ms)]
+        taken_ms = _length(_joined(parts, 0))
+        percent = round(100 * taken_ms / seen_ms) if seen_ms > 0 else 0
+        is_told = percent and same[0].what != _WHOLE[Kind.WORKER_LOST]
+        share = f"{percent} %" if is_told else ""
+        begins = [each.from_ms for each in same]
+        marks = [
+            (begin, None if end == now_ms and same[-1].to_ms is None else end)
+            for begin, end in _joined(_ends(same, now_ms), (to_ms - from_ms) * _NEAR)
+        ]
+        times, earlier = begins[-_MOST_TIMES:], max(len(begins) - _MOST_TIMES, 0)
+        fold = Fold(_repeated(same), share, times, earlier, marks)
+        found.append((bool(same[0].lane), -taken_ms, fold))
+    return [fold for *_, fold in sorted(found, key=lambda each: each[:2])]
+
+
+def _ends(causes: Iterable[Cause], now_ms: int) -> list[tuple[int, int]]:
+    return [(each.from_ms, now_ms if each.to_ms is None else each.to_ms) for each in causes]
+
+
+def _joined(parts: Iterable[tuple[int, int]], gap_ms: float) -> list[tuple[int, int]]:
+    """Parts that overlap, or are nearer to each other than that, are one."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(parts):
+        if found and begin <= found[-1][1] + gap_ms:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
         else:
-            groups.append([each])
-    return [_mark(axis, group, now_ms) for group in groups]
+            found.append((begin, end))
+    return found
 
 
-def _mark(axis: Axis, group: Sequence[Cause], now_ms: float) -> CauseMark:
-    at = _at(axis, group[0].from_ms)
-    ends = (now_ms if each.to_ms is None else each.to_ms for each in group)
-    width = _at(axis, max(ends)) - at
-    words = f"{axis.zone.minute(group[0].from_ms)}: {_sentence([each.words for each in group])}"
-    return CauseMark(at, round(width, 3), words)
-
-
-def _at(axis: Axis, ms: float) -> float:
-    return min(max(axis.part(ms), 0.0), 100.0)
-
-
-def _sentence(words: Sequence[str]) -> str:
-    """Each once; of many the first."""
-    known = list(dict.fromkeys(words))
-    more = len(known) - _MOST_SENTENCES
-    return "; ".join(known[:_MOST_SENTENCES]) + (f"; and {more} more" if more > 0 else "")
+def _repeated(same: Sequence[Cause]) -> str:
+    """`the store was away: 9 × 2 s`; of one cause its own words."""  # noqa: RUF002
+    count, last = f"{len(same):,}", same[-1]
+    lengths_ms = [each.to_ms - each.from_ms for each in same if each.to_ms is not None]
+    if len(same) == 1:
+        return last.words
+    if len(lengths_ms) < len(same):
+        return f"{last._replace(to_ms=None).words}, {count} times so far"
+    if last.what == _WHOLE[Kind.WORKER_LOST]:
+        return f"{last.what} {count} times"
+    if max(lengths_ms) <= _ALIKE * min(lengths_ms):
+        return f"{last.what}: {count} × {duration(sum(lengths_ms) / len(same))}"  # noqa: RUF001
+    return f"{last.what} {count} times, {duration(sum(lengths_ms))} in all"
 
 
 class Late(NamedTuple):
@@ -182,15 +221,15 @@ class Late(NamedTuple):
     limits: str = ""
 
 
-def why_late(causes: Iterable[Cause], late: Late) -> str:
-    """A sentence with each cause's share of the time in which a request was due and not yet sent:
-    of several at a time the one that `heldBy` would tell. '' if it was in time, and if nothing that
-    is known has a tenth of it."""
+def why_late(causes: Iterable[Cause], late: Late) -> list[str]:
+    """Each cause's share of the time in which a request was due and not yet sent, the greatest
+    first: of several at a time the one that `heldBy` would tell. None if it was in time, nor of
+    what has less than a tenth of it."""
     whole_ms = late.until_ms - late.due_ms
     if whole_ms < LATE_MS:
-        return ""
+        return []
     of_it = [each for each in causes if each.lane in ("", late.lane)]
-    left, shares = [(late.due_ms, late.until_ms)], dict[str, int]()
+    left, shares = [(late.due_ms, late.until_ms)], dict[str, list[int]]()
     limits = Cause(late.due_ms, late.slot_ms, late.limits) if late.limits else None
     for each in (*sorted(of_it, key=_rank), *([limits] if limits else [])):
         to_ms = late.until_ms if each.to_ms is None else each.to_ms
@@ -200,16 +239,17 @@ def why_late(causes: Iterable[Cause], late: Late) -> str:
             for part in ((from_ms, min(end_ms, each.from_ms)), (max(from_ms, to_ms), end_ms))
             if part[0] < part[1]
         ]
-        taken_ms = _length(left) - _length(rest)
         words = each.what if each.to_ms is not None else each.words
-        shares[words] = shares.get(words, 0) + taken_ms
+        if taken_ms := _length(left) - _length(rest):
+            shares.setdefault(words, []).append(taken_ms)
         left = rest
     told = [
-        f"for {round(100 * ms / whole_ms)} % of that time {words}"
-        for words, ms in sorted(shares.items(), key=lambda share: -share[1])
-        if ms * 10 >= whole_ms
+        f"{round(100 * sum(parts) / whole_ms)} % of that time {words}"
+        + (f", {len(parts):,} times" if len(parts) > 1 else "")
+        for words, parts in sorted(shares.items(), key=lambda share: -sum(share[1]))
+        if sum(parts) * 10 >= whole_ms
     ]
-    return f"It was due for {duration(whole_ms)}: {_sentence(told)}." if told else ""
+    return [f"It was due for {duration(whole_ms)}: for {told[0]}", *told[1:]] if told else []
 
 
 def _length(parts: Iterable[tuple[int, int]]) -> int:

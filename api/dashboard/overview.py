@@ -11,7 +11,8 @@ from typing import NamedTuple
 from litestar import get
 
 from api.dashboard.answer import Raw
-from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, Axis, Chart, Layer, stacked, stretch_of
+from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, Axis, Chart, Layer, stretch_of
+from api.dashboard.formats import number
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of
 from api.dashboard.requests.filters import Filter
@@ -162,8 +163,8 @@ def drawn(days: Sequence[Movements], now_ms: int) -> Chart:
     axis = Axis(now_ms // DAY_MS * DAY_MS - (_DAYS_DRAWN - 1) * DAY_MS, DAY_MS, _DAYS_DRAWN, UTC)
     spent = {each.day_ms: each.spent for each in days}
     values = [spent.get(axis.from_ms + i * DAY_MS, 0) for i in range(axis.columns)]
-    kinds = [Layer("low", "spent", values)]
-    return stacked("spent", "Spent by day", _LOW_HEIGHT, axis, kinds, axis.from_ms - 1)
+    layers = [Layer("spent", "spent", values)]
+    return Chart("spent", "Spent by day", _LOW_HEIGHT, axis, layers, number)
 
 
 HANDLERS = [overview_page, credits_page]

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from api.dashboard.causes import Cause, as_held, causes_of, marks, ongoing
-from api.dashboard.charts import MINUTE_MS, Axis, Chart, Layer, ranges, stacked
-from api.dashboard.formats import duration, lateness
+from api.dashboard.causes import Cause, as_held, causes_of, folded, ongoing
+from api.dashboard.charts import MINUTE_MS, Axis, Chart, Layer
+from api.dashboard.formats import duration, lateness, number
 from api.dashboard.shared import shared_by
 from api.dashboard.viewer.session import Viewer
 from api.dashboard.zones import Zone
@@ -64,28 +64,34 @@ class Picture(NamedTuple):
         }
         return [Layer(kind, kind, values[kind]) for kind in self.kinds]
 
-    def activity(self, zone: Zone, height: int) -> Chart:
-        kinds, now_ms = self.layers, self.pulse.now_ms
-        axis = Axis(*self.stretch, zone)
-        chart = stacked("activity", "Requests", height, axis, kinds, now_ms)
-        return chart._replace(marks=marks(self.causes, axis, now_ms))
+    def activity(self, zone: Zone, height: int, lane: str = "") -> Chart:
+        """`lane`: all of these requests are in it, so that its pauses are causes too."""
+        now_ms, axis = self.pulse.now_ms, Axis(*self.stretch, zone)
+        causes = folded(self.causes, axis.from_ms, axis.to_ms, now_ms, lane)
+        now = now_ms if self.is_now else None
+        layers = self.layers
+        return Chart("activity", "Requests", height, axis, layers, number, True, now, causes)
 
     def lateness(self, zone: Zone, height: int) -> Chart:
         """Overdue requests count at this moment, as late as they are by now."""
-        pairs = []
+        found: tuple[list[float | None], list[float | None]] = ([], [])
         for point in self.series.points:
             histogram = point.lateness
             if point.at_ms <= self.pulse.now_ms < point.at_ms + self.stretch.step_ms:
                 histogram = self._with_overdue(histogram)
-            pairs.append([lateness_quantile_ms(histogram, share) for share in (0.5, 0.99)])
-        axis, labels = self._past(zone), ("p50", "p99")
-        chart = ranges("lateness", "Lateness", height, axis, labels, pairs, lateness)
-        return chart._replace(marks=marks(self.causes, axis, self.pulse.now_ms))
+            for values, share in zip(found, (0.5, 0.99), strict=True):
+                values.append(lateness_quantile_ms(histogram, share))
+        layers = [Layer("low", "p50", found[0]), Layer("high", "p99", found[1])]
+        return Chart("lateness", "Lateness", height, self._past(zone), layers, lateness, False)
 
     def response(self, zone: Zone, height: int) -> Chart:
-        pairs = [(each.response_ms(0.5), each.response_ms(0.95)) for each in self.series.points]
-        axis, labels = self._past(zone), ("p50", "p95")
-        return ranges("response", "Response time", height, axis, labels, pairs, duration)
+        shares, points = {"p50": 0.5, "p95": 0.95}, self.series.points
+        layers = [
+            Layer(kind, label, [each.response_ms(share) for each in points])
+            for kind, (label, share) in zip(("low", "high"), shares.items(), strict=True)
+        ]
+        axis = self._past(zone)
+        return Chart("response", "Response time", height, axis, layers, duration, False)
 
     def _with_overdue(self, histogram: Sequence[int]) -> list[int]:
         return [a + b for a, b in zip(histogram, self.pulse.overdue_lateness, strict=True)]

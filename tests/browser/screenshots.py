@@ -137,7 +137,7 @@ def _set_lane(customer: Customer, method: str, lane: str, **settings: Any) -> No
 
 
 def look(page: Page, base_url: str, name: str) -> None:
-    page.locator("#charts svg").first.wait_for()
+    page.locator("#charts .u-over").first.wait_for()
     _take(page, f"overview-{name}", 1400)
     for where in _PAGES if name == "light" else ():
         page.goto(f"{base_url}/dashboard/{where}")

@@ -33,8 +33,15 @@ def make_key(page: Page, name: str) -> str:
 
 
 def drawn(page: Page, kind: str) -> int:
-    """How many rectangles of the picture stand for this."""
-    return page.locator(f"[data-chart=activity] rect.{kind}").count()
+    """How many columns of the picture have some of this."""
+    chart = page.locator("[data-chart=activity]")
+    place = chart.locator("th").evaluate_all(
+        "(all, kind) => all.findIndex(each => each.dataset.kind === kind) - 1", kind
+    )
+    rows = chart.locator("tr[data-values]").evaluate_all(
+        "all => all.map(row => row.dataset.values)"
+    )
+    return sum(row.split(" ")[place] != "0" for row in rows)
 
 
 @pytest.fixture

@@ -50,13 +50,11 @@ def test_an_operator_looks_at_an_account_and_leaves_it(
     signed_in.look_until("#live", "looked-at")
     page.get_by_label("Close this request").click()
     looks("/requests")
-    columns = page.locator("#chart-activity .columns a")
-    first, last = columns.nth(2).bounding_box(), columns.last.bounding_box()
-    assert first
-    assert last
-    page.mouse.move(first["x"] + 1, first["y"] + 5)
+    plot = page.locator("#chart-activity .u-over").bounding_box()
+    assert plot
+    page.mouse.move(plot["x"] + 20, plot["y"] + 5)
     page.mouse.down()
-    page.mouse.move(last["x"] + 1, last["y"] + 5, steps=3)
+    page.mouse.move(plot["x"] + plot["width"] - 5, plot["y"] + 5, steps=3)
     page.mouse.up()
     page.wait_for_url(re.compile(re.escape(view) + r"/requests\?.*from=.*to="))
     page.keyboard.press("Control+k")

@@ -28,7 +28,7 @@ def legend(text: str) -> dict[str, int]:
 def bars(text: str) -> dict[str, int]:
     """The same from its table."""
     [table] = re.findall(r'id="table-activity".*?</details>', text, re.DOTALL)
-    labels = [each.lower() for each in re.findall(r'<th class="n">(\w+)<', table)]
+    labels = [each.lower() for each in re.findall(r'data-kind="\w+">(\w+)<', table)]
     cells = re.findall(r'<td class="n">([\d,]+)<', table)
     return {label: sum(map(int, cells[n :: len(labels)])) for n, label in enumerate(labels)}
 
@@ -120,8 +120,7 @@ async def test_a_column_leads_to_its_minute_of_the_same_list(browser: Browser) -
     await browser.execute(503)
     await browser.execute(200)
     text = await browser.text("/requests", status="failed", when="1h")
-    links = re.findall(r'<a href="([^"]+)" tabindex="-1" data-words="([^"]+)"', text)
-    [address] = [each for each, words in links if words.endswith("1 failed")]
+    [address] = re.findall(r'data-values="1"><td><a href="([^"]+)"', text)
     assert address.startswith("/dashboard/requests?status=failed&amp;from=")
     listed = (await browser.client.get(html.unescape(address))).text
     assert (listed.count("data-row"), legend(listed)) == (1, {"failed": 1})

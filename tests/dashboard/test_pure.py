@@ -10,7 +10,7 @@ import pytest
 
 from api import dashboard
 from api.dashboard import formats
-from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Layer, stacked, stretch_of
+from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Chart, Layer, stretch_of
 from api.dashboard.overview import drawn, spending
 from api.dashboard.requests.attempts import Bar, waterfall
 from api.dashboard.requests.filters import read_filter
@@ -194,25 +194,48 @@ def test_an_address_says_all_of_a_filter_and_is_read_back() -> None:
 AXIS = Axis(NOW_MS // MINUTE_MS * MINUTE_MS - 10 * MINUTE_MS, MINUTE_MS, 20, UTC)
 
 
-@pytest.mark.parametrize("highest", [0, 1, 7, 123_456])
-def test_bars_stay_in_their_chart_and_every_gridline_has_its_label(highest: int) -> None:
-    values = [highest if i == 3 else 0 for i in range(20)]
-    chart = stacked("a", "A", 120, AXIS, [Layer("completed", "completed", values)], NOW_MS)
-    assert 1 <= len(chart.lines) <= 6
-    labels = [line.label for line in chart.lines]
-    assert len(set(labels)) == len(labels)
-    for column in chart.columns:
-        for part in column.parts:
-            assert -chart.top <= part.y <= part.foot <= 0
-    assert bool(chart.columns[3].parts) == bool(highest)
+def chart(*values: list[float | None], counts: bool = True) -> Chart:
+    layers = [Layer(f"k{n}", f"K{n}", each) for n, each in enumerate(values)]
+    words = formats.number if counts else formats.duration
+    return Chart("a", "A", 120, AXIS, layers, words, counts)
+
+
+def test_a_row_has_the_figures_of_its_column_in_words_and_as_numbers() -> None:
+    rows = chart([1234, *[0] * 19], [0, 0, 5, *[0] * 17]).rows
+    assert (len(rows), rows[0].cells, rows[0].values) == (20, ["1,234", "0"], [1234, 0])
+    assert [n for n, row in enumerate(rows) if not row.is_empty] == [0, 2]
+    assert (rows[0].at_ms, rows[19].to_ms) == (AXIS.from_ms, AXIS.to_ms)
+    assert rows[0].time == "Nov 21, 16:28"
+    # A whole sixth of an hour is one piece, wherever the chart begins.
+    assert [row.at_ms % (6 * MINUTE_MS) == 0 for row in rows] == [row.begins for row in rows]
+    rows = chart([None, *[0.0] * 19], [None, *[2100.25] * 19], counts=False).rows
+    assert (rows[0].is_empty, rows[0].cells, rows[0].values) == (True, ["–"] * 2, [None] * 2)  # noqa: RUF001
+    assert (rows[1].is_empty, rows[1].cells, rows[1].values) == (
+        False,
+        ["0 ms", "2.1 s"],
+        [0.0, 2100.2],
+    )
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "columns", "labels"),
+    [
+        (MINUTE_MS, 20, ["16:30", "16:35", "16:40", "16:45"]),
+        (30 * MINUTE_MS, 96, ["Nov 22", "12:00", "Nov 23", "12:00"]),
+        (DAY_MS, 30, ["Nov 25", "Nov 30", "Dec 5", "Dec 10", "Dec 15", "Dec 20"]),
+    ],
+)
+def test_an_axis_has_round_times(step_ms: int, columns: int, labels: list[str]) -> None:
+    axis = Axis(AXIS.from_ms // step_ms * step_ms, step_ms, columns, UTC)
+    assert [label for _, label in axis.ticks()] == labels
 
 
 def test_a_week_begins_on_monday_and_a_month_on_its_first() -> None:
     today_ms = NOW_MS // DAY_MS * DAY_MS  # a Saturday, the 21st
     days = [Movements(today_ms - n * DAY_MS, 0, 10, 1) for n in range(30)]
     assert spending(days, NOW_MS) == [9, 6 * 9, 21 * 9]
-    chart = drawn(days[:3], NOW_MS)
-    assert [len(column.parts) for column in chart.columns] == [0] * 27 + [1] * 3
+    values = [row.values for row in drawn(days[:3], NOW_MS).rows]
+    assert values == [[0]] * 27 + [[10]] * 3
 
 
 def test_news_of_a_part_hold_up_no_press_in_it() -> None:

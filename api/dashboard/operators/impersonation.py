@@ -12,7 +12,9 @@ _PREFIX = re.compile(rf"{LOOK}[\w-]+(?=[/?]|$)")
 _OUTSIDE = "as|static|system|sign-in|sign-out|link|account|zone|echo"
 _INSIDE = rf"/dashboard(?=[/?#\"]|$)(?!/(?:{_OUTSIDE})\b)"
 # Templates escape quotes and angle brackets of all values, so what looks like a tag is one of ours.
-_ADDRESSES = re.compile(rf'(?<=\s)((?:href|action|hx-get|hx-post|hx-push-url)="){_INSIDE}')
+_ADDRESSES = re.compile(
+    rf'(?<=\s)((?:href|action|data-begin|hx-get|hx-post|hx-push-url)="){_INSIDE}'
+)
 _FORMS = re.compile(
     r'<form\b(?=[^>]*\bmethod="post")(?![^>]*\baction="/dashboard/(?:zone|sign-out)")'
     r"[^>]*>.*?</form>",

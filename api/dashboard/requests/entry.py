@@ -155,7 +155,7 @@ async def _values(
         late = late._replace(limits=limits_words(lane.lane, lane.settings))
     return {
         "entry": entry,
-        "why_late": why_late(causes, late) if is_late else "",
+        "why_late": why_late(causes, late) if is_late else [],
         "held": held_words(entry.held_by, now_ms) if entry.held_by else "",
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,

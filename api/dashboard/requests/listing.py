@@ -178,7 +178,7 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         "found": drawn_of,
         "bulks": await bulks_of(request, viewer),
         "pulse": picture.pulse,
-        "activity": partial(shown.activity, zone, _HEIGHT),
+        "activity": partial(shown.activity, zone, _HEIGHT, wanted.named.get("lane", "")),
         "counts": counts,
         "statuses": list(LogStatus),
         "callbacks": list(CallbackStatus),

@@ -1,5 +1,5 @@
 // Makes the pages live: a tick that lets htmx ask for news while the page is looked at, a badge with
-// their age, alarms for failures, copying, and reading charts. Reading and writing work without it.
+// their age, alarms for failures, and copying. Reading and writing work without it.
 "use strict";
 
 (() => {
@@ -9,13 +9,13 @@
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // --- News keep what the viewer did: open tables, the readout of a chart; list.js keeps ticks ----
+  // --- News keep what the viewer did: open tables, charts and their readouts; list.js keeps ticks ----
 
   // And the key of a form, so that its repeat after a lost answer is done once.
   const KEPT = { checked: 'input[type="checkbox"]', open: "details", value: 'input[name="once"]' };
   Idiomorph.defaults.ignoreActiveValue = true;
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
-  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node, news) => !node.matches?.(".readout, #fresh") && !stoodStill(node, news);
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node, news) => !node.matches?.(".readout, .plot, #fresh") && !stoodStill(node, news);
 
   // --- Contact: how fresh the page is ------------------------------------------------------
 
@@ -184,66 +184,6 @@
       button.textContent = "Press Ctrl-C";
     }
     setTimeout(() => { button.textContent = "Copy"; announce(""); }, 2000);
-  });
-
-  // --- Charts: the words of a column, and a stretch that is brushed -----------------------------
-
-  // The dragged thing may be a text, which has no `closest`.
-  const column = (target) => target.closest?.(".columns > *");
-  let brushed = null;
-
-  function read(chart, at) {
-    const readout = $(`[data-readout="${chart.dataset.chart}"]`) || $('[data-readout="activity"]');
-    readout.textContent = at ? at.dataset.words : "";
-  }
-
-  function mark(to) {
-    const all = $$("a", brushed.from.parentNode);
-    const [a, b] = [all.indexOf(brushed.from), all.indexOf(to)].sort((x, y) => x - y);
-    all.forEach((each, i) => each.classList.toggle("brushed", i >= a && i <= b));
-    return [all[a], all[b]];
-  }
-
-  document.addEventListener("pointerover", (event) => {
-    const at = column(event.target);
-    if (at) {
-      read(at.closest(".chart"), at);
-    }
-    if (brushed && at && at.parentNode === brushed.from.parentNode) {
-      brushed.to = at;
-      mark(at);
-    }
-  });
-  document.addEventListener("pointerout", (event) => {
-    const at = column(event.target);
-    if (at && !brushed) {
-      read(at.closest(".chart"));
-    }
-  });
-  document.addEventListener("dragstart", (event) => {
-    if (column(event.target)) {
-      event.preventDefault();
-    }
-  });
-  document.addEventListener("pointerdown", (event) => {
-    const at = event.button === 0 ? column(event.target) : null;
-    if (at?.matches("a")) {
-      brushed = { from: at, to: at };
-    }
-  });
-  document.addEventListener("pointerup", () => {
-    if (brushed && brushed.to !== brushed.from) {
-      const [first, last] = mark(brushed.to);
-      const period = (at) => new URLSearchParams(at.getAttribute("href").split("?")[1]);
-      const form = $("#filters");
-      const query = new URLSearchParams(form ? new FormData(form) : "");
-      ["when", "cursor", "back"].forEach((name) => query.delete(name));
-      [...query].forEach(([name, value]) => value || query.delete(name));
-      query.set("from", period(first).get("from"));
-      query.set("to", period(last).get("to"));
-      location.assign(`${first.getAttribute("href").split("?")[0]}?${query}`);
-    }
-    brushed = null;
   });
 
   // --- Local time -------------------------------------------------------------------------------
