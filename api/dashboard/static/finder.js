@@ -72,7 +72,7 @@
     }
   });
 
-  document.addEventListener("htmx:afterSettle", (event) => {
+  document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target === list && document.activeElement === box) {
       show(options().length > 0);
       $("#announced").textContent = `${options().length} suggestions`;
