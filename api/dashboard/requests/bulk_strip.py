@@ -96,8 +96,13 @@ def in_a_line(strips: Sequence[Strip]) -> str:
     words = f"{count} bulk action{'' if count == 1 else 's'}"
     if not running:
         return f"{words} ended"
-    shares = [each.share for each in running if each.share is not None]
-    return f"{words} · {100 * sum(shares) / len(shares):.0f} %" if shares else words
+    known = [
+        (each.share, each.bulk.asked.number or 0) for each in running if each.share is not None
+    ]
+    if not known:
+        return words
+    done = sum(share * number for share, number in known) / sum(number for _, number in known)
+    return f"{words} · {100 * done:.0f} %"
 
 
 @get("/bulks")
