@@ -28,22 +28,20 @@ _STATUSES, _CALLBACKS = frozenset(LogStatus), frozenset(CallbackStatus)
 _SENT = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
 _LONGEST_MS = 400 * DAY_MS
 _BULK = re.compile(r"[\w-]{16}", re.ASCII)
-# Those that stand in a form as the API takes them, by their names in an address.
-NAMED = {row.word: row for row in FILTERS if row.label}
+# Those that the box takes as the API does, by their names in an address.
+NAMED = {row.word: row for row in FILTERS if row.example}
 _READ = {each.name: each.read for each in OF_LOGS}
 _NONE_NAMED: Mapping[str, str] = MappingProxyType({})
 # What the search box takes, by its name in an address, and an example or what it is.
 NAMES = {
     "status": "completed, failed, scheduled …",
-    "lane": "customer-17",
+    **{word: row.example for word, row in NAMED.items()},
     "host": "api.example.com",
-    "reference": "order-17 or order-*",
     "answer": "503, or an error",
     "late": "10s: so late or later",
     "callback": "failed, pending or delivered",
     "held": "yes: due, and kept from starting",
     "replayed": "no: failed, and not run again",
-    "recurring": "the id of a recurring schedule",
     "from": "2026-11-28T10:00",
     "to": "2026-11-28T12:00",
     "when": "1h, today, yesterday …",

@@ -31,7 +31,7 @@
     j: () => step(1),
     k: () => step(-1),
     x: () => $(".pick", document.activeElement.closest("tr[data-row]") || document.createElement("p"))?.click(),
-    b: () => $("#picked:not([hidden]) button")?.focus(),
+    b: () => $("#picked:not([hidden]) button:not([hidden])")?.focus(),
     "/": () => $("#q").select(),
     "?": help,
   };
