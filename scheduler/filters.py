@@ -12,9 +12,8 @@ from scheduler.schema import Kind
 class FilterRow(NamedTuple):
     """One filter of schedules and of entries of the log. `option` is its name in the Python client,
     `flag` on the command line. `description` is for the API's document; `of_entries`, if it is set,
-    replaces it for the log. `help` and `metavar` are for the command line. `label` is for the form
-    above the dashboard's list, which has inputs of its own for those without one; `placeholder` is
-    an example there, and without one the input shows only where the filter is set."""
+    replaces it for the log. `help` and `metavar` are for the command line. `example` is for the box
+    above the dashboard's list, which has filters of its own for those without one."""
 
     name: str
     kind: Kind
@@ -24,8 +23,7 @@ class FilterRow(NamedTuple):
     description: str
     of_entries: str = ""
     metavar: str = "TEXT"
-    label: str = ""
-    placeholder: str = ""
+    example: str = ""
 
     @property
     def word(self) -> str:
@@ -53,8 +51,7 @@ FILTERS = (
         description="Only schedules of this lane.",
         of_entries="Only entries of this lane.",
         metavar="NAME",
-        label="Lane",
-        placeholder="invoices",
+        example="invoices",
     ),
     FilterRow(
         name="reference",
@@ -67,8 +64,7 @@ FILTERS = (
         "`from` and `to` only filter.",
         of_entries="Only entries with this reference; with `*` at its end, those whose reference "
         "begins so.",
-        label="Reference",
-        placeholder="order-17 or order-*",
+        example="order-17 or order-*",
     ),
     FilterRow(
         name="recurringId",
@@ -79,7 +75,7 @@ FILTERS = (
         description="Only occurrences of this recurring schedule.",
         of_entries="Only entries of this recurring schedule, `skipped` times included.",
         metavar="ID",
-        label="Recurring schedule",
+        example="rec_…, the id of a recurring schedule",
     ),
     FilterRow(
         name="from",

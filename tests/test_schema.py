@@ -72,7 +72,7 @@ def test_each_filter_is_one_of_all_lists_and_bulk_calls(row: FilterRow) -> None:
     assert row.option in get_type_hints(Filters)
 
 
-@pytest.mark.parametrize("row", [row for row in FILTERS if row.label], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in FILTERS if row.example], ids=lambda row: row.name)
 def test_each_filter_of_the_dashboard_is_read_from_its_address_and_stays_in_it(
     row: FilterRow,
 ) -> None:

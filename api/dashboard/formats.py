@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,9 @@ from scheduler.times import format_iso8601
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
+
+_HOST = re.compile(r"[^/?#]*")
+_LOOPBACK = re.compile(r"(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?$")
 
 # How the messages of an attempt without an answer begin.
 _NO_ANSWERS = (
@@ -157,6 +161,17 @@ def url(text: str) -> str:
     return Markup('<span class="scheme">{}</span>{}').format(scheme + slashes, visible(rest))
 
 
+def place(text: str) -> tuple[str, str]:
+    """The same as its path, which tells more in a list, and its host. A scheme is shown where a
+    request leaves the machine unencrypted."""
+    scheme, _, rest = masked_url(text).partition("://")
+    host = _HOST.match(rest)[0]
+    path, shown = rest[len(host) :] or "/", host
+    if scheme == "http" and not _LOOPBACK.match(host):
+        shown = f"http://{host}"
+    return visible(path), visible(shown)
+
+
 def status(value: str) -> str:
     """A state in its colour; the word is there for those who do not see it."""
     return Markup('<span class="status {0}">{0}</span>').format(escape(value))
@@ -189,7 +204,7 @@ def _in_zone(render: Callable[..., str]) -> Any:
 
 _TIMES = (moment, exact, clock)
 _SPANS = (lateness, late, ago, duration, roughly, until, soon)
-_OTHERS = (number, signed, share, size, url, status, dot, no_answer)
+_OTHERS = (number, signed, share, size, url, place, status, dot, no_answer)
 # By the name that templates have for each.
 FILTERS: dict[str, Any] = {
     "as_typed": Typed,

@@ -21,7 +21,7 @@ from api.dashboard.recurring import composer as recurring_composer
 from api.dashboard.recurring import listing as recurring_listing
 from api.dashboard.recurring import preview, rule
 from api.dashboard.render import sentence, static_file
-from api.dashboard.requests import bulk, bulk_strip, composer, entry, listing
+from api.dashboard.requests import bulk, bulk_strip, composer, entry, listing, suggestions
 from api.dashboard.viewer import sign_in
 from api.dashboard.viewer.session import (
     SIGN_IN,
@@ -48,7 +48,7 @@ from scheduler.store.server.writes import outcome
 
 _log = structlog.get_logger()
 
-_REQUESTS = (listing, composer, bulk, bulk_strip, entry)
+_REQUESTS = (listing, suggestions, composer, bulk, bulk_strip, entry)
 _RECURRING = (recurring_listing, recurring_composer, preview, rule)
 _PAGES = (
     sign_in,
@@ -72,6 +72,7 @@ _LOOKED_AT = (
         listing.requests_page,
         listing.closed_panel,
         listing.more,
+        suggestions.suggest,
         entry.entry_page,
         bulk_strip.strips,
     ),

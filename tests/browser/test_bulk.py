@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
@@ -20,7 +22,9 @@ def test_a_group_that_runs_again_is_followed_by_keyboard_through_reloads(
     signed_in.go()
     page.get_by_role("button", name=f"Run again 3 failures of {host}").press("Enter")
     page.get_by_role("button", name="Run again 3", exact=True).press("Enter")
-    strip = page.locator(".bulk-action")
+    strip, drawer = page.locator(".bulk-action"), page.locator("#drawer summary")
+    expect(drawer).to_have_text(re.compile("^1 bulk action"))
+    drawer.press("Enter")
     expect(strip).to_contain_text("3 run again")
     expect(strip).to_contain_text(f"host {host}")
     # The list is a search, and stands still; its strip does not.
@@ -28,6 +32,8 @@ def test_a_group_that_runs_again_is_followed_by_keyboard_through_reloads(
     for path in ("", "/requests"):
         signed_in.go(path)
         expect(strip).to_contain_text("3 run again: 3 completed.")
+    expect(drawer).to_have_text("1 bulk action ended")
+    drawer.press("Enter")
     assert serious(page) == []
     for width in (320, 380):
         page.set_viewport_size({"width": width, "height": 800})
@@ -35,6 +41,7 @@ def test_a_group_that_runs_again_is_followed_by_keyboard_through_reloads(
         assert page.evaluate(_TOO_SMALL) == [], width
     page.get_by_role("link", name="Show them").click()
     expect(page.locator("tr[data-row]")).to_have_count(3)
+    drawer.press("Enter")
     page.get_by_role("button", name="Close: Run again").press("Enter")
     expect(strip).to_have_count(0)
     page.reload()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.conftest import Watched
-from tests.support.servers import Customer, until
+from tests.browser.conftest import Watched, sign_in
+from tests.browser.test_every_page import serious
+from tests.support.servers import Customer, PostdateProcess, until
 
 # Of what can be reached by Tab, in that order: its line, and its place in that line.
-_PLACES = """() => [...document.querySelectorAll("#filters :is(input, select, button, a)")]
+_PLACES = """() => [...document.querySelectorAll("#filters :is(input, button, a)")]
   .filter(each => each.offsetParent)
   .map(each => each.getBoundingClientRect())
   .map(box => [Math.round((box.top + box.bottom) / 40), box.left])
@@ -105,15 +106,83 @@ def test_keys_of_one_letter_can_be_switched_off(signed_in: Watched, customer: Cu
 
 
 def test_tab_goes_as_the_eye_does(signed_in: Watched) -> None:
-    """Through the filters, folded and unfolded, on a phone."""
+    """Through the filters, on a phone."""
     page = signed_in.page
     page.set_viewport_size({"width": 380, "height": 800})
+    signed_in.go("/requests?status=failed&lane=a&host=b.test")
+    places = page.evaluate(_PLACES)
+    assert len(places) == 6  # three chips, the box, and two that act
+    assert places == sorted(places)
+
+
+def test_filters_are_chosen_and_removed_by_keys(signed_in: Watched, customer: Customer) -> None:
+    customer.schedule("https://example.com/a", 3600, lane="customer-17")
+    page = signed_in.page
     signed_in.go("/requests")
-    for unfold in (False, True):
-        page.locator("#unfolded").set_checked(unfold)
-        places = page.evaluate(_PLACES)
-        assert len(places) == (10 if unfold else 3)
-        assert places == sorted(places)
+    keys, box, options = page.keyboard, page.locator("#q"), page.get_by_role("option")
+    keys.press("/")
+    keys.type("lan")
+    expect(options).to_have_count(1)
+    keys.press("ArrowDown")
+    expect(options).to_have_attribute("aria-selected", "true")
+    assert serious(page) == []
+    keys.press("Enter")
+    expect(box).to_have_value("lane:")
+    keys.type("cust")
+    expect(options).to_have_text("lane:customer-17")
+    keys.press("ArrowUp")
+    keys.press("Enter")
+    page.wait_for_url("**/requests?lane=customer-17")
+    keys.press("/")
+    keys.type("status:lost")
+    keys.press("Enter")
+    expect(page.get_by_role("alert").first).to_contain_text("status:lost There is no such status")
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    assert serious(page) == []
+    box.fill("")
+    expect(options.first).to_be_visible()
+    keys.press("Escape")
+    expect(page.locator("#suggestions")).to_be_hidden()
+    keys.press("Backspace")
+    page.wait_for_url("**/dashboard/requests")
+    expect(box).to_be_focused()
+    signed_in.complaints.clear()  # of the page that named a bad filter, the status of 400
+    signed_in.assert_quiet()
+
+
+def test_filters_need_no_scripts(browser: Browser, postdate_up: PostdateProcess) -> None:
+    bare = browser.new_context(java_script_enabled=False)
+    sign_in(bare, postdate_up)
+    page = bare.new_page()
+    page.goto(f"{postdate_up.base_url}/dashboard/requests?status=failed")
+    page.get_by_label("Filter the list").fill('answer:"Not Found"')
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**/requests?status=failed&answer=Not+Found")
+    page.get_by_role("link", name="Remove the filter status:failed").click()
+    page.wait_for_url("**/requests?answer=Not+Found")
+    bare.close()
+
+
+def test_an_open_request_goes_along_with_the_keys(signed_in: Watched, customer: Customer) -> None:
+    for number in range(3):
+        customer.schedule(f"https://example.com/along-{number}", 600 - number, reference="along")
+    page = signed_in.page
+    signed_in.go("/requests?status=scheduled&reference=along")
+    keys, title, row = page.keyboard, page.locator("#panel-title"), page.locator("tr.shown")
+    keys.press("j")
+    expect(title).to_have_count(0)
+    keys.press("Enter")
+    expect(title).to_contain_text("along-2")
+    for key, path in (("j", "along-1"), ("j", "along-0"), ("j", "along-0"), ("k", "along-1")):
+        keys.press(key)
+        expect(title).to_contain_text(path)
+        expect(row).to_contain_text(path)
+        expect(row.locator("a.opens")).to_be_focused()
+    assert f"{row.get_attribute('id')}"[2:] in page.url
+    keys.press("Escape")
+    expect(title).to_have_count(0)
+    expect(page.locator("a.opens:focus")).to_contain_text("along-1")
+    signed_in.assert_quiet()
 
 
 def test_a_press_without_an_answer_is_seen_to_wait(signed_in: Watched, customer: Customer) -> None:

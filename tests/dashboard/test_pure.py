@@ -13,7 +13,7 @@ from api.dashboard import formats
 from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Chart, Layer, stretch_of
 from api.dashboard.overview import drawn, spending
 from api.dashboard.requests.attempts import Bar, waterfall
-from api.dashboard.requests.filters import read_filter
+from api.dashboard.requests.filters import read_filter, read_typed
 from api.dashboard.requests.text import MOST_BYTES, indented
 from api.dashboard.shared import Shared
 from api.dashboard.viewer.session import our_page
@@ -189,6 +189,86 @@ def test_an_address_says_all_of_a_filter_and_is_read_back() -> None:
     assert wanted.address(status=None, q=None, host=None, reference=None) == (
         "/dashboard/requests?answer=503&from=2026-11-19T23%3A00%3A00.000Z"
     )
+
+
+NO_CHANGE = {"answer": "503", "status": "completed", "when": "1h"}
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("status:failed lane:a-1 invoices", {"status": "failed", "lane": "a-1", "q": "invoices"}),
+        ('answer:"Not Found"', {"answer": "Not Found"}),
+        ("STATUS:failed", {"status": "failed"}),
+        ("https://x.test/a?b=c", {"q": "https://x.test/a?b=c"}),
+        ("localhost:8080/x", {"q": "localhost:8080/x"}),
+        ('"status:failed"', {"q": "status:failed"}),
+        ("late:1m", {"late": "1m"}),
+        ("held:yes", {"status": "scheduled", "held": "yes"}),
+        ("status:failed replayed:no", {"status": "failed", "replayed": "no"}),
+        ("to:2026-11-20T08:00", {"when": "", "to": "2026-11-19T23:00:00.000Z"}),
+        ("when:today", {"when": "today"}),
+        ("callback:failed sort:late", {"callback": "failed", "sort": "late"}),
+    ],
+)
+def test_typed_filters_take_the_place_of_those_of_an_address(
+    text: str, changed: dict[str, str]
+) -> None:
+    wanted, faults = read_typed(text, NO_CHANGE | {"cursor": "c"}, zone("Asia/Tokyo"), NOW_MS)
+    expected = {name: value for name, value in (NO_CHANGE | changed).items() if value}
+    assert (wanted.pairs(), faults, wanted.cursor) == (expected, {}, None)
+    tokens = [
+        f'{name}:"{value}"' if name != "q" else f'"{value}"'
+        for name, value in wanted.chips(zone("Asia/Tokyo")).items()
+    ]
+    again = read_typed(" ".join(tokens), {}, zone("Asia/Tokyo"), NOW_MS)
+    assert again == (wanted, {}), "chips can be typed"
+
+
+@pytest.mark.parametrize(
+    ("text", "faulty"),
+    [
+        ("status:lost lane:a", ["status:lost"]),
+        ("stauts:failed", ["stauts:failed"]),
+        ("status:", ["status:"]),
+        ('""', ['""']),
+        ('answer:"Not Found', ['answer:"Not']),
+        ("two words", ["words"]),
+        ("status:failed status:failed", ["status:failed"]),
+        ("held:no", ["held:no"]),
+        ("held:yes status:failed", ["held:yes"]),
+        ("held:yes replayed:no", ["replayed:no"]),
+        ("late:soon from:soon", ["from:soon", "late:soon"]),
+        ("sort:late status:scheduled", ["sort:late"]),
+        ("when:1h to:2026-11-20T08:00", ["to:2026-11-20T08:00"]),
+        ("from:2026-11-21T08:00 to:2026-11-20T08:00", ["from:2026-11-21T08:00"]),
+        ('lane:"a b" lane:x', ['lane:"a b"', "lane:x"]),
+    ],
+)
+def test_a_bad_filter_is_named_and_changes_nothing(text: str, faulty: list[str]) -> None:
+    wanted, faults = read_typed(text, NO_CHANGE, UTC, NOW_MS)
+    assert (wanted.pairs(), sorted(faults)) == (NO_CHANGE, faulty)
+
+
+def test_a_period_that_ends_before_that_of_the_address_is_a_fault() -> None:
+    given = {"from": "2026-11-21T08:00"}
+    _, faults = read_typed("to:2026-11-20T08:00", given, UTC, NOW_MS)
+    assert [*faults] == ["to:2026-11-20T08:00"]
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "host"),
+    [
+        ("https://a.test/b/c?d=e", "/b/c?d=e", "a.test"),
+        ("http://a.test:8080/b", "/b", "http://a.test:8080"),
+        ("http://127.0.0.1:9000/b", "/b", "127.0.0.1:9000"),
+        ("http://localhost", "/", "localhost"),
+        ("http://localhost.evil.test/", "/", "http://localhost.evil.test"),
+        ("https://a.test?d=e", "?d=e", "a.test"),
+    ],
+)
+def test_a_row_tells_the_path_first(url: str, path: str, host: str) -> None:
+    assert formats.place(url) == (path, host)
 
 
 AXIS = Axis(NOW_MS // MINUTE_MS * MINUTE_MS - 10 * MINUTE_MS, MINUTE_MS, 20, UTC)

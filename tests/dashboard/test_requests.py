@@ -88,7 +88,7 @@ async def test_those_that_were_late_are_found_and_sorted_the_latest_first(browse
     assert await listed(browser, sort="late", status="failed") == [failed]
     assert await listed(browser, sort="late", to="2020-01-01T00:00") == []
     text = await browser.text("/requests", sort="late", late="90000ms")
-    assert 'name="late" value="1m30s"' in text
+    assert "<b>late:</b><bdi>1m30s</bdi>" in text
     assert 'id="sorted"' not in text
     assert "data-live" not in text.partition('id="live"')[2].partition(">")[0]
     header = link_of_late(await browser.text("/requests", late="6s"))
@@ -149,6 +149,42 @@ async def test_a_bad_filter_is_told_and_the_rest_is_kept(browser: Browser) -> No
         answer = await browser.get("/requests", q="kept", **query)
         assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
         assert 'value="kept"' in answer.text
+
+
+async def test_what_is_typed_leads_to_the_address_that_says_the_same(browser: Browser) -> None:
+    bad, _ = await browser.execute(503), await browser.execute()
+    typed = await browser.get("/requests", find='status:failed answer:"Service Unavailable"')
+    assert typed.headers["location"] == (
+        "/dashboard/requests?status=failed&answer=Service+Unavailable"
+    )
+    text = await browser.text_after(typed)
+    assert rows(text) == [bad]
+    [remove] = re.findall(r'<a class="chip" href="([^"]+)" aria-label="[^"]+ status:failed"', text)
+    assert html.unescape(remove) == "/dashboard/requests?answer=Service+Unavailable"
+    refused = await browser.get("/requests", status="failed", find="status:lost <b>")
+    assert (refused.status_code, rows(refused.text)) == (400, [bad])
+    assert "<b>status:lost</b></bdi> There is no such status." in refused.text
+    assert 'value="status:lost &lt;b&gt;"' in refused.text
+    direct = await browser.get("/requests", find=bad)
+    assert direct.headers["location"] == f"/dashboard/requests/{bad}"
+
+
+async def test_the_box_offers_names_and_then_their_values(browser: Browser) -> None:
+    await browser.schedule(lane="customer-17")
+    await browser.execute()
+    for text, offered in (
+        ("la", ["lane:", "late:", "sort:late"]),
+        ("status:failed fai", ["status:failed", "callback:failed"]),
+        ("status:C", ["status:completed", "status:cancelled"]),
+        ("lane:cust", ["lane:customer-17"]),
+        ("lane:", ["lane:customer-17"]),
+        ("host:ex", ["host:example.com"]),
+        ("answer:", ["answer:"]),
+        ("nothing-like-it", []),
+    ):
+        found = await browser.text("/requests/suggest", find=text)
+        assert re.findall(r'data-token="([^"]+)"', found) == offered, text
+    assert "status:" in await browser.text("/requests/suggest", find="")
 
 
 async def test_a_time_is_of_the_zone_that_is_shown(browser: Browser) -> None:

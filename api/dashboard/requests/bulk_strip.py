@@ -88,6 +88,23 @@ async def bulks_of(request: HttpRequest, viewer: Viewer) -> list[Strip]:
     return [strip_of(each) for each in shown if not each.is_closed]
 
 
+def in_a_line(strips: Sequence[Strip]) -> str:
+    """`2 bulk actions · 43 %`: those under way, and how much of them is done where that is known;
+    else how many ended."""
+    running = [each for each in strips if each.is_under_way]
+    count = len(running) or len(strips)
+    words = f"{count} bulk action{'' if count == 1 else 's'}"
+    if not running:
+        return f"{words} ended"
+    known = [
+        (each.share, each.bulk.asked.number or 0) for each in running if each.share is not None
+    ]
+    if not known:
+        return words
+    done = sum(share * number for share, number in known) / sum(number for _, number in known)
+    return f"{words} · {100 * done:.0f} %"
+
+
 @get("/bulks")
 async def strips(request: HttpRequest) -> Raw:
     """The news of them for a page whose list stands still."""
@@ -96,7 +113,13 @@ async def strips(request: HttpRequest) -> Raw:
     except NotSignedIn:  # the next page says so
         return html("", 204)
     shown = await bulks_of(request, viewer)
-    return page(request, "bulks.html", bulks=shown, back=asked_for(request))
+    return page(
+        request,
+        "requests/drawer.html",
+        bulks=shown,
+        bulk_line=in_a_line(shown),
+        back=asked_for(request),
+    )
 
 
 def strip_of(bulk: Bulk) -> Strip:

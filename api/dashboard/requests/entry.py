@@ -206,11 +206,15 @@ async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
 
 @post("/requests/{schedule_id:str}/time")
 async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
-    """The time comes from a field without a zone: it is of the one that the page shows."""
+    """The time comes from a field without a zone: it is of the one that the page shows. `now` is
+    this moment."""
     viewer, form = await written(request)
-    schedules = service_of(request).store.schedules
+    store, text = service_of(request).store, form.get("at", "")
+    schedules = store.schedules
+    if text == "now":
+        text = format_iso8601(store.clock.now_ms())
     try:
-        change = new_time(request, utc_text(request, form.get("at", "")))
+        change = new_time(request, utc_text(request, text))
         await schedules.change(viewer.account_id, schedule_id, change.of)
     except (InvalidRequest, Conflict) as refusal:
         return await _refused(request, viewer, schedule_id, refusal)

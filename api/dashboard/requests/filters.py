@@ -28,10 +28,34 @@ _STATUSES, _CALLBACKS = frozenset(LogStatus), frozenset(CallbackStatus)
 _SENT = (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
 _LONGEST_MS = 400 * DAY_MS
 _BULK = re.compile(r"[\w-]{16}", re.ASCII)
-# Those that stand in a form as the API takes them, by their names in an address.
-NAMED = {row.word: row for row in FILTERS if row.label}
+# Those that the box takes as the API does, by their names in an address.
+NAMED = {row.word: row for row in FILTERS if row.example}
 _READ = {each.name: each.read for each in OF_LOGS}
 _NONE_NAMED: Mapping[str, str] = MappingProxyType({})
+# What the search box takes, by its name in an address, and an example or what it is.
+NAMES = {
+    "status": "completed, failed, scheduled …",
+    **{word: row.example for word, row in NAMED.items()},
+    "host": "api.example.com",
+    "answer": "503, or an error",
+    "late": "10s: so late or later",
+    "callback": "failed, pending or delivered",
+    "held": "yes: due, and kept from starting",
+    "replayed": "no: failed, and not run again",
+    "from": "2026-11-28T10:00",
+    "to": "2026-11-28T12:00",
+    "when": "1h, today, yesterday …",
+    "bulk": "the id of a bulk action",
+    "sort": "late: the latest first",
+}
+# Filters that narrow one status, and have one value.
+_NARROWING = {
+    "held": ("yes", LogStatus.SCHEDULED),
+    "replayed": ("no", LogStatus.FAILED),
+}
+_TOKEN = re.compile(r'(?:(?P<name>[A-Za-z]+):)?(?:"(?P<quoted>[^"]*)"(?!\S)|(?P<plain>\S*))')
+# After a name that is no filter's: a port, or what follows the scheme of a URL.
+_OF_URL = re.compile(r"\d|//")
 
 
 class Filter(NamedTuple):
@@ -60,6 +84,14 @@ class Filter(NamedTuple):
     to_ms: int | None = None
     cursor: str | None = None
     back: bool = False
+
+    def chips(self, zone: Zone) -> dict[str, str]:
+        """The parameters as the search box takes them, times as the viewer's clock has them."""
+        found = self.pairs()
+        for name, at_ms in (("from", self.from_ms), ("to", self.to_ms)):
+            if name in found and at_ms is not None:
+                found[name] = zone.text(at_ms).removesuffix(".000").removesuffix(":00")
+        return found
 
     @property
     def is_search(self) -> bool:
@@ -204,6 +236,76 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         cursor=texts.get("cursor") or None,
         back=bool(texts.get("back")),
     ), faults
+
+
+def read_typed(
+    text: str, given: Mapping[str, str], zone: Zone, now_ms: int
+) -> tuple[Filter, dict[str, str]]:
+    """The filter of an address with the tokens that were typed: `status:failed`, `answer:"Not
+    Found"`, and a word without a name, which is a part of the URL. Faults are by token; with one,
+    nothing of the text counts."""
+    typed, faults = _tokens(text[:_LONGEST_TEXT])
+    narrowing = _narrowed(typed, faults)
+    merged = {name: value for name, value in given.items() if name not in ("cursor", "back")}
+    if "when" in typed:
+        merged |= {"from": "", "to": ""}
+    elif "from" in typed or "to" in typed:
+        merged["when"] = ""
+    merged |= {name: value for name, (value, _) in typed.items()} | narrowing
+    wanted, of_address = read_filter(merged, zone, now_ms)
+    for name, fault in of_address.items():
+        at = name if name in typed else "to"  # which may be before the `from` of the address
+        if at in typed:
+            faults[typed[at][1]] = fault
+    if "when" in typed and (bound := typed.get("from") or typed.get("to")):
+        faults[bound[1]] = "It is in a period already, of when:."
+    if "sort" in typed and not wanted.by_lateness:
+        faults[typed["sort"][1]] = "Only sent requests are sorted, by sort:late."
+    if faults:
+        return read_filter(given, zone, now_ms)[0], faults
+    return wanted, {}
+
+
+def _tokens(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+    """By name its value and the token as typed; a part of the URL is `q`."""
+    typed: dict[str, tuple[str, str]] = {}
+    faults: dict[str, str] = {}
+    for match in _TOKEN.finditer(text):
+        token, name = match[0], (match["name"] or "").lower()
+        value = match["plain"] if match["quoted"] is None else match["quoted"].strip()
+        if not token:
+            continue
+        if match["quoted"] is None and name not in NAMES:
+            if name and value and not _OF_URL.match(value):
+                faults[token] = "There is no such filter. In quotes, it is a part of the URL."
+            name, value = "", token
+        if value.startswith('"'):
+            faults[token] = "A quote is not closed, or something follows it."
+        elif not value:
+            faults[token] = f"Say which: {NAMES.get(name, 'a part of the URL')}."
+        elif (name or "q") in typed:
+            faults[token] = (
+                f"There is another {name}: already."
+                if name
+                else "A URL has no spaces: search for one part of it at a time."
+            )
+        elif not faults.get(token):
+            typed[name or "q"] = (value, token)
+    return typed, faults
+
+
+def _narrowed(typed: Mapping[str, tuple[str, str]], faults: dict[str, str]) -> dict[str, str]:
+    """The status that the typed filters are of, if one of them narrows it."""
+    of = typed["status"][0] if "status" in typed else ""
+    for name, (only, status) in _NARROWING.items():
+        value, token = typed.get(name, (only, ""))
+        if value != only:
+            faults[token] = f"Write {name}:{only}."
+        elif token and of not in ("", status):
+            faults[token] = f"Only {status} requests can be filtered so."
+        elif token:
+            of = status
+    return {"status": of} if of else {}
 
 
 def _period(

@@ -14,22 +14,22 @@ from litestar import get
 from api.dashboard.answer import Raw, html, redirect
 from api.dashboard.charts import WINDOWS
 from api.dashboard.render import page
-from api.dashboard.requests.bulk_strip import bulks_of, replays_of
-from api.dashboard.requests.filters import ADDRESS, NAMED, PER_PAGE, Filter, read_filter
+from api.dashboard.requests.bulk_strip import bulks_of, in_a_line, replays_of
+from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter, read_typed
 from api.dashboard.requests.picture import Found, found_by, narrowed
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
 from api.dashboard.viewer.session import Viewer, asks_for_news, signed_in, zone_of
 from api.service import HttpRequest, service_of
-from scheduler.callbacks import CallbackStatus
 from scheduler.errors import InvalidRequest, TooManyScans
 from scheduler.ids import is_schedule_id
 from scheduler.lane_settings import HeldBy
-from scheduler.models import LogEntry, LogStatus
+from scheduler.models import LogEntry
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
 
-_HEIGHT = 120
+# The picture is a strip: the list comes first.
+_HEIGHT = 72
 _COUNTS_GOOD_FOR_S = 4.0
 _PERIODS = ("15m", "1h", "today", "yesterday", "7d", "tomorrow")
 # A list around this moment shows so many coming schedules.
@@ -102,14 +102,22 @@ class Listing(NamedTuple):
 
 @get("/requests")
 async def requests_page(request: HttpRequest) -> Raw:
-    """The list, or for news what changes of it. A search for an id leads to it."""
+    """The list, or for news what changes of it. What was typed into its box leads to the address
+    that says the same, and an id to its request."""
     viewer = await signed_in(request)
-    wanted_id = request.query_params.get("q", "").strip().replace("inv_", "sch_", 1)
+    asked = dict(request.query_params)
+    typed, unread = asked.pop("find", "").strip(), dict[str, str]()
+    wanted_id = (typed or asked.get("q", "").strip()).replace("inv_", "sch_", 1)
     if is_schedule_id(wanted_id):
         return redirect(request, f"{ADDRESS}/{wanted_id}")
-    shown = await read_page(request, viewer)
+    if typed:
+        now_ms = service_of(request).store.clock.now_ms()
+        wanted, unread = read_typed(typed, asked, zone_of(request), now_ms)
+        if not unread:
+            return redirect(request, wanted.address())
+    shown = await read_page(request, viewer) | {"typed": typed, "unread": unread}
     refused_ms = shown["listing"].refused_ms
-    status = 429 if refused_ms else 400 if shown["faults"] else 200
+    status = 429 if refused_ms else 400 if shown["faults"] or unread else 200
     return list_page(request, shown, status=status).with_retry_after(refused_ms)
 
 
@@ -170,19 +178,20 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         listed = Found(list(found.rows.entries), found.rows.next is None)
     drawn_of = await found_by(request, viewer.account_id, wanted, now_ms, listed)
     shown = narrowed(picture, wanted, drawn_of, now_ms, zone)
+    bulks = await bulks_of(request, viewer)
     return {
         "wanted": wanted,
         "faults": faults,
         "listing": found,
         "picture": shown,
         "found": drawn_of,
-        "bulks": await bulks_of(request, viewer),
+        "typed": "",
+        "unread": {},
+        "bulks": bulks,
+        "bulk_line": in_a_line(bulks),
         "pulse": picture.pulse,
         "activity": partial(shown.activity, zone, _HEIGHT, wanted.named.get("lane", "")),
         "counts": counts,
-        "statuses": list(LogStatus),
-        "callbacks": list(CallbackStatus),
-        "named_filters": NAMED,
         "periods": _PERIODS,
         "windows": WINDOWS,
         "entry": None,

@@ -11,8 +11,13 @@
     const all = rows();
     const at = all.indexOf(here());
     const row = all[at < 0 ? 0 : Math.min(Math.max(at + by, 0), all.length - 1)];
-    $("a.opens", row)?.focus();
+    const link = $("a.opens", row);
+    link?.focus();
     row.scrollIntoView({ block: "nearest" });
+    // An open panel goes along, and the keys stay in the list.
+    if ($("#panel article") && !row.matches(".shown")) {
+      link?.click();
+    }
   }
 
   const OFF = "postdate-letters-off";
@@ -26,7 +31,7 @@
     j: () => step(1),
     k: () => step(-1),
     x: () => $(".pick", document.activeElement.closest("tr[data-row]") || document.createElement("p"))?.click(),
-    b: () => $("#picked:not([hidden]) button")?.focus(),
+    b: () => $("#picked:not([hidden]) button:not([hidden])")?.focus(),
     "/": () => $("#q").select(),
     "?": help,
   };

@@ -79,6 +79,10 @@ const { stoodStill } = (() => {
       bar.hidden = picked + away === 0;
       $("[data-picked]").textContent = picked + away;
       $("[data-gone]").textContent = away ? `, ${away} no longer shown` : "";
+      // What can be done to one of them; of those that are away, and of all that match, it is unknown.
+      const can = new Set(boxes.filter((each) => each.checked).flatMap((each) => each.dataset.can.split(" ")));
+      const unknown = away > 0 || $("[name=scope]", bar)?.checked;
+      $$("[name=action]", bar).forEach((each) => { each.hidden = !unknown && !can.has(each.value); });
     }
     const all = $("#pick-all");
     if (all) {
@@ -94,9 +98,6 @@ const { stoodStill } = (() => {
     count();
     if (event.target.matches(".pick, #pick-all")) {
       $("#announced").textContent = `${$("[data-picked]").textContent} selected`;
-    }
-    if (event.target.matches("#filters select")) {
-      event.target.form.requestSubmit();
     }
   });
 
@@ -151,7 +152,9 @@ const { stoodStill } = (() => {
     letGo = letGo && event.target.id !== "live";
     settle();
     if (event.target.id === "panel") {
-      if (!event.detail.elt?.matches?.("[data-live]")) {
+      const { elt, triggeringEvent } = event.detail.requestConfig || {};
+      const walked = elt?.matches?.("a.opens") && !triggeringEvent?.isTrusted; // by j and k
+      if (!walked && !elt?.matches?.("[data-live]")) {
         const closed = !shown() && document.getElementById(`r-${opened}`);
         (closed ? $("a.opens", closed) : $("#panel h2"))?.focus({ preventScroll: true });
       }
