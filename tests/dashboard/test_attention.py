@@ -27,6 +27,7 @@ from scheduler.store.operators.roster import AccountRow, RosterLook
 from scheduler.store.operators.system import ServerStatus, ShardState
 from tests.dashboard.conftest import Browser, Dashboard, tiles_of
 
+
 @pytest.fixture(autouse=True)
 def _read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was read a moment ago is shown again."""
