@@ -129,9 +129,10 @@ async def _found(request: HttpRequest, viewer: Viewer, wanted: str) -> Found:
 def _pages(viewer: Viewer, wanted: str) -> list[Place]:
     """Those that have each word; those that begin so come first."""
     menu = viewer.menu
-    # As it was typed, "pause account" too; and without small words, "go to lanes".
-    typed, name = wanted.lower().split(), asked(wanted).name.lower()
-    if not typed:
+    verb, name = asked(wanted.lower())
+    # With a verb as it was typed, "pause account"; else without small words, "go to lanes".
+    parts = wanted.lower().split() if verb else name.split()
+    if not parts:
         return [Place("page", ROOT + path, words) for path, words in menu.items()]
     further = {} if viewer.operator else _FURTHER
     if viewer.account.operator and not viewer.operator:
@@ -139,7 +140,7 @@ def _pages(viewer: Viewer, wanted: str) -> list[Place]:
     found = [
         (path, words)
         for path, words in (menu | further).items()
-        if any(all(part in words.lower() for part in parts) for parts in (typed, name.split()))
+        if all(part in words.lower() for part in parts)
     ]
     found.sort(key=lambda each: not each[1].lower().startswith(name))
     return [Place("page", ROOT + path, words) for path, words in found]

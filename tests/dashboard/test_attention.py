@@ -208,6 +208,8 @@ def test_operators_are_told_of_the_whole_service() -> None:
     assert found.unread == ["shard 03", "the accounts acc_00_damaged0", "2 more accounts"]
     well = service.service_needs([alive], {}, [], [], RosterLook([], [], 0, 0), NOW_MS)
     assert well.is_well
+    unread = service.service_needs([alive], {}, [], [], None, NOW_MS)
+    assert (unread.unread, unread.is_well) == (["the accounts"], False)
     none = service.service_needs([lost] * 4, {}, [], [], RosterLook([], [], 0, 0), NOW_MS)
     assert told(none.needs) == [
         "alarm: No worker is alive: nothing is sent",

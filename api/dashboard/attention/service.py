@@ -65,11 +65,15 @@ def service_needs(
     due: Mapping[int, Due],
     shards: Sequence[ShardState],
     meters: Sequence[Meter],
-    look: RosterLook,
+    look: RosterLook | None,
     now_ms: int,
 ) -> Attention:
-    """But for a hold, of which System has more to say."""
+    """But for a hold, of which System has more to say. Without a `look` the accounts could not be
+    read."""
     unread = [f"shard {each.number:02}" for each in shards if each.number not in due]
+    if look is None:
+        unread.append("the accounts")
+        look = RosterLook([], [], 0, 0)
     if look.damaged:
         unread.append(f"the accounts {', '.join(look.damaged[:3])}")
     if look.looked_at < look.total:

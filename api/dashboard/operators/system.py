@@ -17,6 +17,7 @@ from api.dashboard.shared import Shared, shared_by
 from api.dashboard.viewer.csrf import judged_operator
 from api.dashboard.viewer.session import asks_for_news, signed_in
 from api.service import HttpRequest, service_of
+from scheduler.errors import StoreError
 from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.operators.census import Figures
@@ -42,7 +43,10 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
     workers, census, shards, meters = await shared_by(request).get(
         "system", _GOOD_FOR_S, lambda: _read(store, shared_by(request))
     )
-    _, look = await found_accounts(request, "")
+    try:
+        _, look = await found_accounts(request, "")
+    except StoreError:
+        look = None
     held = await store.hold.look()  # a press shows at once what it did
     now_ms = store.clock.now_ms()
     lost = [each for each in workers if each.is_lost(now_ms)]

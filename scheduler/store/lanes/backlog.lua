@@ -28,7 +28,7 @@ local function starts_of(lane, head_ms, coming)
   return math.min(coming, at_once + math.floor((horizon - from) / interval_ms))
 end
 
-local stuck, found = 0, {}
+local stuck, seen, found = 0, 0, {}
 -- Members whose lease has ended wait as well: they stand between minus now and 0.
 local function add_lane(lane, head_ms)
   local members, lost = base .. K.LANE_QUEUE .. lane, '-' .. now_ms
@@ -43,10 +43,16 @@ local function add_lane(lane, head_ms)
     local since = math.min(tonumber(first[2] or late_ms), late_ms)
     found[#found + 1], found[#found + 2], found[#found + 3] = lane, due, tostring(since)
   end
-  stuck = stuck + coming - starts
+  stuck, seen = stuck + coming - starts, seen + coming
 end
 
 for i = 1, #heads, 2 do
   pcall(add_lane, heads[i], tonumber(heads[i + 1]))
 end
-return {now_us, redis.call('ZCARD', base .. K.LANE_HEADS), #heads / 2, stuck, found}
+local total = redis.call('ZCARD', base .. K.LANE_HEADS)
+-- Of the other lanes none starts anything before the last of these.
+if total > #heads / 2 and tonumber(heads[#heads]) > horizon then
+  local rest = redis.call('ZCOUNT', base .. K.LANED, '-inf', horizon) - seen
+  stuck = stuck + math.max(0, rest - redis.call('ZCARD', base .. K.HELD))
+end
+return {now_us, total, #heads / 2, stuck, found}
