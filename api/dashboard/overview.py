@@ -4,6 +4,7 @@ common; live. And its credits: the balance, spending, movements by day, and the 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -11,17 +12,37 @@ from typing import NamedTuple
 from litestar import get
 
 from api.dashboard.answer import Raw
-from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, Axis, Chart, Layer, stretch_of
+from api.dashboard.attention.account import (
+    FAILED_SHARES,
+    LATENESS_MS,
+    STORED_SHARES,
+    Failing,
+    Source,
+    attention_of,
+    backlogs_of,
+)
+from api.dashboard.attention.needs import level
+from api.dashboard.charts import (
+    DAY_MS,
+    FIRST,
+    HOUR_MS,
+    WINDOWS,
+    Axis,
+    Chart,
+    Layer,
+    stretch_of,
+)
 from api.dashboard.formats import number
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of
 from api.dashboard.requests.filters import Filter
-from api.dashboard.shared import shared_by
+from api.dashboard.shared import Shared, shared_by
 from api.dashboard.timeline import picture_of
 from api.dashboard.viewer.session import asks_for_news, signed_in, zone_of
 from api.dashboard.zones import UTC
 from api.service import HttpRequest, service_of
-from scheduler.models import LogStatus
+from scheduler.lane_settings import HeldBy
+from scheduler.models import LogEntry, LogStatus
 from scheduler.store import Store
 from scheduler.store.accounts.accounts import Movements
 from scheduler.store.log.logs import LogQuery
@@ -33,12 +54,6 @@ _HEIGHT, _LOW_HEIGHT = 190, 130
 _PAGES, _PER_PAGE = 5, 100
 _MOST_GROUPS = 8
 _DAYS_DRAWN = 30
-
-# From where on a figure is a warning, and an alarm.
-FAILED_SHARES = (0.01, 0.05)
-LATENESS_MS = (100, 1000)
-# And of what may be stored.
-_STORED_SHARES = (0.8, 0.95)
 
 
 class Group(NamedTuple):
@@ -52,12 +67,6 @@ class Group(NamedTuple):
     wanted: Filter
 
 
-def level(value: float, bounds: tuple[float, float]) -> str:
-    """'' where a figure is as it should be, else 'warning' or 'alarm'."""
-    warning, alarm = bounds
-    return "alarm" if value >= alarm else "warning" if value >= warning else ""
-
-
 @get("")
 async def overview_page(request: HttpRequest) -> Raw:
     """The page, or its news. The tiles show the last hour, whatever period the charts show."""
@@ -67,25 +76,38 @@ async def overview_page(request: HttpRequest) -> Raw:
     chosen = name if name in _CHOICES else FIRST
     now_ms, shared = store.clock.now_ms(), shared_by(request)
     # Waiting entries stand at their triggerAt: up to now the log has executed ones.
-    recent = LogQuery(limit=_LATEST, to_ms=now_ms + 1)
-    hour, picture, failures, latest = await asyncio.gather(
+    recent, news = LogQuery(limit=_LATEST, to_ms=now_ms + 1), asks_for_news(request)
+
+    async def read_latest() -> tuple[list[LogEntry], dict[str, HeldBy]]:
+        entries = (await store.logs.page(account_id, recent)).entries
+        return entries, await store.holders.of_entries(account_id, entries)
+
+    hour, picture, (failures, failing), (latest, held) = await asyncio.gather(
         picture_of(request, viewer, stretch_of("1h", now_ms, zone)),
         picture_of(request, viewer, stretch_of(chosen, now_ms, zone)),
         shared.get((account_id, "failures"), 4.0, lambda: _failures(store, account_id, now_ms)),
-        shared.get((account_id, "latest"), 1.0, lambda: store.logs.page(account_id, recent)),
+        shared.get((account_id, "latest"), 1.0, read_latest),
     )
-    series, late_ms = hour.series, hour.lateness_ms(0.99) or 0
+    series, late_ms, pulse = hour.series, hour.lateness_ms(0.99) or 0, hour.pulse
+    most_bytes = service_of(request).settings.stored_bytes.get(viewer.account.plan, 0)
+    # A page that follows on a press shows what came of it.
+    source = Source(
+        store, shared if news else Shared(), viewer.account, pulse, failing, late_ms, most_bytes
+    )
     failed_share = series.failed / series.executed if series.executed else 0
     return page(
         request,
-        "overview_live.html" if asks_for_news(request) else "overview.html",
+        "overview_live.html" if news else "overview.html",
         hour=hour,
-        latest=latest.entries,
+        attention=await attention_of(source),
+        latest=latest,
+        held=held,
         failed_level=level(failed_share, FAILED_SHARES),
         # A bucket ends at its bound, so a value at the edge is still good.
         lateness_level=level(late_ms - 1, LATENESS_MS),
-        pulse=hour.pulse,
-        now_ms=hour.pulse.now_ms,
+        pulse=pulse,
+        startable=await _startable(source),
+        now_ms=pulse.now_ms,
         picture=picture,
         failures=failures,
         bulks=await bulks_of(request, viewer),
@@ -94,22 +116,38 @@ async def overview_page(request: HttpRequest) -> Raw:
         chosen=chosen,
         charts=[partial(each, zone, _LOW_HEIGHT) for each in (picture.lateness, picture.response)],
         activity=partial(picture.activity, zone, _HEIGHT),
-        is_new=not (viewer.account.spent or series.executed or latest.entries),
+        is_new=not (viewer.account.spent or series.executed or latest),
     )
 
 
-async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
-    """The largest groups of those that were not replayed, each with the address of just those."""
+async def _startable(source: Source) -> int:
+    """How many of those that are due within a minute can start in it."""
+    pulse = source.pulse
+    if not pulse.soon_in_lanes:
+        return pulse.due_soon
+    found = await backlogs_of(source.store, source.shared, source.account.account_id)
+    return max(0, pulse.due_soon - found.stuck)
+
+
+async def _failures(store: Store, account_id: str, now_ms: int) -> tuple[list[Group], Failing]:
+    """The largest groups of those that were not replayed, each with the address of just those; and
+    all of them by what fails."""
     first = LogQuery(
         (LogStatus.FAILED,), from_ms=now_ms - DAY_MS, to_ms=now_ms + 1, limit=_PER_PAGE
     )
     query, from_ms = first, first.from_ms
     found: dict[tuple[str, str, int], list[int]] = {}
+    hosts, rules = dict[str, tuple[int, int]](), Counter[str]()
     for _ in range(_PAGES):
         log = await store.logs.page(account_id, query)
+        rules.update(each.recurring_id for each in log.entries if each.recurring_id)
         for each in await store.logs.replayable(account_id, log.entries):
-            key = (split_url(each.url)[0].lower(), each.error_message, each.status_code)
+            host = split_url(each.url)[0].lower()
+            key = (host, each.error_message, each.status_code)
             found.setdefault(key, []).append(each.at_ms)
+            if each.at_ms >= now_ms - HOUR_MS:  # the newest comes first
+                count, last_ms = hosts.get(host, (0, each.at_ms))
+                hosts[host] = (count + 1, last_ms)
         if log.next_cursor is None:
             break
         query = query._replace(cursor=log.next_cursor)
@@ -121,7 +159,7 @@ async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
         alike = every._replace(host=host, answer=answer or str(code))
         groups.append(Group(host, answer, code, len(moments), moments[0], alike))
     groups.sort(key=lambda group: (-group.fires, -group.at_ms))
-    return groups[:_MOST_GROUPS]
+    return groups[:_MOST_GROUPS], Failing(hosts, rules)
 
 
 @get("/credits")
@@ -143,7 +181,7 @@ async def credits_page(request: HttpRequest) -> Raw:
         stored_bytes=used,
         most_bytes=most,
         percent=round(percent, 1),
-        stored_level=level(percent / 100, _STORED_SHARES),
+        stored_level=level(percent / 100, STORED_SHARES),
         spending=spending(days, now_ms),
         drawn=drawn(days, now_ms),
         kept_days=service.settings.log_retention_days,

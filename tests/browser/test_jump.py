@@ -41,6 +41,33 @@ def test_a_few_letters_and_enter_jump_there(signed_in: Watched, customer: Custom
     signed_in.assert_quiet()
 
 
+def test_a_verb_and_a_name_do_it_and_the_dialog_says_so(
+    signed_in: Watched, customer: Customer
+) -> None:
+    for lane in ("verbs-a", "verbs-b"):
+        customer.schedule("https://example.com/verbs", 7200, lane=lane)
+    page, keys = signed_in.page, signed_in.page.keyboard
+    signed_in.go()
+    found, done = page.locator("#found button"), page.locator("#found .done")
+    keys.press("Control+k")
+    keys.type("verbs pause")
+    expect(page.locator("#found-count")).to_have_text("2 found")
+    assert serious(page) == []
+    keys.press("Enter")  # of several it does none
+    expect(found.first).to_be_focused()
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    expect(done).to_contain_text("Lane verbs-b is paused")
+    expect(page.locator("#banner")).to_contain_text("verbs-b")
+    expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_focused()
+    keys.type("resume verbs")
+    expect(found).to_have_text("Resume lane verbs-b")
+    keys.press("Enter")
+    expect(done).to_have_text("Lane verbs-b is resumed.")
+    expect(page.locator("#banner")).not_to_contain_text("verbs-b")
+    signed_in.assert_quiet()
+
+
 def test_it_asks_once_a_pause_in_typing(signed_in: Watched) -> None:
     page = signed_in.page
     page.clock.install(time=0)

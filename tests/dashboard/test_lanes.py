@@ -204,11 +204,11 @@ async def test_a_request_in_a_lane_is_composed_found_and_shown(browser: Browser)
 async def test_what_a_pause_holds_back_is_not_shown_as_overdue(browser: Browser, path: str) -> None:
     await browser.write(path)
     held = await browser.schedule(-60_000, lane="invoices" if "lanes" in path else None)
-    for page, word in (("/requests", "held"), ("", "due")):
+    for page, state in (("/requests", "scheduled"), ("", "held")):
         text = await browser.text(page)
         assert held in text
         assert '<span class="status overdue">overdue' not in text
-        assert f'<span class="status scheduled">{word}' in text
+        assert f'<span class="status {state}">held' in text
 
 
 async def test_a_damaged_pause_takes_no_page_away(browser: Browser) -> None:

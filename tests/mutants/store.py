@@ -286,10 +286,10 @@ STORE = r"""
 - since = math.max(since, tonumber(resumed_ms or since))
 @ scheduler/store/log/overview.py tests/store/log/test_overview.py
 # a pause makes an account's picture red
-~ if [-paused-]{+False+}:
+~ if [-suspended or paused_ms > now_ms-]{+False+}:
 # after a pause all counts as late as it was due
-- overdue = _late_since(counts[4 : 4 + len(late)], bounds, resumed_ms)
-+ overdue = counts[4 : 4 + len(late)]
+- overdue = _late_since(counts[: len(late)], bounds, resumed_ms)
++ overdue = counts[: len(late)]
 @ scheduler/store/lifecycle/claim/realign.lua tests/store/lifecycle/claim/test_clock_back.py
 # after the clock was set back nothing starts before the end of a pause that has passed
 - redis.call('ZADD', prefix .. K.RESUMED, now_ms, account)

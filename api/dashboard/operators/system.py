@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from litestar import get
 
 from api.dashboard.answer import Raw
-from api.dashboard.operators.accounts import accounts_values, listed
+from api.dashboard.attention.needs import Meter, meters_of
+from api.dashboard.attention.service import SILENT_MS, service_needs
+from api.dashboard.operators.accounts import accounts_values, found_accounts, listed
 from api.dashboard.operators.holds import draining
-from api.dashboard.overview import level
 from api.dashboard.render import page
 from api.dashboard.shared import Shared, shared_by
 from api.dashboard.viewer.csrf import judged_operator
 from api.dashboard.viewer.session import asks_for_news, signed_in
 from api.service import HttpRequest, service_of
-from scheduler.rollups import DAY_MS
+from scheduler.errors import StoreError
 from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.operators.census import Figures
-from scheduler.store.operators.filling import Sample, full_in_ms
 from scheduler.store.operators.heartbeats import Process
-from scheduler.store.operators.system import ServerStatus, ShardState
+from scheduler.store.operators.system import ShardState
 
 _GOOD_FOR_S = 1.5
-_HISTORY_GOOD_FOR_S = 60.0
-_SILENT_MS = 5000
-# From where on a server's memory is a warning, and an alarm.
-_FULL_SHARES = (0.75, 0.9)
-
-
-class Meter(NamedTuple):
-    """The memory of a server: how full it is, and for how long its room lasts at the rate at which
-    it fills; None if it does not. `level`: '', 'warning' or 'alarm'."""
-
-    server: ServerStatus
-    percent: float
-    full_in_ms: float | None
-    level: str
 
 
 @get("/system")
@@ -58,12 +43,17 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
     workers, census, shards, meters = await shared_by(request).get(
         "system", _GOOD_FOR_S, lambda: _read(store, shared_by(request))
     )
+    try:
+        _, look = await found_accounts(request, "")
+    except StoreError:
+        look = None
     held = await store.hold.look()  # a press shows at once what it did
     now_ms = store.clock.now_ms()
     lost = [each for each in workers if each.is_lost(now_ms)]
     due = census.due.values()
     overdue = [each for each in due if each.overdue and each.oldest_ms > OVERDUE_AFTER_MS]
     return {
+        "attention": service_needs(workers, census.due, shards, meters, look, now_ms),
         "workers": workers,
         "alive": [each for each in workers if not each.is_lost(now_ms)],
         # Workers forget a lost one after an hour; without workers it stays.
@@ -75,7 +65,7 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
         "meters": meters,
         "held": held,
         "draining": None if held.since_ms is None else draining(workers, held.since_ms, now_ms),
-        "silent_ms": _SILENT_MS,
+        "silent_ms": SILENT_MS,
         "now_ms": now_ms,
     }
 
@@ -85,24 +75,8 @@ async def _read(
 ) -> tuple[list[Process], Figures, list[ShardState], list[Meter]]:
     await store.tick()
     workers, shards = await asyncio.gather(store.workers.all(), store.system.shards())
-    census, servers = await store.census.look(), await store.system.servers()
-    history = await shared.get("filling", _HISTORY_GOOD_FOR_S, store.filling.history)
-    now_ms = store.clock.now_ms()
-    meters = [meter_of(each, history.get(each.name, []), now_ms) for each in servers]
+    census, meters = await store.census.look(), await meters_of(store, shared)
     return workers, census, shards, meters
-
-
-def meter_of(server: ServerStatus, history: Sequence[Sample], now_ms: int) -> Meter:
-    if not server.most_bytes:
-        return Meter(server, 0.0, None, "")
-    percent = min(100.0, 100 * server.used_bytes / server.most_bytes)
-    left_ms = full_in_ms(history, Sample(now_ms, server.used_bytes), server.most_bytes)
-    shades = [level(percent / 100, _FULL_SHARES)]
-    if left_ms is not None:
-        shades.append("alarm" if left_ms < DAY_MS else "warning" if left_ms < 7 * DAY_MS else "")
-    # "alarm" comes before "warning".
-    worst = min((each for each in shades if each), default="")
-    return Meter(server, round(percent, 1), left_ms, worst)
 
 
 HANDLERS = [system_page]

@@ -1,9 +1,10 @@
-// Ctrl-K, or ⌘K on a Mac, opens the dialog that jumps anywhere. Without it there is its page.
+// Ctrl-K, or ⌘K on a Mac, opens the dialog that jumps anywhere and does things. Without it there is
+// its page.
 "use strict";
 
 (() => {
   const $ = (selector) => document.querySelector(selector);
-  const links = () => [...document.querySelectorAll("#found a")];
+  const items = () => [...document.querySelectorAll("#found :is(a, button)")];
   const isMac = navigator.platform.startsWith("Mac");
 
   function open() {
@@ -15,7 +16,7 @@
   }
 
   function step(by) {
-    const all = [$("#jump input"), ...links()];
+    const all = [$("#jump input"), ...items()];
     const at = all.indexOf(document.activeElement);
     all[(at + by + all.length) % all.length].focus();
   }
@@ -37,18 +38,30 @@
     }
   });
 
-  // Enter goes to the first place, once the places are of what is typed; else the form's page finds them.
+  // Enter takes the first item, once the items are of what is typed; else the form's page finds them.
+  // Of several acts it takes none: the first is focused, and pressed by another Enter.
   document.addEventListener("submit", (event) => {
-    const first = event.target.closest("#jump") && links()[0];
-    if (first && $("#found ul").dataset.q === $("#jump input").value.trim()) {
+    const all = event.target.matches("#jump form[role=search]") ? items() : [];
+    if (all.length && $("#found ul").dataset.q === $("#jump input").value.trim()) {
       event.preventDefault();
-      first.click();
+      if (all[0].matches("button") && all[1]?.matches("button")) {
+        all[0].focus();
+      } else {
+        all[0].click();
+      }
     }
   });
 
+  // After an act, the page behind shows what came of it.
   document.addEventListener("htmx:afterSettle", (event) => {
-    if (event.target.id === "found") {
-      $("#found-count").textContent = `${links().length} found`;
+    if (event.target.id !== "found") {
+      return;
+    }
+    const done = $("#found .done");
+    $("#found-count").textContent = done ? "" : `${items().length} found`;
+    if (done) {
+      $("#jump input").select();
+      document.querySelectorAll("#live, #banner").forEach((each) => htmx.trigger(each, each.id === "live" ? "live" : "slow"));
     }
   });
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from markupsafe import escape
 
-from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
+from api.dashboard.answer import Raw, html, is_for_panel, is_htmx, redirect
 from api.dashboard.banner import Paused, paused_of
 from api.dashboard.operators.impersonation import own_path
 from api.dashboard.shared import shared_by
@@ -145,6 +146,9 @@ async def _noted(store: Store, operator: Account, account_id: str) -> None:
 
 
 async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:
+    """To a page that says what was done; a press in the dialog of jumps is told there."""
+    if request.headers.get("hx-target") == "found":
+        return html(f'<p class="done" role="status">{escape(words)}</p>')
     await service_of(request).store.sessions.say(viewer.session, words)
     return redirect(request, path)
 

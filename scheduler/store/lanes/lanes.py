@@ -31,9 +31,14 @@ from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict
 
+_BACKLOG = Script("lanes/backlog")
 _CLEAR = Script("lanes/clear")
 _READ = Script("lanes/read")
 _SET = Script("lanes/set")
+# Lanes that a look for backlogs reads: each takes the store some 15 us.
+_MOST_LOOKED_AT = 200
+# A schedule due for longer than this is a backlog; and how far the look goes ahead.
+_LATE_MS, _AHEAD_MS = 1000, 60_000
 # The store's time to list a lane, and how much longer that is if something waits or runs in it.
 _LANE_US, _USED_US = 7.0, 6.0
 _NO_CALM = FieldError("calmUntil", "It can only be null, which ends the calm, or stay as it is.")
@@ -54,6 +59,24 @@ class PausedLanes(NamedTuple):
 
     number: int
     some: list[tuple[str, int | None]]
+
+
+class LaneBacklog(NamedTuple):
+    """So many of a lane are due and do not start, the oldest since a moment (ms)."""
+
+    lane: str
+    due: int
+    oldest_ms: int
+
+
+class Backlogs(NamedTuple):
+    """Of the lanes that were looked at, out of `total` with something unended; the oldest backlog
+    comes first. `stuck` schedules are due within a minute, and cannot start in it."""
+
+    lanes: list[LaneBacklog]
+    stuck: int
+    looked_at: int
+    total: int
 
 
 class Lanes:
@@ -94,6 +117,20 @@ class Lanes:
             scan.us += len(rows) * (_USED_US + _LANE_US)
         names = [row[0].decode() for row in rows]
         return [name for name in names if name.startswith(begin)]
+
+    async def backlogs(self, account_id: str) -> Backlogs:
+        """Lanes whose due schedules do not start, among the first two hundred: those that are
+        paused, and those that may start something soonest. Read-only."""
+        now_us, total, looked_at, stuck, flat = await self._server.look_up(
+            _BACKLOG, keys.account(account_id), (_MOST_LOOKED_AT, _LATE_MS, _AHEAD_MS)
+        )
+        self._clock.observe(now_us)
+        lanes = [
+            LaneBacklog(lane.decode(), due, int(float(oldest)))
+            for lane, due, oldest in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+        ]
+        lanes.sort(key=lambda each: each.oldest_ms)
+        return Backlogs(lanes, stuck, looked_at, total)
 
     async def paused(self, account_id: str, most: int) -> PausedLanes:
         """The lanes that are paused, first those whose pause ends first. Read-only."""

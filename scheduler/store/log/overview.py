@@ -55,7 +55,9 @@ class AccountSnapshot(NamedTuple):
     """An account at one moment. `overdue_lateness` counts overdue ones by
     `rollups.LATENESS_BOUNDS_MS`, as if sent now; the oldest was due at `overdue_since_ms`. Nothing
     that a limit or a pause holds back is overdue: of a lane its next one is, from when it may start
-    on."""
+    on; such are `held`, once they are due for a second. `due_soon` are due within a minute, none
+    if all of the account is held then, and `soon_in_lanes` of them stand in lanes, which may hold
+    them back."""
 
     now_ms: int
     credits: int
@@ -65,6 +67,8 @@ class AccountSnapshot(NamedTuple):
     overdue: int
     overdue_since_ms: int | None
     overdue_lateness: list[int]
+    held: int = 0
+    soon_in_lanes: int = 0
 
 
 class Point(NamedTuple):
@@ -126,12 +130,13 @@ class Overview:
         (shard, local), base = keys.parts(account_id), keys.account(account_id)
         now_ms, waiting, held = self._clock.now_ms(), base + keys.WAITING, base + keys.HELD
         laned, heads = base + keys.LANED, base + keys.LANE_HEADS
-        bounds = [now_ms - bound_ms for bound_ms in _OVERDUE]
+        bounds, late_ms = [now_ms - bound_ms for bound_ms in _OVERDUE], now_ms - OVERDUE_AFTER_MS
         late = [*pairwise([*map(str, bounds), "-inf"])]
-        time, state, resumed, executing, first, lane, *counts = await self._server.reads(
+        time, state, hold, resumed, executing, first, lane, *counts = await self._server.reads(
             [
                 ("TIME",),
-                ("HMGET", base + keys.ACCOUNT, "credits", "paused"),
+                ("HMGET", base + keys.ACCOUNT, "credits", "suspended", "paused", "paused_until"),
+                ("GET", keys.shard(shard) + keys.HOLD),
                 ("ZSCORE", keys.shard(shard) + keys.RESUMED, local),
                 ("ZCARD", held),
                 ("ZRANGE", waiting, 0, 0, "WITHSCORES"),
@@ -139,34 +144,43 @@ class Overview:
                 ("ZRANGE", heads, "(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES"),
                 *(("ZCARD", each) for each in (waiting, laned)),
                 *(("ZCOUNT", each, "-inf", now_ms + MINUTE_MS) for each in (waiting, laned)),
+                *(("ZCOUNT", each, "-inf", late_ms) for each in (waiting, laned)),
                 # A held schedule whose lease has ended is overdue as well.
                 *(("ZCOUNT", waiting, low, f"({high}") for high, low in late),
                 *(("ZCOUNT", heads, f"({low}", f"({high}") for high, low in late),
             ],
             at_once=base,
         )
-        (credits, paused), resumed_ms = state, float(resumed or 0)
-        all_, soon = sum(counts[:2]), sum(counts[2:4])
-        overdue = _late_since(counts[4 : 4 + len(late)], bounds, resumed_ms)
+        credits, suspended, paused, paused_until = state
+        resumed_ms, paused_ms = float(resumed or 0), float(paused_until or "inf") if paused else 0
+        all_, soon, (due, due_in_lanes) = sum(counts[:2]), counts[2:4], counts[4:6]
+        counts = counts[6:]
+        overdue = _late_since(counts[: len(late)], bounds, resumed_ms)
         since_ms: list[float] = []
         if sum(overdue):
             # Its triggerAt stands in `held`, unless its worker has given it back since.
             since = await self._server.read("ZSCORE", held, first[0])
             since_ms.append(max(resumed_ms, float(since or first[1])))
-        if sum(counts[4 + len(late) :]):
+        in_lanes = counts[len(late) :]
+        if sum(in_lanes):
             since_ms.append(float(lane[1]))
-        overdue = [a + b for a, b in zip(overdue, counts[4 + len(late) :], strict=True)]
-        if paused:
-            overdue, since_ms = [0] * len(late), []
+        overdue = [a + b for a, b in zip(overdue, in_lanes, strict=True)]
+        held = max(0, due_in_lanes - sum(in_lanes))
+        if suspended or paused_ms > now_ms:
+            overdue, since_ms, held = [0] * len(late), [], due + due_in_lanes
+        if suspended or hold or paused_ms > now_ms + MINUTE_MS:
+            soon = [0, 0]
         return AccountSnapshot(
             self._clock.observe_reply(time),
             int(credits or 0),
             max(0, all_ - executing),
             executing,
-            max(0, soon - executing),
+            max(0, sum(soon) - executing),
             sum(overdue),
             int(min(since_ms, default=0)) or None,
             [0] * (len(LATENESSES) - len(overdue)) + overdue,
+            held,
+            soon[1],
         )
 
     async def past(self, account_id: str, stretch: ChartRange) -> Series:

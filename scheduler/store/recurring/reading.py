@@ -59,6 +59,36 @@ class Rules:
         local = await self._server.read("HGET", key, name)
         return None if local is None else ids.recurring_id(local.decode())
 
+    async def beginning(self, account_id: str, begin: str, most: int) -> list[tuple[str, str]]:
+        """Names that begin so, in any letter case, with the ids of their rules, by name. Looks at
+        all names, 10,000 at most, and counts as a search. Raises TooManyScans."""
+        key, found = keys.account(account_id) + keys.RULE_NAMES, list[tuple[str, str]]()
+        pattern = "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else c for c in begin) + "*"
+        async with self._scans.of(account_id, searches=True) as scan:
+            size = await self._server.read("HLEN", key)
+            scan.us += _LOOK_US * size
+            place: bytes | int = 0
+            while size:
+                steps = ("MATCH", pattern, "COUNT", _BUDGET)
+                place, flat = await self._server.read("HSCAN", key, place, *steps)
+                some = zip(flat[::2], flat[1::2], strict=True)
+                found += [(name.decode(), ids.recurring_id(local.decode())) for name, local in some]
+                if not int(place):
+                    break
+        return sorted(dict(found).items())[:most]
+
+    async def blocked(self, account_id: str, most: int) -> tuple[int, list[Rule]]:
+        """How many are blocked, and the first ones of them, but for those that cannot be read."""
+        number = STATE_NUMBERS[RuleState.BLOCKED]
+        states = keys.account(account_id) + keys.RULE_STATES
+        count, some = await self._server.reads(
+            [
+                ("ZCOUNT", states, number, number),
+                ("ZRANGE", states, number, number, "BYSCORE", "LIMIT", 0, most),
+            ]
+        )
+        return count, await self._shown([(account_id, each.decode()) for each in some])
+
     async def page(
         self, account_id: str, state: RuleState | None, limit: int, cursor: str | None
     ) -> RulePage:

@@ -111,6 +111,14 @@ class Recurring(Tending):
         may be short. Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
         return await self._rules.page(account_id, state, limit, cursor)
 
+    async def beginning(self, account_id: str, begin: str, most: int) -> list[tuple[str, str]]:
+        """Names that begin so, with their ids. Raises TooManyScans. Read-only."""
+        return await self._rules.beginning(account_id, begin, most)
+
+    async def blocked(self, account_id: str, most: int) -> tuple[int, list[Rule]]:
+        """How many are blocked, and some of them. Read-only."""
+        return await self._rules.blocked(account_id, most)
+
     async def create(
         self, account_id: str, draft: Draft, once: Idempotency | None = None
     ) -> Created:

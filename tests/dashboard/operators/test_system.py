@@ -9,9 +9,9 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from api.dashboard.attention.needs import meter_of
 from api.dashboard.operators.accounts import COLUMNS
 from api.dashboard.operators.holds import draining
-from api.dashboard.operators.system import meter_of
 from scheduler.events import Kind
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
@@ -27,8 +27,10 @@ SAYS: dict[str, Any] = {"host": "quiet", "pid": 1, "inFlight": 2, "concurrency":
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was read a moment ago is shown again."""
-    for name in ("operators.system._", "operators.system._HISTORY_", "operators.accounts._"):
+    for name in ("operators.system._", "operators.accounts._"):
         monkeypatch.setattr(f"api.dashboard.{name}GOOD_FOR_S", 0.0)
+    for name in ("SERVERS", "HISTORY"):
+        monkeypatch.setattr(f"api.dashboard.attention.needs._{name}_GOOD_FOR_S", 0.0)
     monkeypatch.setattr("api.dashboard.viewer.session._HOLD_GOOD_FOR_S", 0.0)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.models import Request, Upsert
 from scheduler.store import keys
 from scheduler.store.verdict import Verdict
+from tests.store.lanes.lanes import Lane
 from tests.store.scene import FAILED, LEASE_MS, URL, Scene
 
 
@@ -120,3 +123,56 @@ async def test_a_quarter_of_the_slack_is_left_for_the_way_and_a_passed_slot_coun
     assert 0 <= claimed_us - (past.slot_us + past.slack_us - 15_000) <= 1
     assert coming.slot_us > claimed_us
     assert coming.slack_us == 15_000
+
+
+HOURLY = {"interval": 180e6, "burst": 1}
+
+
+@pytest.mark.parametrize(
+    ("lane", "due", "stuck"),
+    [
+        (Lane((), head_s=9), 0, 0),
+        (Lane((-9, -8, 5, 70), head_s=0), 2, 0),  # without limits all start
+        (Lane((-9, -8, 5, 70), head_s=-math.inf), 2, 3),
+        (Lane((5, 70), head_s=-math.inf), 0, 1),
+        (Lane((-9, -8, 5), head_s=70), 2, 3),
+        (Lane((-9, -8, 5), head_s=30, settings=HOURLY), 2, 2),
+        (Lane((-9, -8, 5), head_s=-1, settings=HOURLY | {"burst": 2}), 2, 1),
+        (Lane((-9, -8, 5), head_s=-1, settings={"interval": 1e6}), 2, 0),
+        (Lane((-0.2,), head_s=30, settings=HOURLY), 0, 0),  # due just now
+        (Lane((-9,), ends_s=(20,), head_s=20), 1, 0),  # one runs
+        (Lane((), ends_s=(-5,), head_s=70), 1, 1),  # its worker is lost
+    ],
+    ids=[
+        *("idle", "free", "paused", "paused, none due", "closed", "hourly", "burst", "fast"),
+        *("just due", "running", "lost"),
+    ],
+)
+async def test_a_backlog_is_what_is_due_and_does_not_start(
+    fake_scene: Scene, lane: Lane, due: int, stuck: int
+) -> None:
+    """`stuck` are those of the next minute that cannot start in it."""
+    await lane.make(fake_scene, "a")
+    await fake_scene.spoil(fake_scene.base + keys.LANE_QUEUE + "damaged")
+    await fake_scene.redis.zadd(fake_scene.base + keys.LANE_HEADS, {"damaged": 1})
+    found = await fake_scene.store.lanes.backlogs(fake_scene.account_id)
+    assert (found.looked_at, found.total) == (2, 2)
+    assert [(each.lane, each.due) for each in found.lanes] == ([("a", due)] if due else [])
+    assert found.stuck == stuck
+
+
+async def test_of_many_lanes_a_look_reads_two_hundred(fake_scene: Scene) -> None:
+    """The paused ones first; of those found the longest backlog first. Others cannot start sooner
+    than these, so what is due soon in them is stuck."""
+    heads = {f"lane-{n:04}": 2e12 + n for n in range(1500)}
+    await fake_scene.redis.zadd(fake_scene.base + keys.LANE_HEADS, heads)
+    for name, due_s in (("late", -20.0), ("later", -40.0)):
+        await Lane((due_s,), head_s=-math.inf).make(fake_scene, name)
+    found = await fake_scene.store.lanes.backlogs(fake_scene.account_id)
+    assert (found.looked_at, found.total) == (200, 1502)
+    assert [each.lane for each in found.lanes] == ["later", "late"]
+    assert found.stuck == 2
+    now_ms = await fake_scene.clock.now_ms()
+    soon = {str(n): now_ms + 5000 for n in range(10)}
+    await fake_scene.redis.zadd(fake_scene.base + keys.LANED, soon | {"later": now_ms + 70_000})
+    assert (await fake_scene.store.lanes.backlogs(fake_scene.account_id)).stuck == 10

@@ -88,12 +88,37 @@ async def test_what_is_held_back_by_a_limit_or_a_pause_is_not_overdue(
     assert (row.overdue, since_ms) == (overdue, expected_ms), "as operators see it"
 
 
-async def test_nothing_of_a_paused_account_is_overdue(fake_scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("stop", "overdue", "held", "due_soon"),
+    [
+        ({}, 2, 2, 5),
+        ({"paused": 1}, 0, 4, 0),
+        ({"paused": 1, "paused_until": 30_000}, 0, 4, 5),
+        ({"paused": 1, "paused_until": 90_000}, 0, 4, 0),
+        ({"paused": 1, "paused_until": -1}, 2, 2, 5),
+        ({"suspended": 1}, 0, 4, 0),
+        ({"hold": 1}, 2, 2, 0),
+    ],
+    ids=["none", "paused", "half a minute", "longer", "over", "suspended", "hold"],
+)
+async def test_what_is_held_is_counted_and_cannot_start_soon(
+    fake_scene: Scene, stop: dict[str, int], overdue: int, held: int, due_soon: int
+) -> None:
+    """One is due outside of lanes and three in one, of which the first may have started."""
     await fake_scene.create(-9000)
-    await Lane((-9.0,)).make(fake_scene, "lane")
-    await fake_scene.redis.hset(fake_scene.base + keys.ACCOUNT, "paused", 1)
+    await Lane((-9.0, -9.0, -9.0), head_s=-4).make(fake_scene, "lane")
+    now_ms = await fake_scene.clock.now_ms()
+    laned = {"0": now_ms - 9000, "1": now_ms - 9000, "2": now_ms - 9000, "3": now_ms + 9000}
+    await fake_scene.redis.zadd(fake_scene.base + keys.LANED, laned)
+    fields = stop | {n: now_ms + at for n, at in stop.items() if n == "paused_until"}
+    if fields.pop("hold", 0):
+        await fake_scene.store.hold.begin()
+    elif fields:
+        await fake_scene.redis.hset(fake_scene.base + keys.ACCOUNT, mapping=fields)
     pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
-    assert (pulse.overdue, pulse.overdue_since_ms, sum(pulse.overdue_lateness)) == (0, None, 0)
+    assert (pulse.overdue, pulse.held, pulse.due_soon) == (overdue, held, due_soon)
+    assert (pulse.overdue_since_ms is None) == (not overdue) == (not sum(pulse.overdue_lateness))
+    assert pulse.soon_in_lanes == (4 if due_soon else 0)
 
 
 async def test_executions_are_in_every_series(scene: Scene) -> None:

@@ -21,6 +21,7 @@ from scheduler.errors import (
     StoreFull,
     TooManyLanes,
     TooManyRecurring,
+    TooManyScans,
     Unreadable,
 )
 from scheduler.lane_settings import Pause
@@ -319,6 +320,22 @@ async def test_a_page_of_those_that_are_not_active_reads_no_others(
         [made[-1].recurring_id],
         None,
     )
+
+
+async def test_names_are_found_by_how_they_begin(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In any letter case; also where the names are read in several steps."""
+    monkeypatch.setattr("scheduler.store.recurring.reading._BUDGET", 10)
+    named = {name: await rules.create(name=name) for name in ("sync.b", "Sync.a", "syncXa", "asy")}
+    for n in range(600):
+        await rules.scene.redis.hset(rules.scene.base + keys.RULE_NAMES, f"other-{n}", "x")
+    found = await rules.recurring.beginning(rules.scene.account_id, "sYnc.", 5)
+    assert found == [(name, named[name].recurring_id) for name in ("Sync.a", "sync.b")]
+    assert len(await rules.recurring.beginning(rules.scene.account_id, "other", 5)) == 5
+    await rules.scene.redis.set(rules.scene.base + keys.SCANS, 2**52)
+    with pytest.raises(TooManyScans):
+        await rules.recurring.beginning(rules.scene.account_id, "s", 5)
 
 
 @pytest.mark.harmed

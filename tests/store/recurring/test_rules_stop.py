@@ -187,10 +187,13 @@ async def test_what_a_rule_has_missed_stays_until_it_is_blocked_again(rules: Rul
     await rules.scene.store.accounts.grant(rules.scene.account_id, 1)
     await rules.recurring.resume(rules.scene.account_id, rule.recurring_id)
     assert (await rules.read(rule)).missed == 6
+    assert await rules.recurring.blocked(rules.scene.account_id, 5) == (0, [])
     await rules.to(START_MS + 8 * SECOND_MS)
     await rules.fire()
     found = await rules.read(rule)
     assert (found.state, found.missed) == (RuleState.BLOCKED, 0)
+    assert await rules.recurring.blocked(rules.scene.account_id, 5) == (1, [found])
+    assert await rules.recurring.blocked(rules.scene.account_id, 0) == (1, [])
 
 
 async def taken_over(rules: Rules, rule: Rule) -> object:

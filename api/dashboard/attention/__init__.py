@@ -1,0 +1,1 @@
+"""Needs attention: what Overview tells an account holder first, and System operators."""
