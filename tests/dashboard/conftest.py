@@ -156,7 +156,7 @@ class Dashboard:
 
     async def signed_in(self, account: Account) -> Browser:
         """A browser that followed a link of this account, and pressed its button."""
-        link = await self.store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
+        link = await self.store.sessions.make_link(account.account_id)
         browser = self.browser(account)
         assert (await browser.post(f"/link/{link}")).status_code == 303
         return browser

@@ -20,7 +20,7 @@ CREDENTIALS = {"email": EMAIL, "password": PASSWORD}
 @pytest.fixture
 async def link(ada: Account, store: Store) -> str:
     """The secret of a link that signs in."""
-    return await store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+    return await store.sessions.make_link(ada.account_id)
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ async def holder(dashboard: Dashboard) -> Holder:
         "key_id": key.key_id,
         "lane": "hers",
         "schedule_id": await hers.schedule(),
-        "secret": await store.sessions.make_link(account.account_id, Purpose.SIGN_IN),
+        "secret": await store.sessions.make_link(account.account_id),
     }
     names |= await recurring(store, account.account_id)
     names["action_id"] = "a-bulk-action-00"
