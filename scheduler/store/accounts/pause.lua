@@ -54,7 +54,8 @@ if ARGV[3 + PAUSED] ~= '' then
   stop_account(prefix, account)
   time_pause(prefix, account, tonumber(ARGV[3 + UNTIL]))
   if before[PAUSED] == '' or before[UNTIL] ~= ARGV[3 + UNTIL] then
-    note_own(base, {k = 'account-paused', w = who, u = ARGV[3 + UNTIL]})
+    local by = who ~= '' and who or ARGV[3 + BY]
+    note_own(base, {k = 'account-paused', w = by, u = ARGV[3 + UNTIL]})
   end
 elseif ended or before[PAUSED] ~= '' then
   end_pause(prefix, account, ended or now_ms)

@@ -31,7 +31,8 @@ local ends_calm = ARGV[5] == '1' and calm_until > now_ms
 local tat = tonumber(redis.call('HGET', key, 'tat') or '') or 0
 local who, after = ARGV[6], {unpack(ARGV, 7)}
 local starts_anew = ends_calm or (before[PAUSED] ~= '' and after[PAUSED] == '')
-local is_set = table.concat(before, ' ', 1, PAUSED - 1) ~= table.concat(after, ' ', 1, PAUSED - 1)
+local is_set = table.concat(before, ' ', FIRST_LIMIT, PAUSED - 1)
+  ~= table.concat(after, ' ', FIRST_LIMIT, PAUSED - 1)
 for i = FIRST_LIMIT, LAST_LIMIT do
   starts_anew = starts_anew or before[i] ~= after[i]
 end
@@ -65,7 +66,8 @@ else
 end
 if after[PAUSED] ~= ''
   and table.concat(before, ' ', PAUSED, BY) ~= table.concat(after, ' ', PAUSED, BY) then
-  note_own(base, {k = 'lane-paused', t = lane, w = who, u = after[PAUSED + 1]})
+  note_own(base, {k = 'lane-paused', t = lane, w = who ~= '' and who or after[BY],
+    u = after[PAUSED + 1]})
 elseif after[PAUSED] == '' and before[PAUSED] ~= '' then
   note_own(base, {k = 'lane-resumed', t = lane, w = who, s = before[PAUSED]})
 end
