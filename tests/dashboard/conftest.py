@@ -17,6 +17,7 @@ from scheduler.models import Account, Outcome, Plan, Request, Schedule, Status
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sign_in.sessions import Purpose
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.support.apps import app_of
@@ -159,6 +160,13 @@ class Dashboard:
         link = await self.store.sessions.make_link(account.account_id)
         browser = self.browser(account)
         assert (await browser.post(f"/link/{link}")).status_code == 303
+        return browser
+
+    async def member(self, account: Account, email: str, role: Role = Role.OWN) -> Browser:
+        """The browser of somebody who has just accepted an invitation."""
+        link = await self.store.members.invite(account.account_id, email, role, "us")
+        browser, password = self.browser(account), {"password": PASSWORD, "again": PASSWORD}
+        assert (await browser.post(f"/link/{link}", **password)).status_code == 303
         return browser
 
 

@@ -19,6 +19,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
 from scheduler.events import Kind
 from scheduler.ids import parse_sharded
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.operators.roster import AccountRow, RosterLook
 
 MOST_SHOWN = 50
@@ -121,7 +122,7 @@ async def accounts_news(request: HttpRequest) -> Raw:
     return page(request, "operators/system_accounts.html", **values)
 
 
-@get("/system/grant")
+@get("/system/grant", needs=Role.ACT)
 async def ask_to_grant(request: HttpRequest) -> Raw:
     judged_operator(await signed_in(request))
     return await _grant_page(request, request.query_params.get("account", ""))
@@ -140,7 +141,7 @@ async def grant(request: HttpRequest) -> Raw:
     _judge_id(account_id)
     store, about = service_of(request).store, f"{int(credits):,} credits"
     async with store.events.act(
-        Kind.GRANT, who=viewer.account.name, account_id=account_id, about=about
+        Kind.GRANT, who=viewer.person, account_id=account_id, about=about
     ) as noted:
         account = await store.accounts.grant(account_id, int(credits), once)
     words = f"{int(credits):,} credits granted to {account.name}: {account.credits:,} are left."

@@ -67,6 +67,23 @@ WORDS = {
     Kind.ACCOUNT_SUSPENDED: "the account was suspended",
     Kind.ACCOUNT_REINSTATED: "the account's suspension ended",
     Kind.BULK: "a bulk action: {}",
+    Kind.LANE_SET: "limits of lane {} were changed",
+    Kind.LANE_CLEARED: "lane {} was cleared",
+    Kind.RULE_MADE: "recurring schedule {} was made",
+    Kind.RULE_CHANGED: "recurring schedule {} was changed",
+    Kind.RULE_PAUSED: "recurring schedule {} was paused",
+    Kind.RULE_RESUMED: "recurring schedule {} was resumed",
+    Kind.RULE_DELETED: "recurring schedule {} was deleted",
+    Kind.CALLBACK_SET: "the default callback was changed",
+    Kind.SECRETS_ROTATED: "the signing secrets were rotated",
+    Kind.API_KEY_MADE: "API key {} was made",
+    Kind.API_KEY_DEACTIVATED: "API key {} was deactivated",
+    Kind.MEMBER_INVITED: "invited {}",
+    Kind.MEMBER_JOINED: "accepted the invitation",
+    Kind.MEMBER_ROLE: "changed a role: {}",
+    Kind.MEMBER_REMOVED: "removed {}",
+    Kind.PASSWORD_LINK: "made a link for a new password of {}",
+    Kind.SIGNED_OUT: "signed out everywhere",
 }
 
 

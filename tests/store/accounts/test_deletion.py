@@ -59,7 +59,7 @@ async def test_nothing_of_it_is_left(scene: Scene) -> None:
     assert (gone.account_id, gone.name, gone.unended) == (scene.account_id, "first", 5)
     assert await scene.store.api_keys.admit(key) is None
     assert await scene.store.sessions.find(session) is None
-    assert not await scene.store.sessions.leads_to(link, Purpose.SET_PASSWORD)
+    assert not await scene.store.sessions.leads_to(link)
     assert await scene.store.sessions.redeem(link, Purpose.SET_PASSWORD, "hash") is None
     assert await scene.store.members.find("eve@example.com") is None
     assert await scene.claim() == []
@@ -78,7 +78,7 @@ async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
     store, account_id = scene.store, scene.account_id
     assert await store.api_keys.admit(key) is None
     assert await store.sessions.find(session) is None
-    assert not await store.sessions.leads_to(link, Purpose.SET_PASSWORD)
+    assert not await store.sessions.leads_to(link)
     request = Request(0, "GET", URL)
     for refused in (
         lambda: store.accounts.find("first"),

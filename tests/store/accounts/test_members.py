@@ -105,7 +105,7 @@ async def test_an_invitation_makes_one_member_whoever_redeems_it(scene: Scene) -
     left_ms = invited.until_ms - await scene.clock.now_ms()
     assert INVITATION_TTL_MS - 60_000 < left_ms <= INVITATION_TTL_MS
     assert await members.find("ann@example.com") is None
-    assert not await sessions.leads_to(link, Purpose.SET_PASSWORD)
+    assert (await sessions.leads_to(link)).purpose == Purpose.INVITE
     assert await sessions.redeem(link, Purpose.SIGN_IN) is None
     tried = await asyncio.gather(*(members.join(link, f"hash {n}") for n in range(10)))
     [opened] = [each for each in tried if each is not None]

@@ -16,7 +16,7 @@ from tests.store.scene import Scene
 async def test_what_is_no_secret_finds_nothing(scene: Scene, secret: str) -> None:
     assert await scene.store.sessions.find(secret) is None
     assert await scene.store.sessions.redeem(secret, Purpose.SIGN_IN) is None
-    assert not await scene.store.sessions.leads_to(secret, Purpose.SIGN_IN)
+    assert not await scene.store.sessions.leads_to(secret)
 
 
 async def test_signing_out_everywhere_closes_the_members_and_voids_their_link(scene: Scene) -> None:
@@ -27,7 +27,7 @@ async def test_signing_out_everywhere_closes_the_members_and_voids_their_link(sc
     operators = await sessions.open(scene.account_id)
     await sessions.close_all(ann.session)
     assert [await sessions.find(each.secret) for each in (ann, other)] == [None] * 2
-    assert not await sessions.leads_to(link, Purpose.SET_PASSWORD)
+    assert not await sessions.leads_to(link)
     assert await sessions.redeem(link, Purpose.SET_PASSWORD, "another") is None
     for left in (bob, operators):
         assert await sessions.find(left.secret) == left.session
@@ -60,7 +60,7 @@ async def test_a_link_to_set_a_password_does_that_and_signs_others_out(scene: Sc
     earlier, link = [await sessions.make_link(scene.account_id, member_id) for _ in range(2)]
     assert await sessions.redeem(link, Purpose.SIGN_IN) is None
     assert await sessions.redeem(earlier, Purpose.SET_PASSWORD, "another") is None
-    assert await sessions.leads_to(link, Purpose.SET_PASSWORD)
+    assert (await sessions.leads_to(link)).purpose == Purpose.SET_PASSWORD
     opened = await sessions.redeem(link, Purpose.SET_PASSWORD, "new hash")
     assert await scene.store.members.password_of(scene.account_id, member_id) == "new hash"
     assert await sessions.find(before.secret) is None

@@ -156,8 +156,8 @@ class Members:
         is spent, too old, void or unknown. Raises Taken if another account has the address."""
         from scheduler.store.accounts.sign_in.sessions import Purpose
 
-        linked = await self._sessions.leads_to(link, Purpose.INVITE)
-        if linked is None:
+        linked = await self._sessions.leads_to(link)
+        if linked is None or linked.purpose != Purpose.INVITE:
             return None
         ours, key = _held(linked.account_id, linked.member_id), keys.EMAIL + linked.email
         if await reserve_address(self._server, linked.email, ours) != ours:

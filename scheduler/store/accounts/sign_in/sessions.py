@@ -70,8 +70,9 @@ class Session(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """The account that a link leads to, and the member whose password it sets ('': none)."""
+    """What a link is for, its account, and the member whose password it sets ('': none)."""
 
+    purpose: Purpose
     account_id: str
     member_id: str
     email: str = ""
@@ -158,7 +159,7 @@ class Sessions:
         await self._write(_LINK_MAKE, account_id, *what)
         return secret
 
-    async def leads_to(self, link: str, purpose: Purpose) -> Linked | None:
+    async def leads_to(self, link: str) -> Linked | None:
         """Where a link leads that could be redeemed now; None if it could not. Read-only."""
         shard = await self._shard(link)
         if shard is None:
@@ -178,14 +179,14 @@ class Sessions:
         )
         now, email, role, until = about
         is_theirs = not member or (email is not None and role in _ROLES)
-        is_invited = until is not None
+        purpose, is_invited = Purpose(found), until is not None
         good = there and epoch == (now or b"0").decode() and is_theirs
-        if not good or found != purpose or is_invited != (purpose == Purpose.INVITE):
+        if not good or is_invited != (purpose == Purpose.INVITE):
             return None
         account_id = ids.account_id(shard, account)
         if not member:
-            return Linked(account_id, "")
-        return Linked(account_id, member, email.decode(), _ROLES[role])
+            return Linked(purpose, account_id, "")
+        return Linked(purpose, account_id, member, email.decode(), _ROLES[role])
 
     async def redeem(self, link: str, purpose: Purpose, password: str = "") -> Opened | None:
         """Spends a link and opens a session; with a password's hash, sets that and closes the
