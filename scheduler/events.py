@@ -31,6 +31,7 @@ class Kind(StrEnum):
     KEY_MADE = "key-made"
     KEY_DEACTIVATED = "key-deactivated"
     LINK = "link"
+    MEMBERS = "members"
     RESTORE = "restore"
     RESEAL = "reseal"
 

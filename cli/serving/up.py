@@ -21,8 +21,8 @@ import click
 import msgspec
 import structlog
 
-from cli.accounts import link_url
 from cli.acts import begin_hold
+from cli.members import link_url
 from cli.operators import tell_hold
 from cli.options import Context, command, open_store
 from cli.serving.children import (

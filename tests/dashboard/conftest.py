@@ -16,7 +16,6 @@ from scheduler.callbacks import Callback
 from scheduler.models import Account, Outcome, Plan, Request, Schedule, Status
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.end.end_rows import Ack

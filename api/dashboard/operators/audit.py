@@ -57,6 +57,7 @@ WORDS = {
     Kind.KEY_MADE: "made the API key {}",
     Kind.KEY_DEACTIVATED: "deactivated the API key {}",
     Kind.LINK: "made a link to {}",
+    Kind.MEMBERS: "changed the members: {}",
     Kind.RESTORE: "decided after a restore: {}",
     Kind.RESEAL: "sealed the store again {}",
     Kind.LANE_PAUSED: "lane {} was paused",

@@ -1,7 +1,7 @@
-"""Pages for those who only look, as a member or as an operator: every form that would write is taken
-away, at this one place. An operator looks at an account below an address of its own, which names
-it, so tabs with several accounts know nothing of each other, and all links there are kept below it.
-Pure."""
+"""Pages for those who only look, as a member or as an operator: every form that would write is
+taken away, at this one place. An operator looks at an account below an address of its own, which
+names it, so tabs with several accounts know nothing of each other, and all links there are kept
+below it. Pure."""
 
 from __future__ import annotations
 
