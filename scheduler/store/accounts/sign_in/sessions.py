@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import NotFound, StoreError, UnknownAccount
+from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
 from scheduler.store.accounts.sign_in.members import OPERATORS_LINK, Role
 from scheduler.store.server import Argument, Script, Server
@@ -213,7 +213,7 @@ class Sessions:
         shard, account = keys.parts(account_id)
         what = (account, *arguments)
         if not await self._server.write_until_answered(script, keys.shard(shard), what):
-            raise UnknownAccount(account_id)
+            raise NotFound("There is no such account or member.")
 
     async def _shard(self, secret: str) -> int | None:
         shard = ids.secret_shard(secret)
