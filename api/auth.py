@@ -14,6 +14,7 @@ from api.schema.query import Parameter, read_query
 from api.service import HttpRequest, Service, service_of
 from scheduler.callers import Caller, KnownKey, Rate
 from scheduler.errors import PostdateError, Reason, Suspended
+from scheduler.events import Kind
 from scheduler.store import Store
 
 _NAME, _AUTHORIZATION, _BEARER = b"x-api-key", b"authorization", b"bearer "
@@ -49,6 +50,14 @@ class Call(NamedTuple):
     account_id: str
     query: dict[str, Any]
     key_id: str
+
+    async def who(self) -> str:
+        """As the account's history names them."""
+        return f"API key {await self.store.api_keys.name_of(self.key_id)}"
+
+    async def note(self, kind: Kind, about: str) -> None:
+        """Notes in the account's history what was done."""
+        await self.store.events.note(self.account_id, kind, who=await self.who(), about=about)
 
 
 async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call:

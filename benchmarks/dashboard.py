@@ -79,7 +79,7 @@ async def prepare(url: str, entries: int, waiting: int) -> str:
         for at in range(0, waiting, 1000):
             await store.schedules.create_all(account.account_id, requests[at : at + 1000])
         await store.api_keys.create(account.account_id, "key")
-        return await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
+        return await store.sessions.make_link(account.account_id)
     finally:
         await store.aclose()
 

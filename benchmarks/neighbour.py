@@ -150,7 +150,7 @@ async def prepare(redis_url: str, api_url: str, plan: Plan) -> Caller:
         account_id = (await store.accounts.create("heavy", credits=10**9, plan=plan)).account_id
         await fill(store, account_id, past(_LOGGED, store.clock.now_ms()))
         key = (await store.api_keys.create(account_id, "heavy"))[1]
-        link = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
+        link = await store.sessions.make_link(account_id)
     finally:
         await store.aclose()
     due = format_iso8601(store.clock.now_ms() + 30 * _DAY_MS)

@@ -11,11 +11,11 @@ import click
 
 from cli import parameters
 from cli.acts import noted
+from cli.members import api_url, email, link_url, member_group
 from cli.options import Context, command, with_store
 from scheduler.errors import NotFound, StoreRefused
 from scheduler.events import Kind
 from scheduler.models import Account, Plan
-from scheduler.texts import normal_email
 
 if TYPE_CHECKING:
     from scheduler.store import Store
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 # In one step. What many steps add up to stays a number that JSON's readers have exactly.
 _MOST_CREDITS = 10**12
 _READ_AT_ONCE = 100
-_HEARD_WITHIN_MS = 60_000
-
-
-def _email(text: str) -> str:
-    """The address in its stored spelling. Raises click.BadParameter."""
-    try:
-        return normal_email(text) if text else ""
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from None
 
 
 @click.group(name="account")
@@ -41,6 +32,9 @@ def account_group() -> None:
 
     One credit pays for one schedule. ACCOUNT is always a name or an id.
     """
+
+
+account_group.add_command(member_group)
 
 
 @account_group.command(name="create")
@@ -62,18 +56,19 @@ def account_group() -> None:
 )
 @click.option(
     "--email",
+    "address",
     default="",
-    type=_email,
+    type=email,
     metavar="TEXT",
-    help="The address with which its holder signs in to the dashboard. Prints a link that sets the"
-    " password.",
+    help="The address of its first member, an owner, who signs in with it. Prints a link that sets"
+    " the password.",
 )
 @click.option(
     "--operator", is_flag=True, help="Its holder may see the operators' pages of the dashboard."
 )
 @command()
 def create(
-    context: Context, name: str, granted: int, plan: str, email: str, operator: bool
+    context: Context, name: str, granted: int, plan: str, address: str, operator: bool
 ) -> None:
     """Make the account NAME, and say what it needs next."""
 
@@ -82,11 +77,12 @@ def create(
         about = f"{name}: {granted:,} credits, plan {plan}{role}"
         async with noted(store, Kind.CREATE, about=about):
             account = await store.accounts.create(
-                name, credits=granted, plan=Plan(plan), email=email, operator=operator
+                name, credits=granted, plan=Plan(plan), email=address, operator=operator
             )
-        if not account.email:
+        if not address:
             return account, None
-        return account, await _link(context, store, account, "set-password")
+        member = await store.members.get(account.account_id, address)
+        return account, await _link(context, store, account, member.member_id)
 
     account, link = with_store(context.settings, make)
     if link is None:
@@ -218,46 +214,28 @@ def delete(context: Context, account: str, yes: bool) -> None:
 
 @account_group.command(name="link")
 @click.argument("account")
-@click.option("--password", is_flag=True, help="A link that sets the password instead.")
 @command()
-def link(context: Context, account: str, password: bool) -> None:
-    """Print a link that signs in to ACCOUNT's dashboard.
+def link(context: Context, account: str) -> None:
+    """Print a link that signs in to ACCOUNT's dashboard, and may do everything there.
 
     It is good once, and for an hour. Where the dashboard is: POSTDATE_PUBLIC_URL, or where a
     running API says that it is, or else POSTDATE_HOST and POSTDATE_PORT.
     """
-    purpose = "set-password" if password else "sign-in"
 
     async def make(store: Store) -> tuple[Account, str]:
         found = await store.accounts.find(account)
-        return found, await _link(context, store, found, purpose)
+        return found, await _link(context, store, found)
 
     found, url = with_store(context.settings, make)
-    context.show({"accountId": found.account_id, "link": url, "purpose": purpose}, url)
+    context.show({"accountId": found.account_id, "link": url}, url)
 
 
-async def _link(context: Context, store: Store, account: Account, purpose: str) -> str:
-    """A new link, once and for an hour."""
-    from scheduler.store.accounts.sign_in.sessions import Purpose
-
-    async with noted(store, Kind.LINK, account.account_id, purpose):
-        secret = await store.sessions.make_link(account.account_id, Purpose(purpose))
+async def _link(context: Context, store: Store, account: Account, member_id: str = "") -> str:
+    """A new link, once and for an hour: it signs in, or sets the member's password."""
+    about = "set a password" if member_id else "sign in"
+    async with noted(store, Kind.LINK, account.account_id, about):
+        secret = await store.sessions.make_link(account.account_id, member_id)
     return link_url(await api_url(context, store), secret)
-
-
-async def api_url(context: Context, store: Store) -> str:
-    """The public URL, or where a running API says that it is, or else what these settings say."""
-    known = None if context.settings.public_url else await _known_url(store)
-    return known or context.settings.url
-
-
-async def _known_url(store: Store) -> str | None:
-    """A public URL is preferred to where a process listens."""
-    from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL
-
-    apis = [each.says for each in await store.apis.running(_HEARD_WITHIN_MS)]
-    urls = (says[url] for url in (PUBLIC_URL, LOCAL_URL) for says in apis if url in says)
-    return next(urls, None)
 
 
 def _next_steps(account: Account, link: str | None) -> str:
@@ -269,10 +247,6 @@ def _next_steps(account: Account, link: str | None) -> str:
         steps[f"postdate account link {name}"] = "prints a link to its dashboard"
     width = max(map(len, steps))
     return "\nNext:\n" + "".join(f"\n    {step:{width}}  # {why}" for step, why in steps.items())
-
-
-def link_url(base_url: str, secret: str) -> str:
-    return f"{base_url}/dashboard/link/{secret}"
 
 
 def _change(
@@ -327,7 +301,6 @@ def _line(account: Account, stored: str = "") -> str:
         f"{account.credits:,} credits",
         account.plan,
         stored,
-        account.email,
         "operator" * account.operator,
         "suspended" * account.suspended,
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -13,7 +15,13 @@ from scheduler.events import Kind
 if TYPE_CHECKING:
     from scheduler.store import Store
 
-_BY = "command line"
+
+def _by() -> str:
+    """Who runs the command, as the machine knows them."""
+    try:
+        return f"command line ({getpass.getuser()})"
+    except (OSError, KeyError):  # a container runs with a number that has no name
+        return f"command line (user {os.getuid()})"
 
 
 @asynccontextmanager
@@ -25,7 +33,7 @@ async def noted(
     since_ms: int | None = None,
 ) -> AsyncIterator[None]:
     """Around an act; says on standard error if it was done and could not be noted."""
-    act = store.events.act(kind, who=_BY, account_id=account_id, about=about, since_ms=since_ms)
+    act = store.events.act(kind, who=_by(), account_id=account_id, about=about, since_ms=since_ms)
     async with act as note:
         yield
     if note.lost:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from cli import parameters
-from cli.accounts import api_url
 from cli.acts import noted
+from cli.members import api_url
 from cli.options import Context, command, with_store
 from scheduler.callers import ApiKey
 from scheduler.events import Kind
+from scheduler.store.accounts.sign_in.members import OPERATOR
 from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def create_key(context: Context, account: str, name: str) -> None:
         found = await store.accounts.find(account)
         url = await api_url(context, store)  # before the key: nothing that fails may lose it
         async with noted(store, Kind.KEY_MADE, found.account_id, name):
-            return *await store.api_keys.create(found.account_id, name), url
+            return *await store.api_keys.create(found.account_id, name, OPERATOR), url
 
     key, value, url = with_store(context.settings, make)
     answer = {"keyId": key.key_id, "key": value, "name": key.name}
@@ -80,7 +81,7 @@ def deactivate(context: Context, key_id: str) -> None:
 
     async def end(store: Store) -> ApiKey:
         async with noted(store, Kind.KEY_DEACTIVATED, about=key_id):
-            return await store.api_keys.deactivate(key_id)
+            return await store.api_keys.deactivate(key_id, OPERATOR)
 
     key = with_store(context.settings, end)
     context.show(_key_json(key), _key_line(key))

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     KEY_MADE = "key-made"
     KEY_DEACTIVATED = "key-deactivated"
     LINK = "link"
+    MEMBERS = "members"
     RESTORE = "restore"
     RESEAL = "reseal"
 
@@ -42,6 +43,23 @@ class Kind(StrEnum):
     ACCOUNT_SUSPENDED = "account-suspended"
     ACCOUNT_REINSTATED = "account-reinstated"
     BULK = "bulk"
+    LANE_SET = "lane-set"
+    LANE_CLEARED = "lane-cleared"
+    RULE_MADE = "rule-made"
+    RULE_CHANGED = "rule-changed"
+    RULE_PAUSED = "rule-paused"
+    RULE_RESUMED = "rule-resumed"
+    RULE_DELETED = "rule-deleted"
+    CALLBACK_SET = "callback-set"
+    SECRETS_ROTATED = "secrets-rotated"
+    API_KEY_MADE = "api-key-made"
+    API_KEY_DEACTIVATED = "api-key-deactivated"
+    MEMBER_INVITED = "member-invited"
+    MEMBER_JOINED = "member-joined"
+    MEMBER_ROLE = "member-role"
+    MEMBER_REMOVED = "member-removed"
+    PASSWORD_LINK = "password-link"  # noqa: S105
+    SIGNED_OUT = "signed-out"
 
 
 _ALL = list(Kind)
@@ -57,9 +75,9 @@ NOT_DONE = "not done: "
 
 class Event(NamedTuple):
     """`event_id` orders the events of a stream; `at_ms` when it was noted (the store's clock).
-    `who` did it: an operator's name, "command line", or who a pause is by. `about` names a lane, a
-    worker, an amount. It lasts `since_ms` to `at_ms`, or from `at_ms` on to `until_ms`, if it has
-    these."""
+    `who` did it: a person's address, "API key" and its name, "command line". `about` names a
+    lane, a worker, an amount. It lasts `since_ms` to `at_ms`, or from `at_ms` on to `until_ms`, if
+    it has these."""
 
     event_id: str
     at_ms: int

@@ -146,6 +146,10 @@ def key_id(shard: int, local: str) -> str:
     return f"key_{shard:02d}_{local}"
 
 
+def new_member_id() -> str:
+    return _random(8)
+
+
 def new_signing_secret_id() -> str:
     return "sec_" + _random(12)
 

@@ -376,7 +376,6 @@ class Account(msgspec.Struct, frozen=True):
     granted: int
     spent: int
     created_at_ms: int
-    email: str = ""
     operator: bool = False
     suspended: bool = False
 

@@ -12,7 +12,7 @@ import msgspec
 from litestar import post
 
 from api.answer import JsonResponse
-from api.auth import call_of
+from api.auth import Call, call_of
 from api.errors import status_of
 from api.limits import MAX_ITEMS
 from api.reading import REPLAYED, idempotency, read_body
@@ -45,6 +45,7 @@ from api.schema.query import (
 from api.service import HttpRequest
 from scheduler.callbacks import CallbackStatus
 from scheduler.errors import Conflict, InvalidRequest, TooManyResends, anew
+from scheduler.events import Kind
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.models import Status
 from scheduler.runtime.pause import collected
@@ -243,6 +244,7 @@ async def cancel_schedules(request: HttpRequest) -> JsonResponse:
     else:
         done = await canceller.by_id(call.account_id, schedule_ids)
     done = await follow(call.store, call.account_id, done)
+    await _note(call, "cancelled", sum(one.refusal is None for one in done.each))
     each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
     answers = await collected(map(_cancelled, each))
@@ -288,6 +290,8 @@ async def replay_schedules(request: HttpRequest) -> JsonResponse:
             now_ms,
             most_bytes=settings.max_batch_bytes,
         )
+    if not done.repeated:
+        await _note(call, "run again", sum(one.schedule_id is not None for one in done.each))
     each = asked.answers(
         done.each, attrgetter("original"), lambda each: Replay(each, Verdict.UNKNOWN)
     )
@@ -327,6 +331,7 @@ async def resend_callbacks(request: HttpRequest) -> JsonResponse:
     limited = next((each for each in refusals if isinstance(each, TooManyResends)), None)
     if limited is not None and None not in refusals:
         raise anew(limited)
+    await _note(call, "callbacks sent again", refusals.count(None))
     each = asked.answers(done.each, attrgetter("schedule_id"), unknown_resent)
     next_cursor = asked.walk.given_out(done.next_cursor)
     return JsonResponse(200, ResendsBody(await collected(map(_resent, each)), next_cursor))
@@ -340,6 +345,11 @@ def _resent(resent: Resent) -> ResentBody | UnsentBody:
     details = details_of(error) if isinstance(error, InvalidRequest) else []
     said = (status_of(error), str(error), error.reason, details)
     return UnsentBody(*said, resent.schedule_id, now)
+
+
+async def _note(call: Call, what: str, number: int) -> None:
+    if number:
+        await call.note(Kind.BULK, f"{number:,} {what}")
 
 
 HANDLERS = [cancel_schedules, replay_schedules, resend_callbacks]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from litestar import delete, get, patch, post, put
 from litestar.params import FromPath
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from api.answer import JsonResponse
@@ -80,7 +80,10 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     values = parse_put(await _body(request, call), call.service.rules, _now_ms(call))
     _refuse_misfits(values, values)
     settings = LaneSettings(**{_ATTRIBUTES[each]: value for each, value in values.items()})
-    return _lane_answer(await call.store.lanes.put(call.account_id, name, settings, wanted))
+    who = await call.who()
+    return _lane_answer(
+        await call.store.lanes.put(call.account_id, name, settings, wanted, who=who)
+    )
 
 
 @patch("/lanes/{lane:str}", operation_id="changeLane", summary="Change a lane")
@@ -100,10 +103,7 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
         _refuse_misfits(limits, given)
         return replace(before, pause=pause, **{_ATTRIBUTES[n]: v for n, v in limits.items()})
 
-    lanes, calm_ms = call.store.lanes, given.get("calmUntil", UNSET)
-    return _lane_answer(
-        await lanes.change(call.account_id, name, changed, wanted, calm_until_ms=calm_ms)
-    )
+    return await _changed_lane(call, name, changed, wanted, given.get("calmUntil", UNSET))
 
 
 @post("/lanes/{lane:str}/pause", operation_id="pauseLane", summary="Pause a lane", status_code=200)
@@ -118,7 +118,7 @@ async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     def paused(before: LaneSettings) -> LaneSettings:
         return replace(before, pause=pause.instead_of(before.pause))
 
-    return _lane_answer(await call.store.lanes.change(call.account_id, name, paused, wanted))
+    return await _changed_lane(call, name, paused, wanted)
 
 
 @post(
@@ -129,7 +129,7 @@ async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
     await no_fields(request, call)
-    return _lane_answer(await call.store.lanes.change(call.account_id, name, _resumed, wanted))
+    return await _changed_lane(call, name, _resumed, wanted)
 
 
 @delete("/lanes/{lane:str}", operation_id="clearLane", summary="Clear a lane", status_code=200)
@@ -138,7 +138,7 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     without limits; the answer has their number."""
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
-    waiting = await call.store.lanes.clear(call.account_id, name, wanted)
+    waiting = await call.store.lanes.clear(call.account_id, name, wanted, who=await call.who())
     return JsonResponse(200, ClearedLaneBody(name, waiting, cleared(waiting)))
 
 
@@ -277,10 +277,24 @@ def _lane_answer(lane: Lane) -> JsonResponse:
     return JsonResponse(200, LANE.of(lane), tag(lane.settings.etag))
 
 
+async def _changed_lane(
+    call: Call,
+    name: str,
+    change: Callable[[LaneSettings], LaneSettings],
+    wanted: Precondition,
+    calm_until_ms: int | UnsetType | None = UNSET,
+) -> JsonResponse:
+    who = await call.who()
+    lane = await call.store.lanes.change(
+        call.account_id, name, change, wanted, calm_until_ms=calm_until_ms, who=who
+    )
+    return _lane_answer(lane)
+
+
 async def _changed_account(
     call: Call, change: Callable[[AccountSettings], AccountSettings], wanted: Precondition
 ) -> JsonResponse:
-    settings = await call.store.pauses.change(call.account_id, change, wanted)
+    settings = await call.store.pauses.change(call.account_id, change, wanted, who=await call.who())
     held = await call.store.accounts.holdings(call.account_id)
     return JsonResponse(200, _shown(call, settings, held), tag(settings.etag))
 

@@ -34,6 +34,7 @@ from api.schema.recurring_fields import (
 )
 from api.service import HttpRequest
 from scheduler.errors import FieldError, NotFound, UnknownRecurring
+from scheduler.events import Kind
 from scheduler.ids import created_at_ms
 from scheduler.lanes import is_lane
 from scheduler.recurrence.cron import may_take_long
@@ -59,6 +60,8 @@ async def create_recurring(request: HttpRequest) -> JsonResponse:
     draft = _traced(draft, request, call)
     await search_ahead(call.store, call.account_id, draft.timing, now_ms)
     rule, repeated = await call.store.recurring.create(call.account_id, draft, once)
+    if not repeated:
+        await call.note(Kind.RULE_MADE, _called(rule))
     first_at = None if rule.slot_ms is None else format_iso8601(rule.slot_ms)
     message = f"{describe(rule.timing)}; first at {first_at}"
     body = CreatedRecurringBody(rule.recurring_id, rule.schedule_id, first_at, message)
@@ -136,7 +139,9 @@ async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
         before = await call.store.recurring.read(call.account_id, recurring_id)
         await search_ahead(call.store, call.account_id, change.of(before).timing, now_ms)
     recurring, after = call.store.recurring, await pausing(call, change.pause)
-    return _answer(await recurring.change(call.account_id, recurring_id, change.of, after, wanted))
+    rule = await recurring.change(call.account_id, recurring_id, change.of, after, wanted)
+    await call.note(Kind.RULE_CHANGED, _called(rule))
+    return _answer(rule)
 
 
 @put(
@@ -158,6 +163,8 @@ async def set_recurring(request: HttpRequest, name: FromPath[str]) -> JsonRespon
         return _traced(given.of(before), request, call)
 
     done = await call.store.recurring.put(call.account_id, name, draft_of, wanted)
+    if not done.unchanged:
+        await call.note(Kind.RULE_MADE if done.created else Kind.RULE_CHANGED, name)
     body = SET_RECURRING.of(Shown(done.rule, unchanged=done.unchanged))
     return JsonResponse(201 if done.created else 200, body, tag(done.rule.etag))
 
@@ -174,7 +181,8 @@ async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     call = await call_of(request)
     recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
-    await call.store.recurring.delete(call.account_id, recurring_id, wanted)
+    name = await call.store.recurring.delete(call.account_id, recurring_id, wanted)
+    await call.note(Kind.RULE_DELETED, name or recurring_id)
     left = (await call.store.accounts.get(call.account_id)).credits
     message = "Deleted; an occurrence that waited was cancelled and refunded"
     return JsonResponse(200, DeletedRecurringBody(recurring_id, left, message))
@@ -193,7 +201,9 @@ async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> 
     call = await call_of(request)
     recurring_id = await _id_of(call, recurring_id)
     wanted, pause = wanted_of(request.scope), await pause_of(request, call)
-    return _answer(await call.store.recurring.pause(call.account_id, recurring_id, pause, wanted))
+    rule = await call.store.recurring.pause(call.account_id, recurring_id, pause, wanted)
+    await call.note(Kind.RULE_PAUSED, _called(rule))
+    return _answer(rule)
 
 
 @post(
@@ -210,7 +220,9 @@ async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
     await no_fields(request, call)
-    return _answer(await call.store.recurring.resume(call.account_id, recurring_id, wanted))
+    rule = await call.store.recurring.resume(call.account_id, recurring_id, wanted)
+    await call.note(Kind.RULE_RESUMED, _called(rule))
+    return _answer(rule)
 
 
 @post(
@@ -260,6 +272,10 @@ async def _named(call: Call, name: str) -> list[Rule]:
 
 async def _list_of(rules: list[Rule]) -> list[RECURRING.type]:  # type: ignore[name-defined]
     return await collected(RECURRING.of(Shown(rule)) for rule in rules)
+
+
+def _called(rule: Rule) -> str:
+    return rule.name or rule.recurring_id
 
 
 def _answer(rule: Rule) -> JsonResponse:

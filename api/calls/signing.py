@@ -38,7 +38,9 @@ async def rotate_secret(request: HttpRequest) -> JsonResponse:
     call, scope = await call_of(request), request.scope
     data = await read_body(scope, request.receive, call.service.settings.max_body_bytes)
     once = idempotency(scope, data)
-    rotated = await call.store.signing.rotate(call.account_id, parse_rotation(data), once)
+    rotated = await call.store.signing.rotate(
+        call.account_id, parse_rotation(data), once, await call.who()
+    )
     return JsonResponse(201, _body(rotated.secrets), REPLAYED if rotated.replayed else None)
 
 

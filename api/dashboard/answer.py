@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from litestar.types import Receive, Scope, Send
 
-from api.dashboard.operators.impersonation import headers_below, kept_below, looked_at
+from api.dashboard.operators.impersonation import headers_below, kept_below, looked_at, read_only
 from api.door.proxies import is_https
 from api.service import HttpRequest
 
@@ -49,6 +49,8 @@ class Raw:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         prefix = "" if self.leads_out else looked_at(scope["path"])
         answer = self.kept_below(prefix) if prefix else self
+        if not prefix and (b"content-type", _HTML) in self.headers and _only_reads(scope):
+            answer = replace(self, body=read_only(self.body.decode()).encode())
         body, coding = answer.coded(scope)
         headers = [*SECURITY, *answer.headers, *coding]
         if self.status != 204:  # which has no length
@@ -92,6 +94,12 @@ class Raw:
     def with_retry_after(self, wait_ms: int) -> Raw:
         """Unchanged, if there is nothing to wait for."""
         return self.with_header(b"retry-after", str(-(-wait_ms // 1000))) if wait_ms else self
+
+
+def _only_reads(scope: Scope) -> bool:
+    """Whether the viewer's role allows to look, and nothing else."""
+    viewer = scope["state"].get("viewer")
+    return viewer is not None and not viewer.may("act")
 
 
 def html(text: str, status: int = 200) -> Raw:

@@ -17,16 +17,17 @@ from api.schema.findings import invalid
 from api.service import HttpRequest, service_of
 from scheduler.callers import ApiKey
 from scheduler.errors import FieldError, NotFound, TooMany, TooManySecrets
+from scheduler.store.accounts.sign_in.members import Role
 
 _LONGEST_NAME = 100
 
 
-@get("/keys")
+@get("/keys", needs=Role.OWN)
 async def keys_page(request: HttpRequest) -> Raw:
     return await _show(request, await signed_in(request))
 
 
-@post("/keys")
+@post("/keys", needs=Role.OWN)
 async def create_key(request: HttpRequest) -> Raw:
     """The answer is the one place where the value is ever shown: no redirect, nothing kept."""
     viewer, form = await written(request)
@@ -35,34 +36,36 @@ async def create_key(request: HttpRequest) -> Raw:
         fault = f"Give it a name of 1 to {_LONGEST_NAME} characters that says what it is for."
         return await _show(request, viewer, 400, name=name, fault=fault)
     try:
-        key, value = await service_of(request).store.api_keys.create(viewer.account_id, name)
+        key, value = await service_of(request).store.api_keys.create(
+            viewer.account_id, name, viewer.who
+        )
     except TooMany as refusal:
         return await _show(request, viewer, 409, name=name, fault=str(refusal))
     return await _show(request, viewer, made=key, value=value)
 
 
-@get("/keys/{key_id:str}/deactivate")
+@get("/keys/{key_id:str}/deactivate", needs=Role.OWN)
 async def ask(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     key = await _own_key(request, await signed_in(request), key_id)
     return page(request, "deactivate_key.html", key=key)
 
 
-@post("/keys/{key_id:str}/deactivate")
+@post("/keys/{key_id:str}/deactivate", needs=Role.OWN)
 async def deactivate(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     viewer, _ = await written(request)
     key = await _own_key(request, viewer, key_id)
-    await service_of(request).store.api_keys.deactivate(key.key_id)
+    await service_of(request).store.api_keys.deactivate(key.key_id, viewer.who)
     return redirect(request, f"{ROOT}/keys")
 
 
-@get("/signing/rotate")
+@get("/signing/rotate", needs=Role.OWN)
 async def ask_to_rotate(request: HttpRequest) -> Raw:
     viewer = await signed_in(request)
     live = await service_of(request).store.signing.secrets(viewer.account_id)
     return page(request, "rotate_at_once.html", secrets=live)
 
 
-@post("/signing/rotate")
+@post("/signing/rotate", needs=Role.OWN)
 async def rotate(request: HttpRequest) -> Raw:
     """A form that is sent twice makes one secret. Targets refuse every request if the secrets that
     they know end at once, so that needs a confirmation."""
@@ -75,7 +78,7 @@ async def rotate(request: HttpRequest) -> Raw:
         return redirect(request, f"{ROOT}/signing/rotate")
     signing = service_of(request).store.signing
     try:
-        await signing.rotate(viewer.account_id, keep_ms, once_of(form, "rotate"))
+        await signing.rotate(viewer.account_id, keep_ms, once_of(form, "rotate"), viewer.who)
     except TooManySecrets as refusal:
         fault = f"{str(refusal).rstrip('.')}."
         return await _show(request, viewer, 409, not_rotated=fault)

@@ -97,7 +97,7 @@ async def set_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
         settings = LaneSettings(**{_FIELDS[each][0]: value for each, value in values.items()})
         read = form.get("etag", "")
         wanted = Precondition.of(read) if read else ALWAYS
-        await service.store.lanes.put(viewer.account_id, name, settings, wanted)
+        await service.store.lanes.put(viewer.account_id, name, settings, wanted, who=viewer.who)
     except InvalidRequest as refusal:
         faults = {_label(each.field): each.message for each in refusal.details}
         return await _show(request, viewer, name, form, faults, status=400)
@@ -128,7 +128,7 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     """Takes settings, pause and calm away; waiting schedules go on unlimited."""
     viewer, _ = await written(request)
     name = named(lane)
-    waiting = await service_of(request).store.lanes.clear(viewer.account_id, name)
+    waiting = await service_of(request).store.lanes.clear(viewer.account_id, name, who=viewer.who)
     words = f"Lane {name} is cleared; {waiting:,} that wait in it go on unlimited."
     return await redirect_saying(request, viewer, words, ADDRESS)
 

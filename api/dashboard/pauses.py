@@ -52,7 +52,7 @@ async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     def changed(before: LaneSettings) -> LaneSettings:
         return replace(before, pause=pause.instead_of(before.pause))
 
-    await service_of(request).store.lanes.change(viewer.account_id, name, changed)
+    await service_of(request).store.lanes.change(viewer.account_id, name, changed, who=viewer.who)
     words = f"Lane {name} is paused: running schedules end, and due ones wait."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/lanes/{name}"))
 
@@ -62,7 +62,9 @@ async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     """The schedules that it held back go out in their order, at the lane's rate."""
     viewer, form = await written(request)
     name, lanes = named(lane), service_of(request).store.lanes
-    await lanes.change(viewer.account_id, name, lambda before: replace(before, pause=None))
+    await lanes.change(
+        viewer.account_id, name, lambda before: replace(before, pause=None), who=viewer.who
+    )
     words = f"Lane {name} is resumed."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/lanes/{name}"))
 
@@ -76,7 +78,7 @@ async def pause_account(request: HttpRequest) -> Raw:
     def changed(before: AccountSettings) -> AccountSettings:
         return replace(before, pause=pause.instead_of(before.pause))
 
-    await service_of(request).store.pauses.change(viewer.account_id, changed)
+    await service_of(request).store.pauses.change(viewer.account_id, changed, who=viewer.who)
     words = "The account is paused: running schedules end, and due ones wait."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/account"))
 
@@ -85,7 +87,9 @@ async def pause_account(request: HttpRequest) -> Raw:
 async def resume_account(request: HttpRequest) -> Raw:
     viewer, form = await written(request)
     pauses = service_of(request).store.pauses
-    await pauses.change(viewer.account_id, lambda before: replace(before, pause=None))
+    await pauses.change(
+        viewer.account_id, lambda before: replace(before, pause=None), who=viewer.who
+    )
     words = "The account is resumed; lanes that are paused stay so."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/account"))
 

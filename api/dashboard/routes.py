@@ -22,7 +22,7 @@ from api.dashboard.recurring import listing as recurring_listing
 from api.dashboard.recurring import preview, rule
 from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import bulk, bulk_strip, composer, entry, listing, suggestions
-from api.dashboard.viewer import sign_in
+from api.dashboard.viewer import history, members, sign_in
 from api.dashboard.viewer.session import (
     SIGN_IN,
     NotSignedIn,
@@ -44,6 +44,7 @@ from scheduler.errors import (
     TooManyLanes,
     Unreadable,
 )
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.server.writes import outcome
 
 _log = structlog.get_logger()
@@ -52,6 +53,8 @@ _REQUESTS = (listing, suggestions, composer, bulk, bulk_strip, entry)
 _RECURRING = (recurring_listing, recurring_composer, preview, rule)
 _PAGES = (
     sign_in,
+    members,
+    history,
     overview,
     jump,
     *_REQUESTS,
@@ -80,6 +83,10 @@ _LOOKED_AT = (
     *(lanes.lanes_page, lanes.lane_page, pauses.banner),
 )
 _READ_ONLY = "An operator only looks at this account: nothing can be changed here"
+_NEEDS = {
+    Role.ACT: "You may only look at this account: ask one of its owners for another role",
+    Role.OWN: "Only owners of this account may do this",
+}
 _TITLES = {
     400: "That is not valid",
     402: "No credits left",
@@ -112,6 +119,7 @@ def dashboard_router() -> Router:
     return Router(
         path="/dashboard",
         route_handlers=[*handlers, static_file, no_such_page],
+        guards=[_may],
         exception_handlers={Exception: cast("Any", _on_exception)},
     )
 
@@ -129,6 +137,19 @@ def looking_router() -> Router:
         guards=[_reads_only],
         exception_handlers={Exception: cast("Any", _on_exception)},
     )
+
+
+async def _may(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Before any handler: it names the role that it `needs`; to write needs one that may act, and
+    to read none. Raises PermissionDeniedException."""
+    writes = connection.scope.get("method") not in ("GET", "HEAD")
+    needed = handler.opt.get("needs", Role.ACT if writes else Role.READ)
+    if needed == Role.READ:
+        return
+    with contextlib.suppress(NotSignedIn):  # the handler says so
+        viewer = await signed_in(cast("HttpRequest", connection))
+        if not viewer.role.allows(needed):
+            raise PermissionDeniedException(_NEEDS[needed])
 
 
 def _reads_only(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:

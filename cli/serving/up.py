@@ -21,8 +21,8 @@ import click
 import msgspec
 import structlog
 
-from cli.accounts import link_url
 from cli.acts import begin_hold
+from cli.members import link_url
 from cli.operators import tell_hold
 from cli.options import Context, command, open_store
 from cli.serving.children import (
@@ -84,7 +84,6 @@ def up_command(context: Context, hold: bool) -> None:
 
 async def _start(context: Context, hold: bool, children: Children, stops: AsyncExitStack) -> None:
     """Returns once requests are served and that was printed. Raises PostdateError."""
-    from scheduler.store.accounts.sign_in.sessions import Purpose  # and with it the store's client
 
     settings, data_dir = context.settings, DataDir(context.settings.data_dir)
     patience_s = ORPHAN_PATIENCE_S
@@ -113,7 +112,7 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
         await children.start(_children(context, settings, port), _PATIENCE_S)
         link = ""
         if account is not None:
-            secret = await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
+            secret = await store.sessions.make_link(account.account_id)
             link = link_url(settings.url, secret)
     _announce(context, account, key, link, settings.url)
     if on_hold_since is not None:

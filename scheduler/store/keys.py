@@ -31,7 +31,8 @@ MOST_SERVICE_EVENTS = 2000
 MOST_ACTS = 10_000
 FILLING = ROOT + "filling"  # HASH: half hour -> bytes that each server used
 NAME = ROOT + "name:"  # <name>, STRING: an account's name, reserved -> the account's id
-EMAIL = ROOT + "email:"  # <email>, STRING: an e-mail address, reserved -> the account's id
+EMAIL = ROOT + "email:"  # <email>, STRING: an e-mail address, reserved -> the account's id,
+# a space and the member's
 ATTEMPTS = ROOT + "attempts:"  # <digest>, STRING: sign-ins tried, by e-mail, address or both
 
 # Below a shard's prefix
@@ -51,9 +52,9 @@ HOLD = "hold"  # STRING: since when workers claim nothing (ms), while they are t
 ACCOUNTS = "accounts"  # ZSET: account -> created (ms)
 API_KEY = "apikey:"  # <sha256>, HASH: who an API key is
 KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
-SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms),
-# and what its next page is to say
-LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
+SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, member ('': none), CSRF
+# token, until when (ms), and what its next page is to say
+LINK = "link:"  # <sha256>, HASH: a one-time link: account, member ('': none), purpose, epoch
 WAITED = "waited"  # STRING: written before a WAIT, and deleted in the same step
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
@@ -63,8 +64,12 @@ ACCOUNT = (
 )
 LEAVING = "leaving"  # HASH: what `account` was, from the beginning of its deletion to the end of it
 KEYS = "keys"  # ZSET: key id -> created (ms)
-HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the links
-SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
+MEMBERS = "members"  # ZSET: member -> joined (ms)
+INVITED = "invited"  # ZSET: member who has not accepted yet -> until when that can be done (ms)
+MEMBER = "member:"  # <member>, HASH: e-mail address, role, argon2id of the password, epoch of the
+# links, SHA-256 of the newest one; of an invitation, `until` when it is good. Of no member: the
+# epoch of operators' links
+SESSIONS = "sessions:"  # <member>, ZSET: SHA-256 of a session -> until when it is open (ms)
 WAITING = "waiting"  # ZSET: schedule -> due at (ms): triggerAt, a retry, or a lease's end
 LANED = "laned"  # ZSET: the same of schedules with a lane, which are not in `waiting`
 HELD = "held"  # ZSET: schedule that a worker holds -> when it was due (ms)
@@ -122,8 +127,8 @@ RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
 RESENDS = "resends"  # STRING: the same of callbacks that it has sent again, or will have by then
 NOTED = "noted"  # STRING: the moment (us) until which answers that cost no credit are paid for
 SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
-EVENTS = "events"  # STREAM: its own events: pauses, calm lanes, bulk actions
-MOST_OWN_EVENTS = 200
+EVENTS = "events"  # STREAM: its own events: who did what, and calm lanes
+MOST_OWN_EVENTS = 500
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 # Patterns for SCAN. An account's local name has eight characters; what follows may have colons.
 _LOCAL = 8

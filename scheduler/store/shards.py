@@ -15,7 +15,7 @@ from scheduler.store.server import Script, Server
 _DEFAULT_COUNT = 16
 # The number of the stored format. It goes up with each kind of key, field or row that a program of
 # the number before would mishandle: that one then refuses the store.
-FORMAT = 9
+FORMAT = 10
 
 _RAISE_SHARDS = Script("raise_shards")
 _EMPTIED = "The store was emptied since this process opened it"

@@ -10,7 +10,8 @@ from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts, Changes
 from scheduler.store.accounts.api_keys import ApiKeys
 from scheduler.store.accounts.pauses import Pauses
-from scheduler.store.accounts.sign_in.sessions import Sessions, Users
+from scheduler.store.accounts.sign_in.members import Members
+from scheduler.store.accounts.sign_in.sessions import Attempts, Sessions
 from scheduler.store.accounts.signing.signing import Signing
 from scheduler.store.bulk.bulks import Bulks
 from scheduler.store.check.check import broken_invariants
@@ -96,8 +97,9 @@ class Store:
         self.logs = Logs(server, self.clock, kept, scans, self.unended)
         self.stats = Statistics(server, self.clock, kept)
         self.apis = Heartbeats(keys.APIS, server, self.clock, self.events)
-        self.users = Users(server)
+        self.attempts = Attempts(server)
         self.sessions = Sessions(server, self.shards)
+        self.members = Members(server, self.sessions)
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
         self.lanes = Lanes(server, self.clock, scans)

@@ -43,7 +43,7 @@ async def test_no_cache_has_a_text_of_a_stranger_or_a_secret(
         account = await store.accounts.create("caches", credits=10, plan=Plan.UNLIMITED)
         _, key = await store.api_keys.create(account.account_id, "test")
         session = (await store.sessions.open(account.account_id)).secret
-        link = await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
+        link = await store.sessions.make_link(account.account_id)
     of_a_stranger = [
         http(method, f"/{path}/stranger?stranger=1", "x-api-key: pd_00_stranger", SESSION)
         for path in ("", "schedule", "schedule/x", "schema/assets", "dashboard", "dashboard/link")

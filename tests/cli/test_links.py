@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -24,12 +25,40 @@ def test_an_account_with_an_email_address_gets_a_link_to_set_its_password(url: s
     made = postdate_json(*create, redis_url=url, port=8080)
     assert LINK.fullmatch(made["link"])
     assert made["link"].startswith("http://127.0.0.1:8080/")
-    assert "ada@example.com" in postdate("account", "list", redis_url=url).stdout
+    [member] = postdate_json("account", "member", "list", "ada", redis_url=url)
+    assert (member["email"], member["role"]) == ("ada@example.com", "own")
     wrong = postdate("account", "create", "dan", "--email", "a b@c", redis_url=url)
     assert (wrong.returncode, "is not an e-mail address" in wrong.stderr) == (2, True)
     taken = postdate("account", "create", "dan", "--email", "ADA@example.com", redis_url=url)
     assert (taken.returncode, taken.stdout) == (1, "")
     assert taken.stderr == "ada@example.com belongs to another account already.\n"
+
+
+def test_members_are_invited_listed_changed_and_removed(url: str) -> None:
+    def member(*words: str) -> Any:
+        return postdate_json("account", "member", *words, redis_url=url)
+
+    postdate_json("account", "create", "ada", "--email", "ada@example.com", redis_url=url)
+    invited = member("invite", "ada", "Bob@example.com", "--role", "act")
+    assert LINK.fullmatch(invited["link"])
+    assert [(each["email"], each["role"]) for each in member("list", "ada")] == [
+        ("ada@example.com", "own"),
+        ("bob@example.com", "act"),
+    ]
+    assert member("role", "ada", "bob@example.com", "read")["role"] == "read"
+    assert LINK.fullmatch(member("link", "ada", "ada@example.com")["link"])
+    member("remove", "ada", "ada@example.com")  # the last owner
+    assert postdate("account", "member", "list", "ada", redis_url=url).stdout.startswith(
+        "bob@example.com  read  invited until "
+    )
+    for words, code, told in (
+        (("link", "ada", "bob@example.com"), 1, "There is no such account or member"),
+        (("remove", "ada", "ada@example.com"), 1, "The account has no such member."),
+        (("invite", "ada", "bob"), 2, "is not an e-mail address"),
+        (("role", "ada", "bob@example.com", "boss"), 2, "is not one of 'read', 'act', 'own'"),
+    ):
+        refused = postdate("account", "member", *words, redis_url=url)
+        assert (refused.returncode, told in refused.stderr) == (code, True), refused.stderr
 
 
 def test_links_lead_to_where_the_api_is_by_its_public_address_or_else_as_it_listens(

@@ -16,7 +16,7 @@ from scheduler.callbacks import Callback
 from scheduler.models import Account, Outcome, Plan, Request, Schedule, Status
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.sessions import Purpose
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.support.apps import app_of
@@ -156,9 +156,16 @@ class Dashboard:
 
     async def signed_in(self, account: Account) -> Browser:
         """A browser that followed a link of this account, and pressed its button."""
-        link = await self.store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
+        link = await self.store.sessions.make_link(account.account_id)
         browser = self.browser(account)
         assert (await browser.post(f"/link/{link}")).status_code == 303
+        return browser
+
+    async def member(self, account: Account, email: str, role: Role = Role.OWN) -> Browser:
+        """The browser of somebody who has just accepted an invitation."""
+        link = await self.store.members.invite(account.account_id, email, role, "us")
+        browser, password = self.browser(account), {"password": PASSWORD, "again": PASSWORD}
+        assert (await browser.post(f"/link/{link}", **password)).status_code == 303
         return browser
 
 

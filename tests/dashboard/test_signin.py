@@ -9,7 +9,8 @@ import pytest
 from api.dashboard.viewer import passwords
 from scheduler.models import Account
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.sessions import ATTEMPTS_PER_BOTH, Purpose
+from scheduler.store.accounts.sign_in.members import Role
+from scheduler.store.accounts.sign_in.sessions import ATTEMPTS_PER_BOTH
 from tests.dashboard.conftest import PASSWORD, Browser, Dashboard
 from tests.dashboard.test_pages import PAGES
 
@@ -20,20 +21,22 @@ CREDENTIALS = {"email": EMAIL, "password": PASSWORD}
 @pytest.fixture
 async def link(ada: Account, store: Store) -> str:
     """The secret of a link that signs in."""
-    return await store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+    return await store.sessions.make_link(ada.account_id)
 
 
 @pytest.fixture
 async def password_link(ada: Account, store: Store) -> str:
     """The secret of a link that sets a password, and then signs in."""
-    return await store.sessions.make_link(ada.account_id, Purpose.SET_PASSWORD)
+    [member] = await store.members.all(ada.account_id)
+    return await store.sessions.make_link(ada.account_id, member.member_id)
 
 
 @pytest.fixture
 async def stranger(dashboard: Dashboard, ada: Account) -> Browser:
     """Signed out, where Ada has a password."""
     hashed = await passwords.hashed(PASSWORD)
-    await dashboard.store.sessions.open(ada.account_id, password=hashed)
+    [member] = await dashboard.store.members.all(ada.account_id)
+    await dashboard.store.sessions.open(ada.account_id, member.member_id, password=hashed)
     return dashboard.browser()
 
 
@@ -140,13 +143,16 @@ async def test_a_link_that_sets_a_password_asks_for_one(
     assert (await browser.post(path, **good)).status_code == 303
     assert (await browser.get("")).status_code == 200
     assert (await browser.post(path, **good)).status_code == 410
-    stored = (await dashboard.store.users.of(ada.account_id)).password
-    assert (stored or "").startswith("$argon2id$")
+    stored = await dashboard.store.members.find(EMAIL)
+    assert (stored.password or "").startswith("$argon2id$")
 
 
 async def test_a_password_signs_in(dashboard: Dashboard, stranger: Browser) -> None:
-    bob = (await dashboard.account("bob", email="bob@example.com")).email  # without a password
-    for email, password in ((EMAIL, "wrong password"), (bob, PASSWORD), (bob, ""), ("x", "")):
+    bob, eve = "bob@example.com", "eve@example.com"  # without a password, and only invited
+    account = await dashboard.account("bob", email=bob)
+    await dashboard.store.members.invite(account.account_id, eve, Role.OWN, "us")
+    wrong = ((EMAIL, "wrong password"), (bob, PASSWORD), (bob, ""), (eve, PASSWORD), ("x", ""))
+    for email, password in wrong:
         answer = await stranger.post("/sign-in", email=email, password=password)
         assert (answer.status_code, "do not match" in answer.text) == (401, True)
     answer = await stranger.post("/sign-in", email="ADA@example.com", password=PASSWORD)
@@ -170,34 +176,45 @@ async def test_guessing_is_limited_by_network_and_locks_nobody_else_out(
         assert (await holder.post("/sign-in", **CREDENTIALS)).status_code == 303
 
 
-@pytest.mark.parametrize("password", ["qwertyuiop", "ada@example.com1"])
+@pytest.mark.parametrize("password", ["qwertyuiop", "eve@example.com1"])
 async def test_a_password_that_is_easily_guessed_is_refused(
-    dashboard: Dashboard, browser: Browser, password_link: str, password: str
+    dashboard: Dashboard, ada: Account, password: str
 ) -> None:
     form = {"password": password, "again": password}
+    eve = await dashboard.member(ada, "eve@example.com")
+    found = await dashboard.store.members.find("eve@example.com")
+    link = await dashboard.store.sessions.make_link(ada.account_id, found.member_id)
     for answer in (
-        await dashboard.browser().post(f"/link/{password_link}", **form),
-        await browser.write("/account/password", **form),
+        await dashboard.browser().post(f"/link/{link}", **form),
+        await eve.write("/account/password", current=PASSWORD, **form),
     ):
         assert (answer.status_code, "too easy to guess" in answer.text) == (400, True)
-    assert (await browser.store.users.of(browser.account_id)).password is None
+    assert await dashboard.store.members.find("eve@example.com") == found
 
 
-async def test_signing_out_ends_this_session_or_all(dashboard: Dashboard, ada: Account) -> None:
-    one, two, three = [await dashboard.signed_in(ada) for _ in range(3)]
-    bob = await dashboard.signed_in(await dashboard.account("bob"))
+async def test_signing_out_ends_this_session_or_all_of_the_member(
+    dashboard: Dashboard, ada: Account, stranger: Browser
+) -> None:
+    one, two = [await dashboard.signed_in(ada) for _ in range(2)]
+    eve, his = await dashboard.member(ada, "eve@example.com"), dashboard.browser(ada)
+    for browser in (stranger, his):
+        await browser.post("/sign-in", **CREDENTIALS)
     answer = await one.write("/sign-out")
     assert "Max-Age=0" in answer.headers["set-cookie"]
-    everyone = (one, two, three, bob)
-    assert [(await each.get("")).status_code for each in everyone] == [303, 200, 200, 200]
+    everyone = (one, two, eve, stranger, his)
+    assert [(await each.get("")).status_code for each in everyone] == [303, *[200] * 4]
+    await his.write("/sign-out", where="everywhere")
+    assert [(await each.get("")).status_code for each in everyone] == [303, 200, 200, 303, 303]
     await two.write("/sign-out", where="everywhere")
-    assert [(await each.get("")).status_code for each in everyone] == [303, 303, 303, 200]
+    assert [(await each.get("")).status_code for each in everyone] == [303, 303, 200, 303, 303]
 
 
 async def test_a_password_is_changed_by_who_knows_it(
     dashboard: Dashboard, ada: Account, stranger: Browser
 ) -> None:
-    browser, other = await dashboard.signed_in(ada), await dashboard.signed_in(ada)
+    browser, other = dashboard.browser(ada), dashboard.browser(ada)
+    for each in (browser, other):
+        await each.post("/sign-in", **CREDENTIALS)
     [(_, before)] = browser.client.cookies.items()
     new = {"password": "another quiet morning", "again": "another quiet morning"}
     answer = await browser.write("/account/password", current="wrong", **new)
@@ -209,6 +226,8 @@ async def test_a_password_is_changed_by_who_knows_it(
     assert (await other.get("")).status_code == 303
     again = await stranger.post("/sign-in", email=EMAIL, password=new["password"])
     assert again.status_code == 303
+    by_link = await dashboard.signed_in(ada)
+    assert (await by_link.write("/account/password", **new)).status_code == 404
 
 
 async def test_after_the_sign_in_one_is_back_where_one_was(stranger: Browser) -> None:

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from redis import exceptions
 
 from api.dashboard.routes import dashboard_router
+from api.dashboard.viewer import passwords
 from scheduler.errors import StoreUnavailable
 from scheduler.lane_settings import Pause
 from scheduler.models import Account, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sign_in.sessions import Purpose
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.bulk.records import Asked, Kind, packed_ids
 from scheduler.store.server import server
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
@@ -41,11 +42,17 @@ SIGN_IN = ["/link/{secret}", "/sign-in"]
 SIGNED_IN = [path for path in WRITES if path not in SIGN_IN]
 OPERATORS = "/system"
 EVEN_SUSPENDED = ["/account/password", "/sign-out", "/zone"]
+# A member with the role `act` may do all else.
+ONLY_OWNERS = [
+    *("/account/callback", "/keys", "/keys/{key_id}/deactivate", "/signing/rotate", "/members"),
+    *(f"/members/{{member_id}}/{act}" for act in ("link", "remove", "role")),
+]
+OTHER = "another quiet morning"
 # With these each one does something. A new page needs its own here.
 FIELDS = {
     "/account/callback": {"url": "https://example.com/ended"},
     "/account/pause": {"for": "1h"},
-    "/account/password": {"password": PASSWORD, "again": PASSWORD},
+    "/account/password": {"current": PASSWORD, "password": OTHER, "again": OTHER},
     "/account/resume": {},
     "/keys": {"name": "new"},
     "/keys/{key_id}/deactivate": {},
@@ -55,6 +62,10 @@ FIELDS = {
     "/lanes/{lane}/pause": {"for": "1h"},
     "/lanes/{lane}/resume": {},
     "/link/{secret}": {},
+    "/members": {"email": "new@example.com", "role": "act"},
+    "/members/{member_id}/link": {},
+    "/members/{member_id}/remove": {},
+    "/members/{member_id}/role": {"role": "read"},
     "/recurring/new": {"way": "every", "every": "1h", "url": "https://example.com/", "once": "x"},
     "/recurring/{recurring_id}/change": {
         "way": "every",
@@ -138,7 +149,8 @@ async def holder(dashboard: Dashboard) -> Holder:
         "key_id": key.key_id,
         "lane": "hers",
         "schedule_id": await hers.schedule(),
-        "secret": await store.sessions.make_link(account.account_id, Purpose.SIGN_IN),
+        "secret": await store.sessions.make_link(account.account_id),
+        "member_id": await member_of(dashboard, account, "second@example.com", Role.OWN),
     }
     names |= await recurring(store, account.account_id)
     names["action_id"] = "a-bulk-action-00"
@@ -149,6 +161,11 @@ async def holder(dashboard: Dashboard) -> Holder:
     names["since"] = str(store.clock.now_ms())
     await redis_of(store).set(keys.shard(0) + keys.HOLD, names["since"])
     return Holder(dashboard, account, names)
+
+
+async def member_of(dashboard: Dashboard, account: Account, email: str, role: Role) -> str:
+    await dashboard.member(account, email, role)
+    return (await dashboard.store.members.get(account.account_id, email)).member_id
 
 
 async def recurring(store: Store, account_id: str) -> dict[str, str]:
@@ -178,7 +195,33 @@ async def stop(store: Store, account_id: str, lane: str) -> None:
 
 @pytest.fixture
 async def hers(dashboard: Dashboard, holder: Holder) -> Browser:
-    return await dashboard.signed_in(holder.account)
+    """The first member's, an owner, with a password."""
+    store, hashed = dashboard.store, await passwords.hashed(PASSWORD)
+    first, *_ = await store.members.all(holder.account.account_id)
+    await store.sessions.open(holder.account.account_id, first.member_id, password=hashed)
+    browser = dashboard.browser(holder.account)
+    assert (await browser.post("/sign-in", **FIELDS["/sign-in"])).status_code == 303
+    return browser
+
+
+@pytest.mark.parametrize("role", [Role.READ, Role.ACT])
+async def test_each_is_refused_to_members_whose_role_is_too_low(
+    dashboard: Dashboard, holder: Holder, role: Role
+) -> None:
+    theirs = await dashboard.member(holder.account, "third@example.com", role)
+    allowed = EVEN_SUSPENDED if role == Role.READ else {*SIGNED_IN} - {*ONLY_OWNERS}
+    csrf, before = await theirs.csrf(), await holder.stored()
+    for path in SIGNED_IN:
+        if path not in allowed:
+            answer = await holder.send(theirs, path, csrf=csrf)
+            assert (answer.status_code, "You may only look" in answer.text) == (
+                403,
+                role == Role.READ and path not in ONLY_OWNERS,
+            ), path
+    assert await holder.stored() == before
+    for path in ("/zone", "/lanes/{lane}/pause"):
+        answer = await holder.send(theirs, path, csrf=csrf)
+        assert answer.status_code == (303 if path in allowed else 403)
 
 
 async def test_each_comes_from_our_own_pages(holder: Holder, hers: Browser) -> None:
@@ -260,7 +303,6 @@ async def test_it_does_something_if_all_is_well(
     """Without that, the refusals above prove nothing."""
     token = {} if path in SIGN_IN else {"csrf": await hers.csrf()}
     if path == "/sign-in":
-        assert (await holder.send(hers, "/account/password", csrf=await hers.csrf())).is_success
         hers = dashboard.browser()
     before = await holder.stored()
     answer = await holder.send(hers, path, **token)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
 from scheduler.runtime.settings import from_environment
-from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from tests.store.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
@@ -72,7 +71,7 @@ async def test_nothing_secret_lies_in_the_store_in_clear(stores: Stores) -> None
 async def test_of_keys_sessions_and_links_the_hash_alone_is_stored(scene: Scene) -> None:
     _, key = await scene.store.api_keys.create(scene.account_id, "laptop")
     opened = await scene.store.sessions.open(scene.account_id)
-    link = await scene.store.sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    link = await scene.store.sessions.make_link(scene.account_id)
     read = {b"hash": scene.redis.hgetall, b"string": scene.redis.get}
     stored = [
         str((name, await read[kind](name)))

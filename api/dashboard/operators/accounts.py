@@ -19,6 +19,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
 from scheduler.events import Kind
 from scheduler.ids import parse_sharded
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.operators.roster import AccountRow, RosterLook
 
 MOST_SHOWN = 50
@@ -83,8 +84,8 @@ class Listed(NamedTuple):
 
 
 async def listed(request: HttpRequest) -> Listed:
-    """As the address says: `q` is in the name, id or e-mail address, `sort` a column, with a minus
-    the largest first. Other columns are the first one."""
+    """As the address says: `q` is in the name or id, or a member's whole e-mail address; `sort` a
+    column, with a minus the largest first. Other columns are the first one."""
     wanted = request.query_params.get("q", "").strip()[:_LONGEST]
     sort = request.query_params.get("sort", "")
     by, falls = sort.removeprefix("-"), sort.startswith("-")
@@ -98,16 +99,19 @@ async def listed(request: HttpRequest) -> Listed:
 
 
 async def found_accounts(request: HttpRequest, wanted: str) -> tuple[list[AccountRow], RosterLook]:
-    """Those with a part in their name, id or address; and the look that all operators share."""
+    """Those with a part in their name or id, or with a member of just that address; and the look
+    that all operators share."""
     store = service_of(request).store
     look = await shared_by(request).get(
         "accounts", _GOOD_FOR_S, lambda: store.roster.look(_MOST_LOOKED_AT)
     )
     part = wanted.lower()
-    found = [a for a in look.rows if part in f"{a.name} {a.account_id} {a.email}".lower()]
+    found = [a for a in look.rows if part in f"{a.name} {a.account_id}".lower()]
     if wanted and not found:
         with contextlib.suppress(NotFound):
-            found = [await store.roster.of(await store.accounts.id_of(wanted))]
+            member = await store.members.find(wanted)
+            account_id = member.account_id if member else await store.accounts.id_of(wanted)
+            found = [await store.roster.of(account_id)]
     return found, look
 
 
@@ -118,7 +122,7 @@ async def accounts_news(request: HttpRequest) -> Raw:
     return page(request, "operators/system_accounts.html", **values)
 
 
-@get("/system/grant")
+@get("/system/grant", needs=Role.ACT)
 async def ask_to_grant(request: HttpRequest) -> Raw:
     judged_operator(await signed_in(request))
     return await _grant_page(request, request.query_params.get("account", ""))
@@ -137,7 +141,7 @@ async def grant(request: HttpRequest) -> Raw:
     _judge_id(account_id)
     store, about = service_of(request).store, f"{int(credits):,} credits"
     async with store.events.act(
-        Kind.GRANT, who=viewer.account.name, account_id=account_id, about=about
+        Kind.GRANT, who=viewer.person, account_id=account_id, about=about
     ) as noted:
         account = await store.accounts.grant(account_id, int(credits), once)
     words = f"{int(credits):,} credits granted to {account.name}: {account.credits:,} are left."

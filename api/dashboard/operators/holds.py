@@ -15,6 +15,7 @@ from api.schema.findings import invalid
 from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError
 from scheduler.events import Kind
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.events.events import Noted
 from scheduler.store.operators.heartbeats import Process
 
@@ -57,7 +58,7 @@ def draining(workers: Sequence[Process], since_ms: float, now_ms: int) -> Draini
     return Draining(in_flight, unheard, max(ages_ms, default=None))
 
 
-@get("/system/hold")
+@get("/system/hold", needs=Role.ACT)
 async def ask_to_hold(request: HttpRequest) -> Raw:
     judged_operator(await signed_in(request))
     return page(request, "operators/hold.html")
@@ -69,7 +70,7 @@ async def hold(request: HttpRequest) -> Raw:
     viewer, _ = await written(request)
     judged_operator(viewer)
     store = service_of(request).store
-    async with store.events.act(Kind.HOLD, who=viewer.account.name) as noted:
+    async with store.events.act(Kind.HOLD, who=viewer.person) as noted:
         await store.hold.begin()
     words = "On hold: workers claim nothing. Requests in flight end as usual."
     return await redirect_saying(request, viewer, words + lost(noted), ADDRESS)
@@ -84,7 +85,7 @@ async def resume(request: HttpRequest) -> Raw:
     if not (since.isascii() and since.isdigit() and int(since[:17]) <= _LATEST_MS):
         raise invalid([FieldError("since", "The page did not say which hold it is to end.")])
     store, since_ms = service_of(request).store, int(since[:17])
-    async with store.events.act(Kind.RESUMED, who=viewer.account.name, since_ms=since_ms) as noted:
+    async with store.events.act(Kind.RESUMED, who=viewer.person, since_ms=since_ms) as noted:
         await store.hold.end(since_ms)
     words = "Resumed: workers claim due schedules again."
     if (await store.hold.look()).on_hold:

@@ -1,6 +1,7 @@
-"""An operator looks at an account: its pages stand below an address of their own, which names it,
-so tabs with several accounts know nothing of each other. All links of an answer there are kept
-below that address, and every form that would write is taken away, at this one place. Pure."""
+"""Pages for those who only look, as a member or as an operator: every form that would write is
+taken away, at this one place. An operator looks at an account below an address of its own, which
+names it, so tabs with several accounts know nothing of each other, and all links there are kept
+below it. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ import re
 LOOK = "/dashboard/as/"
 _PREFIX = re.compile(rf"{LOOK}[\w-]+(?=[/?]|$)")
 # These are the operator's own, or nobody's.
-_OUTSIDE = "as|static|system|sign-in|sign-out|link|account|zone|echo"
+_OUTSIDE = "as|static|system|sign-in|sign-out|link|account|members|history|zone|echo"
 _INSIDE = rf"/dashboard(?=[/?#\"]|$)(?!/(?:{_OUTSIDE})\b)"
 # Templates escape quotes and angle brackets of all values, so what looks like a tag is one of ours.
 _ADDRESSES = re.compile(
     rf'(?<=\s)((?:href|action|data-begin|hx-get|hx-post|hx-push-url)="){_INSIDE}'
 )
 _FORMS = re.compile(
-    r'<form\b(?=[^>]*\bmethod="post")(?![^>]*\baction="/dashboard/(?:zone|sign-out)")'
+    r'<form\b(?=[^>]*\bmethod="post")(?![^>]*\baction="/dashboard/(?:zone|sign-out|account/password)")'
     r"[^>]*>.*?</form>",
     re.DOTALL,
 )
@@ -51,8 +52,13 @@ def own_path(path: str) -> str:
 
 def kept_below(prefix: str, text: str) -> str:
     """A page, or a part of one, whose links stay below the prefix, and which can write nothing."""
-    text = _WRITERS.sub(_words, _TICKS.sub("", _FORMS.sub("", text)))
+    text = read_only(text)
     return _ADDRESSES.sub(lambda found: found[1] + prefix, text)
+
+
+def read_only(text: str) -> str:
+    """A page, or a part of one, without forms that write and links to pages that do."""
+    return _WRITERS.sub(_words, _TICKS.sub("", _FORMS.sub("", text)))
 
 
 def headers_below(prefix: str, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

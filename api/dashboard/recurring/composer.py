@@ -15,7 +15,15 @@ from api.dashboard.recurring.texts import ADDRESS, name_of, named
 from api.dashboard.render import page
 from api.dashboard.requests.form import groups, labelled
 from api.dashboard.viewer.csrf import Form, once_of, written
-from api.dashboard.viewer.session import ROOT, Viewer, base_url, redirect_saying, signed_in, zone_of
+from api.dashboard.viewer.session import (
+    ROOT,
+    Viewer,
+    base_url,
+    note,
+    redirect_saying,
+    signed_in,
+    zone_of,
+)
 from api.errors import status_of
 from api.recurring_times import search_ahead
 from api.schema.recurring_fields import parse_draft, parse_draft_change
@@ -30,7 +38,9 @@ from scheduler.errors import (
     TooManyLanes,
     TooManyScans,
 )
+from scheduler.events import Kind
 from scheduler.recurrence.recurring import Draft, Rule
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.preconditions import Precondition
 from scheduler.target.http import METHODS
 
@@ -44,7 +54,7 @@ _CRONS = {
 }
 
 
-@get("/recurring/new")
+@get("/recurring/new", needs=Role.ACT)
 async def compose(request: HttpRequest) -> Raw:
     """Filled in with the echo target, each morning in the viewer's zone."""
     viewer = await signed_in(request)
@@ -73,6 +83,8 @@ async def create(request: HttpRequest) -> Raw:
         await search_ahead(service.store, viewer.account_id, draft.timing, now_ms)
         once = once_of(form, repr(sorted(form.items())))
         created = await service.store.recurring.create(viewer.account_id, draft, once)
+        if not created.repeated:
+            await note(request, viewer, Kind.RULE_MADE, name_of(created.rule))
     except _REFUSALS as refusal:
         return await _refused(request, viewer, form, refusal)
     words = "It is set; each occurrence takes one credit, the first one is taken."
@@ -81,7 +93,7 @@ async def create(request: HttpRequest) -> Raw:
     return await redirect_saying(request, viewer, words, f"{ADDRESS}/{created.rule.recurring_id}")
 
 
-@get("/recurring/{recurring_id:str}/change")
+@get("/recurring/{recurring_id:str}/change", needs=Role.ACT)
 async def change_page(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     viewer = await signed_in(request)
     rule = await service_of(request).store.recurring.read(viewer.account_id, named(recurring_id))
@@ -112,7 +124,8 @@ async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
             now_ms = service.store.clock.now_ms()
             await search_ahead(service.store, viewer.account_id, timing, now_ms)
         wanted = Precondition.of(form.get("etag", ""))
-        await recurring.change(viewer.account_id, name, changed, wanted=wanted)
+        rule = await recurring.change(viewer.account_id, name, changed, wanted=wanted)
+        await note(request, viewer, Kind.RULE_CHANGED, name_of(rule))
     except _REFUSALS as refusal:
         rule = await recurring.read(viewer.account_id, name)
         return await _refused(request, viewer, form, refusal, rule)

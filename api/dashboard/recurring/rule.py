@@ -16,6 +16,7 @@ from api.dashboard.viewer.csrf import Form, once_of, written
 from api.dashboard.viewer.session import (
     Viewer,
     asks_for_news,
+    note,
     our_page,
     redirect_saying,
     signed_in,
@@ -24,6 +25,7 @@ from api.dashboard.viewer.session import (
 from api.recurring_times import next_times
 from api.service import HttpRequest, service_of
 from scheduler.errors import TooManyScans
+from scheduler.events import Kind
 from scheduler.lane_settings import LONGEST_NOTE
 from scheduler.masks import masked_url
 from scheduler.recurrence.recurrence import describe
@@ -72,6 +74,7 @@ async def pause(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     viewer, form = await written(request)
     recurring, asked = service_of(request).store.recurring, pause_of(request, form)
     rule = await recurring.pause(viewer.account_id, named(recurring_id), asked)
+    await note(request, viewer, Kind.RULE_PAUSED, name_of(rule))
     return await _done(request, viewer, form, rule, "is paused; nothing of it waits")
 
 
@@ -80,6 +83,7 @@ async def resume(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     viewer, form = await written(request)
     recurring = service_of(request).store.recurring
     rule = await recurring.resume(viewer.account_id, named(recurring_id))
+    await note(request, viewer, Kind.RULE_RESUMED, name_of(rule))
     words = "goes on" if rule.state == RuleState.ACTIVE else f"is {rule.state}"
     return await _done(request, viewer, form, rule, words)
 
@@ -100,6 +104,7 @@ async def delete(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     viewer, _ = await written(request)
     recurring = service_of(request).store.recurring
     name = await recurring.delete(viewer.account_id, named(recurring_id))
+    await note(request, viewer, Kind.RULE_DELETED, name or recurring_id)
     words = f"{name or 'The recurring schedule'} is deleted."
     return await redirect_saying(request, viewer, words, ADDRESS)
 

@@ -85,7 +85,7 @@ async def bulk(request: HttpRequest) -> Raw:
     if asked.number != 0:
         about = f"{ASKS[kind]}: {_number_of(asked)}"
         await store.events.note(
-            viewer.account_id, EventKind.BULK, who=_BY, about=about, operation=action_id
+            viewer.account_id, EventKind.BULK, who=viewer.who, about=about, operation=action_id
         )
     await service.bulk_runner.begin(viewer.account_id)
     # Requests that were run again would have left the list; there they are grey, each beside

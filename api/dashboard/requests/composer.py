@@ -36,6 +36,7 @@ from scheduler.errors import (
 )
 from scheduler.models import Request, Upsert
 from scheduler.schema import NAMED
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
 from scheduler.store.verdict import Verdict
 from scheduler.target.http import METHODS
@@ -53,7 +54,7 @@ _LABELS = LABELS | {
 }
 
 
-@get("/requests/new")
+@get("/requests/new", needs=Role.ACT)
 async def compose(request: HttpRequest) -> Raw:
     """Filled in with the echo target, or with what another schedule asks for (`like`); in a
     `lane`."""
@@ -189,7 +190,7 @@ async def _show(
     return list_page(request, await read_page(request, viewer) | values, status=status)
 
 
-@route("/echo", http_method=["GET", "POST", "PUT", "PATCH", "DELETE"])
+@route("/echo", http_method=["GET", "POST", "PUT", "PATCH", "DELETE"], needs=Role.READ)
 async def echo(request: HttpRequest) -> Raw:
     """Answers 200 with what came in of the request. It needs no session."""
     body = await read_body(request.scope, request.receive, _MOST_ECHO_BYTES)

@@ -1,10 +1,10 @@
-"""The viewer of a page: the session cookie, and the account behind it."""
+"""The viewer of a page: the session cookie, the account behind it, and what they may do."""
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import quote
 
 import msgspec
@@ -19,9 +19,11 @@ from api.door import proxies
 from api.fair_queue import pay_by
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
+from scheduler.events import Kind
 from scheduler.ids import parse_sharded
 from scheduler.models import Account
 from scheduler.store import Store
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import SESSION_TTL_MS, Session
 from scheduler.store.operators.restore import Held
 from scheduler.target.targets import split_url
@@ -89,15 +91,37 @@ class Viewer(NamedTuple):
         return self.operator or self.account
 
     @property
+    def who(self) -> str:
+        """As the account's history names them."""
+        return self.session.who
+
+    @property
+    def person(self) -> str:
+        """As the audit of operators names them."""
+        return f"{self.session.who} ({self.own.name})"
+
+    @property
+    def role(self) -> Role:
+        return self.session.role
+
+    def may(self, needed: str) -> bool:
+        """Whether the role allows what only such members may do; nobody may write to an account
+        that they look at."""
+        return self.operator is None and self.role.allows(Role(needed))
+
+    @property
     def menu(self) -> dict[str, str]:
         if self.operator is not None:
             return _LOOKING_MENU
-        return _OPERATORS_MENU if self.account.operator else _MENU
+        menu = _OPERATORS_MENU if self.account.operator else _MENU
+        return {path: words for path, words in menu.items() if path != "/keys" or self.may("own")}
 
 
 async def signed_in(request: HttpRequest) -> Viewer:
     """The viewer who makes this request; its pages show their menu. Raises NotSignedIn; NotFound
     and OwnAccount at the address of an account that is looked at."""
+    if (known := request.state.get("viewer")) is not None:  # the guard has asked
+        return cast("Viewer", known)
     store, session = service_of(request).store, await _session(request)
     if session is None:
         raise NotSignedIn
@@ -130,19 +154,25 @@ async def _looking(request: HttpRequest, viewer: Viewer, account_id: str) -> Vie
         raise OwnAccount(own_path(here(request)))
     if not viewer.account.operator or parse_sharded(account_id, "acc") is None:
         raise NotFound("There is no such page.")
-    store, operator = service_of(request).store, viewer.account
+    store, person = service_of(request).store, viewer.person
     account = await store.accounts.get(account_id)
     with suppress(_NotNoted):  # the log has it
-        key = ("look", operator.account_id, account_id)
+        key = ("look", viewer.account_id, person, account_id)
         await shared_by(request).get(
-            key, _LOOK_GOOD_FOR_S, lambda: _noted(store, operator, account_id)
+            key, _LOOK_GOOD_FOR_S, lambda: _noted(store, person, account_id)
         )
     return viewer._replace(account=account, operator=viewer.account)
 
 
-async def _noted(store: Store, operator: Account, account_id: str) -> None:
-    if not await store.events.note_view(operator, account_id, store.clock.now_ms()):
+async def _noted(store: Store, person: str, account_id: str) -> None:
+    if not await store.events.note_view(person, account_id, store.clock.now_ms()):
         raise _NotNoted
+
+
+async def note(request: HttpRequest, viewer: Viewer, kind: Kind, about: str) -> None:
+    """Notes in the account's history what the viewer has done."""
+    events = service_of(request).store.events
+    await events.note(viewer.account_id, kind, who=viewer.who, about=about)
 
 
 async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:

@@ -13,6 +13,13 @@ from scheduler.errors import NotFound, StoreRefused, Taken, TooMany, UnknownAcco
 from scheduler.models import Account, Plan
 from scheduler.rollups import CREATED, DAY_MS
 from scheduler.store import keys
+from scheduler.store.accounts.sign_in.members import (
+    free,
+    free_addresses,
+    is_dead,
+    reserve,
+    reserve_address,
+)
 from scheduler.store.accounts.signing.signing import new_secret
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, pairs
@@ -21,7 +28,6 @@ from scheduler.store.shards import Shards
 from scheduler.texts import normal_email
 
 _CREATE = Script("accounts/create")
-_FREE = Script("accounts/free")
 _GRANT = Script("accounts/grant")
 _LEAVE = Script("accounts/leave")
 _LEFT = Script("accounts/left")
@@ -84,8 +90,9 @@ class Accounts:
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
     ) -> Account:
-        """Makes an account. Raises Taken; ValueError for a bad e-mail address. Name and address are
-        reserved first: after a crash creating it again completes them."""
+        """Makes an account, with an address also its first member, an owner. Raises Taken;
+        ValueError for a bad e-mail address. Name and address are reserved first: after a crash
+        creating it again completes them."""
         address = normal_email(email) if email else ""
         if address and not await self._is_free(address, name):
             raise Taken(f"{address} belongs to another account already.")
@@ -94,11 +101,16 @@ class Accounts:
         account_id = await reserve(self._server, keys.NAME + name, new_id)
         if await self._read(account_id) is not None:
             raise Taken(f"There is an account called {name!r} already.")
-        if address and await reserve(self._server, keys.EMAIL + address, account_id) != account_id:
-            raise Taken(f"{address} belongs to another account already.")
+        member = ""
+        if address:
+            ours = f"{account_id} {ids.new_member_id()}"
+            owner, _, member = (await reserve_address(self._server, address, ours)).partition(" ")
+            if owner != account_id:
+                raise Taken(f"{address} belongs to another account already.")
         shard, local = keys.parts(account_id)
-        arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
-        arguments += (int(operator), self._retention.log_ms, *new_secret(self._server.secrecy))
+        arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits]
+        arguments += (address, member, int(operator), self._retention.log_ms)
+        arguments += new_secret(self._server.secrecy)
         made = await self._server.write_until_answered(_CREATE, keys.shard(shard), arguments)
         if made == _LEAVING:
             raise Taken(
@@ -221,7 +233,9 @@ class Accounts:
         holder, named = await self._server.reads(
             [("GET", keys.EMAIL + address), ("GET", keys.NAME + name)]
         )
-        return holder is None or bool(holder == named)
+        if holder is None or holder.partition(b" ")[0] == named:
+            return True
+        return await is_dead(self._server, holder.decode())
 
     async def _sizes(self) -> list[int]:
         prefixes = map(keys.shard, range(self._shards.count))
@@ -240,7 +254,6 @@ class Accounts:
             granted=int(values["granted"]),
             spent=int(values["spent"]),
             created_at_ms=int(values["created"]),
-            email=values["email"],
             operator=values["operator"] == "1",
             suspended="suspended" in values,
         )
@@ -295,19 +308,18 @@ class Changes:
 
     async def delete(self, name_or_id: str) -> Deleted:
         """Removes an account and all that it has, its waiting schedules unfired. Raises NotFound.
-        Safe to repeat: after a failure the same call goes on; until then name and e-mail address
-        stay reserved. Scans the names of all keys: a second for some hundred thousand."""
+        Safe to repeat: after a failure the same call goes on; until then the name stays
+        reserved. Scans the names of all keys: a second for some hundred thousand."""
         account_id = await self._accounts.leaving_id_of(name_or_id)
         shard, account = keys.parts(account_id)
         prefix = keys.shard(shard)
         found = await self._server.write_until_answered(_LEAVE, prefix, [account])
         if not found:
             raise UnknownAccount(account_id)
-        unended, (name, also, email) = found[0], (text.decode() for text in found[1:])
+        unended, (name, also) = found[0], (text.decode() for text in found[1:])
+        await free_addresses(self._server, account_id)
         await self._remove_keys(prefix, account_id)
         await self._remove_data(account_id)
-        if email:
-            await free(self._server, keys.EMAIL + email, account_id)
         for each in (also, name):
             await free(self._server, keys.NAME + each, account_id)
         await self._server.write_until_answered(_LEFT, prefix, [account])
@@ -356,18 +368,3 @@ class Changes:
         if not await self._server.write_until_answered(script, key, arguments):
             raise UnknownAccount(account_id)
         return await self._accounts.get(account_id)
-
-
-async def reserve(server: Server, key: str, account_id: str) -> str:
-    """Reserves a name or e-mail address: its key, in a slot of its own, leads to the account.
-    Returns the id that it leads to: this one, if it led to none. Safe to repeat."""
-    while True:
-        await server.call("SET", key, account_id, "NX")
-        holder = await server.read("GET", key)
-        if holder is not None:  # else it was freed in between
-            return str(holder.decode())
-
-
-async def free(server: Server, key: str, account_id: str) -> None:
-    """Gives the key up, if it leads to this account. Safe to repeat."""
-    await server.write_until_answered(_FREE, key, [account_id])

@@ -71,14 +71,15 @@ class ApiKeys:
         if len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
 
-    async def create(self, account_id: str, name: str) -> tuple[ApiKey, str]:
+    async def create(self, account_id: str, name: str, who: str = "") -> tuple[ApiKey, str]:
         """A new API key and its value, which is not stored. Raises NotFound, TooMany. Beyond 300
         keys, the oldest inactive one is forgotten."""
         shard, account = keys.parts(account_id)
         local, value = ids.new_key_id(shard).rpartition("_")[2], ids.new_api_key(shard)
         sha256 = ids.hash_secret(value)
         begins = ids.api_key_prefix(value)
-        arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS, _MOST_KEYS)
+        arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS)
+        arguments += (_MOST_KEYS, who)
         made = await self._server.write_until_answered(_KEY_CREATE, keys.shard(shard), arguments)
         if not made:
             raise UnknownAccount(account_id)
@@ -109,12 +110,12 @@ class ApiKeys:
                 return (await self._read_key(parts.shard, sha256.decode())).name
         raise NotFound(f"There is no API key {key_id}.")
 
-    async def deactivate(self, key_id: str) -> ApiKey:
+    async def deactivate(self, key_id: str, who: str = "") -> ApiKey:
         """From the next request on the key is refused. Raises NotFound; safe to repeat."""
         parts = ids.parse_sharded(key_id, "key")
         if parts is not None and await self._shards.has(parts.shard):
             sha256 = await self._server.write_until_answered(
-                _KEY_DEACTIVATE, keys.shard(parts.shard), [parts.local]
+                _KEY_DEACTIVATE, keys.shard(parts.shard), [parts.local, who]
             )
             if sha256:
                 return await self._read_key(parts.shard, sha256.decode())

@@ -4,7 +4,8 @@
 -- the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account; to set them: operation, digest of what the caller read, the values of FIELDS
---          ('': none; of a pause's begin '1') and of CALLBACK_FIELDS
+--          ('': none; of a pause's begin '1') and of CALLBACK_FIELDS, who sets them, '1' if
+--          the callback is another one
 -- Returns  {verdict, digest, values}: DONE, CHANGED: they are others, UNKNOWN: no such account
 --@include shared/now
 --@include lifecycle/row/place
@@ -39,23 +40,27 @@ end
 check_account(prefix, account)
 
 write_settings(key, FIELDS, {unpack(ARGV, 4, 3 + #FIELDS)})
-local on, url = ARGV[4 + #FIELDS], ARGV[5 + #FIELDS]
+local on, url, who = ARGV[4 + #FIELDS], ARGV[5 + #FIELDS], ARGV[6 + #FIELDS]
 if on ~= '' then
   redis.call('HSET', callback_key, 'on', on, 'url', url)
 elseif before[1 + #FIELDS] ~= '' then
   redis.call('HDEL', callback_key, 'on')
+end
+if ARGV[7 + #FIELDS] == '1' then
+  note_own(base, {k = 'callback-set', w = who, t = on ~= '' and on or 'none'})
 end
 if ARGV[3 + PAUSED] ~= '' then
   redis.call('HSET', key, 'paused', before[PAUSED] ~= '' and before[PAUSED] or now_ms)
   stop_account(prefix, account)
   time_pause(prefix, account, tonumber(ARGV[3 + UNTIL]))
   if before[PAUSED] == '' or before[UNTIL] ~= ARGV[3 + UNTIL] then
-    note_own(base, {k = 'account-paused', w = ARGV[3 + BY], u = ARGV[3 + UNTIL]})
+    local by = who ~= '' and who or ARGV[3 + BY]
+    note_own(base, {k = 'account-paused', w = by, u = ARGV[3 + UNTIL]})
   end
 elseif ended or before[PAUSED] ~= '' then
   end_pause(prefix, account, ended or now_ms)
   if not ended then
-    note_own(base, {k = 'account-resumed', s = before[PAUSED]})
+    note_own(base, {k = 'account-resumed', w = who, s = before[PAUSED]})
   end
 end
 note_done(base, operation)

@@ -34,7 +34,7 @@ class Pauses:
         return self._verdict_of(reply, account_id)[1]
 
     async def change(
-        self, account_id: str, changed: Change, wanted: Precondition = ALWAYS
+        self, account_id: str, changed: Change, wanted: Precondition = ALWAYS, *, who: str = ""
     ) -> AccountSettings:
         """Replaces the settings by what `changed` makes of them: it is paused, or what a pause held
         back goes on, unless the account is suspended. Safe to repeat. Returns the settings then.
@@ -53,7 +53,8 @@ class Pauses:
                 return before
             values = (*pause_values(after.pause), *self._callback_values(after))
             shard, account = keys.parts(account_id)
-            arguments = (account, operation, before.etag, *values)
+            arguments = (account, operation, before.etag, *values, who)
+            arguments += (int(after.callback != before.callback),)
             reply = await self._server.write_until_answered(_PAUSE, keys.shard(shard), arguments)
             verdict, before = self._verdict_of(reply, account_id)
             if verdict != Verdict.CHANGED:

@@ -38,7 +38,7 @@ from scheduler.store.check.recurring import (
     strangers_due,
 )
 from scheduler.store.check.references import misreferred, unreferred
-from scheduler.store.check.reserved import is_leaving, misled
+from scheduler.store.check.reserved import faults_of_members, is_leaving, misled
 from scheduler.store.check.weights import Weights
 from scheduler.store.heads import heads_of, split_letter
 from scheduler.store.log.entries import chunks_of, unpack_chunk
@@ -175,16 +175,13 @@ class _Look:
                     await self._inspect(owner, can_be)
 
     async def _names(self, account_id: str) -> None:
-        """Whether its name and e-mail address lead to it."""
+        """Whether its name leads to it, and each address to its member."""
         account = keys.account(account_id) + keys.ACCOUNT
-        about = await self._server.read("HMGET", account, "email", "name")
-        email, name = ((each or b"").decode() for each in about)
-        leading = {keys.NAME + name: f"name {name!r}"}
-        if email:
-            leading[keys.EMAIL + email] = f"e-mail address {email!r}"
-        for key, called in leading.items():
-            if text(await self._server.read("GET", key) or b"") != account_id:
-                self._found.append(f"{account_id}: its {called} does not lead to it")
+        name = (await self._server.read("HGET", account, "name") or b"").decode()
+        if text(await self._server.read("GET", keys.NAME + name) or b"") != account_id:
+            self._found.append(f"{account_id}: its name {name!r} does not lead to it")
+        async for fault in faults_of_members(self._server, account_id):
+            self._found.append(f"{account_id}: {fault}")
 
     async def _ledger(self, account_id: str) -> None:
         account = keys.account(account_id) + keys.ACCOUNT

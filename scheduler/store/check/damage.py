@@ -75,12 +75,13 @@ _OF_A_SHARD = _by_name(
 )
 _OF_AN_ACCOUNT = _by_name(
     hash=(
-        *(keys.ACCOUNT, keys.LEAVING, keys.HOLDER, keys.EXPIRING, keys.TRIED, keys.SCHEDULE),
+        *(keys.ACCOUNT, keys.LEAVING, keys.MEMBER, keys.EXPIRING, keys.TRIED, keys.SCHEDULE),
         *(keys.LOGGED, keys.MINUTE, keys.HOUR, keys.DAY, keys.LANE, keys.CALLBACK),
         *(keys.RULE, keys.RULE_NAMES, keys.BULK),
     ),
     zset=(
-        *(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED),
+        *(keys.KEYS, keys.MEMBERS, keys.INVITED, keys.SESSIONS),
+        *(keys.WAITING, keys.HELD, keys.FAILED),
         *(keys.REFERENCES, keys.FAILED_REFERENCES, keys.LANED, keys.LANES),
         *(keys.LANE_HEADS, keys.LANE_QUEUE, keys.LANES_PAUSED),
         *(keys.CALLBACKS, keys.CALLING, keys.FAILED_CALLBACKS),

@@ -1,8 +1,12 @@
-"""Whether reserved names and e-mail addresses lead to their accounts. Read-only."""
+"""Whether reserved names and e-mail addresses lead to their accounts and members, and these to
+them. Read-only."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from scheduler.store import keys
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.check.damage import noting_damage, text
 from scheduler.store.server import Server
 
@@ -29,20 +33,39 @@ async def is_leaving(server: Server, account_id: str) -> bool:
     return bool(await server.read("EXISTS", keys.account(account_id) + keys.LEAVING))
 
 
+async def faults_of_members(server: Server, account_id: str) -> AsyncIterator[str]:
+    """Members without a role or an address that leads to them, and keys of none."""
+    base = keys.account(account_id)
+    for member in await server.read("ZRANGE", base + keys.MEMBERS, 0, -1):
+        name = text(member)
+        email, role = await server.read("HMGET", base + keys.MEMBER + name, "email", "role")
+        if email is None or text(role or b"") not in set(Role):
+            yield f"its member {name!r} has no address or role; remove and invite them again"
+        elif text(await server.read("GET", keys.EMAIL + text(email)) or b"") != (
+            f"{account_id} {name}"
+        ):
+            yield f"the e-mail address {text(email)!r} does not lead to its member"
+
+
 async def _fault(server: Server, field: str, value: str, key: bytes) -> str:
-    account_id = (await server.read("GET", key) or b"").decode()
+    held = text(await server.read("GET", key) or b"")
+    account_id, _, member = held.partition(" ")
     if not account_id or await is_leaving(server, account_id):
         return ""
-    stored = await server.read("HGET", keys.account(account_id) + keys.ACCOUNT, field)
-    if stored is None:
+    base = keys.account(account_id)
+    name = await server.read("HGET", base + keys.ACCOUNT, "name")
+    if name is None:
         return (
             f"is reserved for {account_id}, which does not exist; creating the account again"
             " heals it"
         )
-    if text(stored) == value:
-        return ""
     if field == "email":
-        return f"is reserved for {account_id}, which has another"
+        stored = await server.read("HGET", base + keys.MEMBER + member, "email")
+        if stored is not None and text(stored) == value:
+            return ""
+        return f"is reserved for no member of {account_id}; inviting the address frees it"
+    if text(name) == value:
+        return ""
     return (
-        f"leads to {account_id}, which is called {text(stored)!r}; renaming it frees the other name"
+        f"leads to {account_id}, which is called {text(name)!r}; renaming it frees the other name"
     )

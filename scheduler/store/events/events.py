@@ -13,7 +13,6 @@ import structlog
 from scheduler import ids
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
 from scheduler.events import ACTS, MOST_CHARACTERS, NOT_DONE, OWN, Event, Kind
-from scheduler.models import Account
 from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
 from scheduler.store.server import Argument, Script, Server
@@ -75,19 +74,17 @@ class Events:
         event, key = Event("", 0, kind, "", who, about), keys.account(account_id) + keys.EVENTS
         return await self._record(key, keys.MOST_OWN_EVENTS, event, operation)
 
-    async def note_view(self, operator: Account, account_id: str, now_ms: int) -> bool:
+    async def note_view(self, person: str, account_id: str, now_ms: int) -> bool:
         """Notes that an operator looked at an account's pages, once an hour. False if the store did
         not take the entry. Safe to repeat: the mark is made after the entry, which a repeat at once
         does not double."""
         hour = now_ms // HOUR_MS
-        what = f"look {operator.account_id} {account_id} {hour}"
+        what = f"look {person} {account_id} {hour}"
         operation = hashlib.sha256(what.encode()).hexdigest()[:32]
         mark = keys.account(account_id) + keys.OPERATION + operation
         if await self._server.read("EXISTS", mark):
             return True
-        noted = await self.record(
-            Kind.LOOK, who=operator.name, account_id=account_id, operation=operation
-        )
+        noted = await self.record(Kind.LOOK, who=person, account_id=account_id, operation=operation)
         if noted:
             await self._server.call("SET", mark, "", "PX", HOUR_MS)
         return noted

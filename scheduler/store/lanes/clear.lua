@@ -2,7 +2,8 @@
 -- Clears a lane: its limits, note, pause and calm. Its schedules go on. Safe to repeat with the
 -- same operation for a minute.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, lane, operation, digest of the settings that the caller read ('': any)
+-- ARGV     account, lane, operation, digest of the settings that the caller read ('': any), who
+--          clears it
 -- Returns  {DONE or CHANGED: the settings are others, how many wait in it}
 --@include shared/now
 --@include lifecycle/row/place
@@ -26,8 +27,9 @@ redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
 local paused = redis.pcall('HMGET', key, 'paused', 'until')  -- it may be damaged
 
 if paused[1] and (tonumber(paused[2] or '') or math.huge) > now_ms then
-  note_own(base, {k = 'lane-resumed', t = lane, s = paused[1]})
+  note_own(base, {k = 'lane-resumed', t = lane, w = ARGV[5], s = paused[1]})
 end
+note_own(base, {k = 'lane-cleared', t = lane, w = ARGV[5]})
 redis.call('UNLINK', key)
 redis.call('ZREM', base .. K.LANES_PAUSED, lane)
 if waiting > 0 then

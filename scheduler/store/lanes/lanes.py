@@ -147,14 +147,20 @@ class Lanes:
         )
 
     async def put(
-        self, account_id: str, lane: str, limits: LaneSettings, wanted: Precondition = ALWAYS
+        self,
+        account_id: str,
+        lane: str,
+        limits: LaneSettings,
+        wanted: Precondition = ALWAYS,
+        *,
+        who: str = "",
     ) -> Lane:
         """Sets limits and note as a whole, and leaves the pause as it is. Raises as `change`."""
 
         def changed(before: LaneSettings) -> LaneSettings:
             return replace(limits, pause=before.pause)
 
-        return await self.change(account_id, lane, changed, wanted)
+        return await self.change(account_id, lane, changed, wanted, who=who)
 
     async def change(
         self,
@@ -164,6 +170,7 @@ class Lanes:
         wanted: Precondition = ALWAYS,
         *,
         calm_until_ms: int | UnsetType | None = UNSET,
+        who: str = "",
     ) -> Lane:
         """Replaces the settings by what `changed` makes of them; what a pause or limits held back
         goes on as they allow now. Two changes are applied one after the other. Safe to repeat.
@@ -191,14 +198,16 @@ class Lanes:
             if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return lane_before
             values = _values_of(after)
-            arguments = (account, lane, operation, before.etag, int(is_calmed), *values)
+            arguments = (account, lane, operation, before.etag, int(is_calmed), who, *values)
             verdict = await self._server.write_until_answered(_SET, keys.shard(shard), arguments)
             if verdict != Verdict.CHANGED:
                 break
         _raise_unless_done(verdict, account_id)
         return await self.read(account_id, lane)
 
-    async def clear(self, account_id: str, lane: str, wanted: Precondition = ALWAYS) -> int:
+    async def clear(
+        self, account_id: str, lane: str, wanted: Precondition = ALWAYS, *, who: str = ""
+    ) -> int:
         """Removes limits, note, pause and calm; returns how many schedules wait in it, which go on
         without limits. Safe to repeat. Raises PreconditionFailed, KeepsChanging, and Unreadable for
         a damaged one of which something is wanted."""
@@ -212,7 +221,7 @@ class Lanes:
                 is_so = not is_there and before.calm_until_ms is None
                 wanted.judge(etag, is_there=is_there, is_so=is_so)
             verdict, waiting = await self._server.write_until_answered(
-                _CLEAR, keys.shard(shard), (account, lane, operation, etag or "")
+                _CLEAR, keys.shard(shard), (account, lane, operation, etag or "", who)
             )
             if verdict != Verdict.CHANGED:
                 return int(waiting)

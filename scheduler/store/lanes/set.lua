@@ -3,7 +3,7 @@
 -- to repeat with the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, lane, operation, digest of the settings that the caller read, '1' to end its
---          calm, the values of `lane`'s fields ('': none; of a pause's begin '1')
+--          calm, who sets it, the values of `lane`'s fields ('': none; of a pause's begin '1')
 -- Returns  DONE, CHANGED: the settings are others, UNKNOWN: no such account, TOO_MANY_LANES
 --@include shared/now
 --@include lifecycle/row/place
@@ -29,8 +29,10 @@ redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
 local calm_until = number(redis.call('HGET', key, 'calm'))
 local ends_calm = ARGV[5] == '1' and calm_until > now_ms
 local tat = tonumber(redis.call('HGET', key, 'tat') or '') or 0
-local after = {unpack(ARGV, 6)}
+local who, after = ARGV[6], {unpack(ARGV, 7)}
 local starts_anew = ends_calm or (before[PAUSED] ~= '' and after[PAUSED] == '')
+local is_set = table.concat(before, ' ', FIRST_LIMIT, PAUSED - 1)
+  ~= table.concat(after, ' ', FIRST_LIMIT, PAUSED - 1)
 for i = FIRST_LIMIT, LAST_LIMIT do
   starts_anew = starts_anew or before[i] ~= after[i]
 end
@@ -64,9 +66,13 @@ else
 end
 if after[PAUSED] ~= ''
   and table.concat(before, ' ', PAUSED, BY) ~= table.concat(after, ' ', PAUSED, BY) then
-  note_own(base, {k = 'lane-paused', t = lane, w = after[BY], u = after[PAUSED + 1]})
+  note_own(base, {k = 'lane-paused', t = lane, w = who ~= '' and who or after[BY],
+    u = after[PAUSED + 1]})
 elseif after[PAUSED] == '' and before[PAUSED] ~= '' then
-  note_own(base, {k = 'lane-resumed', t = lane, s = before[PAUSED]})
+  note_own(base, {k = 'lane-resumed', t = lane, w = who, s = before[PAUSED]})
+end
+if is_set then
+  note_own(base, {k = 'lane-set', t = lane, w = who})
 end
 relook(queue)
 note_done(base, ARGV[3])

@@ -3,7 +3,7 @@
 -- it did in this hour and the one before. Of a damaged one only its name is told.
 -- KEYS[1]  the shard's prefix
 -- ARGV     the first one's rank by age, and how many; or '' and '', then the accounts
--- Returns  {now (us), how many accounts the shard has, {account, name, plan, e-mail address, '1' of an
+-- Returns  {now (us), how many accounts the shard has, {account, name, plan, '1' of an
 --          operator, 'suspended', 'paused' or '', credits, granted, spent, waiting, overdue, since
 --          when the oldest of these is due (ms; '' without any), bytes, executed, failed among these,
 --          created}, …}
@@ -58,16 +58,16 @@ end
 
 local function row_of(account)
   local base = prefix .. account .. ':'
-  local set = redis.call('HMGET', base .. K.ACCOUNT, 'name', 'plan', 'email', 'operator',
+  local set = redis.call('HMGET', base .. K.ACCOUNT, 'name', 'plan', 'operator',
     'suspended', 'paused', 'paused_until', 'credits', 'granted', 'spent', 'bytes', 'settled')
-  local is_paused = set[6] and tonumber(set[7] or 'inf') > now_ms
-  local state = set[5] and 'suspended' or is_paused and 'paused' or ''
+  local is_paused = set[5] and tonumber(set[6] or 'inf') > now_ms
+  local state = set[4] and 'suspended' or is_paused and 'paused' or ''
   local waiting = redis.call('ZCARD', base .. K.WAITING) + redis.call('ZCARD', base .. K.LANED)
     - redis.call('ZCARD', base .. K.HELD)
   local overdue, since = overdue_of(base, account, state)
-  local bytes = stored_bytes(base, set[11], set[12])
-  return {account, set[1], set[2], set[3] or '', set[4] or '', state, number(set[8]),
-    number(set[9]), number(set[10]), math.max(0, waiting), overdue, since, whole(bytes),
+  local bytes = stored_bytes(base, set[10], set[11])
+  return {account, set[1], set[2], set[3] or '', state, number(set[7]),
+    number(set[8]), number(set[9]), math.max(0, waiting), overdue, since, whole(bytes),
     done_of(base)}
 end
 

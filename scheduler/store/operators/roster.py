@@ -28,7 +28,6 @@ class AccountRow(NamedTuple):
     account_id: str
     name: str
     plan: str
-    email: str
     operator: bool
     state: str
     credits: int
@@ -109,14 +108,13 @@ def _add(found: RosterLook, shard: int, rows: Sequence[Sequence[Any]]) -> None:
 
 def _parsed(account_id: str, row: Sequence[Any]) -> AccountRow | None:
     """None if it is damaged."""
-    name, plan, email, operator, state, credits, granted, spent, *rest = row
+    name, plan, operator, state, credits, granted, spent, *rest = row
     waiting, overdue, since, stored, fired, failed, created = rest
     try:
         return AccountRow(
             account_id,
             name.decode(),
             Plan(plan.decode()),
-            email.decode(),
             operator == b"1",
             state.decode(),
             credits,

@@ -148,14 +148,14 @@ async def test_looking_is_noted_once_an_hour(
     for path in ("", "/requests", "/lanes"):
         await boss.get(view + path)
         assert (await boss.get(f"/as/acc_00_22222222{path}")).status_code == 404
-    assert await looks() == [("boss", browser.account_id)]
+    assert await looks() == [("operator's link (boss)", browser.account_id)]
     await redis_of(store).delete(keys.ACTS)  # the mark of this hour is not of that stream
     await boss.get(view)
     assert await looks() == []
     passed_ms = store.clock.now_ms() + 3_600_000
     monkeypatch.setattr(store.clock, "now_ms", lambda: passed_ms)
     await boss.get(view)
-    assert await looks() == [("boss", browser.account_id)]
+    assert await looks() == [("operator's link (boss)", browser.account_id)]
 
 
 async def test_a_look_that_the_store_did_not_note_is_noted_with_the_next_page(

@@ -21,6 +21,8 @@ from scheduler.store.operators.system import ServerStatus
 from tests.dashboard.conftest import Browser, Dashboard, once_of, tiles_of
 from tests.support.plain import redis_of
 
+# She came by a link.
+BOSS = "operator's link (boss)"
 SAYS: dict[str, Any] = {"host": "quiet", "pid": 1, "inFlight": 2, "concurrency": 4096, "fired": 3}
 
 
@@ -121,9 +123,9 @@ async def test_operators_acts_are_noted(boss: Browser, browser: Browser) -> None
     await boss.write("/system/resume", since=str(since_ms))
     noted = [each[2:7] for each in reversed(await store.events.newest())]
     assert noted == [
-        (Kind.GRANT, browser.account_id, "boss", "1,700 credits", None),
-        (Kind.HOLD, "", "boss", "", None),
-        (Kind.RESUMED, "", "boss", "", since_ms),
+        (Kind.GRANT, browser.account_id, BOSS, "1,700 credits", None),
+        (Kind.HOLD, "", BOSS, "", None),
+        (Kind.RESUMED, "", BOSS, "", since_ms),
     ]
 
 
@@ -166,7 +168,7 @@ async def test_operators_find_accounts_and_what_they_did(browser: Browser, boss:
     await browser.execute()
     await browser.execute(503)
     await browser.schedule(-90_000)
-    for wanted in ("AD", "ada@example", browser.account_id[-5:]):
+    for wanted in ("AD", "ada@example.com", browser.account_id[-5:]):
         text = await boss.text("/system", q=wanted)
         table = text[text.index('id="accounts"') :]
         assert browser.account_id in table

@@ -13,6 +13,7 @@ from scheduler.callbacks import Callback
 from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.verdict import Verdict
@@ -39,10 +40,11 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
     request = Request(await scene.clock.now_ms() + MINUTE_MS, "GET", URL)
     await store.schedules.create_all(account_id, [request], Idempotency("once", "x"))
     _, key = await store.api_keys.create(account_id, "key")
-    await store.sessions.open(account_id, password="hash")
-    opened = await store.sessions.open(account_id)
+    invitation = await store.members.invite(account_id, "eve@example.com", Role.OWN, "us")
+    opened = await store.members.join(invitation, "hash")
+    await store.members.invite(account_id, "bob@example.com", Role.READ, "us")
     await store.api_keys.admit(key)
-    return key, opened.secret, await store.sessions.make_link(account_id, Purpose.SET_PASSWORD)
+    return key, opened.secret, await store.sessions.make_link(account_id, opened.session.member_id)
 
 
 async def everything(store: Store) -> set[bytes]:
@@ -57,8 +59,9 @@ async def test_nothing_of_it_is_left(scene: Scene) -> None:
     assert (gone.account_id, gone.name, gone.unended) == (scene.account_id, "first", 5)
     assert await scene.store.api_keys.admit(key) is None
     assert await scene.store.sessions.find(session) is None
-    assert not await scene.store.sessions.leads_to(link, Purpose.SET_PASSWORD)
+    assert not await scene.store.sessions.leads_to(link)
     assert await scene.store.sessions.redeem(link, Purpose.SET_PASSWORD, "hash") is None
+    assert await scene.store.members.find("eve@example.com") is None
     assert await scene.claim() == []
     assert await everything(scene.store) == set()
     assert await scene.store.check() == []
@@ -75,7 +78,7 @@ async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
     store, account_id = scene.store, scene.account_id
     assert await store.api_keys.admit(key) is None
     assert await store.sessions.find(session) is None
-    assert not await store.sessions.leads_to(link, Purpose.SET_PASSWORD)
+    assert not await store.sessions.leads_to(link)
     request = Request(0, "GET", URL)
     for refused in (
         lambda: store.accounts.find("first"),

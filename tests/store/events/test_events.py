@@ -125,7 +125,7 @@ async def test_pauses_of_an_account_and_of_a_lane_are_in_its_own_stream_and_in_n
     names = ("account-paused", "account-resumed", "account-suspended", "account-reinstated")
     found = await told(store, account_id)
     assert [kind for kind, _ in found if kind in names] == list(names)
-    lanes = ["lane-paused", "lane-resumed"] * 2
+    lanes = [*["lane-paused", "lane-resumed"] * 2, "lane-cleared"]
     assert [each for each in found if each[1]] == [(kind, "x") for kind in lanes]
     whos = [each.who for each in await store.events.newest(account_id) if each.who]
     assert whos == ["bob", "alice", "alice"]

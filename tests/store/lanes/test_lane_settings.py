@@ -291,7 +291,7 @@ async def test_there_are_ten_thousand_at_most_and_those_can_be_set(scene: Scene)
     # Nothing makes no lane, also where replicas are to have that, so that the script runs.
     nothing = await scene.settings("another")
     shard, account = keys.parts(scene.account_id)
-    arguments = (account, "another", "operation", nothing.etag, 0, *_values_of(nothing))
+    arguments = (account, "another", "operation", nothing.etag, 0, "", *_values_of(nothing))
     written = await lanes._server.write_until_answered(_SET, keys.shard(shard), arguments)
     assert written == Verdict.DONE
     assert await stored(scene, "another") == {}

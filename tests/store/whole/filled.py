@@ -17,7 +17,7 @@ from scheduler.recurrence.recurring import Draft
 from scheduler.rollups import COMPLETED, LATENESSES, RESPONSE_TIME, RESPONSES
 from scheduler.rollups import FAILED as FAILED_COUNT
 from scheduler.store import keys
-from scheduler.store.accounts.sign_in.sessions import Purpose
+from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Role
 from scheduler.store.bulk.bulks import MOST_BULKS
 from scheduler.store.bulk.records import Asked, Group, Kind, packed_ids
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
@@ -81,8 +81,8 @@ async def _fill_the_service(scene: Scene) -> None:
         async with store.events.act(EventKind.GRANT, who=wide, about=wide):
             pass
         await store.events.record(EventKind.WORKER_LOST, who=wide, about=wide)
-    await store.users.attempt("e" * 242 + "@example.com", _NETWORK)
-    await store.users.forgive("e" * 242 + "@example.com", _NETWORK)
+    await store.attempts.count("e" * 242 + "@example.com", _NETWORK)
+    await store.attempts.forgive("e" * 242 + "@example.com", _NETWORK)
 
 
 async def _fill_the_account(scene: Scene) -> None:
@@ -95,14 +95,19 @@ async def _fill_the_account(scene: Scene) -> None:
     for _ in range(310):
         key, _ = await store.api_keys.create(account_id, _WIDE * 200)
         await store.api_keys.deactivate(key.key_id)
-    await store.sessions.open(account_id, password="h" * 200)
+    for n in range(MOST_MEMBERS - 10):
+        link = await store.members.invite(account_id, f"{n}{email[2:]}", Role.OWN, email)
+        opened = await store.members.join(link, "h" * 200)
+    member_id = opened.session.member_id
+    await store.sessions.make_link(account_id, member_id)
+    await store.members.invite(account_id, f"x{email[1:]}", Role.OWN, email)
     for _ in range(60):
-        opened = await store.sessions.open(account_id)
+        opened = await store.sessions.open(account_id, member_id)
         await store.sessions.say(opened.session, _WIDE * 200)
-    await store.sessions.make_link(account_id, Purpose.SIGN_IN)
+    await store.sessions.make_link(account_id)
     for _ in range(1010):
         await store.signing.rotate(account_id, 0)
-    for _ in range(300):
+    for _ in range(600):
         await store.events.note(account_id, EventKind.BULK, who=note, about=note)
 
 

@@ -16,6 +16,7 @@ from scheduler.errors import StoreRefused, Unreadable
 from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule, Upsert
 from scheduler.store import Store, keys
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.bulk.records import Asked, Group, Kind
 from scheduler.store.events.events import _RECORD
@@ -159,6 +160,12 @@ def extend(store: Store, held: list[Invocation]) -> Awaitable[object]:
 
 def release(store: Store, held: list[Invocation]) -> Awaitable[object]:
     return store.claims.release(0, held)
+
+
+async def invite_and_join(hall: Hall, party: Party) -> bool:
+    """The party that comes second is refused: the address is the first one's."""
+    link = await hall.store.members.invite(party.account_id, "x@example.com", Role.READ, "us")
+    return await hall.store.members.join(link, "a hash") is not None
 
 
 def create_account(hall: Hall, _: Party) -> Awaitable[object]:
@@ -471,8 +478,8 @@ OF_HOLDERS = [
     op(
         "sign in",
         "accounts/sign_in/attempt accounts/sign_in/session_open",
-        lambda h, p: h.store.users.attempt(p.email, "127.0.0.1"),
-        lambda h, p: h.store.sessions.open(p.account_id),
+        lambda h, p: h.store.attempts.count(p.email, "127.0.0.1"),
+        lambda h, p: h.store.sessions.open(p.account_id, p.member_id),
     ),
     op(
         "sessions",
@@ -480,18 +487,26 @@ OF_HOLDERS = [
         lambda h, p: h.store.sessions.say(p.session.session, "words"),
         lambda h, p: h.store.sessions.hear(p.session.session._replace(said="words")),
         lambda h, p: h.store.sessions.close(p.session.session),
-        lambda h, p: h.store.sessions.close_all(p.account_id),
+        lambda h, p: h.store.sessions.close_all(p.session.session),
     ),
     op(
         "links",
         "accounts/sign_in/link_make accounts/sign_in/link_redeem",
-        lambda h, p: h.store.sessions.make_link(p.account_id, Purpose.SIGN_IN),
-        lambda h, p: h.store.sessions.redeem(p.link, Purpose.SIGN_IN, "a password's hash"),
+        lambda h, p: h.store.sessions.make_link(p.account_id),
+        lambda h, p: h.store.sessions.redeem(p.link, Purpose.SIGN_IN),
+        lambda h, p: h.store.sessions.make_link(p.account_id, p.member_id),
+    ),
+    op(
+        "members",
+        "accounts/sign_in/invite accounts/sign_in/link_redeem accounts/sign_in/member",
+        invite_and_join,
+        lambda h, p: h.store.members.set_role(p.account_id, "x@example.com", Role.ACT, "us"),
+        lambda h, p: h.store.members.remove(p.account_id, "x@example.com", "us"),
     ),
     op(
         "password",
         "accounts/sign_in/session_open",
-        lambda h, p: h.store.sessions.open(p.account_id, password="a password's hash"),
+        lambda h, p: h.store.sessions.open(p.account_id, p.member_id, password="a hash"),
     ),
 ]
 OF_OPERATORS = [

@@ -12,7 +12,7 @@ from scheduler import ids
 from scheduler.lane_settings import LaneSettings
 from scheduler.models import Answer, Idempotency, Invocation, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sign_in.sessions import Opened, Purpose
+from scheduler.store.accounts.sign_in.sessions import Opened
 from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.store.scene import COMPLETED, URL
 from tests.support.plain import redis_of
@@ -32,6 +32,7 @@ class Party(NamedTuple):
 
     account_id: str
     email: str
+    member_id: str
     api_key: str
     key_id: str
     session: Opened
@@ -82,7 +83,8 @@ async def party(store: Store, name: str, lane: str | None = None) -> Party:
     email = f"{name}@example.com"
     account = await store.accounts.create(name, credits=CREDITS, plan=Plan.FREE, email=email)
     account_id = account.account_id
-    await store.sessions.open(account_id, password="the hash of a password")
+    [member] = await store.members.all(account_id)
+    await store.sessions.open(account_id, member.member_id, password="the hash of a password")
     api_key, value = await store.api_keys.create(account_id, "a key")
     await store.api_keys.admit(value)
     await store.signing.rotate(account_id, 60_000)
@@ -111,10 +113,11 @@ async def party(store: Store, name: str, lane: str | None = None) -> Party:
     return Party(
         account_id,
         email,
+        member.member_id,
         value,
         api_key.key_id,
-        await store.sessions.open(account_id),
-        await store.sessions.make_link(account_id, Purpose.SIGN_IN),
+        await store.sessions.open(account_id, member.member_id),
+        await store.sessions.make_link(account_id),
         due="",
         waiting=waiting,
         retried=retried,

@@ -35,7 +35,7 @@ _FOLDER = Path(__file__).parent / "formats"
 _DATA, _KINDS = _FOLDER / f"{FORMAT}.json", _FOLDER / f"{FORMAT}.kinds.json"
 # Hashes with fields that are always the same, and not made of ids or moments.
 _FIXED = {
-    *(keys.META, keys.API_KEY, keys.SESSION, keys.LINK, keys.ACCOUNT, keys.HOLDER, keys.LANE),
+    *(keys.META, keys.API_KEY, keys.SESSION, keys.LINK, keys.ACCOUNT, keys.MEMBER, keys.LANE),
     *(keys.RULE, keys.CALLBACK, keys.BULK, keys.SCHEDULE, keys.LOGGED),
 }
 

@@ -120,7 +120,7 @@ async def make_a_key(scene: Scene) -> AsyncGenerator[Any]:
 
 async def sign_in_by_link(scene: Scene) -> AsyncGenerator[Any]:
     sessions = scene.store.sessions
-    link = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    link = await sessions.make_link(scene.account_id)
     yield
     opened = await sessions.redeem(link, Purpose.SIGN_IN)
     assert await sessions.find(opened.secret) == opened.session

@@ -73,7 +73,7 @@ class Signing:
         return found
 
     async def rotate(
-        self, account_id: str, keep_ms: int, once: Idempotency | None = None
+        self, account_id: str, keep_ms: int, once: Idempotency | None = None, who: str = ""
     ) -> Rotated:
         """Makes a new secret; those before are good for `keep_ms` more, but no longer than they
         were. With `once`, safe to repeat for 24 hours; without, each call makes another. Raises
@@ -81,7 +81,7 @@ class Signing:
         if once is None:
             once = Idempotency(ids.new_operation(), "")
         of_once = (once_name(once), asked(once), ONCE_KEPT_MS)
-        arguments = (*of_once, *new_secret(self._secrecy), keep_ms, MOST_LIVE)
+        arguments = (*of_once, *new_secret(self._secrecy), keep_ms, MOST_LIVE, who)
         base = keys.account(account_id)
         code, stored = await self._server.write_until_answered(_ROTATE, base, arguments)
         if code == _NO_ACCOUNT:

@@ -4,11 +4,13 @@
 -- has no verdict, and weighs nothing in the quota: a rotation is never refused for room.
 -- KEYS[1]  the account's prefix
 -- ARGV     once-key, digest of the request (16 bytes), how long these are kept (ms), id and stored
---          form of the new secret, how long the others stay (ms), most in all
+--          form of the new secret, how long the others stay (ms), most in all, who
+--          rotates
 -- Returns  {code, the secrets then, the newest first}; 1 done, 2 done before, 0 no such account, -1
 --          there would be too many, -2 the once-key came with another request
 --@include shared/now
 --@include shared/number
+--@include events/note
 --@include accounts/signing/signing
 local MOST_NOTED = 1000
 local base, key, once = KEYS[1], KEYS[1] .. K.SIGNING, KEYS[1] .. K.ONCE .. ARGV[1]
@@ -48,4 +50,5 @@ end
 redis.call('LPUSH', noted, ARGV[1])
 redis.call('LTRIM', noted, 0, MOST_NOTED - 1)
 redis.call('PEXPIRE', noted, ARGV[3])
+note_own(base, {k = 'secrets-rotated', w = ARGV[8]})
 return {1, after}
