@@ -61,7 +61,7 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
         failed = customer.schedule(receiver.answer("/fails", status=500, body=body))
         customer.outcome(failed)
     names = {"name": "n" * 64, "lane": lane, "reference": "r" * 128}
-    rule = "/recurring/" + make(page, signed_in.base_url, url=receiver.url + _NASTY, **names)
+    rule = "/recurring/" + make(page, signed_in.base_url, targetUrl=receiver.url + _NASTY, **names)
     for path in (*PAGES, f"/requests/{failed}", f"/lanes/{lane}", rule, f"{rule}/change"):
         signed_in.go(path)
         for width in (320, 380, 1440):

@@ -153,7 +153,7 @@ const { stoodStill } = (() => {
     if (event.target.id === "panel") {
       if (!event.detail.elt?.matches?.("[data-live]")) {
         const closed = !shown() && document.getElementById(`r-${opened}`);
-        (closed ? $("a.opens", closed) : $("#panel h2"))?.focus({ preventScroll: true });
+        (closed ? $("a.opens", closed) : $("#panel [autofocus]") || $("#panel h2"))?.focus({ preventScroll: true });
       }
       document.title = shown()?.title || document.title;
     }
