@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +13,15 @@ from msgspec.structs import replace
 
 from api.dashboard import lanes
 from api.dashboard.recurring.form import rule_given
-from api.dashboard.requests.form import REQUEST as ROWS
-from api.dashboard.requests.form import edited, fields_of, request_given
+from api.dashboard.requests.body import BODIES
+from api.dashboard.requests.form import (
+    OF_CHANGE,
+    OF_CREATE,
+    OF_RULE,
+    edited,
+    fields_of,
+    request_given,
+)
 from api.dashboard.zones import UTC
 from api.schema.recurring_fields import OWN
 from api.schema.settings_fields import OF_PUT
@@ -23,6 +31,7 @@ from scheduler.models import BodyKind, Request
 from scheduler.recurrence.fields import FIELDS
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
+from scheduler.schema import Kind
 from tests.dashboard.conftest import Browser
 from tests.dashboard.forms import faults_of, form_with
 from tests.dashboard.recurring.recurring import FORM, filled, made, rule_of, send
@@ -102,7 +111,7 @@ def test_what_a_browser_sends_back_unchanged_is_unchanged(
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"expiresAt"}))
 def test_a_form_shows_each_field(name: str) -> None:
     asked = request_of(name, SAMPLES[name][0], 1_800_000_000_000)
-    assert name in fields_of(ROWS, request_given(asked))
+    assert name in fields_of(OF_RULE, request_given(asked))
 
 
 @pytest.mark.parametrize(("name", "value"), [case for case in CASES if case[0] != "expiresAt"])
@@ -264,3 +273,90 @@ async def test_fields_that_a_form_cannot_mean_are_named(browser: Browser) -> Non
     request = await scheduled(browser, **form | given)
     assert (request.retries, request.retry_delays_ms) == (2, (5000, 60_000, 7_200_000))
     assert request.body == b"\0\1\2\xff"
+
+
+async def edit(browser: Browser, schedule_id: str, **form: str) -> httpx.Response:
+    return await browser.write(f"/requests/{schedule_id}/edit", **form)
+
+
+async def editor(browser: Browser, schedule_id: str) -> dict[str, str]:
+    return form_with(await browser.text(f"/requests/{schedule_id}/edit"), "etag")
+
+
+async def test_the_pages_have_an_input_for_each_field_with_its_bounds(browser: Browser) -> None:
+    pages = (
+        ("/requests/new", OF_CREATE),
+        (f"/requests/{await browser.schedule()}/edit", OF_CHANGE),
+        ("/recurring/new", OF_RULE),
+    )
+    for path, rows in pages:
+        text = await browser.text(path)
+        tags = {
+            name: tag for tag, name in re.findall(r'(<[^>]* id="f-\w+" name="(\w+)"[^>]*>)', text)
+        }
+        tags |= dict.fromkeys(BODIES, tags["targetBody"])
+        assert sorted(tags) == sorted(row.name for row in rows)
+        for row in rows:
+            bounds = {"min": row.minimum, "max": row.maximum, "maxlength": row.longest}
+            if not tags[row.name].startswith('<input type="number"'):
+                bounds = {"maxlength": row.longest}
+            if row.kind is Kind.DURATIONS or row.attribute == "body":
+                bounds = {}
+            for name, bound in bounds.items():
+                assert bound is None or f' {name}="{bound}"' in tags[row.name], row.name
+
+
+async def test_a_request_that_waits_is_edited_as_a_form_says(browser: Browser) -> None:
+    await browser.write("/zone", zone="Asia/Tokyo", back="/dashboard")
+    waiting = await browser.schedule(90_000_123, lane="mail")
+    before = (await browser.kept(waiting)).request
+    form = await editor(browser, waiting)
+    assert (form["way"], form["triggerAt"][-4:]) == (
+        "triggerAt",
+        f".{before.trigger_at_ms % 1000:03}",
+    )
+    for _ in range(2):  # a press that is made twice
+        done = await edit(browser, waiting, **form | {"lane": "slow", "retries": "2"})
+        assert done.headers["location"] == f"/dashboard/requests/{waiting}"
+    assert (await browser.kept(waiting)).request == replace(before, lane="slow", retries=2)
+    form = await editor(browser, waiting)
+    await edit(
+        browser, waiting, **form | {"way": "delay", "delay": "2h", "lane": "", "retries": ""}
+    )
+    after = (await browser.kept(waiting)).request
+    assert (after.lane, after.retries, after.trigger_at_ms < before.trigger_at_ms) == (
+        None,
+        0,
+        True,
+    )
+    form = await editor(browser, waiting)
+    for fields, names in (
+        ({"retries": "99", "way": "delay", "delay": ""}, ["delay", "retries"]),
+        ({"targetUrl": "https://evil.example/"}, ["targetHeaders"]),
+        ({"triggerAt": ""}, ["triggerAt"]),
+        ({"targetBody": "{,", "expiresAt": form["triggerAt"]}, ["targetBody"]),
+        ({"expiresAt": form["triggerAt"]}, ["expiresAt"]),
+    ):
+        refused = await edit(browser, waiting, **form | fields)
+        assert (refused.status_code, [*faults_of(refused.text)]) == (400, names), fields
+        assert fields.items() <= form_with(refused.text, "etag").items()
+    assert (await browser.kept(waiting)).request == after
+
+
+async def test_of_two_people_who_edit_a_request_the_second_is_told(browser: Browser) -> None:
+    waiting = await browser.schedule()
+    one, other = [await editor(browser, waiting) for _ in range(2)]
+    assert (await edit(browser, waiting, **one | {"timeout": "5"})).status_code == 303
+    met = await edit(browser, waiting, **other | {"timeout": "6"})
+    assert (met.status_code, "somebody changed it meanwhile" in met.text) == (412, True)
+    assert (await browser.kept(waiting)).request.timeout_s == 5
+    again = form_with(met.text, "etag")
+    assert again["timeout"] == "6"
+    assert (await edit(browser, waiting, **again)).status_code == 303
+    assert (await browser.kept(waiting)).request.timeout_s == 6
+    await browser.cancel(waiting)
+    for refused in (
+        await edit(browser, waiting, **again),
+        await browser.get(f"/requests/{waiting}/edit"),
+    ):
+        assert (refused.status_code, 'class="fault" role="alert"' in refused.text) == (409, True)

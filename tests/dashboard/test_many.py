@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from api.dashboard.requests import bulk
+from scheduler.ids import created_at_ms
 from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
@@ -174,6 +175,10 @@ async def test_one_that_waits_with_a_reference_is_kept_or_replaced(browser: Brow
         assert f"One waited already and {said}, for no credit." in await browser.text_after(again)
         assert (await browser.kept(made.rpartition("/")[2])).request.method == method
     assert await browser.credits() == 99
+    later = {"onExisting": "replace", "delay": "2h", "maxWait": "30m", "once": "later"}
+    assert (await composed(browser, **given | later)).headers["location"] == made
+    waiting = await browser.kept(made.rpartition("/")[2])
+    assert waiting.request.trigger_at_ms - created_at_ms(waiting.schedule_id) == 1_800_000
     await composed(browser, **given | {"once": "2"})
     several = await composed(browser, **given | {"onExisting": "keep", "once": "3"})
     assert several.status_code == 409

@@ -30,6 +30,7 @@ from api.dashboard.viewer.session import (
     ROOT,
     Viewer,
     base_url,
+    here,
     redirect_saying,
     signed_in,
     zone_of,
@@ -111,7 +112,7 @@ async def edit_page(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer = await signed_in(request)
     found = await service_of(request).store.schedules.read(viewer.account_id, schedule_id)
     if not found.schedule.waits:
-        fault = "It does not wait any more: what has begun is not edited."
+        fault = "It does not wait any more, so it cannot be edited."
         return await show(request, viewer, schedule_id, status=409, fault=fault)
     given = request_given(found.schedule.request, zone_of(request), OF_CHANGE)
     return await _show(request, viewer, _edit(request), given | {"etag": found.etag})
@@ -262,7 +263,9 @@ async def _show(
     }
     if is_for_panel(request):
         name = "requests/composer.html"
-        return page(request, name, status=status, wanted=_wanted(request), **values)
+        answer = page(request, name, status=status, wanted=_wanted(request), **values)
+        is_new = request.method == "GET"
+        return answer.with_header(b"hx-push-url", here(request)) if is_new else answer
     return list_page(request, await read_page(request, viewer) | values, status=status)
 
 

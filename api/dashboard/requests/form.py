@@ -72,6 +72,11 @@ class Filled(NamedTuple):
     suggested: Mapping[str, Mapping[str, str]]
 
     @property
+    def hides(self) -> bool:
+        """Whether it has masks in the place of secrets."""
+        return any(MASK in text for text in self.given.values())
+
+    @property
     def labels(self) -> dict[str, str]:
         """Those of the inputs with a fault, in their order."""
         rows = [row for group in self.groups.values() for row in group.rows]
