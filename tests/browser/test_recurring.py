@@ -10,9 +10,10 @@ from tests.support.servers import PostdateProcess, Receiver
 
 
 def make(page: Page, base_url: str, **fields: str) -> str:
-    """The id of a rule that fires each day, made by its form, which needs no scripts."""
+    """The id of a rule that fires each day, made by its form, whose folds are opened."""
     page.goto(f"{base_url}/dashboard/recurring/new")
     page.locator('[name="way"]').select_option("every")
+    page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
     for name, text in ({"every": "1d", "targetUrl": "https://example.com/"} | fields).items():
         page.locator(f'[name="{name}"]').fill(text)
     page.get_by_role("button", name="Set it").click()
