@@ -47,12 +47,24 @@ class Kind(StrEnum):
     NAME = "name"  # an id or a name that can stand in a path
 
 
+class Group(StrEnum):
+    """The parts of a form, in order. A form shows the first two, and unfolds the others."""
+
+    WHAT = "What"
+    WHEN = "When"
+    SENT = "How it is sent"
+    FAILS = "If it fails"
+    FOUND = "Found by"
+    REPORTS = "Reports"
+
+
 class FieldRow(NamedTuple):
     """One field. `attribute` is its name in a `Request`; rows of the same one are spellings of it,
     of which a payload may have one, and `sets` are further attributes that tell them apart.
 
-    `description` is for the API's document, `help` for the command line, and `label` and
-    `placeholder` are for forms; `words` says each choice of a form in words. `option` is its name
+    `description` is for the API's document, `help` for the command line, and `label`, `group` and
+    `placeholder` are for forms, which have an input for each attribute; `words` says each choice of
+    a form in words, and `hint` replaces the description's first sentence. `option` is its name
     in the Python client and, with hyphens, on the command line. `choice` names the type of its
     `choices` in the document; of a URL they are words in its place. `minimum` and `maximum` are in
     the unit of the API's numbers, so that durations have seconds. `default` stands for null and,
@@ -67,6 +79,8 @@ class FieldRow(NamedTuple):
     description: str
     help: str = ""
     label: str = ""
+    group: Group = Group.SENT
+    hint: str = ""
     placeholder: str = ""
     examples: tuple[Any, ...] = ()
     choices: tuple[str, ...] = ()
@@ -81,6 +95,12 @@ class FieldRow(NamedTuple):
     sets: tuple[tuple[str, str], ...] = ()
     instead: str = ""
 
+    @property
+    def said(self) -> str:
+        """One sentence for people who fill in a form."""
+        first = self.description.partition(". ")[0].removesuffix(".") + "."
+        return self.hint or first.replace("`", "")
+
 
 FIELDS = (
     FieldRow(
@@ -92,6 +112,7 @@ FIELDS = (
         "password, spaces, control characters or backslashes. An address that this installation "
         "does not allow is refused now, a name when the request goes out.",
         label="Where to",
+        group=Group.WHAT,
         examples=("https://example.com/webhooks/orders",),
         longest=LONGEST_URL,
         required=True,
@@ -104,6 +125,9 @@ FIELDS = (
         description="When the request goes out, unless `delay` says so. At most 24 hours in the "
         "past (then it is due at once), and five years ahead unless this installation says "
         "otherwise. Parts of a millisecond round up.",
+        label="Time",
+        hint="At most 24 hours in the past; then it is due at once.",
+        group=Group.WHEN,
         required=True,
         instead="A recurring schedule has none: cron or every says when, from startsAt on.",
     ),
@@ -115,6 +139,10 @@ FIELDS = (
         description="Instead of `triggerAt`: how long from now the request goes out, by the "
         "clock of the store; at most as far ahead as `triggerAt`.",
         help="As --in, but by Postdate's clock instead of this machine's.",
+        label="Delay",
+        hint="From now, by the clock of Postdate.",
+        group=Group.WHEN,
+        placeholder="10m",
         examples=("1h30m", 10),
         minimum=0,
         required=True,
@@ -128,8 +156,10 @@ FIELDS = (
         description="In any letter case. If it is left out, POST with a body, GET without.",
         help="[default: POST with a body, GET without]",
         label="Method",
+        group=Group.WHAT,
         choices=tuple(sorted(METHODS)),
         choice="TargetMethod",
+        words=(("", "POST or GET, by the body"), *((each, each) for each in sorted(METHODS))),
     ),
     FieldRow(
         name="targetHeaders",
@@ -140,6 +170,8 @@ FIELDS = (
         "`Transfer-Encoding`, `Connection`, `Keep-Alive`, `TE`, `Trailer`, `Upgrade`, `Expect`, "
         "`Proxy-*`, `Postdate-*` and `webhook-*`.",
         label="Headers",
+        hint="One a line, 16 KiB in all.",
+        placeholder="X-Order: 8412",
         examples=({"X-Order": "ord_8412"},),
         default={},
     ),
@@ -151,6 +183,7 @@ FIELDS = (
         description="A JSON object, sent exactly as it was written, with `Content-Type: "
         "application/json` unless a header says otherwise.",
         label="Body",
+        group=Group.WHAT,
         examples=({"order": "ord_8412", "action": "remind"},),
         sets=(("body_kind", "json"),),
     ),
@@ -162,6 +195,7 @@ FIELDS = (
         description="Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with "
         "Content-Type: text/plain; charset=utf-8 unless a header says otherwise.",
         label="Body",
+        group=Group.WHAT,
         examples=("status=due&order=8412",),
         longest=MOST_RAW_BODY_BYTES,
         sets=(("body_kind", "text"),),
@@ -175,6 +209,7 @@ FIELDS = (
         "at most 192 KiB of them, with Content-Type: application/octet-stream unless a header "
         "says otherwise.",
         label="Body",
+        group=Group.WHAT,
         examples=("AAEC/w==",),
         sets=(("body_kind", "binary"),),
     ),
@@ -188,6 +223,7 @@ FIELDS = (
         help="If a worker is lost while it has the request: send it again, or give it up."
         "  [default: at-least-once]",
         label="If a worker is lost",
+        group=Group.FAILS,
         choices=("at-least-once", "at-most-once"),
         choice="Delivery",
         words=(("", "send it again"), ("at-most-once", "give it up: at most once")),
@@ -202,6 +238,8 @@ FIELDS = (
         "it ends as failed, `Expired before execution`. A retry that would come later is not "
         "made.",
         help="The last moment at which it may be fired; as --at.",
+        label="Expires at",
+        hint="The last moment at which it may still be sent.",
         instead="A recurring schedule has none: expiresAfter counts from each of its times.",
     ),
     FieldRow(
@@ -213,6 +251,7 @@ FIELDS = (
         "5xx; 0 if it is left out. Any other answer is final. A retry costs no credit.",
         help="How often it is sent again after no answer, 408, 409, 425, 429 or 5xx.  [default: 0]",
         label="Retries",
+        group=Group.FAILS,
         examples=(5,),
         minimum=0,
         maximum=MOST_RETRIES,
@@ -229,6 +268,7 @@ FIELDS = (
         help="The waits before the retries; the last one counts for all others.  "
         f"[default: {_USUAL_DELAYS.replace(' ', '')}]",
         label="Waits before retries",
+        group=Group.FAILS,
         placeholder=_USUAL_DELAYS,
         examples=(("10s", "1m", "10m"),),
         longest=MOST_DELAYS,
@@ -258,6 +298,8 @@ FIELDS = (
         "`targetUrl` is. `default`, as in a create without it: the account's `callbackUrl`; null: "
         "no report. Costs no credit.",
         label="Callback to",
+        hint="The URL that gets a report of how the schedule ended.",
+        group=Group.REPORTS,
         placeholder="as the account says",
         examples=("https://example.com/webhooks/ended", DEFAULT, None),
         choices=(DEFAULT,),
@@ -274,6 +316,7 @@ FIELDS = (
         "holds for the account's, and null leaves it to the account.",
         help="Report each end, or only a failure.  [default: executed]",
         label="It reports",
+        group=Group.REPORTS,
         choices=("executed", "failed"),
         choice="CallbackOn",
         words=(("", "every end"), ("failed", "only failures"), ("none", "nothing")),
@@ -301,6 +344,7 @@ FIELDS = (
         "spaces, and without a `*` at its end. Need not be unique. It is stored unencrypted.",
         help="An id of your own, such as order-17, to find it by.",
         label="Reference",
+        group=Group.FOUND,
         placeholder="order-17",
         examples=("order-8412",),
         pattern=REFERENCE_PATTERN,
@@ -320,6 +364,7 @@ ON_EXISTING = (
         help="If one waits with this --reference, keep it as it is, or replace its request and"
         " time, for no credit.  [default: schedule another]",
         label="If one waits with it",
+        group=Group.FOUND,
         examples=("replace",),
         choices=("keep", "replace"),
         words=(
@@ -336,6 +381,9 @@ ON_EXISTING = (
         description="With `replace`: how long after its creation the schedule is due at the "
         "latest, however often it is replaced.",
         help="With --on-existing replace: the longest wait after the first create.",
+        label="Longest wait",
+        group=Group.FOUND,
+        placeholder="10m",
         examples=("10m", 600),
         minimum=0,
     ),

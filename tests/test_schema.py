@@ -6,17 +6,23 @@ import dataclasses
 import json
 import time
 from typing import Any, get_type_hints
+from zoneinfo import ZoneInfo
 
 import click
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from api.calls.bulk import OF_BULK
+from api.dashboard.requests import form as forms
+from api.dashboard.requests.body import BODIES, KEPT
 from api.dashboard.requests.filters import read_filter
-from api.dashboard.zones import UTC
+from api.dashboard.requests.form import edited, fields_of, filled, request_given
+from api.dashboard.zones import UTC, Zone
+from api.schema import recurring_fields
 from api.schema.fields import SHOWN
 from api.schema.items import Items
-from api.schema.payload import AS_IT_WAS, parse_change
+from api.schema.payload import AS_IT_WAS, parse_change, parse_request
 from api.schema.query import OF_LOGS, OF_SCHEDULES
 from api.schema.rules import Rules
 from cli.customer.logs import logs_command
@@ -28,7 +34,8 @@ from postdate._schema import CreateOptions, Filters, RequestOptions
 from postdate.results import camel
 from scheduler import models, schema
 from scheduler.filters import FILTERS, FilterRow
-from scheduler.models import Status, Upsert
+from scheduler.masks import MASK
+from scheduler.models import BodyKind, Status, Upsert
 from scheduler.runtime.settings import Settings
 from scheduler.schema import FieldRow
 from scheduler.store.secrecy import Secrecy
@@ -36,6 +43,7 @@ from scheduler.store.stored import open_request, seal_request
 from tests.samples import CASES, SAMPLES, payload_of, request_of
 from tests.store.recurring.test_occurrence_request import made, rule_of
 
+TOKYO = Zone("Asia/Tokyo", ZoneInfo("Asia/Tokyo"))
 RULES, CLEAR = Rules.of(Settings()), Secrecy()
 NOW_MS = time.time_ns() // 1_000_000
 FILTERED = {"lane": "mail", "reference": "order-*", "recurringId": "rec_" + "0" * 26}
@@ -82,6 +90,42 @@ def test_each_filter_of_the_dashboard_is_read_from_its_address_and_stays_in_it(
     assert (wanted.is_search, wanted.pairs()) == (True, {row.word: text})
     wanted, faults = read_filter({row.word: "no such thing "}, UTC, NOW_MS)
     assert (wanted.is_any, wanted.pairs(), [*faults]) == (False, {}, [row.word])
+
+
+@pytest.mark.parametrize(
+    ("rows", "fields"),
+    [
+        (forms.OF_CREATE, [*schema.NAMED, "expiresAfter"]),
+        (forms.OF_CHANGE, [row.name for row in schema.FIELDS]),
+        (forms.OF_RULE, [*recurring_fields.OWN, *recurring_fields.REQUEST]),
+    ],
+    ids=("create", "edit", "recurring"),
+)
+def test_each_field_is_in_a_group_of_the_dashboards_forms(
+    rows: tuple[FieldRow, ...], fields: list[str]
+) -> None:
+    groups = filled(rows, {}, {}, {}).groups.values()
+    shown = [row for group in groups for row in group.rows]
+    assert sorted({row.name for row in shown}.union(BODIES)) == sorted(fields)
+    assert all(row.label and row.said for row in shown)
+
+
+@pytest.mark.parametrize(("name", "value"), CASES)
+def test_a_form_gives_each_field_and_an_edit_keeps_it(name: str, value: Any) -> None:
+    asked = request_of(name, value, NOW_MS)
+    form = request_given(asked, TOKYO, forms.OF_CHANGE)
+    assert edited(form, asked, TOKYO, forms.OF_CHANGE) == {}
+    given = edited(form | {"timeout": "7"}, asked, TOKYO, forms.OF_CHANGE)
+    changed = parse_change(msgspec.json.encode(given), RULES, NOW_MS).of(asked)
+    assert changed == replace(asked, timeout_s=7)
+    if form["bodyKind"] == KEPT or MASK in str(form) or asked.body == b"":
+        return  # it keeps these, and cannot make them
+    given = fields_of(schema.FIELDS, form, TOKYO)
+    again = parse_request(msgspec.json.encode(given), RULES, NOW_MS)
+    if asked.body_kind is BodyKind.JSON and asked.body:  # a form shows it in lines
+        assert json.loads(again.body or b"") == json.loads(asked.body)
+        again = replace(again, body=asked.body)
+    assert again == asked
 
 
 def test_results_of_the_client_have_each_field_that_is_shown() -> None:

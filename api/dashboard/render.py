@@ -23,7 +23,7 @@ from api.dashboard import formats, fragments
 from api.dashboard.answer import Raw, html, is_for_panel
 from api.dashboard.causes import held_words
 from api.dashboard.operators.impersonation import address_of, looked_at, own_path
-from api.dashboard.requests.form import facts_of
+from api.dashboard.requests.form import facts_of, pattern_of
 from api.dashboard.viewer.csrf import masked_token
 from api.dashboard.viewer.session import Viewer, asks_for_news, base_url, here, zone_of
 from api.fair_queue import STRANGERS, note_time
@@ -99,6 +99,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters.update(formats.FILTERS, pieces=_marked, request_facts=facts_of, held=held_words)
+_templates.filters.update(pattern=pattern_of)
 _templates.globals.update(asset=address, iso=format_iso8601)
 _templates.globals.update(looking_at=address_of)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from api.schema import payload
-from api.schema.field import DURATION, TEXT, Schema
+from api.schema.field import DURATION, TEXT, JsonType, Schema
 from api.schema.fields import FIELDS, REQUIRED, SHOWN, request_of
 from api.schema.findings import Doubt, Findings, invalid
 from api.schema.json_text import Object, Part
@@ -19,7 +19,7 @@ from scheduler import durations, schema
 from scheduler.durations import DAY_MS
 from scheduler.ids import is_recurring_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE, is_lane
-from scheduler.recurrence import cron
+from scheduler.recurrence import cron, fields
 from scheduler.recurrence.recurrence import LONGEST_EVERY_MS, SHORTEST_EVERY_MS, Timing, faults
 from scheduler.recurrence.recurring import Draft, Rule
 
@@ -80,57 +80,22 @@ def _expires_after(span: str | int, rules: Rules, now_ms: int) -> int:
     return ms
 
 
-_OWN = (
-    SettingsField(
-        "name",
-        TEXT,
-        _name,
-        {"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE},
-        "A name of your own, unique in the account: a letter or digit, and up to 63 more, or `.`, "
-        "`_`, `:`, `-`. It is stored unencrypted.",
-    ),
-    SettingsField(
-        "cron",
-        TEXT,
-        _cron,
-        {"maxLength": cron.LONGEST},
-        "When, on the clock of `timeZone`: minute, hour, day of the month, month and day of the "
-        "week, as `0 9 * * 1-5`; with names, ranges, steps, lists, `L`, `LW`, `5L` and `MON#2`.",
-    ),
-    SettingsField(
-        "every",
+# The rule of each, and what its schema has besides its type.
+_OWN: dict[str, tuple[JsonType, Any, Schema]] = {
+    "name": (TEXT, _name, {"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE}),
+    "cron": (TEXT, _cron, {"maxLength": cron.LONGEST}),
+    "every": (
         DURATION,
         _every,
         {**_DURATION, "minimum": SHORTEST_EVERY_MS // 1000, "maximum": LONGEST_EVERY_MS // 1000},
-        "Instead of `cron`: at intervals from `startsAt` on, or from the creation; 1s to 366d.",
     ),
-    SettingsField(
-        "timeZone",
-        TEXT,
-        _zone,
-        {},
-        "The zone of `cron`, as the IANA database names it; UTC if it is left out.",
-    ),
-    SettingsField("startsAt", TEXT, _starts_at, {"format": "date-time"}, "Never before this."),
-    SettingsField("endsAt", TEXT, _moment, {"format": "date-time"}, "Never after this."),
-    SettingsField(
-        "expiresAfter",
-        DURATION,
-        _expires_after,
-        _DURATION,
-        "How long after its time an occurrence may still be sent; then it ends as failed, `Expired "
-        "before execution`.",
-    ),
-)
-OWN = {field.name: field for field in _OWN}
-_TIMING = {
-    "cron": "cron",
-    "every": "every_ms",
-    "timeZone": "zone",
-    "startsAt": "starts_at_ms",
-    "endsAt": "ends_at_ms",
-    "expiresAfter": "expires_after_ms",
+    "timeZone": (TEXT, _zone, {}),
+    "startsAt": (TEXT, _starts_at, {"format": "date-time"}),
+    "endsAt": (TEXT, _moment, {"format": "date-time"}),
+    "expiresAfter": (DURATION, _expires_after, _DURATION),
 }
+OWN = {row.name: SettingsField(row.name, *_OWN[row.name], row.description) for row in fields.FIELDS}
+_TIMING = {row.name: row.attribute for row in fields.FIELDS if row.attribute}
 # Of a schedule, and what stands in their place.
 _NOT_HERE = {row.name: row.instead for row in schema.FIELDS if row.instead}
 REQUEST = {name: field for name, field in FIELDS.items() if name not in _NOT_HERE}

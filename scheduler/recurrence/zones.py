@@ -14,7 +14,7 @@ VERSION = tzdata.IANA_VERSION  # 2026f: later versions sort behind it
 
 zoneinfo.reset_tzpath(())
 
-_LONGEST = 64
+LONGEST_NAME = 64
 _OFFSET = re.compile(r"(?:utc|gmt)?([+-])0?(\d{1,2})(?::?00)?")
 
 
@@ -25,7 +25,7 @@ def zone_named(name: str) -> zoneinfo.ZoneInfo | None:
 
 def why_no_zone(name: str) -> str:
     """A sentence about a name that is none: with the zone that may be meant."""
-    meant = name.strip().lower().replace(" ", "_") if len(name) <= _LONGEST else ""
+    meant = name.strip().lower().replace(" ", "_") if len(name) <= LONGEST_NAME else ""
     if known := _spellings().get(meant):
         if known.lower() == meant:
             return f"It must be an IANA time zone; these are case-sensitive: {known}."

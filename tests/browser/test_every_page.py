@@ -111,7 +111,7 @@ def _fill(signed_in: Watched, up: PostdateProcess, receiver: Receiver) -> tuple[
         failed = customer.schedule(receiver.answer("/fails", status=500, body=body))
         customer.outcome(failed)
     names = {"name": "n" * 64, "lane": lane, "reference": "r" * 128}
-    rule = "/recurring/" + make(page, signed_in.base_url, url=receiver.url + _NASTY, **names)
+    rule = "/recurring/" + make(page, signed_in.base_url, targetUrl=receiver.url + _NASTY, **names)
     return f"/requests/{failed}", f"/lanes/{lane}", rule, f"{rule}/change"
 
 

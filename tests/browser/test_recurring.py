@@ -10,10 +10,11 @@ from tests.support.servers import PostdateProcess, Receiver
 
 
 def make(page: Page, base_url: str, **fields: str) -> str:
-    """The id of a rule that fires each day, made by its form, which needs no scripts."""
+    """The id of a rule that fires each day, made by its form, whose folds are opened."""
     page.goto(f"{base_url}/dashboard/recurring/new")
     page.locator('[name="way"]').select_option("every")
-    for name, text in ({"every": "1d", "url": "https://example.com/"} | fields).items():
+    page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+    for name, text in ({"every": "1d", "targetUrl": "https://example.com/"} | fields).items():
         page.locator(f'[name="{name}"]').fill(text)
     page.get_by_role("button", name="Set it").click()
     page.wait_for_url("**/recurring/rec_*")
@@ -79,7 +80,7 @@ def test_an_occurrence_shows_as_a_dot_without_a_reload(
     signed_in: Watched, receiver: Receiver
 ) -> None:
     page = signed_in.page
-    rule = make(page, signed_in.base_url, name="runs", url=f"{receiver.url}/runs")
+    rule = make(page, signed_in.base_url, name="runs", targetUrl=f"{receiver.url}/runs")
     signed_in.go(f"/recurring/{rule}")
     page.get_by_role("button", name="Run now runs").click()
     expect(page.get_by_role("status").first).to_contain_text("runs is run now")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from html.parser import HTMLParser
 
 
@@ -52,3 +54,16 @@ def form_with(text: str, field: str) -> dict[str, str]:
     forms.close()
     [fields] = [each for each in forms.found if field in each]
     return {name: value for name, value in fields.items() if name not in ("csrf", "once")}
+
+
+def faults_of(text: str) -> dict[str, str]:
+    """The faults that stand beside the inputs of a page, which are marked and described by them,
+    and in no closed fold. The page says how many, and the first one gets the focus."""
+    found = re.findall(r'<p class="bad" id="fault-(\w+)">([^<]*)</p>', text)
+    marked = re.findall(r'name="(\w+)" aria-describedby="fault-\1" aria-invalid="true"', text)
+    focused = re.findall(r'name="(\w+)"[^>]* autofocus', text)
+    closed = re.findall(r'<details class="fold-of-fields">.*?</details>', text, re.DOTALL)
+    assert not any('id="fault-' in each for each in closed)
+    assert (marked, focused) == ([name for name, _ in found], marked[:1])
+    assert not found or f"{len(found)} field" in text
+    return {name: html.unescape(why) for name, why in found}

@@ -15,6 +15,7 @@ from scheduler.lane_settings import LONGEST_NOTE, LaneSettings, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, rows, tiles_of
+from tests.dashboard.forms import faults_of
 from tests.support.plain import redis_of
 
 LIMITS = {"rate": "100", "per": "1m", "burst": "5", "parallelism": "3", "note": "theirs"}
@@ -175,9 +176,11 @@ async def test_a_lane_too_many_is_refused_by_its_name(browser: Browser) -> None:
     client: Any = redis_of(browser.store)
     page = await browser.text("/lanes/invoices")
     await client.zadd(keys.account(browser.account_id) + keys.LANES, many)
-    given = {"url": "https://example.com/x", "delay": "1h", "once": "1", "lane": "one-more"}
-    for refused in (await browser.write("/requests/new", **given), await set_with(browser, page)):
-        assert (refused.status_code, "<b>Lane</b>: " in refused.text) == (409, True)
+    given = {"targetUrl": "https://example.com/x", "delay": "1h", "once": "1", "lane": "one-more"}
+    refused = await browser.write("/requests/new", **given)
+    assert (refused.status_code, [*faults_of(refused.text)]) == (409, ["lane"])
+    refused = await set_with(browser, page)
+    assert (refused.status_code, "<b>Lane</b>: " in refused.text) == (409, True)
     paused = await browser.write("/lanes/one-more/pause")
     assert (paused.status_code, "10,000 lanes already" in paused.text) == (409, True)
     assert "Too late" not in paused.text
@@ -191,9 +194,9 @@ async def test_a_request_in_a_lane_is_composed_found_and_shown(browser: Browser)
     text = await browser.text(f"/requests/{waiting}")
     assert '<dt>Lane</dt><dd class="id"><a href="/dashboard/lanes/invoices">' in text
     assert 'title="Lane">invoices</span>' in text
-    bad = {"url": "https://example.com/x", "delay": "1h", "once": "2", "lane": "a b"}
+    bad = {"targetUrl": "https://example.com/x", "delay": "1h", "once": "2", "lane": "a b"}
     refused = await browser.write("/requests/new", **bad)
-    assert (refused.status_code, "<b>Lane</b>: " in refused.text) == (400, True)
+    assert (refused.status_code, [*faults_of(refused.text)]) == (400, ["lane"])
     matching = {"action": "cancel", "scope": "matching", "lane": "invoices"}
     asked = await browser.write("/requests/bulk", **matching)
     assert re.findall(r'name="id" value="([^"]*)"', asked.text) == [waiting]

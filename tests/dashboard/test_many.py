@@ -9,11 +9,12 @@ import httpx
 import pytest
 
 from api.dashboard.requests import bulk
+from scheduler.ids import created_at_ms
 from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from tests.dashboard.conftest import ORIGIN, URL, Browser, listed, once_of, rows
-from tests.dashboard.forms import form_with
+from tests.dashboard.forms import faults_of, form_with
 
 
 async def post_many(browser: Browser, action: str, ids: list[str], **fields: str) -> httpx.Response:
@@ -158,34 +159,45 @@ async def test_many_are_moved_by_so_much_or_to_one_time(browser: Browser) -> Non
 
 
 async def test_one_that_waits_with_a_reference_is_kept_or_replaced(browser: Browser) -> None:
-    given = {"url": "https://example.com/x", "delay": "1h", "reference": "cart-17", "once": "1"}
+    given = {
+        "targetUrl": "https://example.com/x",
+        "delay": "1h",
+        "reference": "cart-17",
+        "once": "1",
+    }
     made = (await composed(browser, **given)).headers["location"]
     ways = (("keep", "GET", "was kept"), ("replace", "PUT", "has this request now"))
     for way, method, said in ways:
-        again = await composed(browser, **given | {"method": "PUT", "onExisting": way, "once": way})
+        again = await composed(
+            browser, **given | {"targetMethod": "PUT", "onExisting": way, "once": way}
+        )
         assert again.headers["location"] == made
         assert f"One waited already and {said}, for no credit." in await browser.text_after(again)
         assert (await browser.kept(made.rpartition("/")[2])).request.method == method
     assert await browser.credits() == 99
+    later = {"onExisting": "replace", "delay": "2h", "maxWait": "30m", "once": "later"}
+    assert (await composed(browser, **given | later)).headers["location"] == made
+    waiting = await browser.kept(made.rpartition("/")[2])
+    assert waiting.request.trigger_at_ms - created_at_ms(waiting.schedule_id) == 1_800_000
     await composed(browser, **given | {"once": "2"})
     several = await composed(browser, **given | {"onExisting": "keep", "once": "3"})
     assert several.status_code == 409
-    assert "<b>Reference</b>: 2 schedules wait with this reference" in several.text
+    assert faults_of(several.text)["reference"].startswith("2 schedules wait with this reference")
     assert '<option value="keep" selected>' in several.text
     nameless = await composed(browser, **given | {"reference": "", "onExisting": "keep"})
-    assert "<b>If one waits with it</b>: It needs a reference." in nameless.text
+    assert faults_of(nameless.text) == {"onExisting": "It needs a reference."}
 
 
 async def test_a_request_is_composed_shown_and_judged_as_the_api_does(browser: Browser) -> None:
     """What becomes of each field: test_carried_over.py."""
     given = {
         "once": once_of(await browser.text("/requests/new")),
-        "url": "https://example.com/x",
+        "targetUrl": "https://example.com/x",
         "delay": "1h",
         "timeout": "5",
         "reference": "order-17",
-        "headers": "X-Order: 8412\nX-Empty:",
-        "body": "a=1",
+        "targetHeaders": "X-Order: 8412\nX-Empty:",
+        "targetBody": "a=1",
     }
     for _ in range(2):  # a form that is sent twice
         made = await composed(browser, **given)
@@ -199,14 +211,17 @@ async def test_a_request_is_composed_shown_and_judged_as_the_api_does(browser: B
     assert "<dt>Timeout</dt><dd>5s</dd>" in panel
     assert '<a href="/dashboard/requests?reference=order-17">order-17</a>' in panel
     assert '<span class="reference">order-17</span>' in panel  # in the list beside it
-    bad = {"url": "ftp://x", "headers": "Host: a", "timeout": "31", "reference": "a b"}
+    bad = {"targetUrl": "ftp://x", "targetHeaders": "Host: a", "timeout": "31", "reference": "a b"}
     refused = await composed(browser, **given | bad)
     assert refused.status_code == 400
-    for words in (
-        *("<b>Where to</b>: It must be", "<b>Headers, Host</b>: "),
-        *("<b>Reference</b>: It must have", "<b>Timeout</b>: It must be whole seconds"),
-    ):
-        assert words in refused.text
-    assert form_with(refused.text, "url")["headers"] == "Host: a", "what was typed is kept"
-    undue = await composed(browser, **given | {"delay": "", "at": "", "once": "undue"})
-    assert "<b>Time</b>: Say when" in undue.text
+    found = faults_of(refused.text)
+    assert found.keys() == bad.keys()
+    assert found["targetHeaders"].startswith("Host: ")
+    assert found["timeout"].startswith("It must be whole seconds")
+    assert form_with(refused.text, "targetUrl")["targetHeaders"] == "Host: a", (
+        "what was typed is kept"
+    )
+    undue = await composed(
+        browser, **given | {"delay": "", "triggerAt": "", "way": "triggerAt", "once": "undue"}
+    )
+    assert faults_of(undue.text) == {"triggerAt": "It is required."}

@@ -266,7 +266,7 @@ async def test_who_has_no_credits_is_told_how_to_get_some(dashboard: Dashboard) 
     command = f"postdate account grant {bare.account_id} 1000"
     for path in ("", "/requests/new", "/credits"):
         assert command in await bare.text(path), path
-    form = {"url": URL, "method": "GET", "delay": "1h", "body": "", "once": "x"}
+    form = {"targetUrl": URL, "targetMethod": "GET", "delay": "1h", "targetBody": "", "once": "x"}
     refused = await bare.write("/requests/new", **form)
     assert (refused.status_code, command in refused.text) == (402, True)
     assert html.escape(URL) in refused.text, "the written text survives"

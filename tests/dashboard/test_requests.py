@@ -15,6 +15,7 @@ from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.scans import Scans
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, listed, rows
+from tests.dashboard.forms import form_with
 from tests.dashboard.recurring.recurring import made
 from tests.support.plain import redis_of
 from tests.support.servers import in_days
@@ -361,7 +362,7 @@ async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(browser: B
     await browser.end(500, why, answer=said)
     retried = await browser.schedule(-1000, url)
     await browser.end(500, why, again_in_ms=60_000)
-    rule = await made(browser, url=url, body=body, name="")
+    rule = await made(browser, targetUrl=url, targetBody=body, name="")
     await browser.write(f"{rule}/run", once="run")
     await browser.end(500, why)
     query = LogQuery((LogStatus.FAILED,), recurring_id=rule.rpartition("/")[2])
@@ -375,6 +376,6 @@ async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(browser: B
     assert "&lt;script&gt;no&lt;/script&gt;" in text
     assert "https://example.com/%E2%80%AEgpj.exe" in text  # for a shell, as it is sent
     # A field has it unchanged, also a hidden one.
-    composer = html.unescape(await browser.text("/requests/new", like=failed))
-    assert f'name="url" value="{url}"' in composer
+    composer = await browser.text("/requests/new", like=failed)
+    assert form_with(composer, "targetUrl")["targetUrl"] == url
     assert f'type="hidden" name="answer" value="{why}"' in await browser.text("")

@@ -66,11 +66,16 @@ FIELDS = {
     "/members/{member_id}/link": {},
     "/members/{member_id}/remove": {},
     "/members/{member_id}/role": {"role": "read"},
-    "/recurring/new": {"way": "every", "every": "1h", "url": "https://example.com/", "once": "x"},
+    "/recurring/new": {
+        "way": "every",
+        "every": "1h",
+        "targetUrl": "https://example.com/",
+        "once": "x",
+    },
     "/recurring/{recurring_id}/change": {
         "way": "every",
         "every": "2h",
-        "url": "https://example.com/",
+        "targetUrl": "https://example.com/",
         "name": "other",
         "etag": "{etag}",
     },
@@ -81,10 +86,20 @@ FIELDS = {
     "/requests/bulk": {"action": "cancel", "id": "{schedule_id}", "confirmed": "1"},
     "/requests/bulk/{action_id}/close": {},
     "/requests/bulk/{action_id}/stop": {},
-    "/requests/new": {"url": "https://example.com/", "method": "GET", "delay": "1h", "once": "x"},
+    "/requests/new": {
+        "targetUrl": "https://example.com/",
+        "targetMethod": "GET",
+        "delay": "1h",
+        "once": "x",
+    },
     "/requests/{schedule_id}/again": {"once": "x"},
     "/requests/{schedule_id}/callback": {"once": "x"},
     "/requests/{schedule_id}/cancel": {},
+    "/requests/{schedule_id}/edit": {
+        "targetUrl": "https://example.com/",
+        "triggerAt": f"{in_days(70):%Y-%m-%d}T00:00",
+        "etag": "{schedule_etag}",
+    },
     "/requests/{schedule_id}/time": {"at": f"{in_days(70):%Y-%m-%d}T00:00"},
     "/sign-in": {"email": "holder@example.com", "password": PASSWORD},
     "/sign-out": {},
@@ -152,7 +167,8 @@ async def holder(dashboard: Dashboard) -> Holder:
         "secret": await store.sessions.make_link(account.account_id),
         "member_id": await member_of(dashboard, account, "second@example.com", Role.OWN),
     }
-    names |= await recurring(store, account.account_id)
+    waiting = await store.schedules.read(account.account_id, names["schedule_id"])
+    names |= {"schedule_etag": waiting.etag} | await recurring(store, account.account_id)
     names["action_id"] = "a-bulk-action-00"
     asked = Asked(Kind.CANCEL, "dashboard", 0, packed_ids([names["schedule_id"]]), {}, 0, {})
     await store.bulks.add(account.account_id, names["action_id"], asked)

@@ -173,6 +173,9 @@ API = r"""
 ~ name, changed[-, wanted=wanted-])
 # a preview gives a form the right to overwrite what another has set
 ~ now_etag[- if met_a_change else given.get("etag", now_etag)-]
+@ api/dashboard/requests/composer.py tests/dashboard/test_carried_over.py -k two_people
+# of two people who edit a request that waits the second overwrites what the first has set
+~ schedule_id, changed[-, wanted=wanted-])
 @ api/dashboard/requests/form.py tests/dashboard/recurring/test_recurring_form.py -k secrets
 # a secret that a form does not show goes to another target
 ~ if "targetHeaders" in found[- and "targetUrl" not in found-]:

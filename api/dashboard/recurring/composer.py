@@ -9,11 +9,12 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw
-from api.dashboard.recurring.form import LABELS, edited_rule, fields_of, given_of
+from api.dashboard.recurring.form import edited_rule, rule_given
 from api.dashboard.recurring.preview import preview_of
 from api.dashboard.recurring.texts import ADDRESS, name_of, named
 from api.dashboard.render import page
-from api.dashboard.requests.form import groups, labelled
+from api.dashboard.requests.composer import lanes_of
+from api.dashboard.requests.form import OF_RULE, faults_of, fields_of, filled
 from api.dashboard.viewer.csrf import Form, once_of, written
 from api.dashboard.viewer.session import (
     ROOT,
@@ -42,7 +43,6 @@ from scheduler.events import Kind
 from scheduler.recurrence.recurring import Draft, Rule
 from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.preconditions import Precondition
-from scheduler.target.http import METHODS
 
 # Examples of a cron, in words.
 _CRONS = {
@@ -62,9 +62,9 @@ async def compose(request: HttpRequest) -> Raw:
         "way": "cron",
         "cron": "0 9 * * *",
         "timeZone": zone_of(request).name,
-        "url": f"{base_url(request)}{ROOT}/echo",
-        "method": "POST",
-        "body": '{"hello": "again"}',
+        "targetUrl": f"{base_url(request)}{ROOT}/echo",
+        "targetMethod": "POST",
+        "targetBody": '{"hello": "again"}',
     }
     return await _show(request, viewer, given)
 
@@ -77,7 +77,7 @@ async def create(request: HttpRequest) -> Raw:
         return await _show(request, viewer, dict(form))
     service = service_of(request)
     try:
-        fields = fields_of(form, zone_of(request))
+        fields = fields_of(OF_RULE, form, zone_of(request))
         now_ms = service.store.clock.now_ms()
         draft = parse_draft(msgspec.json.encode(fields), service.rules, now_ms)
         await search_ahead(service.store, viewer.account_id, draft.timing, now_ms)
@@ -97,7 +97,7 @@ async def create(request: HttpRequest) -> Raw:
 async def change_page(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     viewer = await signed_in(request)
     rule = await service_of(request).store.recurring.read(viewer.account_id, named(recurring_id))
-    return await _show(request, viewer, given_of(rule, zone_of(request)), rule=rule)
+    return await _show(request, viewer, rule_given(rule, zone_of(request)), rule=rule)
 
 
 @post("/recurring/{recurring_id:str}/change")
@@ -141,9 +141,9 @@ _REFUSALS = (
 async def _refused(
     request: HttpRequest, viewer: Viewer, form: Form, why: Exception, rule: Rule | None = None
 ) -> Raw:
-    """The form as it was filled in, with its faults by field name."""
+    """The form as it was filled in, with its faults."""
     if isinstance(why, InvalidRequest):
-        faults = {labelled(each.field, LABELS): each.message for each in why.details}
+        faults = faults_of(why, form)
     elif isinstance(why, PreconditionFailed):
         faults = {}
     else:
@@ -158,8 +158,8 @@ def _field_of(why: Exception) -> str:
     if isinstance(why, InsufficientCredits):
         return "Credits"
     if isinstance(why, TooManyLanes):
-        return "Lane"
-    return "Name" if isinstance(why, RecurringNameTaken) else "Not saved"
+        return "lane"
+    return "name" if isinstance(why, RecurringNameTaken) else "Not saved"
 
 
 async def _show(
@@ -172,7 +172,9 @@ async def _show(
 ) -> Raw:
     """The form and the times that it comes to. That of a change keeps the etag that it was filled
     with; after a 412 it gets the one of now, so that a save replaces just that."""
-    values: dict[str, Any] = {"given": given, "faults": faults or {}, "rule": rule}
+    suggested = {"cron": _CRONS, "lane": await lanes_of(request, viewer)}
+    form = filled(OF_RULE, given, faults or {}, suggested)
+    values: dict[str, Any] = {"form": form, "rule": rule}
     met_a_change = status == status_of(PreconditionFailed())
     now_etag = rule.etag if rule else ""
     values["etag"] = now_etag if met_a_change else given.get("etag", now_etag)
@@ -184,9 +186,6 @@ async def _show(
         met_a_change=met_a_change,
         preview=preview,
         now_ms=preview.now_ms,
-        methods=sorted(METHODS),
-        groups=groups(),
-        crons=_CRONS,
         title=name_of(rule) if rule else "",
         address=f"{ADDRESS}/{rule.recurring_id}/change" if rule else f"{ADDRESS}/new",
         **values,

@@ -10,9 +10,9 @@ from litestar import get
 from msgspec.structs import replace
 
 from api.dashboard.answer import Raw, html
-from api.dashboard.recurring.form import LABELS, timing_fields
+from api.dashboard.recurring.form import TIMING
 from api.dashboard.render import page
-from api.dashboard.requests.form import labelled
+from api.dashboard.requests.form import fields_of, labelled
 from api.dashboard.viewer.session import NotSignedIn, Viewer, signed_in, zone_of
 from api.dashboard.zones import Zone, zone_named
 from api.recurring_times import judge_first, next_times
@@ -42,7 +42,7 @@ async def preview_of(request: HttpRequest, viewer: Viewer, form: Mapping[str, st
     """The preview of the form's fields at this moment, within the account's budget of searches."""
     store, zone = service_of(request).store, zone_of(request)
     now_ms, account_id = store.clock.now_ms(), viewer.account_id
-    fields = timing_fields(form, zone)
+    fields = fields_of(TIMING, form, zone)
     if not fields.get("cron") and not fields.get("every"):
         return Preview(now_ms, [])
     try:
@@ -51,7 +51,7 @@ async def preview_of(request: HttpRequest, viewer: Viewer, form: Mapping[str, st
         if not times_ms:  # then this says why
             await judge_first(store, account_id, timing, now_ms)
     except InvalidRequest as refusal:
-        faults = {labelled(each.field, LABELS): each.message for each in refusal.details}
+        faults = {labelled(each.field): each.message for each in refusal.details}
         return Preview(now_ms, [], faults=faults)
     except TooManyScans as refusal:
         return Preview(now_ms, [], faults={"Not looked for": f"{refusal}."})

@@ -12,9 +12,13 @@ import msgspec
 from api.dashboard.requests.text import readable
 from api.schema.findings import invalid
 from api.schema.json_text import any_members
+from scheduler import schema
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import BodyKind, Request
 
+# The API's names of a body by its kind; a form has the first one.
+BODIES = tuple(row.name for row in schema.FIELDS if row.attribute == "body")
+BODY = BODIES[0]
 # What the field `bodyKind` of a form says; "": JSON, or else text.
 TEXT, BASE64, KEPT = "text", "base64", "kept"
 
@@ -27,7 +31,7 @@ _JSON_TYPE = re.compile(r"[/+]json\b", re.IGNORECASE)
 def body_fields(form: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, Any]:
     """The field of the API that a form gives: one at most. Raises InvalidRequest for a text that
     may be meant as JSON, unless the form says that it is text."""
-    text, kind = form.get("body", ""), form.get("bodyKind", "")
+    text, kind = form.get(BODY, ""), form.get("bodyKind", "")
     if kind == KEPT and text.strip():
         raise invalid([FieldError("targetBody", "Say what it is: JSON, text or bytes.")])
     if kind == KEPT or not text:
@@ -69,9 +73,9 @@ def body_given(asked: Request) -> dict[str, str]:
     """How a form shows the body. One that does not fit into a field, or that a browser would send
     back changed, is kept: the form has its size."""
     if not asked.body:
-        return {"body": "", "bodyKind": ""}
+        return {BODY: "", "bodyKind": ""}
     text = readable(asked) if len(asked.body) <= _MOST_TYPED_BYTES else None
     if text is None or not _may_be_typed(text):
-        return {"body": "", "bodyKind": KEPT, "bodyBytes": f"{len(asked.body):,}"}
+        return {BODY: "", "bodyKind": KEPT, "bodyBytes": f"{len(asked.body):,}"}
     kinds = {BodyKind.JSON: "", BodyKind.TEXT: TEXT, BodyKind.BINARY: BASE64}
-    return {"body": text, "bodyKind": kinds[asked.body_kind]}
+    return {BODY: text, "bodyKind": kinds[asked.body_kind]}

@@ -1,49 +1,136 @@
-"""The fields of a request in a form, to and from those of the API, and as facts. Pure."""
+"""The fields of a request in a form, to and from those of the API, and as facts: all of them come
+from the tables `scheduler.schema` and `scheduler.recurrence.fields`. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from api.dashboard.requests.body import body_fields, body_given
+from api.dashboard.requests.body import BODIES, BODY, body_fields, body_given
+from api.dashboard.zones import UTC, Zone
 from api.schema.fields import FIELDS
 from api.schema.findings import invalid
 from api.schema.headers import header_field
 from scheduler import schema
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
-from scheduler.durations import format_duration
-from scheduler.errors import FieldError
+from scheduler.durations import PATTERN, format_duration
+from scheduler.errors import FieldError, InvalidRequest
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import Request
-from scheduler.schema import DEFAULT, FieldRow, Kind
+from scheduler.recurrence import fields as of_rule
+from scheduler.schema import DEFAULT, FieldRow, Group, Kind
+from scheduler.times import format_iso8601
 
 _BLANKS = " \t"  # around a header's value; of others Latin-1 has some that belong to it
 # The names of the API's fields in a form.
-LABELS = {row.name: row.label for row in schema.FIELDS if row.label}
-# These depend on others, or have names of their own in a form.
-_OWN = {"targetUrl", "targetMethod", "targetHeaders", "callbackUrl", "callbackOn"}
-_OWN |= {"targetBody", "targetBodyText", "targetBodyBase64"}
-_ROWS = tuple(row for row in schema.FIELDS if row.label and row.name not in _OWN)
-_FOUND_BY, _CALLBACK = ("reference", "lane"), ("callbackUrl", "callbackOn")
+LABELS = {row.name: row.label for row in (*schema.NAMED.values(), *of_rule.FIELDS)}
+LABELS["like"] = "Filled in by"
+REQUEST = tuple(row for row in schema.FIELDS if not row.instead)
+TIMES = tuple(row for row in schema.FIELDS if row.instead)
+# The inputs of the forms; that of a recurring schedule has those of its request.
+OF_CHANGE = schema.FIELDS
+_AT = OF_CHANGE.index(schema.NAMED["expiresAt"])
+_ENDS = (of_rule.NAMED["expiresAfter"], *OF_CHANGE[_AT:])
+OF_CREATE = (*OF_CHANGE[:_AT], *_ENDS, *schema.ON_EXISTING)
+OF_RULE = (*of_rule.FIELDS, *REQUEST)
+# Pairs of fields of which a form has one, as its field `way` says.
+WAYS = {
+    "When": {"delay": "after a delay", "triggerAt": "at a time"},
+    "Repeats": {"cron": "as a cron says", "every": "every so long"},
+}
+_OTHER_WAY = {one: other for way in WAYS.values() for one in way for other in way.keys() - {one}}
+# A form reads these together.
+_CALLBACK = ("callbackUrl", "callbackOn")
+_TOGETHER = {*_CALLBACK, *BODIES}
+# Pages show these in a way of their own.
+_SHOWN = {"url", "method", "headers", "body", "trigger_at_ms", "expires_at_ms", "lane", "reference"}
+_SHOWN |= {schema.NAMED[name].attribute for name in _CALLBACK}
+_CLASS = re.compile(r"\[([^\]]*)\]")
 
 
-def groups(*, upserts: bool = False) -> list[list[FieldRow]]:
-    """The fields of a form, grouped by line. `upserts`: also the choice of what happens to a
-    schedule that already waits with the reference."""
-    found_by, callback = ([schema.NAMED[name] for name in each] for each in (_FOUND_BY, _CALLBACK))
-    if upserts:
-        found_by.insert(1, schema.NAMED["onExisting"])
-    return [found_by, [row for row in _ROWS if row.name not in _FOUND_BY], callback]
+class FormGroup(NamedTuple):
+    """Inputs of a form. `way`: the label of the choice between two of them, and their words."""
+
+    name: Group
+    rows: list[FieldRow]
+    way: tuple[str, dict[str, str]] | None
+    folded: bool
+    is_open: bool
+
+
+class Filled(NamedTuple):
+    """A form with its values, and its faults by the input that each stands beside. `others` are
+    those of no input, by name; `suggested` has values of inputs, with words or ''."""
+
+    groups: dict[str, FormGroup]
+    given: Mapping[str, str]
+    faults: Mapping[str, str]
+    others: Mapping[str, str]
+    suggested: Mapping[str, Mapping[str, str]]
+
+    @property
+    def hides(self) -> bool:
+        """Whether it has masks in the place of secrets."""
+        return any(MASK in text for text in self.given.values())
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Those of the inputs with a fault, in their order."""
+        rows = [row for group in self.groups.values() for row in group.rows]
+        return {row.name: row.label for row in rows if row.name in self.faults}
+
+
+def filled(
+    rows: Sequence[FieldRow],
+    given: Mapping[str, str],
+    faults: Mapping[str, str],
+    suggested: Mapping[str, Mapping[str, str]],
+) -> Filled:
+    groups = dict[str, FormGroup]()
+    for name in Group:
+        inputs = [row for row in rows if row.group is name and row.name not in BODIES[1:]]
+        way = next((w for w in WAYS.items() if any(row.name in w[1] for row in inputs)), None)
+        folded = name not in (Group.WHAT, Group.WHEN)
+        is_open = any(given.get(row.name) or row.name in faults for row in inputs)
+        groups[name] = FormGroup(name, inputs, way, folded, is_open)
+    beside = {row.name for row in rows}
+    others = {LABELS.get(name, name): why for name, why in faults.items() if name not in beside}
+    faults = {name: why for name, why in faults.items() if name in beside}
+    return Filled(groups, given, faults, others, suggested)
+
+
+def pattern_of(row: FieldRow) -> str:
+    """As an input takes it: in a class of HTML's patterns punctuation is escaped."""
+    pattern = rf"{PATTERN}|[0-9]{{1,15}}" if row.kind is Kind.DURATION else row.pattern
+    return _CLASS.sub(lambda found: re.sub(r"[()|/{}]|-\]$", r"\\\g<0>", found[0]), pattern)
+
+
+def faults_of(refusal: InvalidRequest, form: Mapping[str, str]) -> dict[str, str]:
+    """By the names of the inputs. What a form asks for in one of two ways is that one's."""
+    found = dict[str, str]()
+    other = _OTHER_WAY.get(form.get("way", ""), "")
+    for each in refusal.details:
+        name, _, part = each.field.partition(".")
+        message = f"{part}: {each.message}" if part else each.message
+        if name == other:
+            name = form["way"]
+        if name in _OTHER_WAY and message.startswith("One of "):
+            message = "It is required."
+        name = BODY if name in BODIES else name
+        before = found.get(name, message)
+        found[name] = before if message in before else f"{before} {message}"
+    return found
 
 
 def facts_of(request: Request) -> list[tuple[str, str]]:
     """The label and the value of each field that pages do not show in a way of their own."""
     facts = list[tuple[str, str]]()
-    for row in _ROWS:
-        shown = FIELDS[row.name].shown_in(request)
-        if row.name not in _FOUND_BY and shown not in (None, 0):
+    for row in schema.FIELDS:
+        shown = None if row.attribute in _SHOWN else FIELDS[row.name].shown_in(request)
+        if shown not in (None, 0):
             facts.append((row.label, _fact(row, shown)))
     return facts
 
@@ -55,50 +142,67 @@ def _fact(row: FieldRow, shown: Any) -> str:
     return words.get(shown, words[""] if words and shown == row.default else str(shown))
 
 
-def labelled(field: str, labels: dict[str, str]) -> str:
+def labelled(field: str) -> str:
     """`Headers, Host` of `targetHeaders.Host`."""
     name, _, part = field.partition(".")
-    return labels.get(name, name) + (f", {part}" if part else "")
+    return LABELS.get(name, name) + (f", {part}" if part else "")
 
 
-def request_fields(form: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of the API that a form gives; an empty one is left out. Raises InvalidRequest for
-    what would be sent otherwise than it was meant."""
-    fields: dict[str, Any] = {"targetUrl": form.get("url", "").strip()}
-    if form.get("method"):
-        fields["targetMethod"] = form["method"]
-    for row in _ROWS:
-        value = _READ.get(row.kind, str)(form.get(row.name, "").strip())
-        if value not in ("", []):
-            fields[row.name] = value
-    fields |= _callback(form)
-    if headers := headers_of(form.get("headers", "")):
-        fields["targetHeaders"] = headers
-    return fields | body_fields(form, headers)
+def fields_of(
+    rows: Sequence[FieldRow], form: Mapping[str, str], zone: Zone = UTC
+) -> dict[str, Any]:
+    """The fields of the API that a form gives, of these; an empty one is left out. Raises
+    InvalidRequest for what would be sent otherwise than it was meant."""
+    fields, names = dict[str, Any](), {row.name for row in rows}
+    unchosen = _OTHER_WAY.get(form.get("way", ""))
+    for row in rows:
+        text = form.get(row.name, "")
+        if row.name in _TOGETHER or row.name == unchosen or not text.strip():
+            continue
+        if row.kind is Kind.MOMENT:
+            fields[row.name] = _utc_text(text.strip(), zone)
+        else:
+            fields[row.name] = _READ.get(row.kind, str.strip)(text)
+    if names.issuperset(_CALLBACK):
+        fields |= _callback(form)
+    if BODY in names:
+        fields |= body_fields(form, fields.get("targetHeaders", {}))
+    return fields
 
 
-def request_given(asked: Request) -> dict[str, str]:
-    """The form of a request; secrets are masked."""
-    lines = [f"{name}: {value}" for name, value in masked(asked.headers).items()]
-    return {
-        "url": masked_url(asked.url),
-        "method": asked.method,
-        **{row.name: _given(row, getattr(asked, row.attribute)) for row in _ROWS},
-        **_callback_given(asked.callback),
-        "headers": "\n".join(lines),
-        **body_given(asked),
-    }
+def given_of(rows: Sequence[FieldRow], asked: Any, zone: Zone = UTC) -> dict[str, str]:
+    """The texts of these fields in a form, of what has them as attributes; secrets are masked."""
+    given = dict[str, str]()
+    for row in rows:
+        value = getattr(asked, row.attribute, None)
+        if row.name in _TOGETHER or value in (None, row.default):
+            given[row.name] = ""
+        elif row.kind is Kind.MOMENT:
+            given[row.name] = zone.text(value)
+        else:
+            given[row.name] = _WRITTEN.get(row.kind, str)(value)
+    return given
 
 
-def _given(row: FieldRow, value: Any) -> str:
-    return "" if value in (None, row.default) else _WRITTEN.get(row.kind, str)(value)
+def request_given(
+    asked: Request, zone: Zone = UTC, rows: Sequence[FieldRow] = REQUEST
+) -> dict[str, str]:
+    """The form of a request."""
+    given = given_of(rows, asked, zone)
+    if not asked.method_given:
+        given["targetMethod"] = ""
+    if "triggerAt" in given:
+        given |= {"way": "triggerAt", "delay": ""}
+    return given | _callback_given(asked.callback) | body_given(asked)
 
 
-def edited(form: Mapping[str, str], given: Mapping[str, Any], asked: Request) -> dict[str, Any]:
-    """The fields that a form has otherwise than `asked` filled it, which was then `given`; null
-    clears one. A secret whose mask came back stays, unless the target is another one. Raises
-    InvalidRequest as above."""
-    after = request_fields(form)
+def edited(
+    form: Mapping[str, str], asked: Request, zone: Zone = UTC, rows: Sequence[FieldRow] = REQUEST
+) -> dict[str, Any]:
+    """The fields that a form has otherwise than `asked` filled it; null clears one. A secret whose
+    mask came back stays, unless the target is another one. Raises InvalidRequest as above."""
+    given = fields_of(rows, request_given(asked, zone, rows), zone)
+    after = fields_of(rows, form, zone)
     found = {
         name: value
         for name, value in after.items()
@@ -125,11 +229,21 @@ def headers_of(text: str) -> dict[str, str]:
 
 def _whole(text: str) -> int | str:
     """The number; other text unchanged, so that the field's own rule names the fault."""
+    text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text
 
 
 def _seconds(text: str) -> str:
+    text = text.strip()
     return f"{text}s" if text.isdecimal() else text
+
+
+def _utc_text(text: str, zone: Zone) -> str:
+    """A time of the viewer's zone as the API takes it; other text unchanged."""
+    try:
+        return format_iso8601(zone.moment(text))
+    except (ValueError, OverflowError):
+        return text
 
 
 def _list(text: str) -> list[int | str]:
@@ -140,13 +254,24 @@ def _joined(delays_ms: Sequence[int]) -> str:
     return ", ".join(map(format_duration, delays_ms))
 
 
+def _lines(headers: dict[str, str]) -> str:
+    return "\n".join(f"{name}: {value}" for name, value in masked(headers).items())
+
+
 # How a form's text of each kind becomes the API's value, and how a value is written into a form.
 _READ: dict[Kind, Callable[[str], Any]] = {
     Kind.WHOLE: _whole,
+    Kind.DURATION: _whole,
     Kind.SECONDS: _seconds,
     Kind.DURATIONS: _list,
+    Kind.HEADERS: headers_of,
 }
-_WRITTEN: dict[Kind, Callable[[Any], str]] = {Kind.DURATIONS: _joined}
+_WRITTEN: dict[Kind, Callable[[Any], str]] = {
+    Kind.URL: masked_url,
+    Kind.DURATION: format_duration,
+    Kind.DURATIONS: _joined,
+    Kind.HEADERS: _lines,
+}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -156,7 +156,7 @@ const { stoodStill } = (() => {
       const walked = elt?.matches?.("a.opens") && !triggeringEvent?.isTrusted; // by j and k
       if (!walked && !elt?.matches?.("[data-live]")) {
         const closed = !shown() && document.getElementById(`r-${opened}`);
-        (closed ? $("a.opens", closed) : $("#panel h2"))?.focus({ preventScroll: true });
+        (closed ? $("a.opens", closed) : $("#panel [autofocus]") || $("#panel h2"))?.focus({ preventScroll: true });
       }
       document.title = shown()?.title || document.title;
     }

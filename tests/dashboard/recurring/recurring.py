@@ -14,10 +14,10 @@ FORM = {
     "cron": "0 9 * * mon-fri",
     "timeZone": "America/New_York",
     "name": "invoices",
-    "url": "https://example.com/hook?token=s3cret&a=1",
-    "method": "POST",
-    "headers": "Authorization: s3cret\nX-Shop: 1",
-    "body": '{"n":1.50}',
+    "targetUrl": "https://example.com/hook?token=s3cret&a=1",
+    "targetMethod": "POST",
+    "targetHeaders": "Authorization: s3cret\nX-Shop: 1",
+    "targetBody": '{"n":1.50}',
     "once": "x",
 }
 WORDS = "At 09:00 on weekdays, New York"
