@@ -9,7 +9,6 @@ import pytest
 from scheduler.models import Plan
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.sessions import Purpose
 from tests.api.conftest import payload
 from tests.api.process import ApiProcess, Reply, head
 from tests.api.refusals import ORIGIN, http

@@ -108,7 +108,7 @@ async def schedule_it(request: HttpRequest) -> Raw:
     return await redirect_saying(request, viewer, said, f"{ADDRESS}/{schedule_id}")
 
 
-@get("/requests/{schedule_id:str}/edit")
+@get("/requests/{schedule_id:str}/edit", needs=Role.ACT)
 async def edit_page(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer = await signed_in(request)
     found = await service_of(request).store.schedules.read(viewer.account_id, schedule_id)
