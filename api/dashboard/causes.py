@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from api.dashboard.charts import Axis
 from api.dashboard.formats import duration, soon
 from scheduler.events import Event, Kind
 from scheduler.lane_settings import HeldBy, HoldCause, LaneSettings
@@ -147,16 +148,15 @@ class Fold(NamedTuple):
 
     words: str
     share: str
-    times: list[int]
+    times: list[str]
     earlier: int
     marks: list[tuple[int, int | None]]
 
 
-def folded(
-    causes: Iterable[Cause], from_ms: int, to_ms: int, now_ms: int, lane: str = ""
-) -> list[Fold]:
-    """Those of a period: first the service's and the account's, of each the longest; then those of
-    one lane, if the period shows this lane alone."""
+def folded(causes: Iterable[Cause], axis: Axis, now_ms: int, lane: str = "") -> list[Fold]:
+    """Those of an axis: first the service's and the account's, of each the longest; then those of
+    one lane, if nothing but this lane is shown."""
+    from_ms, to_ms = axis.from_ms, axis.to_ms
     alike: dict[str, list[Cause]] = {}
     for each in causes:
         if each.lane in ("", lane) and each.overlaps(from_ms, to_ms):
@@ -169,13 +169,12 @@ def folded(
         percent = round(100 * taken_ms / seen_ms) if seen_ms > 0 else 0
         is_told = percent and same[0].what != _WHOLE[Kind.WORKER_LOST]
         share = f"{percent} %" if is_told else ""
-        begins = [each.from_ms for each in same]
         marks = [
             (begin, None if end == now_ms and same[-1].to_ms is None else end)
             for begin, end in _joined(_ends(same, now_ms), (to_ms - from_ms) * _NEAR)
         ]
-        times, earlier = begins[-_MOST_TIMES:], max(len(begins) - _MOST_TIMES, 0)
-        fold = Fold(_repeated(same), share, times, earlier, marks)
+        times = [axis.words(each.from_ms) for each in same[-_MOST_TIMES:]]
+        fold = Fold(_repeated(same), share, times, len(same) - len(times), marks)
         found.append((bool(same[0].lane), -taken_ms, fold))
     return [fold for *_, fold in sorted(found, key=lambda each: each[:2])]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -9,13 +10,23 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, redirect
+from api.dashboard.causes import folded
+from api.dashboard.charts import DAY_MS, HOUR_MS, Axis
 from api.dashboard.formats import duration, number
 from api.dashboard.pauses import SPANS, named
 from api.dashboard.render import page
 from api.dashboard.requests.filters import Filter
 from api.dashboard.shared import shared_by
+from api.dashboard.timeline import causes_by
 from api.dashboard.viewer.csrf import Form, written
-from api.dashboard.viewer.session import ROOT, Viewer, asks_for_news, redirect_saying, signed_in
+from api.dashboard.viewer.session import (
+    ROOT,
+    Viewer,
+    asks_for_news,
+    redirect_saying,
+    signed_in,
+    zone_of,
+)
 from api.errors import status_of
 from api.schema.findings import invalid
 from api.schema.settings_fields import misfits, parse_put
@@ -184,7 +195,11 @@ async def _show(
     """The lane as it stands, and its form as it was filled in, if it was. The form goes out with
     the etag of what the page shows, so that a save after a 412 replaces just that."""
     store = service_of(request).store
-    lane = await store.lanes.read(viewer.account_id, name)
+    lane, causes = await asyncio.gather(
+        store.lanes.read(viewer.account_id, name), causes_by(request, viewer.account_id)
+    )
+    now_ms = store.clock.now_ms()
+    day = Axis(now_ms - DAY_MS, HOUR_MS, 24, zone_of(request))
     return page(
         request,
         "lanes/lane_live.html" if asks_for_news(request) and form is None else "lanes/lane.html",
@@ -197,7 +212,8 @@ async def _show(
         longest_note=LONGEST_NOTE,
         limits=limits,
         waiting_in=waiting_in,
-        now_ms=store.clock.now_ms(),
+        held_it=folded(causes, day, now_ms, name),
+        now_ms=now_ms,
     )
 
 

@@ -40,7 +40,11 @@ _TYPES = {
     ".woff2": b"font/woff2",
 }
 
-
+# Comments and indentation, which browsers need not load.
+_ASIDES = {
+    ".css": re.compile(rb"/\*.*?\*/\s*", re.DOTALL),
+    ".js": re.compile(rb"^(?: *//.*\n| +)", re.MULTILINE),
+}
 # One style sheet of these files; of rules as specific as each other, a later file's holds.
 _STYLES = (
     *("tokens", "page", "figures", "charts", "forms", "lanes", "tables"),
@@ -74,7 +78,12 @@ def _contents() -> Iterator[tuple[str, bytes]]:
             yield path.name, _NOT_SENT.sub(b"", content) if is_ours else content
 
 
-_FILES = {name: _file(name, content) for name, content in _contents()}
+def _lean(name: str, content: bytes) -> bytes:
+    asides = _ASIDES.get(Path(name).suffix)
+    return content if asides is None or ".min." in name else asides.sub(b"", content)
+
+
+_FILES = {name: _file(name, _lean(name, content)) for name, content in _contents()}
 _VERSIONS = {name: sha256(file.body).hexdigest()[:12] for name, file in _FILES.items()}
 
 

@@ -67,7 +67,7 @@ class Picture(NamedTuple):
     def activity(self, zone: Zone, height: int, lane: str = "") -> Chart:
         """`lane`: all of these requests are in it, so that its pauses are causes too."""
         now_ms, axis = self.pulse.now_ms, Axis(*self.stretch, zone)
-        causes = folded(self.causes, axis.from_ms, axis.to_ms, now_ms, lane)
+        causes = folded(self.causes, axis, now_ms, lane)
         now = now_ms if self.is_now else None
         layers = self.layers
         return Chart("activity", "Requests", height, axis, layers, number, True, now, causes)

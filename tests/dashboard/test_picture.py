@@ -122,3 +122,11 @@ async def test_a_column_leads_to_its_minute_of_the_same_list(browser: Browser) -
     assert address.startswith("/dashboard/requests?status=failed&amp;from=")
     listed = (await browser.client.get(html.unescape(address))).text
     assert (listed.count("data-row"), legend(listed)) == (1, {"failed": 1})
+
+
+async def test_only_pages_with_a_chart_load_what_draws_it(browser: Browser) -> None:
+    await browser.execute()
+    loads = {path: "uPlot" in await browser.text(path) for path in ("", "/requests", "/credits")}
+    assert all(loads.values()), loads
+    for path in ("/lanes", "/recurring", "/keys", "/account"):
+        assert "charts.js" not in await browser.text(path)

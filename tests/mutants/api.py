@@ -22,7 +22,11 @@ API = r"""
 # a cause is said to have what a wider one has already
 ~         left = [-rest-]{+left+}
 # what has no part in a lateness is said to be its cause
-~ if ms * 10 >= [-whole_ms-]{+0+}
+~ if sum(parts) * 10 >= [-whole_ms-]{+0+}
+# a chart of all requests tells a lane's pause
+~ if each.lane in [-("", lane)-]{+("", each.lane)+} and
+# what overlaps is counted twice
+~ taken_ms = _length([-_joined(parts, 0)-]{+parts+})
 @ api/dashboard/operators/audit.py tests/dashboard/operators/test_audit.py
 # the audit is shown to everybody
 ~ [-judged_operator(await signed_in(request))-]{+await signed_in(request)+}

@@ -261,7 +261,7 @@
       },
       axes: [
         {
-          ...axis, size: 20, gap: 4, grid: { show: false }, splits: () => [...chart.shown.labels.keys()],
+          ...axis, size: 22, gap: 6, grid: { show: false }, splits: () => [...chart.shown.labels.keys()],
           values: (u, at) => at.map((ms) => (isInside(u, ms) ? chart.shown.labels.get(ms) : "")),
         },
         {

@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from api.dashboard.causes import Cause, Late, as_held, causes_of, folded, ongoing, why_late
+from api.dashboard.charts import Axis
 from api.dashboard.operators.audit import GROUPS, WORDS
+from api.dashboard.zones import UTC
 from scheduler.events import Event, Kind
 from scheduler.lane_settings import Pause
 from scheduler.store import keys
@@ -208,6 +210,7 @@ async def test_a_hold_that_no_event_tells_of_is_marked(browser: Browser) -> None
     assert "data-marks" in text
 
 
+_HOUR = Axis(0, 60_000, 60, UTC)
 _AWAY, _HELD, _PAUSED = "the store was away", "the service was held", "lane a was paused"
 
 
@@ -258,16 +261,17 @@ def test_causes_of_a_chart_are_folded(
     causes: list[Cause], lane: str, told: list[tuple[str, str]]
 ) -> None:
     """Of an hour, half an hour after it began."""
-    found = folded(causes, 0, HOUR_MS, HOUR_MS // 2, lane)
+    found = folded(causes, _HOUR, HOUR_MS // 2, lane)
     assert [(each.words, each.share) for each in found] == told
 
 
 def test_marks_of_causes_are_bounded_and_say_what_goes_on() -> None:
     away = [Cause(n * 1000, n * 1000 + 500, _AWAY) for n in range(0, 3600, 7)]
-    [fold] = folded(away, 0, HOUR_MS, HOUR_MS)
+    [fold] = folded(away, _HOUR, HOUR_MS)
     assert 1 <= len(fold.marks) <= 100
     assert (len(fold.times), fold.earlier) == (5, len(away) - 5)
-    [fold] = folded([Cause(0, 10, _HELD), Cause(900_000, None, _HELD)], 0, HOUR_MS, 1_800_000)
+    assert fold.times[-1] == "Jan 1, 00:59"
+    [fold] = folded([Cause(0, 10, _HELD), Cause(900_000, None, _HELD)], _HOUR, 1_800_000)
     assert fold.marks == [(0, 10), (900_000, None)]
 
 
