@@ -60,15 +60,23 @@ async def _crowd(store: Store) -> None:
     raise AssertionError("every bulk action was taken")
 
 
-@pytest.fixture
-def crowded(
-    signed_in: Watched, postdate_up: PostdateProcess, customer: Customer, receiver: Receiver
-) -> Iterator[Watched]:
-    """A paused lane, two bulk actions under way and ten marks, above a page of requests."""
-    lane = f"{postdate_up.base_url}/lanes/stands"
+@pytest.fixture(scope="module")
+def _crowds(postdate_up: PostdateProcess) -> None:
     with ThreadPoolExecutor(1) as thread:  # an event loop of its own
         settings = Settings(redis_url=postdate_up.redis_url)
         thread.submit(with_store, settings, _crowd).result()
+
+
+@pytest.fixture
+def crowded(
+    _crowds: None,
+    signed_in: Watched,
+    postdate_up: PostdateProcess,
+    customer: Customer,
+    receiver: Receiver,
+) -> Iterator[Watched]:
+    """A paused lane, two bulk actions under way and ten marks, above a page of requests."""
+    lane = f"{postdate_up.base_url}/lanes/stands"
     httpx.patch(lane, headers=customer.headers, json={"paused": True}).raise_for_status()
     well = [f"{receiver.url}/well/{number}" for number in range(12)]
     items = [{"targetUrl": url, "delay": delay} for url in well for delay in ("0s", "1h")]
@@ -100,6 +108,20 @@ def test_the_list_comes_first_whatever_stands_above_it(crowded: Watched) -> None
         page.set_viewport_size({"width": width, "height": 800})
         assert not page.evaluate(_BEYOND), width
     crowded.assert_quiet()
+
+
+def test_the_bar_has_what_can_be_done_to_what_is_ticked(crowded: Watched) -> None:
+    page = crowded.page
+    crowded.go("/requests")
+    acts = page.locator("#picked [name=action]:visible")
+    page.locator("#coming .pick").first.check()
+    expect(acts).to_have_text(["Cancel", "Reschedule"])
+    page.locator("#past .pick").first.check()
+    expect(acts).to_have_text(["Cancel", "Run again", "Reschedule"])
+    page.locator("#coming .pick").first.uncheck()
+    expect(acts).to_have_text(["Run again"])
+    page.get_by_label("all that match").check()
+    expect(acts).to_have_text(["Cancel", "Run again", "Reschedule"])
 
 
 def _opened(page: Page, schedule_id: str) -> None:

@@ -255,6 +255,18 @@ async def test_a_request_opens_by_the_list_and_follows_what_becomes_of_it(browse
     assert (news.headers["hx-retarget"], "<article" in news.text) == ("#panel", True)
 
 
+async def test_one_that_waits_is_run_now(browser: Browser) -> None:
+    waiting = await browser.schedule()
+    assert "Run now" in await browser.text(f"/requests/{waiting}")
+    assert (await browser.write(f"/requests/{waiting}/time", at="now")).status_code == 303
+    due_ms = (await browser.kept(waiting)).request.trigger_at_ms
+    assert due_ms <= browser.store.clock.now_ms()
+    assert "Run now" not in await browser.text(f"/requests/{waiting}")
+    ended = await browser.text(f"/requests/{await browser.execute(503)}")
+    order = [ended.index(each) for each in (">Run again<", ">Edit and schedule<", 'id="facts"')]
+    assert order == sorted(order)
+
+
 async def test_an_entry_of_the_log_is_shown_when_its_schedule_is_no_longer_kept(
     dashboard: Dashboard, browser: Browser
 ) -> None:

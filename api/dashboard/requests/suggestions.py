@@ -63,7 +63,7 @@ async def suggest(request: HttpRequest) -> Raw:
         found = found or [Suggestion(f"{name}:", NAMES[name])]
     else:
         found = named(typed.lower())
-    return page(request, "requests/suggestions.html", suggestions=found[:_MOST], typed=typed)
+    return page(request, "requests/suggestions.html", suggestions=found[:_MOST])
 
 
 def named(begin: str) -> list[Suggestion]:

@@ -10,7 +10,11 @@
   // The page that Backspace leads to has the focus here again, for the next filter.
   const AGAIN = "postdate-filter-again";
 
+  const LAST = /(?:[a-z]+:)?(?:"[^"]*|[^\s"]*)$/i; // as in suggestions.py
+  let token = ""; // the chosen one, which stays so while others are offered beside it
+
   function choose(option) {
+    token = option?.dataset.token || "";
     options().forEach((each) => { each.ariaSelected = String(each === option); });
     option?.scrollIntoView({ block: "nearest" });
     option ? box.setAttribute("aria-activedescendant", option.id) : box.removeAttribute("aria-activedescendant");
@@ -24,13 +28,10 @@
 
   // A value with its name is a filter, and applies at once; a name alone waits for its value.
   function take(option) {
-    const { token, typed } = option.dataset;
-    if (!box.value.endsWith(typed)) {
-      return; // the suggestions are of an older text
-    }
-    box.value = box.value.slice(0, box.value.length - typed.length) + token;
+    const taken = option.dataset.token;
+    box.value = box.value.replace(LAST, () => taken);
     show(false);
-    if (token.endsWith(":")) {
+    if (taken.endsWith(":")) {
       htmx.trigger(box, "input");
     } else {
       box.form.requestSubmit();
@@ -74,7 +75,9 @@
 
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target === list && document.activeElement === box) {
+      const again = options().find((each) => each.dataset.token === token);
       show(options().length > 0);
+      choose(again);
       $("#announced").textContent = `${options().length} suggestions`;
     }
   });
