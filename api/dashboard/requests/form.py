@@ -32,10 +32,9 @@ REQUEST = tuple(row for row in schema.FIELDS if not row.instead)
 TIMES = tuple(row for row in schema.FIELDS if row.instead)
 # The inputs of the forms; that of a recurring schedule has those of its request.
 OF_CHANGE = schema.FIELDS
-_AT = OF_CHANGE.index(schema.NAMED["expiresAt"])
-_ENDS = (of_rule.NAMED["expiresAfter"], *OF_CHANGE[_AT:])
-OF_CREATE = (*OF_CHANGE[:_AT], *_ENDS, *schema.ON_EXISTING)
-OF_RULE = (*of_rule.FIELDS, *REQUEST)
+_AFTER, _AT = of_rule.NAMED["expiresAfter"], OF_CHANGE.index(schema.NAMED["expiresAt"])
+OF_CREATE = (*OF_CHANGE[:_AT], _AFTER, *OF_CHANGE[_AT:], *schema.ON_EXISTING)
+OF_RULE = (*(row for row in of_rule.FIELDS if row is not _AFTER), *REQUEST, _AFTER)
 # Pairs of fields of which a form has one, as its field `way` says.
 WAYS = {
     "When": {"delay": "after a delay", "triggerAt": "at a time"},
