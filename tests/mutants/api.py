@@ -16,6 +16,9 @@ API = r"""
 ~ account.served_s += [-payer.owed_s-]{+1+}
 # a turn that was given up is kept
 ~ if [-not turn.done():  # else its request was given up-]{+True:+}
+@ api/dashboard/attention/needs.py tests/dashboard/test_attention.py
+# all is well, though something could not be read
+~ return not self.needs and [-not self.unread-]{+True+}
 @ api/dashboard/causes.py tests/dashboard/operators/test_audit.py
 # a request is said to be late for another lane's pause
 ~ if [-each.lane in ("", late.lane)-]{+True+}

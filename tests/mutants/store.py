@@ -284,7 +284,12 @@ STORE = r"""
 + count = count
 # a pause makes what is due overdue once it ends
 - since = math.max(since, tonumber(resumed_ms or since))
+@ scheduler/store/lanes/backlog.lua tests/store/lanes/test_lanes.py
+# a paused lane is said to start what is due soon
+~ if [-head_ms == -math.huge or head_ms > horizon-]{+false+} then
 @ scheduler/store/log/overview.py tests/store/log/test_overview.py
+# held calls of a stopped account are not counted
+~ overdue, since_ms, held = [0] * len(late), [], [-due + due_in_lanes-]{+0+}
 # a pause makes an account's picture red
 ~ if [-suspended or paused_ms > now_ms-]{+False+}:
 # after a pause all counts as late as it was due

@@ -92,7 +92,7 @@ def _of_workers(workers: Sequence[Process], now_ms: int) -> list[Need]:
             times = [("heard of", each.heard_at_ms)]
             needs.append(Need("workers", "warning", "Worker ", name, how, times))
     words = f"{len(needs)} workers are lost or silent"
-    return worker_needs(alive=alive) + folded(needs, words, _PAGE)
+    return worker_needs(alive=alive) + folded(needs, words, "")
 
 
 def _of_shards(due: Mapping[int, Due], shards: Sequence[ShardState], now_ms: int) -> list[Need]:
@@ -111,7 +111,7 @@ def _of_shards(due: Mapping[int, Due], shards: Sequence[ShardState], now_ms: int
         needs.append(
             Need("shard", "alarm" if count else "warning", words, times=[("since", since_ms)])
         )
-    return folded(needs, f"{len(needs)} shards have a backlog: {number(overdue)} overdue", _PAGE)
+    return folded(needs, f"{len(needs)} shards have a backlog: {number(overdue)} overdue", "")
 
 
 def _of_memory(meters: Sequence[Meter]) -> list[Need]:
