@@ -78,8 +78,8 @@ class ApiKeys:
         local, value = ids.new_key_id(shard).rpartition("_")[2], ids.new_api_key(shard)
         sha256 = ids.hash_secret(value)
         begins = ids.api_key_prefix(value)
-        arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS)
-        arguments += (_MOST_KEYS, who)
+        most = (MOST_ACTIVE_KEYS, _MOST_KEYS)
+        arguments = (account, local, sha256, name, begins, *most, who)
         made = await self._server.write_until_answered(_KEY_CREATE, keys.shard(shard), arguments)
         if not made:
             raise UnknownAccount(account_id)

@@ -19,6 +19,7 @@ end
 redis.call('ZCARD', KEYS[1] .. K.ACCOUNTS)
 redis.call('LLEN', base .. K.SIGNING)
 redis.call('ZCARD', base .. K.MEMBERS)
+redis.call('HLEN', base .. K.MEMBER .. ARGV[7])
 local movement = tonumber(ARGV[5]) > 0 and moved_credits(base, 'granted', ARGV[5])
 
 redis.call('HSET', key, 'op', ARGV[2], 'name', ARGV[3], 'plan', ARGV[4], 'credits', ARGV[5],

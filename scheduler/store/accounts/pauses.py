@@ -53,8 +53,8 @@ class Pauses:
                 return before
             values = (*pause_values(after.pause), *self._callback_values(after))
             shard, account = keys.parts(account_id)
-            arguments = (account, operation, before.etag, *values, who)
-            arguments += (int(after.callback != before.callback),)
+            by = (who, int(after.callback != before.callback))
+            arguments = (account, operation, before.etag, *values, *by)
             reply = await self._server.write_until_answered(_PAUSE, keys.shard(shard), arguments)
             verdict, before = self._verdict_of(reply, account_id)
             if verdict != Verdict.CHANGED:

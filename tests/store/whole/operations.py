@@ -501,7 +501,12 @@ OF_HOLDERS = [
         "accounts/sign_in/invite accounts/sign_in/link_redeem accounts/sign_in/member",
         invite_and_join,
         lambda h, p: h.store.members.set_role(p.account_id, "x@example.com", Role.ACT, "us"),
+    ),
+    op(
+        "remove a member",
+        "accounts/sign_in/member",
         lambda h, p: h.store.members.remove(p.account_id, "x@example.com", "us"),
+        prepare=each(invite_and_join),
     ),
     op(
         "password",

@@ -22,21 +22,20 @@ for _, member in ipairs(members) do
     return -1
   end
 end
-local invited, earlier, keys = redis.call('ZRANGE', base .. K.INVITED, 0, -1), {}, {}
+local invited, earlier = redis.call('ZRANGE', base .. K.INVITED, 0, -1), {}
 for _, member in ipairs(invited) do
   local email, sha256 = unpack(redis.call('HMGET', base .. K.MEMBER .. member, 'email', 'link'))
   if not email or email == ARGV[4] then -- it has ended, or is to be replaced
-    earlier[#earlier + 1], keys[#keys + 1] = member, base .. K.MEMBER .. member
-    keys[#keys + 1] = sha256 and prefix .. K.LINK .. sha256 or nil
+    earlier[#earlier + 1] = {member, sha256 or ''}
   end
 end
 if #members + #invited - #earlier >= tonumber(ARGV[7]) then
   return -2
 end
 
-if #earlier > 0 then
-  redis.call('ZREM', base .. K.INVITED, unpack(earlier))
-  redis.call('DEL', unpack(keys))
+for _, each in ipairs(earlier) do
+  redis.call('ZREM', base .. K.INVITED, each[1])
+  redis.call('DEL', base .. K.MEMBER .. each[1], prefix .. K.LINK .. each[2])
 end
 redis.call('HSET', about, 'email', ARGV[4], 'role', ARGV[5], 'until', now_ms + ttl_ms,
   'link', ARGV[3])

@@ -12,6 +12,7 @@ local member = base .. K.MEMBER .. ARGV[2]
 if not may_sign_in(base, ARGV[2]) then
   return 0
 end
+redis.call('HLEN', key)  -- raises if it is damaged
 local epoch, earlier = unpack(redis.call('HMGET', member, 'epoch', 'link'))
 if ARGV[2] ~= '' then
   if earlier and earlier ~= ARGV[3] then
