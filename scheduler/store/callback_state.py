@@ -10,7 +10,7 @@ from scheduler.callbacks import CallbackAttempt, CallbackState, CallbackStatus
 from scheduler.errors import Unreadable
 from scheduler.times import are_moments
 
-_STATUSES = {each[0].encode(): each for each in CallbackStatus}
+STATUSES = {each[0].encode(): each for each in CallbackStatus}
 _HEAD_BYTES = 1 + 6
 
 
@@ -41,7 +41,7 @@ def pack_callback(state: CallbackState) -> tuple[str, bytes]:
 def open_callback(packed: bytes) -> CallbackState:
     """How a callback stands by a `c` field. Raises Unreadable."""
     try:
-        status, at_ms = _STATUSES[packed[:1]], int.from_bytes(packed[1:_HEAD_BYTES], "big")
+        status, at_ms = STATUSES[packed[:1]], int.from_bytes(packed[1:_HEAD_BYTES], "big")
         if len(packed) == _HEAD_BYTES:
             return CallbackState(status, next_attempt_at_ms=at_ms)
         s = _decode(packed[_HEAD_BYTES:])

@@ -12,6 +12,7 @@ from scheduler.models import LogEntry, LogStatus, Request, Schedule
 from scheduler.references import matches
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
+from scheduler.store.callback_state import STATUSES
 from scheduler.store.log.attempts import Attempts
 from scheduler.store.log.ended import WHOLE_LOG, Ended, Wanted
 from scheduler.store.log.entries import (
@@ -224,7 +225,12 @@ class Logs:
             entries = [each for each in entries if each.schedule_id in held]
             scan.add(len(page.entries), 0, 0)
         if query.callback is not None:
-            entries = await self._called_back(account_id, entries, query.callback)
+            stands = await self.callbacks(account_id, entries)
+            entries = [
+                each
+                for each in entries
+                if each.status in _REPORTED and stands.get(each.schedule_id) is query.callback
+            ]
             scan.add(len(page.entries), 0, 0)
         return LogPage(
             entries,
@@ -250,18 +256,19 @@ class Logs:
             if isinstance(row, list) and row[0] is not None
         }
 
-    async def _called_back(
-        self, account_id: str, entries: Sequence[LogEntry], callback: CallbackStatus
-    ) -> list[LogEntry]:
-        ended = [each for each in entries if each.status in _REPORTED]
-        kept = [("HGET", keys.schedule(account_id, each.schedule_id), "c") for each in ended]
+    async def callbacks(
+        self, account_id: str, entries: Iterable[LogEntry]
+    ) -> dict[str, CallbackStatus]:
+        """How the callbacks of those stand that have ended, have one and are kept, by their ids.
+        Read-only."""
+        ended = [each.schedule_id for each in entries if each.status in _REPORTED]
+        kept = [("HGET", keys.schedule(account_id, each), "c") for each in ended]
         states = await self._server.reads(kept, damaged=True)
-        letter = callback[0].encode()
-        return [
-            each
-            for each, state in zip(ended, states, strict=True)
-            if isinstance(state, bytes) and state.startswith(letter)
-        ]
+        return {
+            schedule_id: STATUSES[state[:1]]
+            for schedule_id, state in zip(ended, states, strict=True)
+            if isinstance(state, bytes) and state[:1] in STATUSES
+        }
 
     async def _sources(
         self, account_id: str, query: LogQuery, stretch: Span, scan: Scan

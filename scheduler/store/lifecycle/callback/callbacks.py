@@ -49,6 +49,8 @@ _A_SECOND, _AHEAD_US, _AT_ONCE_US = 50, 20_000_000, 1_000_000
 _STEADY_US = _AT_ONCE_US // 2
 # So many at once are no long script.
 _FEW = 20
+# A count looks at so many failed callbacks of which the schedule may be forgotten.
+_MOST_DOUBTFUL = 500
 _EXECUTED = (Status.COMPLETED, Status.FAILED)
 
 _CALLBACK = Script("lifecycle/callback/callback")
@@ -85,6 +87,15 @@ class Resends(NamedTuple):
 
     each: list[Resent]
     next_cursor: str | None = None
+
+
+class CallbackCounts(NamedTuple):
+    """Callbacks of an account that are pending, and that have failed and can be sent again; the
+    oldest of these failed at `failed_since_ms`."""
+
+    pending: int = 0
+    failed: int = 0
+    failed_since_ms: int | None = None
 
 
 class _Way(NamedTuple):
@@ -126,6 +137,30 @@ class Callbacks:
         now_us, verdicts = await self._server.run(_CALLBACK, keys.shard(shard), arguments)
         self._clock.observe(now_us)
         return [VERDICTS[each] for each in verdicts]
+
+    async def counts(self, account_id: str) -> CallbackCounts:
+        """Counted in two round trips. Schedules whose callback failed long ago may be forgotten:
+        only the newest 500 of those are looked up. Read-only."""
+        base, certain_ms = keys.account(account_id), self._clock.now_ms() - self._kept[0]
+        failed, since = base + keys.FAILED_CALLBACKS, (certain_ms, "+inf", "BYSCORE")
+        before = (f"({certain_ms}", "-inf", "BYSCORE", "REV")
+        pending, recent, first, older = await self._server.reads(
+            [
+                ("ZCARD", base + keys.CALLBACKS),
+                ("ZCOUNT", failed, certain_ms, "+inf"),
+                ("ZRANGE", failed, *since, "LIMIT", 0, 1, "WITHSCORES"),
+                ("ZRANGE", failed, *before, "LIMIT", 0, _MOST_DOUBTFUL, "WITHSCORES"),
+            ],
+            at_once=base,
+        )
+        there = await self._server.reads(
+            [("EXISTS", f"{base}{keys.SCHEDULE}{each.decode()}") for each in older[::2]]
+        )
+        moments = [score for score, is_kept in zip(older[1::2], there, strict=True) if is_kept]
+        since_ms = next(iter(moments[-1:] or first[1:]), None)
+        return CallbackCounts(
+            pending, recent + len(moments), None if since_ms is None else int(since_ms)
+        )
 
     async def resend(
         self,

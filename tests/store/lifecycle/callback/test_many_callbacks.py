@@ -11,7 +11,7 @@ from scheduler.callbacks import CallbackStatus
 from scheduler.errors import OutcomeUnknown, StoreUnavailable, TooManyResends
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.callback.callbacks import Resends, Resent
+from scheduler.store.lifecycle.callback.callbacks import CallbackCounts, Resends, Resent
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import SchedulePage, Selection
 from tests.store.clocks import FakeClock
@@ -120,6 +120,25 @@ async def test_the_list_of_failed_ones_is_bounded(fake_scene: Scene, fake_clock:
     made += [await told(scene, FAILED)]
     assert ids_of(await page(scene, GIVEN_UP)) == made[5:]
     assert came_of(await callbacks.resend_all(scene.account_id, [made[0]])) == ["pending"]
+
+
+async def test_failed_ones_are_counted_that_can_be_sent_again(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """A schedule that was forgotten is not; a dead letter is kept for longer, and is."""
+    scene, callbacks = fake_scene, fake_scene.store.callbacks
+    assert await callbacks.counts(scene.account_id) == CallbackCounts()
+    began_ms = await fake_clock.now_ms()
+    letter, gone = await told(scene, FAILED, FAILED), await told(scene, FAILED)
+    await fake_clock.pass_ms(callbacks._kept[0] + 1000)
+    await scene.redis.delete(scene.key(gone))
+    recent, _ = await told(scene, FAILED), await told(scene, None)
+    counts = await callbacks.counts(scene.account_id)
+    assert (counts.pending, counts.failed) == (1, 2)
+    assert counts.failed_since_ms is not None
+    assert began_ms <= counts.failed_since_ms < began_ms + 60_000
+    await callbacks.resend_all(scene.account_id, [letter, recent])
+    assert await callbacks.counts(scene.account_id) == CallbackCounts(pending=3)
 
 
 async def test_many_are_sent_again_each_with_its_own_answer(scene: Scene) -> None:
