@@ -16,6 +16,7 @@ from scheduler.texts import visible
 from scheduler.times import format_iso8601
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_WHOLE_UNITS = {86_400_000: "day", 3_600_000: "hour", 60_000: "minute", 1000: "second"}
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
 
@@ -119,6 +120,13 @@ def duration(ms: float | None) -> str:
             rest = int(ms % large_ms // small_ms)
             return f"{int(ms // large_ms)} {large}" + (f" {rest} {small}" if rest else "")
     return f"{ms:.0f} ms"
+
+
+def per(most: int, per_ms: int | None) -> str:
+    """A lane's limit: `20 per hour`, `20 per 5 min`, `2 at a time`."""
+    if per_ms is None:
+        return f"{most:,} at a time"
+    return f"{most:,} per {_WHOLE_UNITS.get(per_ms) or duration(per_ms)}"
 
 
 def roughly(ms: float) -> str:

@@ -9,7 +9,7 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.formats import duration, number
+from api.dashboard.formats import number, per
 from api.dashboard.pauses import SPANS, named
 from api.dashboard.render import page
 from api.dashboard.requests.filters import Filter
@@ -21,16 +21,25 @@ from api.schema.findings import invalid
 from api.schema.settings_fields import misfits, parse_put
 from api.service import HttpRequest, service_of
 from scheduler.durations import format_duration
-from scheduler.errors import InvalidRequest, KeepsChanging, PreconditionFailed, TooManyLanes
+from scheduler.errors import (
+    FieldError,
+    InvalidRequest,
+    KeepsChanging,
+    PreconditionFailed,
+    TooManyLanes,
+    TooManyScans,
+)
 from scheduler.lane_settings import LONGEST_NOTE, LaneSettings
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
+from scheduler.store import Store
 from scheduler.store.lanes.lanes import LanePage
 from scheduler.store.preconditions import ALWAYS, Precondition
 
 ADDRESS = f"{ROOT}/lanes"
 _PER_PAGE = 100
 _GOOD_FOR_S = 1.0
+_MOST_NAMED = 50
 # The fields of the form, and of the API: its attribute, and its name on the page.
 _FIELDS = {
     "rate": ("rate", "Rate"),
@@ -133,14 +142,33 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     return await redirect_saying(request, viewer, words, ADDRESS)
 
 
+async def known_lanes(store: Store, account_id: str) -> list[str]:
+    """Names to choose from, the first ones; none while the account may not search."""
+    try:
+        found = await store.lanes.page(account_id, _MOST_NAMED)
+    except TooManyScans:
+        return []
+    return [each.lane for each in found.lanes]
+
+
+def lane_given(form: Form) -> str | None:
+    """The lane that requests are moved to, None for no lane. Raises InvalidRequest where neither
+    is said."""
+    if form.get("no_lane"):
+        return None
+    if not (lane := form.get("to_lane", "").strip()):
+        raise invalid([FieldError("lane", "Name the lane, or choose no lane.")])
+    return lane
+
+
 def limits(settings: LaneSettings) -> str:
-    """`100 per 1 s, 5 at once; 3 at a time`."""
+    """`100 per second, 5 at once; 3 at a time`."""
     found = []
     if settings.rate is not None:
-        text = f"{number(settings.rate)} per {duration(settings.per_ms)}"
+        text = per(settings.rate, settings.per_ms)
         found.append(f"{text}, {number(settings.burst)} at once" if settings.burst else text)
     if settings.parallelism is not None:
-        found.append(f"{number(settings.parallelism)} at a time")
+        found.append(per(settings.parallelism, None))
     return "; ".join(found) or "no limits"
 
 

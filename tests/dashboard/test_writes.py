@@ -74,6 +74,7 @@ FIELDS = {
     "/requests/{schedule_id}/again": {"once": "x"},
     "/requests/{schedule_id}/callback": {"once": "x"},
     "/requests/{schedule_id}/cancel": {},
+    "/requests/{schedule_id}/lane": {"to_lane": "another"},
     "/requests/{schedule_id}/time": {"at": f"{in_days(70):%Y-%m-%d}T00:00"},
     "/sign-in": {"email": "holder@example.com", "password": PASSWORD},
     "/sign-out": {},
