@@ -168,7 +168,8 @@ class HeldBy(msgspec.Struct, frozen=True, gc=False):
 
 class LaneLimits(msgspec.Struct, frozen=True, gc=False):
     """What may hold a lane's schedules. `rate` is starts in `per_ms`, `interval_us` between two
-    starts, `tat_us` until when the rate is used. `paused_until_ms`: infinite without an end; 0: it is not paused."""
+    starts, `tat_us` until when the rate is used. `paused_until_ms`: infinite without an end; 0: it
+    is not paused."""
 
     paused_until_ms: float = 0
     calm_until_ms: int = 0

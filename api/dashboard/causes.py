@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from api.dashboard.charts import Axis, CauseMark
-from api.dashboard.formats import duration, per
+from api.dashboard.formats import duration, near, per
 from api.dashboard.zones import Zone
 from scheduler.events import Event, Kind
 from scheduler.lane_settings import HeldBy, HoldCause, LaneSettings
@@ -21,8 +21,6 @@ _NEAR = 2.5
 _MOST_SENTENCES = 4
 # Less late than that, no request asks why.
 LATE_MS = 1000
-# Nearer moments are told to the second.
-_NEAR_MS = 120_000
 
 _BEGIN = {
     Kind.HOLD: "the service was held",
@@ -257,7 +255,7 @@ def held_words(held_by: HeldBy, now_ms: float, zone: Zone) -> str:
     parts = [_HELD[held_by.cause]]
     if held_by.most is not None:
         parts = [per(held_by.most, held_by.per_ms)]
-    at = "" if held_by.until_ms is None else _clock(held_by.until_ms, now_ms, zone)
+    at = "" if held_by.until_ms is None else near(held_by.until_ms, now_ms, zone)
     if at and not held_by.estimated:
         parts[0] += f" until {at}"
     if held_by.ahead is not None:
@@ -266,11 +264,3 @@ def held_words(held_by: HeldBy, now_ms: float, zone: Zone) -> str:
         parts.append(f"about {at}")
     whom = "" if held_by.lane is None else f" for lane {held_by.lane}"
     return f"waits{whom}: {', '.join(parts)}"
-
-
-def _clock(ms: int, now_ms: float, zone: Zone) -> str:
-    """`12:40`, of another day with its date; a near one to the second."""
-    at, now = zone.local(ms), zone.local(now_ms)
-    if at.date() != now.date():
-        return f"{at:%b} {at.day}, {at:%H:%M}"
-    return f"{at:%H:%M:%S}" if abs(ms - now_ms) < _NEAR_MS else f"{at:%H:%M}"

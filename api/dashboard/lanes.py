@@ -9,13 +9,21 @@ from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.formats import number, per
+from api.dashboard.formats import near, number, per
 from api.dashboard.pauses import SPANS, named
 from api.dashboard.render import page
 from api.dashboard.requests.filters import Filter
 from api.dashboard.shared import shared_by
 from api.dashboard.viewer.csrf import Form, written
-from api.dashboard.viewer.session import ROOT, Viewer, asks_for_news, redirect_saying, signed_in
+from api.dashboard.viewer.session import (
+    ROOT,
+    Viewer,
+    asks_for_news,
+    redirect_saying,
+    signed_in,
+    zone_of,
+)
+from api.dashboard.zones import Zone
 from api.errors import status_of
 from api.schema.findings import invalid
 from api.schema.settings_fields import misfits, parse_put
@@ -29,11 +37,12 @@ from scheduler.errors import (
     TooManyLanes,
     TooManyScans,
 )
-from scheduler.lane_settings import LONGEST_NOTE, LaneSettings
+from scheduler.lane_settings import LONGEST_NOTE, Lane, LaneSettings, LaneState
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
 from scheduler.store import Store
 from scheduler.store.lanes.lanes import LanePage
+from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.preconditions import ALWAYS, Precondition
 
 ADDRESS = f"{ROOT}/lanes"
@@ -172,6 +181,29 @@ def limits(settings: LaneSettings) -> str:
     return "; ".join(found) or "no limits"
 
 
+def backlog_words(lane: Lane, zone: Zone) -> str:
+    """`261 are due and wait: 20 per hour. The oldest since 20:12. All have started about 09:13.`;
+    '' if what is due starts at once."""
+    now_ms, oldest_ms = lane.now_ms, lane.oldest_due_at_ms
+    if oldest_ms is None or (
+        lane.state is LaneState.OPEN and now_ms - oldest_ms < OVERDUE_AFTER_MS
+    ):
+        return ""
+    match lane.state:
+        case LaneState.PAUSED:
+            why = "it is paused"
+        case LaneState.CALM:
+            why = "its target asked for a rest"
+        case _:
+            why = limits(lane.settings)
+    words = f"{number(lane.due)} {'is' if lane.due == 1 else 'are'} due and"
+    words += f" {'waits' if lane.due == 1 else 'wait'}: {why}."
+    words += f" The oldest since {near(oldest_ms, now_ms, zone)}."
+    if lane.empty_at_ms is not None:
+        words += f" All have started about {near(lane.empty_at_ms, now_ms, zone)}."
+    return words
+
+
 def waiting_in(lane: str) -> str:
     """The address of the list of schedules that wait in it."""
     return Filter(status=LogStatus.SCHEDULED, named={"lane": lane}).address()
@@ -218,6 +250,7 @@ async def _show(
         "lanes/lane_live.html" if asks_for_news(request) and form is None else "lanes/lane.html",
         status=status,
         lane=lane,
+        backlog=backlog_words(lane, zone_of(request)),
         given=_given(lane.settings) if form is None else dict(form),
         faults=faults or {},
         met_a_change=status == status_of(PreconditionFailed()),
