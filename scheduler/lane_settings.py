@@ -155,22 +155,26 @@ class HoldCause(StrEnum):
 class HeldBy(msgspec.Struct, frozen=True, gc=False):
     """Why a due schedule does not start. `until_ms` is when the cause ends, None if nobody knows;
     it is `estimated` for a rate. `lane` is the lane that is the cause, and `ahead` how many of its
-    schedules go first."""
+    schedules go first. `most` is the limit that holds it: starts in `per_ms`, or at a time."""
 
     cause: HoldCause
     lane: str | None = None
     until_ms: int | None = None
     estimated: bool = False
     ahead: int | None = None
+    most: int | None = None
+    per_ms: int | None = None
 
 
 class LaneLimits(msgspec.Struct, frozen=True, gc=False):
-    """What may hold a lane's schedules. `interval_us` is between two starts, `tat_us` until when
-    the rate is used. `paused_until_ms`: infinite without an end; 0: it is not paused."""
+    """What may hold a lane's schedules. `rate` is starts in `per_ms`, `interval_us` between two
+    starts, `tat_us` until when the rate is used. `paused_until_ms`: infinite without an end; 0: it
+    is not paused."""
 
     paused_until_ms: float = 0
     calm_until_ms: int = 0
     parallelism: int | None = None
+    rate: int | None = None
     interval_us: float | None = None
     burst: int = 1
     per_ms: int = 0
@@ -195,11 +199,19 @@ class LaneLimits(msgspec.Struct, frozen=True, gc=False):
         if self.calm_until_ms > now_ms:
             return HeldBy(HoldCause.LANE_CALM, lane, self.calm_until_ms, ahead=ahead)
         if self.parallelism is not None and running >= self.parallelism:
-            return HeldBy(HoldCause.LANE_PARALLELISM, lane, ahead=ahead)
+            most = self.parallelism
+            return HeldBy(HoldCause.LANE_PARALLELISM, lane, ahead=ahead, most=most)
         start_us = self._start_us(now_us, ahead)
         if start_us > now_us:
-            until_ms = math.ceil(start_us / 1000)
-            return HeldBy(HoldCause.LANE_RATE, lane, until_ms, estimated=True, ahead=ahead)
+            return HeldBy(
+                HoldCause.LANE_RATE,
+                lane,
+                math.ceil(start_us / 1000),
+                estimated=True,
+                ahead=ahead,
+                most=self.rate,
+                per_ms=self.per_ms,
+            )
         return None
 
     def _start_us(self, now_us: int, ahead: int) -> float:

@@ -8,31 +8,14 @@ for an operation's name within a minute."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Sequence
-from functools import partial
-from typing import NamedTuple
 
 import structlog
 from msgspec.structs import replace
 
-from api.bulk_actions.found import made_since, meant_of, query_of, times_of
-from api.recurring_times import follow
-from api.schema.payload import AS_IT_WAS, moved_to
+from api.bulk_actions.acts import Acts
+from api.bulk_actions.found import meant_of, query_of, times_of
 from api.schema.rules import Rules
-from scheduler.errors import (
-    Conflict,
-    Damaged,
-    InvalidRequest,
-    NotFound,
-    QuotaExceeded,
-    StoreError,
-    StoreFull,
-    TooManyResends,
-    TooManyScans,
-    Unreadable,
-)
-from scheduler.models import Idempotency, Request
+from scheduler.errors import StoreError, StoreFull, TooManyScans, Unreadable
 from scheduler.runtime.reminder import Reminder
 from scheduler.store import Store
 from scheduler.store.bulk.bulks import LEASE_MS, PACE_MS
@@ -59,10 +42,6 @@ _IDLE_S = 1.0
 _RETRY_MS = 5_000
 # A step looks through so many pages of the log.
 _PAGES = 5
-# So many bytes of requests are read for replays that are made together, or a single one.
-_MOST_REPLAYED_BYTES = 1024 * 1024
-_ANY_BYTES = 2**40
-_AT_ONCE = 16
 # How often replays are looked at that have not ended: the older, the more seldom.
 _LOOKS_MS = ((60_000, 1_000), (3_600_000, 10_000))
 _SELDOM_MS = 60_000
@@ -77,21 +56,10 @@ _RESENDS_LIMITED = "Callbacks are sent again at 25 a second"
 _log = structlog.get_logger()
 
 
-class _Acted(NamedTuple):
-    """The number of those that it was done to, and of the others by reason; new ids; and those of
-    the plan that are left for another step, after so many ms."""
-
-    done: int
-    refused: Counter[str]
-    made: Sequence[str] = ()
-    left: Sequence[Planned] = ()
-    wait_ms: int = 0
-
-
 class BulkRunner:
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store
-        self._rules = rules
+        self._acts = Acts(store, rules)
         self._woken = asyncio.Event()
         self._reminder = Reminder()
 
@@ -180,7 +148,7 @@ class BulkRunner:
             bulk = kept
         rows = list(planned(bulk.progress.plan))
         try:
-            acted = await self._carry_out(account_id, bulk, rows, is_repeat)
+            acted = await self._acts.carry_out(account_id, bulk, rows, is_repeat)
         except StoreFull:
             waiting = replace(bulk.progress, waits="The store is full")
             await self._keep(account_id, bulk, waiting, _RETRY_MS)
@@ -255,93 +223,6 @@ class BulkRunner:
         )
         return after, wait_ms
 
-    async def _carry_out(
-        self, account_id: str, bulk: Bulk, rows: Sequence[Planned], is_repeat: bool
-    ) -> _Acted:
-        if not rows:
-            return _Acted(0, Counter())
-        names = [each.schedule_id for each in rows]
-        match bulk.asked.kind:
-            case Kind.CANCEL:
-                return await self._cancel(account_id, names)
-            case Kind.AGAIN:
-                return await self._run_again(account_id, bulk, names, is_repeat)
-            case Kind.MOVE:
-                return await self._move(account_id, bulk, rows)
-            case Kind.CALLBACK:
-                return await self._call_back(account_id, bulk, rows)
-
-    async def _cancel(self, account_id: str, names: Sequence[str]) -> _Acted:
-        done = await self._store.canceller.by_id(account_id, names)
-        await follow(self._store, account_id, done)
-        refused = Counter(str(each.refusal) for each in done.each if each.refusal is not None)
-        return _Acted(len(done.each) - refused.total(), refused)
-
-    async def _run_again(
-        self, account_id: str, bulk: Bulk, names: Sequence[str], is_repeat: bool
-    ) -> _Acted:
-        """In halves where they are too large together, or where one cannot be made again."""
-        now_ms = self._store.clock.now_ms()
-        whose = " ".join(names)
-        once = Idempotency(f"bulk {bulk.action_id} {names[0]} {len(names)}", whose)
-        remake = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
-        most = _MOST_REPLAYED_BYTES if len(names) > 1 else _ANY_BYTES
-        try:
-            replays = await self._store.schedules.replay_all(
-                account_id, names, remake, once, now_ms, most_bytes=most
-            )
-        except (InvalidRequest, QuotaExceeded) as refusal:
-            if len(names) == 1:
-                return _Acted(0, Counter([_words(refusal)]))
-            middle = len(names) // 2
-            one = await self._run_again(account_id, bulk, names[:middle], is_repeat)
-            other = await self._run_again(account_id, bulk, names[middle:], is_repeat)
-            refused = one.refused + other.refused
-            return _Acted(one.done + other.done, refused, [*one.made, *other.made])
-        made = {each.original: each.schedule_id for each in replays.each if each.schedule_id}
-        if is_repeat:
-            before = [each.original for each in replays.each if each.verdict is Verdict.REPLAYED]
-            made |= await made_since(self._store.server, account_id, before, bulk.asked.at_ms)
-        others = [each.verdict for each in replays.each if each.original not in made]
-        return _Acted(len(made), Counter(SENTENCES[each] for each in others), sorted(made.values()))
-
-    async def _move(self, account_id: str, bulk: Bulk, rows: Sequence[Planned]) -> _Acted:
-        gate, asked = asyncio.Semaphore(_AT_ONCE), bulk.asked
-
-        async def move(row: Planned) -> str:
-            """Why it was not moved, if so. The time was fixed with the plan: a repeat moves it no
-            further."""
-            at_ms = row.trigger_at_ms + (asked.shift_ms or 0)
-            at_ms = at_ms if asked.to_ms is None else asked.to_ms
-
-            def changed(before: Request) -> Request:
-                return moved_to(at_ms, self._rules, self._store.clock.now_ms()).of(before)
-
-            operation = f"{bulk.action_id}:{row.schedule_id}"
-            async with gate:
-                try:
-                    change = self._store.schedules.change
-                    await change(account_id, row.schedule_id, changed, operation)
-                except (NotFound, Conflict, Damaged, QuotaExceeded, InvalidRequest) as why:
-                    return _words(why)
-            return ""
-
-        refused = Counter(filter(None, await asyncio.gather(*map(move, rows))))
-        return _Acted(len(rows) - refused.total(), refused)
-
-    async def _call_back(self, account_id: str, bulk: Bulk, rows: Sequence[Planned]) -> _Acted:
-        names = [each.schedule_id for each in rows]
-        done = await self._store.callbacks.resend_steadily(account_id, names, bulk.action_id)
-        left, wait_s, refused = list[Planned](), 0, Counter[str]()
-        for row, each in zip(rows, done.each, strict=True):
-            if isinstance(each.refusal, TooManyResends):
-                left.append(row)
-                wait_s = max(wait_s, each.refusal.wait_s)
-            elif each.refusal is not None:
-                refused[_words(each.refusal)] += 1
-        number = len(rows) - len(left) - refused.total()
-        return _Acted(number, refused, left=left, wait_ms=1000 * wait_s)
-
     # Looking at how the replays end
 
     async def _look(self, account_id: str, bulk: Bulk) -> None:
@@ -385,9 +266,3 @@ class BulkRunner:
         if not has_gone_round:
             return PACE_MS
         return next((often for most, often in _LOOKS_MS if age_ms < most), _SELDOM_MS)
-
-
-def _words(why: Exception) -> str:
-    if isinstance(why, InvalidRequest):
-        return " ".join(each.message for each in why.details)
-    return str(why)

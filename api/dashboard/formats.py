@@ -17,7 +17,10 @@ from scheduler.texts import visible
 from scheduler.times import format_iso8601
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_WHOLE_UNITS = {86_400_000: "day", 3_600_000: "hour", 60_000: "minute", 1000: "second"}
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+# Nearer moments are told to the second.
+_TO_THE_SECOND_MS = 120_000
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
 
 _HOST = re.compile(r"[^/?#]*")
@@ -63,6 +66,14 @@ def exact(ms: float | None, zone: Zone) -> str:
 def clock(ms: float | None, zone: Zone) -> str:
     """`08:00`."""
     return _NOTHING if ms is None else f"{zone.local(ms):%H:%M}"
+
+
+def near(ms: float, now_ms: float, zone: Zone) -> str:
+    """`08:00`; of another day `2026-11-21 08:00`; within two minutes `08:00:07`."""
+    text, now = zone.text(ms), zone.text(now_ms)
+    if text[:10] != now[:10]:
+        return text[:16].replace("T", " ")
+    return text[11:19] if abs(ms - now_ms) < _TO_THE_SECOND_MS else text[11:16]
 
 
 def _time(ms: float | None, zone: Zone, characters: int) -> str:
@@ -112,6 +123,13 @@ def duration(ms: float | None) -> str:
             rest = int(ms % large_ms // small_ms)
             return f"{int(ms // large_ms)} {large}" + (f" {rest} {small}" if rest else "")
     return f"{ms:.0f} ms"
+
+
+def per(most: int, per_ms: int | None) -> str:
+    """A lane's limit: `20 per hour`, `20 per 5 min`, `2 at a time`."""
+    if per_ms is None:
+        return f"{most:,} at a time"
+    return f"{most:,} per {_WHOLE_UNITS.get(per_ms) or duration(per_ms)}"
 
 
 def roughly(ms: float) -> str:

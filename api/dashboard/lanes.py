@@ -12,7 +12,7 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.causes import folded
 from api.dashboard.charts import DAY_MS, HOUR_MS, Axis
-from api.dashboard.formats import duration, number
+from api.dashboard.formats import near, number, per
 from api.dashboard.pauses import SPANS, named
 from api.dashboard.render import page
 from api.dashboard.requests.filters import Filter
@@ -27,21 +27,32 @@ from api.dashboard.viewer.session import (
     signed_in,
     zone_of,
 )
+from api.dashboard.zones import Zone
 from api.errors import status_of
 from api.schema.findings import invalid
 from api.schema.settings_fields import misfits, parse_put
 from api.service import HttpRequest, service_of
 from scheduler.durations import format_duration
-from scheduler.errors import InvalidRequest, KeepsChanging, PreconditionFailed, TooManyLanes
-from scheduler.lane_settings import LONGEST_NOTE, LaneSettings
+from scheduler.errors import (
+    FieldError,
+    InvalidRequest,
+    KeepsChanging,
+    PreconditionFailed,
+    TooManyLanes,
+    TooManyScans,
+)
+from scheduler.lane_settings import LONGEST_NOTE, Lane, LaneSettings, LaneState
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
+from scheduler.store import Store
 from scheduler.store.lanes.lanes import LanePage
+from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.preconditions import ALWAYS, Precondition
 
 ADDRESS = f"{ROOT}/lanes"
 _PER_PAGE = 100
 _GOOD_FOR_S = 1.0
+_MOST_NAMED = 50
 # The fields of the form, and of the API: its attribute, and its name on the page.
 _FIELDS = {
     "rate": ("rate", "Rate"),
@@ -144,15 +155,57 @@ async def clear_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     return await redirect_saying(request, viewer, words, ADDRESS)
 
 
+async def known_lanes(store: Store, account_id: str) -> list[str]:
+    """Names to choose from, the first ones; none while the account may not search."""
+    try:
+        found = await store.lanes.page(account_id, _MOST_NAMED)
+    except TooManyScans:
+        return []
+    return [each.lane for each in found.lanes]
+
+
+def lane_given(form: Form) -> str | None:
+    """The lane that requests are moved to, None for no lane. Raises InvalidRequest where neither
+    is said."""
+    if form.get("no_lane"):
+        return None
+    if not (lane := form.get("to_lane", "").strip()):
+        raise invalid([FieldError("lane", "Name the lane, or choose no lane.")])
+    return lane
+
+
 def limits(settings: LaneSettings) -> str:
-    """`100 per 1 s, 5 at once; 3 at a time`."""
+    """`100 per second, 5 at once; 3 at a time`."""
     found = []
     if settings.rate is not None:
-        text = f"{number(settings.rate)} per {duration(settings.per_ms)}"
+        text = per(settings.rate, settings.per_ms)
         found.append(f"{text}, {number(settings.burst)} at once" if settings.burst else text)
     if settings.parallelism is not None:
-        found.append(f"{number(settings.parallelism)} at a time")
+        found.append(per(settings.parallelism, None))
     return "; ".join(found) or "no limits"
+
+
+def backlog_words(lane: Lane, zone: Zone) -> str:
+    """`261 are due and wait: 20 per hour. The oldest since 20:12. All have started about 09:13.`;
+    '' if what is due starts at once."""
+    now_ms, oldest_ms = lane.now_ms, lane.oldest_due_at_ms
+    if oldest_ms is None or (
+        lane.state is LaneState.OPEN and now_ms - oldest_ms < OVERDUE_AFTER_MS
+    ):
+        return ""
+    match lane.state:
+        case LaneState.PAUSED:
+            why = "it is paused"
+        case LaneState.CALM:
+            why = "its target asked for a rest"
+        case _:
+            why = limits(lane.settings)
+    words = f"{number(lane.due)} {'is' if lane.due == 1 else 'are'} due and"
+    words += f" {'waits' if lane.due == 1 else 'wait'}: {why}."
+    words += f" The oldest since {near(oldest_ms, now_ms, zone)}."
+    if lane.empty_at_ms is not None:
+        words += f" All have started about {near(lane.empty_at_ms, now_ms, zone)}."
+    return words
 
 
 def waiting_in(lane: str) -> str:
@@ -205,6 +258,7 @@ async def _show(
         "lanes/lane_live.html" if asks_for_news(request) and form is None else "lanes/lane.html",
         status=status,
         lane=lane,
+        backlog=backlog_words(lane, zone_of(request)),
         given=_given(lane.settings) if form is None else dict(form),
         faults=faults or {},
         met_a_change=status == status_of(PreconditionFailed()),

@@ -29,6 +29,7 @@ from api.dashboard.viewer.session import Viewer, asks_for_news, base_url, here, 
 from api.fair_queue import STRANGERS, note_time
 from api.service import HttpRequest
 from scheduler.errors import NotFound
+from scheduler.lane_settings import HeldBy
 from scheduler.times import format_iso8601
 
 _HERE = Path(__file__).parent
@@ -98,6 +99,11 @@ def _marked(context: Context, text: str) -> str:
     return fragments.marked(text, context["pieces_key"], (context["csrf"], context["once"]))
 
 
+@pass_context
+def _held(context: Context, held_by: HeldBy, now_ms: float) -> str:
+    return held_words(held_by, now_ms, context["zone"])
+
+
 _templates = Environment(
     loader=FileSystemLoader(_HERE / "templates"),
     autoescape=True,
@@ -107,7 +113,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(formats.FILTERS, pieces=_marked, request_facts=facts_of, held=held_words)
+_templates.filters.update(formats.FILTERS, pieces=_marked, request_facts=facts_of, held=_held)
 _templates.filters.update(pattern=pattern_of)
 _templates.globals.update(asset=address, iso=format_iso8601)
 _templates.globals.update(looking_at=address_of)

@@ -174,6 +174,11 @@ def moved_to(at_ms: int, rules: Rules, now_ms: int) -> Change:
     return change
 
 
+def in_lane(lane: str | None, rules: Rules, now_ms: int) -> Change:
+    """A change of the lane alone; None: of no lane. Raises InvalidRequest."""
+    return parse_change(msgspec.json.encode({"lane": lane}), rules, now_ms)
+
+
 def parse_callback(data: bytes, rules: Rules, now_ms: int) -> str | None:
     """The `callbackUrl` of a body that may have one, or be empty: a URL or DEFAULT. Raises
     InvalidRequest."""

@@ -9,6 +9,7 @@ from scheduler.lane_settings import AccountCallback
 from tests.dashboard.conftest import Browser, listed, once_of
 from tests.dashboard.test_many import ids_of, match, post_many
 
+CALLED_BACK = re.compile(r'<span class="callback (\w+)">')
 WHERE = "https://example.com/ended?token=s3cret"
 
 
@@ -70,7 +71,8 @@ async def test_the_list_finds_callbacks_and_sends_them_again(browser: Browser) -
     text = await browser.text("/requests", callback="failed")
     assert "<b>callback:</b><bdi>failed</bdi>" in text
     assert re.findall(r'name="action" value="(\w+)"', text) == ["again", "callback"]
-    assert 'value="callback"' not in await browser.text("/requests")
+    refused = await match(browser, "callback")
+    assert (refused.status_code, "by how they stand first" in refused.text) == (400, True)
     odd = await browser.get("/requests", callback="lost")
     assert (odd.status_code, "Callback: Choose pending" in odd.text) == (400, True)
     asked = await match(browser, "callback", callback="failed")
@@ -82,6 +84,25 @@ async def test_the_list_finds_callbacks_and_sends_them_again(browser: Browser) -
     state = (await browser.kept(bad)).callback
     assert state is not None
     assert state.status is CallbackStatus.PENDING
+
+
+async def test_rows_are_marked_and_the_list_counts_what_is_to_be_done(browser: Browser) -> None:
+    """Also of any list the ticked ones are sent again; a delivered callback has no mark."""
+    await browser.execute()
+    assert not CALLED_BACK.findall(await browser.text("/requests"))
+    await browser.reported()
+    assert not CALLED_BACK.findall(await browser.text("/requests"))
+    bad = [await browser.reported(410) for _ in range(2)]
+    text = await browser.text("/requests")
+    assert CALLED_BACK.findall(text) == ["failed", "failed"]
+    assert re.findall(r">callback (\w+) <b>(\d+)</b>", text) == [("failed", "2")]
+    assert "callback failed</a>" not in await browser.text("/requests", status="completed")
+    await post_many(browser, "callback", bad[:1], confirmed="1")
+    text = await browser.text("/requests")
+    assert sorted(CALLED_BACK.findall(text)) == ["failed", "pending"]
+    counted = re.findall(r">callback (\w+) <b>(\d+)</b>", text)
+    assert counted == [("failed", "1"), ("pending", "1")]
+    assert await listed(browser, callback="pending") == bad[:1]
 
 
 async def test_what_has_no_callback_offers_none(browser: Browser) -> None:

@@ -65,8 +65,8 @@ async def test_the_bar_offers_what_can_be_done_to_what_is_listed(browser: Browse
     await browser.schedule()
     await browser.execute(503)
     for status, actions in (
-        ("", ["cancel", "again", "move"]),
-        ("scheduled", ["cancel", "move"]),
+        ("", ["cancel", "again", "move", "lane"]),
+        ("scheduled", ["cancel", "move", "lane"]),
         ("failed", ["again"]),
     ):
         text = await browser.text("/requests", status=status)
@@ -81,7 +81,7 @@ async def test_all_that_match_a_bad_filter_are_not_all(browser: Browser) -> None
         assert name in refused.text
 
 
-@pytest.mark.parametrize("action", ["cancel", "move"])
+@pytest.mark.parametrize("action", ["cancel", "lane"])
 @pytest.mark.parametrize("most", [2, 1000])
 async def test_all_that_match_are_not_the_next_occurrences(
     browser: Browser, monkeypatch: pytest.MonkeyPatch, action: str, most: int

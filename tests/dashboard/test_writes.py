@@ -100,6 +100,7 @@ FIELDS = {
         "triggerAt": f"{in_days(70):%Y-%m-%d}T00:00",
         "etag": "{schedule_etag}",
     },
+    "/requests/{schedule_id}/lane": {"to_lane": "another"},
     "/requests/{schedule_id}/time": {"at": f"{in_days(70):%Y-%m-%d}T00:00"},
     "/sign-in": {"email": "holder@example.com", "password": PASSWORD},
     "/sign-out": {},

@@ -201,15 +201,16 @@ API = r"""
 @ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k dies_after
 # another process acts on others than those that were begun
 ~ if [-not bulk.progress.plan and -]bulk.state is State.RUNNING:
+@ api/bulk_actions/acts.py tests/api/bulk_actions/test_runner.py -k dies_after
 # a shift is counted from where the one before left a schedule
-- change(account_id, row.schedule_id, changed, operation)
-+ change(account_id, row.schedule_id, lambda b: moved_to(
-+                         b.trigger_at_ms + (asked.shift_ms or 0), self._rules, 0
-+                     ).of(b))
+- return self._changed(bulk.asked, row).of(before)
++ return self._changed(bulk.asked, row._replace(trigger_at_ms=before.trigger_at_ms)).of(before)
+# who asked for no lane gets one that has no name
+~ return in_lane(asked.lane[-, self._rules-]{+ or "", self._rules+}, now_ms)
 @ api/bulk_actions/found.py tests/api/bulk_actions/test_runner.py -k moment_of_the_press
 # what is created while a bulk action runs is of it
 ~ return [-ids.created_at_ms(entry.schedule_id) <= asked.until_ms-]{+True+}
-@ api/bulk_actions/runner.py tests/api/bulk_actions/test_runner.py -k beyond_the_rate
+@ api/bulk_actions/acts.py tests/api/bulk_actions/test_runner.py -k beyond_the_rate
 # a bulk action gives up callbacks that come too fast
 ~ if isinstance(each.refusal, [-TooManyResends-]{+Bulk+}):
 @ api/calls/bulk.py tests/api/schema/test_callbacks.py -k beyond_the_rate

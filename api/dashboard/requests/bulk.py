@@ -1,5 +1,5 @@
-"""Asks whether many requests are to be cancelled, rescheduled or run again, or their callbacks sent
-again, and begins it as a bulk action, which goes on by itself."""
+"""Asks whether many requests are to be cancelled, rescheduled, moved to a lane or run again, or
+their callbacks sent again, and begins it as a bulk action, which goes on by itself."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from litestar.params import FromPath
 
 from api.bulk_actions.found import next_occurrences
 from api.dashboard.answer import Raw, redirect
+from api.dashboard.lanes import known_lanes, lane_given
 from api.dashboard.render import page
-from api.dashboard.requests.bulk_strip import ASKS, left_to_rules
+from api.dashboard.requests.bulk_strip import ASKS, left_to_rules, title_of
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
 from api.dashboard.viewer.csrf import ONCE, Form, written
 from api.dashboard.viewer.session import ROOT, Viewer, our_page, zone_of
 from api.schema.findings import invalid
-from api.schema.payload import moved_to
+from api.schema.payload import in_lane, moved_to
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Damaged, FieldError, InvalidRequest, NotFound
@@ -67,6 +68,8 @@ async def bulk(request: HttpRequest) -> Raw:
     if wanted.bulk and form.get("scope") == "matching":
         raise invalid([FieldError("scope", "Of a bulk action's replays, tick those to act on.")])
     kind = Kind(form["action"])
+    if kind is Kind.CALLBACK and form.get("scope") == "matching" and not wanted.callback:
+        raise invalid([FieldError("callback", "List callbacks by how they stand first.")])
     if not form.get("confirmed"):
         return await _ask(
             request, viewer, wanted, await _selected(store, viewer, form, wanted), form
@@ -83,7 +86,7 @@ async def bulk(request: HttpRequest) -> Raw:
         again = Portion(_named(form), bool(form.get("until")))
         return await _ask(request, viewer, wanted, again, form, fault=fault)
     if asked.number != 0:
-        about = f"{ASKS[kind]}: {_number_of(asked)}"
+        about = f"{title_of(asked)}: {_number_of(asked)}"
         await store.events.note(
             viewer.account_id, EventKind.BULK, who=viewer.who, about=about, operation=action_id
         )
@@ -117,13 +120,17 @@ def _known(action_id: str) -> str:
 
 
 def _asked(request: HttpRequest, form: Form, kind: Kind, wanted: Filter) -> Asked:
-    """Raises InvalidRequest for a bad time."""
+    """Raises InvalidRequest for a bad time or lane."""
     store = service_of(request).store
     now_ms, until = store.clock.now_ms(), form.get("until", "")[:_LONGEST_DIGITS]
     is_search = until.isascii() and until.isdigit() and form.get("scope") == "matching"
     # What came since the question was asked is not of its answer.
     until_ms = min(int(until), now_ms) if is_search else now_ms
     shift_ms, to_ms = _new_time(request, form, now_ms) if kind is Kind.MOVE else (None, None)
+    lane = None
+    if kind is Kind.LANE:
+        lane = lane_given(form)
+        in_lane(lane, service_of(request).rules, now_ms)
     return Asked(
         kind=kind,
         by=_BY,
@@ -134,6 +141,7 @@ def _asked(request: HttpRequest, form: Form, kind: Kind, wanted: Filter) -> Aske
         pairs=wanted.pairs() if form.get("scope") == "matching" else {},
         shift_ms=shift_ms,
         to_ms=to_ms,
+        lane=lane,
     )
 
 
@@ -147,7 +155,7 @@ def _id_of(form: Form, asked: Asked) -> str:
     if ONCE.fullmatch(once) is None:
         once = new_operation()
     what = packed(Asked(asked.kind, once, 0, asked.schedules, {}, 0, asked.pairs))
-    what += f"{asked.shift_ms} {asked.to_ms} {form.get('until')}".encode()
+    what += f"{asked.shift_ms} {asked.to_ms} {asked.lane} {form.get('until')}".encode()
     return base64.urlsafe_b64encode(hashlib.sha256(what).digest()[:12]).decode()
 
 
@@ -234,7 +242,8 @@ async def _ask(
     *,
     fault: str = "",
 ) -> Raw:
-    store, ids = service_of(request).store, portion.ids
+    store, ids, kind = service_of(request).store, portion.ids, Kind(form["action"])
+    lanes = await known_lanes(store, viewer.account_id) if kind is Kind.LANE else []
     some = await asyncio.gather(*(_read(store, viewer.account_id, each) for each in ids[:_SHOWN]))
     return page(
         request,
@@ -242,7 +251,8 @@ async def _ask(
         status=400 if fault else 200,
         wanted=wanted,
         given=form,
-        asks=ASKS[Kind(form["action"])],
+        asks=ASKS[kind],
+        lanes_known=lanes,
         ids=ids,
         some=[each for each in some if each is not None],
         is_part=portion.is_part,

@@ -19,7 +19,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus
 from scheduler.store import Store
-from scheduler.store.bulk.records import OF_A_RULE, Bulk, Group, Kind, State
+from scheduler.store.bulk.records import OF_A_RULE, Asked, Bulk, Group, Kind, State
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.times import parse_iso8601
 
@@ -31,12 +31,14 @@ ASKS = {
     Kind.CANCEL: "Cancel",
     Kind.AGAIN: "Run again",
     Kind.MOVE: "Reschedule",
+    Kind.LANE: "Move to another lane",
     Kind.CALLBACK: "Send callbacks again",
 }
 _DONE = {
     Kind.CANCEL: "cancelled, their credits came back",
     Kind.AGAIN: "run again",
     Kind.MOVE: "rescheduled",
+    Kind.LANE: "moved",
     Kind.CALLBACK: "reported again",
 }
 _ENDINGS = ("completed", "failed", "cancelled or no longer kept")
@@ -126,7 +128,13 @@ def strip_of(bulk: Bulk) -> Strip:
     asked, progress = bulk.asked, bulk.progress
     acted = progress.done + sum(progress.refused.values())
     share = acted / asked.number if asked.number and bulk.state.is_under_way else None
-    return Strip(bulk, ASKS[asked.kind], _filter_words(asked.pairs), _words(bulk, acted), share)
+    return Strip(bulk, title_of(asked), _filter_words(asked.pairs), _words(bulk, acted), share)
+
+
+def title_of(asked: Asked) -> str:
+    if asked.kind is not Kind.LANE:
+        return ASKS[asked.kind]
+    return f"Move to lane {asked.lane}" if asked.lane else "Move out of lanes"
 
 
 def left_to_rules(count: int) -> str:

@@ -20,7 +20,8 @@ class Entry(LogEntry, frozen=True):
         word = "executing" if self.executing else self.status.value
         callback = self.callback
         stands = f"-{callback.status}-{callback.attempts}" if callback else ""
-        return f"{word}-{self.attempt}{stands}"
+        held = f"-{self.held_by.cause}" if self.held_by else ""
+        return f"{word}-{self.attempt}{stands}{held}"
 
     @property
     def callback(self) -> CallbackState | None:

@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, is_for_panel, redirect
 from api.dashboard.banner import readable as readable_settings
 from api.dashboard.causes import LATE_MS, Cause, held_words, limits_words, why_late
+from api.dashboard.lanes import known_lanes, lane_given
 from api.dashboard.operators.impersonation import address_of
 from api.dashboard.recurring.outcomes import occurrences_beside
 from api.dashboard.render import page
@@ -34,9 +35,15 @@ from api.dashboard.viewer.session import (
 )
 from api.errors import status_of
 from api.recurring_times import follow
-from api.schema.payload import AS_IT_WAS, Change, parse_change
+from api.schema.payload import AS_IT_WAS, Change, in_lane, parse_change
 from api.service import HttpRequest, service_of
-from scheduler.errors import Conflict, InvalidRequest, NotFound, TooManyResends
+from scheduler.errors import (
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    QuotaExceeded,
+    TooManyResends,
+)
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import LogStatus
@@ -96,7 +103,9 @@ async def _part(
     news = asks_for_news(request)
     same = news and request.query_params.get("was") == entry.state
     name, values = "requests/facts.html", await _values(request, viewer, entry, fault)
-    if not same:
+    if same:
+        values["is_news"] = True
+    else:
         name = "requests/panel.html"
         values |= await _attempts(service_of(request).store, viewer, entry)
         values |= await _beside(service_of(request).store, viewer, entry)
@@ -156,7 +165,8 @@ async def _values(
     return {
         "entry": entry,
         "why_late": why_late(causes, late) if is_late else [],
-        "held": held_words(entry.held_by, now_ms) if entry.held_by else "",
+        "held": held_words(entry.held_by, now_ms, zone_of(request)) if entry.held_by else "",
+        "is_news": False,
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
         "callback_url": masked_url(wish.url) if wish and wish.url else None,
@@ -183,11 +193,14 @@ async def _attempts(store: Store, viewer: Viewer, entry: Entry) -> dict[str, Any
 
 
 async def _beside(store: Store, viewer: Viewer, entry: Entry) -> dict[str, Any]:
-    if entry.recurring_id is None:
-        return {"beside": None}
-    ended_ms = entry.at_ms if entry.has_ended else None
-    ids = (entry.recurring_id, entry.schedule_id)
-    return {"beside": await occurrences_beside(store, viewer.account_id, *ids, ended_ms)}
+    lanes, beside = list[str](), None
+    if entry.held_by and entry.held_by.lane and viewer.operator is None:
+        lanes = await known_lanes(store, viewer.account_id)
+    if entry.recurring_id is not None:
+        ended_ms = entry.at_ms if entry.has_ended else None
+        ids = (entry.recurring_id, entry.schedule_id)
+        beside = await occurrences_beside(store, viewer.account_id, *ids, ended_ms)
+    return {"lanes_known": lanes, "beside": beside}
 
 
 @post("/requests/{schedule_id:str}/cancel")
@@ -219,6 +232,21 @@ async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     except (InvalidRequest, Conflict) as refusal:
         return await _refused(request, viewer, schedule_id, refusal)
     return await _done(request, viewer, schedule_id, "Its time is changed; no credit moved.")
+
+
+@post("/requests/{schedule_id:str}/lane")
+async def change_lane(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
+    """To another lane, or to none."""
+    viewer, form = await written(request)
+    service = service_of(request)
+    try:
+        lane = lane_given(form)
+        change = in_lane(lane, service.rules, service.store.clock.now_ms())
+        await service.store.schedules.change(viewer.account_id, schedule_id, change.of)
+    except (InvalidRequest, Conflict, QuotaExceeded) as refusal:
+        return await _refused(request, viewer, schedule_id, refusal)
+    words = f"It is in lane {lane} now" if lane else "It is in no lane now"
+    return await _done(request, viewer, schedule_id, f"{words}; no credit moved.")
 
 
 @post("/requests/{schedule_id:str}/again")
@@ -276,4 +304,4 @@ async def _refused(request: HttpRequest, viewer: Viewer, schedule_id: str, why: 
     return await show(request, viewer, schedule_id, status=status_of(why), fault=fault)
 
 
-HANDLERS = [entry_page, cancel, change_time, run_again, call_back_again]
+HANDLERS = [entry_page, cancel, change_time, change_lane, run_again, call_back_again]

@@ -26,6 +26,7 @@ from scheduler.ids import is_schedule_id
 from scheduler.lane_settings import HeldBy
 from scheduler.models import LogEntry
 from scheduler.store import Store
+from scheduler.store.lifecycle.callback.callbacks import CallbackCounts
 from scheduler.store.log.logs import LogQuery
 
 # The picture is a strip: the list comes first.
@@ -45,7 +46,7 @@ _CLOCK_TOLERANCE_MS = 100
 class Rows(NamedTuple):
     """`next` and `before` are the cursors of the pages beside this one. `unfinished`: a search has
     come as far as `reached_ms`, and may go on after `wait_ms`. `replays` of those that failed;
-    `held`: what keeps due ones from starting."""
+    `held`: what keeps due ones from starting; `callbacks`: how those of ended ones stand."""
 
     entries: Sequence[LogEntry]
     next: str | None = None
@@ -55,6 +56,7 @@ class Rows(NamedTuple):
     wait_ms: int = 0
     replays: Mapping[str, str | None] = MappingProxyType({})
     held: Mapping[str, HeldBy] = MappingProxyType({})
+    callbacks: Mapping[str, CallbackStatus] = MappingProxyType({})
 
     @property
     def refused_ms(self) -> int:
@@ -192,6 +194,7 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
         "pulse": picture.pulse,
         "activity": partial(shown.activity, zone, _HEIGHT, wanted.named.get("lane", "")),
         "counts": counts,
+        "called_back": await _called_back(request, viewer, wanted),
         "periods": _PERIODS,
         "windows": WINDOWS,
         "entry": None,
@@ -224,6 +227,21 @@ async def _counts(
     return {"scheduled": waiting, "completed": usage.completed, "failed": usage.failed}
 
 
+async def _called_back(request: HttpRequest, viewer: Viewer, wanted: Filter) -> dict[str, int]:
+    """The number of callbacks that have failed and that are pending, of the whole account."""
+    if wanted.status or wanted.has_times or wanted._replace(callback=None).is_search:
+        return {}
+    store, key = service_of(request).store, (viewer.account_id, "callbacks")
+
+    async def read() -> CallbackCounts:
+        return await store.callbacks.counts(viewer.account_id)
+
+    # A page that follows on a press shows what came of it.
+    is_news = asks_for_news(request)
+    found = await (shared_by(request).get(key, _COUNTS_GOOD_FOR_S, read) if is_news else read())
+    return {"failed": found.failed, "pending": found.pending}
+
+
 async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -> Listing:
     """The page that a filter asks for. Raises InvalidRequest for a bad cursor."""
     if wanted.bulk:
@@ -244,18 +262,19 @@ async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -
     found = await searched(store, account_id, wanted.query(now_ms))
     found = await _completed(store, account_id, found)
     if wanted.back:
-        turned = Rows(found.entries[::-1], next=found.before, before=found.next)
-        return Listing(turned._replace(replays=found.replays, held=found.held))
+        turned = found._replace(entries=found.entries[::-1], next=found.before, before=found.next)
+        return Listing(turned._replace(unfinished=False, reached_ms=None, wait_ms=0))
     return Listing(found if wanted.cursor else found._replace(before=None))
 
 
 async def _completed(store: Store, account_id: str, rows: Rows) -> Rows:
     """With what entries do not say themselves."""
-    replays, held = await asyncio.gather(
+    replays, held, callbacks = await asyncio.gather(
         store.logs.replays(account_id, rows.entries),
         store.holders.of_entries(account_id, rows.entries),
+        store.logs.callbacks(account_id, rows.entries),
     )
-    return rows._replace(replays=replays, held=held)
+    return rows._replace(replays=replays, held=held, callbacks=callbacks)
 
 
 async def _coming_rows(store: Store, account_id: str, wanted: Filter, from_ms: int) -> Rows:

@@ -25,11 +25,12 @@ class Kind(StrEnum):
     CANCEL = "cancel"
     AGAIN = "again"
     MOVE = "move"
+    LANE = "lane"
     CALLBACK = "callback"
 
     @property
     def is_of_waiting(self) -> bool:
-        return self in (Kind.CANCEL, Kind.MOVE)
+        return self in (Kind.CANCEL, Kind.MOVE, Kind.LANE)
 
 
 class State(StrEnum):
@@ -50,7 +51,7 @@ class State(StrEnum):
 class Asked(msgspec.Struct, array_like=True, frozen=True):
     """`schedules` are those to act on, 16 bytes each; without them those that `query` finds, the
     values of a LogQuery by their names, of what there was by `until_ms`. `pairs` are the filter's
-    parameters in an address. MOVE: by `shift_ms`, or to `to_ms`."""
+    parameters in an address. MOVE: by `shift_ms`, or to `to_ms`. LANE: to `lane`; None: to none."""
 
     kind: Kind
     by: str
@@ -61,6 +62,7 @@ class Asked(msgspec.Struct, array_like=True, frozen=True):
     pairs: dict[str, str]
     shift_ms: int | None = None
     to_ms: int | None = None
+    lane: str | None = None
 
     @property
     def number(self) -> int | None:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from scheduler import ids
 from scheduler.callbacks import CallbackStatus
 from scheduler.models import LogStatus, Schedule, Status
-from scheduler.store import keys
 from scheduler.store.log.ended import Ended
-from scheduler.store.log.logs import LogQuery
+from scheduler.store.log.logs import CALLBACK_LISTS, LogQuery
 from scheduler.store.queries.listing import (
     ListOf,
     Member,
@@ -28,11 +27,6 @@ from scheduler.store.stored import FIELDS
 
 # How many one page may look at: of a search, which counts, and else, where many may be gone.
 _BUDGET, _UNCOUNTED = 2000, 400
-# Callbacks that have a list of their own.
-_LISTED = {
-    CallbackStatus.PENDING: keys.CALLBACKS,
-    CallbackStatus.FAILED: keys.FAILED_CALLBACKS,
-}
 # What a list is read for: how many wanted ones, which, the work, and the sieve.
 _Look = tuple[int, Callable[[Schedule], bool], Scan, Sieve]
 
@@ -81,8 +75,8 @@ class Kept:
 
         async with self._scans.of(account_id, searches=searches) as scan:
             look = (selected.limit + 1, wanted, scan, selected.sieve)
-            if callback in _LISTED:
-                listed = _CalledBack(_LISTED[callback], statuses, self._server, self._scans)
+            if callback in CALLBACK_LISTS:
+                listed = _CalledBack(CALLBACK_LISTS[callback], statuses, self._server, self._scans)
                 sources = [await listed.read(account_id, stretch, *look)]
             else:
                 budget = _BUDGET if searches else _UNCOUNTED

@@ -31,10 +31,16 @@ from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import NUMBERS, kept_part
+from scheduler.store.stored import NUMBERS, kept_part, moment_of
 from scheduler.target.targets import split_url
 
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}
+# Callbacks that have a list of their own; of so many it is known when the first schedule ended.
+CALLBACK_LISTS = {
+    CallbackStatus.PENDING: keys.CALLBACKS,
+    CallbackStatus.FAILED: keys.FAILED_CALLBACKS,
+}
+_MOST_LISTED = 500
 # So many empty pages are passed over, as few of many ends may have a callback that is wanted.
 _MOST_EMPTY_PAGES = 20
 # Ends that a callback may tell of.
@@ -197,6 +203,11 @@ class Logs:
     async def page(self, account_id: str, query: LogQuery, *, gives_way: bool = False) -> LogPage:
         """One page. Raises InvalidRequest for a bad cursor, TooManyScans; a search that `gives_way`
         does so until the account has searched for nothing of late. Read-only."""
+        if query.callback in CALLBACK_LISTS:
+            from_ms = await self._since(account_id, CALLBACK_LISTS[query.callback])
+            if from_ms is None:
+                return LogPage([], None)
+            query = query._replace(from_ms=max(query.from_ms or 0, from_ms))
         stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
         searches = query.is_search
         async with self._scans.of(account_id, searches=searches, gives_way=gives_way) as scan:
@@ -269,6 +280,17 @@ class Logs:
             for schedule_id, state in zip(ended, states, strict=True)
             if isinstance(state, bytes) and state[:1] in STATUSES
         }
+
+    async def _since(self, account_id: str, index: str) -> int | None:
+        """When the first schedule ended (ms) whose callback is in this list, or earlier; None: it
+        has none that is kept."""
+        base = keys.account(account_id)
+        listed = await self._server.read("ZRANGE", base + index, 0, _MOST_LISTED)
+        if len(listed) > _MOST_LISTED:
+            return 0
+        names = [f"{base}{keys.SCHEDULE}{each.decode()}" for each in listed]
+        ends = await self._server.reads([("HGET", each, "o") for each in names], damaged=True)
+        return min((moment_of(each) for each in ends if isinstance(each, bytes)), default=None)
 
     async def _sources(
         self, account_id: str, query: LogQuery, stretch: Span, scan: Scan

@@ -21,7 +21,7 @@ from scheduler.store.server.clock import StoreClock
 # So many are read in one round trip.
 _AT_ONCE = 100
 _ACCOUNT = ("suspended", "paused", "paused_until")
-_LANE = ("paused", "until", "calm", "parallelism", "interval", "burst", "per", "tat")
+_LANE = ("paused", "until", "calm", "parallelism", "rate", "interval", "burst", "per", "tat")
 
 
 class Due(NamedTuple):
@@ -158,11 +158,12 @@ def _limits_of(row: Any) -> LaneLimits | None:
     """None for a lane without any."""
     if isinstance(row, Unreadable) or not any(row):
         return None
-    paused, until, calm, parallelism, interval, burst, per, tat = row
+    paused, until, calm, parallelism, rate, interval, burst, per, tat = row
     found = LaneLimits(
         paused_until_ms=0 if paused is None else _number(until, math.inf),
         calm_until_ms=int(_number(calm)),
         parallelism=None if parallelism is None else int(_number(parallelism)),
+        rate=None if rate is None else int(_number(rate)),
         interval_us=None if interval is None else _number(interval),
         burst=int(_number(burst, 1)),
         per_ms=int(_number(per)),

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 import pytest
 from msgspec.structs import replace
 
-from api.bulk_actions import runner
+from api.bulk_actions import acts, runner
 from api.bulk_actions.runner import BulkRunner
 from api.dashboard.requests import bulk_strip
 from api.schema.payload import Change
@@ -25,7 +25,9 @@ from scheduler.errors import (
     StoreUnavailable,
     Unreadable,
 )
-from scheduler.models import Invocation, LogStatus, Outcome, Request, Schedule, Status
+from scheduler.lane_settings import LaneSettings, Pause
+from scheduler.lanes import MOST_LANES
+from scheduler.models import Invocation, LogStatus, Outcome, Request, Schedule, Status, Upsert
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule
 from scheduler.runtime.settings import Settings
@@ -60,9 +62,11 @@ class Bulks:
     def key(self, action_id: str) -> str:
         return self.base + keys.BULK + action_id
 
-    async def waiting(self, count: int, due_in_ms: int = HOUR_MS, url: str = URL) -> list[str]:
+    async def waiting(
+        self, count: int, due_in_ms: int = HOUR_MS, lane: str | None = None
+    ) -> list[str]:
         due_ms = self.store.clock.now_ms() + due_in_ms
-        requests = [Request(due_ms + n, "POST", url) for n in range(count)]
+        requests = [Request(due_ms + n, "POST", URL, lane=lane) for n in range(count)]
         return (await self.store.schedules.create_all(self.account_id, requests)).schedule_ids
 
     async def rule(self) -> Rule:
@@ -98,6 +102,9 @@ class Bulks:
 
     async def read(self, schedule_id: str) -> Schedule:
         return await self.store.schedules.get(self.account_id, schedule_id)
+
+    async def lanes(self, schedule_ids: list[str]) -> list[str | None]:
+        return [(await self.read(each)).request.lane for each in schedule_ids]
 
     async def due_ms(self, schedule_ids: list[str]) -> list[int]:
         return [(await self.read(each)).request.trigger_at_ms for each in schedule_ids]
@@ -185,7 +192,7 @@ async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same
 ) -> None:
     """It dies with the plan noted, before it has acted and after; the one that goes on acts on the
     same ones, though others match by then."""
-    made = await (by.waiting(4) if kind.is_of_waiting else by.failed(4))
+    made = await (by.waiting(4, lane="a") if kind.is_of_waiting else by.failed(4))
     await by.redis.hset(by.base + keys.CALLBACK, mapping={"url": URL, "on": "executed"})
     before = await by.due_ms(made)
     spent = await by.api.credits()
@@ -211,9 +218,75 @@ async def test_a_process_dies_after_each_step_it_noted_and_another_does_the_same
             assert await by.made_by(action) == sorted(str(each.replayed_as) for each in now)
         case Kind.MOVE:
             assert await by.due_ms(made) == [at_ms + HOUR_MS for at_ms in before]
+        case Kind.LANE:
+            assert await by.lanes(made) == [None] * 4
         case Kind.CALLBACK:
             assert {each.callback and each.callback.status for each in now} == {"pending"}
             assert sorted(each.schedule_id for each in await by.api.claim()) == sorted(made)
+
+
+async def test_what_a_lane_holds_is_moved_to_a_paused_one_and_waits_there(by: Bulks) -> None:
+    """Those that are due keep their place in time; all that match are those of the lane."""
+    await by.store.lanes.put(by.account_id, "a", LaneSettings(rate=1, per_ms=24 * HOUR_MS))
+    held = await by.waiting(3, -5000, "a")
+    coming, other = await by.waiting(2, lane="a"), await by.waiting(1, lane="b")
+    before = await by.due_ms([*held, *coming])
+    await by.store.lanes.change(
+        by.account_id, "c", lambda lane: replace(lane, pause=Pause("a test"))
+    )
+    query = {"statuses": [LogStatus.SCHEDULED], "lane": "a"}
+    done = await by.acted(await by.ask(Kind.LANE, None, query=query, lane="c"))
+    assert (done.state, done.progress.done, done.progress.refused) == (State.DONE, 5, {})
+    assert await by.lanes([*held, *coming, *other]) == ["c"] * 5 + ["b"]
+    assert await by.due_ms([*held, *coming]) == before
+    found = await by.store.lanes.read(by.account_id, "c")
+    assert (found.waiting, found.due) == (5, 3)
+    assert await by.api.claim() == []
+
+
+async def test_a_move_to_a_lane_leaves_alone_what_changed_meanwhile(
+    by: Bulks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is cancelled, one is replaced by its reference, a worker holds one; an occurrence that
+    was ticked moves, and its rule stays; a lane that was cleared is a lane without limits."""
+    monkeypatch.setattr(records, "STEP", 9)
+    rule = await by.rule()
+    cancelled, kept = await by.waiting(2, lane="a")
+    [fired] = await by.waiting(1, -5000)
+    request = Request(by.store.clock.now_ms() + HOUR_MS, "POST", URL, lane="a", reference="order")
+    upsert = Upsert(request, keep=False)
+    [referred] = (await by.store.schedules.create_all(by.account_id, [upsert])).schedule_ids
+    carry_out = by.runner._acts.carry_out
+
+    async def meanwhile(*given: Any) -> Any:
+        await by.store.canceller.cancel(by.account_id, cancelled)
+        await by.api.claim()
+        anew = Upsert(replace(request, url=f"{URL}/anew"), keep=False)
+        await by.store.schedules.create_all(by.account_id, [anew])
+        await by.store.lanes.clear(by.account_id, "a")
+        return await carry_out(*given)
+
+    monkeypatch.setattr(by.runner._acts, "carry_out", meanwhile)
+    chosen = [str(rule.schedule_id), cancelled, kept, fired, referred]
+    done = await by.acted(await by.ask(Kind.LANE, chosen, lane="b"))
+    assert (done.state, done.progress.done) == (State.DONE, 3)
+    assert sum(done.progress.refused.values()) == 2
+    assert await by.lanes([str(rule.schedule_id), kept, referred]) == ["b", "b", "b"]
+    assert (await by.read(referred)).request.url == f"{URL}/anew"
+    again = await by.store.recurring.read(by.account_id, rule.recurring_id)
+    assert again.request.lane is None
+
+
+async def test_no_more_lanes_come_of_a_move_than_an_account_may_have(by: Bulks) -> None:
+    made = await by.waiting(2)
+    names = {f"lane-{n}": 0 for n in range(MOST_LANES)}
+    await by.redis.zadd(by.base + keys.LANES, names)
+    done = await by.acted(await by.ask(Kind.LANE, made, lane="another"))
+    assert (done.state, done.progress.done) == (State.DONE, 0)
+    [(reason, count)] = done.progress.refused.items()
+    assert (count, "10,000 lanes already" in reason) == (2, True)
+    assert "2 not: the account has 10,000 lanes already" in bulk_strip.strip_of(done).words
+    await by.redis.zrem(by.base + keys.LANES, *names)
 
 
 async def test_callbacks_beyond_the_rate_are_sent_again_later(by: Bulks) -> None:
@@ -478,7 +551,7 @@ async def test_its_searches_give_way_to_a_page(by: Bulks, monkeypatch: pytest.Mo
 async def test_large_requests_go_in_several_scripts_and_each_of_them_goes(
     by: Bulks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_MOST_REPLAYED_BYTES", 1)
+    monkeypatch.setattr(acts, "_MOST_REPLAYED_BYTES", 1)
     scripts = creator._CREATE.calls
     done = await by.acted(await by.ask(Kind.AGAIN, await by.failed(2)))
     assert (done.progress.done, done.progress.refused) == (2, {})
@@ -570,7 +643,7 @@ async def test_a_step_that_is_repeated_counts_what_it_made(
         patched.setattr(schedules, "replay_all", replay_all)
         patched.setattr(by.store.bulks, "note", dying(by.store.bulks.note, has_acted))
         if not forgotten:
-            patched.setattr(runner, "_MOST_REPLAYED_BYTES", 1)
+            patched.setattr(acts, "_MOST_REPLAYED_BYTES", 1)
         with pytest.raises(Dies):
             await by.step()
     if forgotten:
@@ -622,13 +695,13 @@ async def test_a_move_keeps_the_time_of_each_however_few_are_read_at_once(
     assert (done.progress.done, await by.due_ms(made)) == (5, [each + HOUR_MS for each in before])
 
 
-@pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.MOVE])
+@pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.MOVE, Kind.LANE])
 async def test_a_filter_leaves_out_the_next_occurrences(by: Bulks, kind: Kind) -> None:
     """Else an action that cancels would meet their successors, without an end."""
     rules = [await by.rule() for _ in range(3)]
     made = await by.waiting(3)
-    shift = {"shift_ms": HOUR_MS} if kind is Kind.MOVE else {}
-    done = await by.acted(await by.ask(kind, None, **shift))
+    how = {Kind.MOVE: {"shift_ms": HOUR_MS}, Kind.LANE: {"lane": "a"}}.get(kind, {})
+    done = await by.acted(await by.ask(kind, None, **how))
     assert (done.state, done.progress.done) == (State.DONE, 3)
     assert done.progress.refused == {OF_A_RULE: 3}
     words = bulk_strip.strip_of(done).words

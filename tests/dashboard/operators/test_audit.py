@@ -206,7 +206,7 @@ async def test_a_hold_that_no_event_tells_of_is_marked(browser: Browser) -> None
     late = await browser.schedule(-20_000)
     await browser.store.hold.begin()
     text = await browser.text(f"/requests/{late}")
-    assert "<dt>Held</dt><dd>the service is held</dd>" in text
+    assert "<bdi>It waits: the service is on hold.</bdi>" in text
     assert "data-marks" in text
 
 

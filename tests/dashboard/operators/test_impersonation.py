@@ -55,6 +55,24 @@ async def filled(browser: Browser) -> dict[str, str]:
     }
 
 
+async def test_an_operator_reads_what_holds_a_request_and_moves_nothing(
+    browser: Browser, boss: Browser, view: str
+) -> None:
+    await browser.store.workers.beat("a worker", {"pid": 1})
+    await browser.write("/lanes/slow/pause")
+    held = await browser.schedule(-5000, lane="slow")
+    for path, words in (
+        (f"/requests/{held}", "It waits for lane slow: paused, it is next."),
+        ("/lanes/slow", "1 is due and waits: it is paused."),
+        ("/requests", "waits for lane slow: paused, it is next"),
+    ):
+        text = await boss.text(view + path)
+        assert words in text
+        assert "Another lane" not in text
+        assert "Move to another lane" not in text
+        assert 'name="no_lane"' not in text
+
+
 @pytest.mark.parametrize("path", READS)
 async def test_every_link_stays_in_the_view_and_nothing_can_be_sent(
     browser: Browser, boss: Browser, view: str, path: str

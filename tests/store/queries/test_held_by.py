@@ -16,11 +16,13 @@ from tests.store.scene import LEASE_MS, Scene, ids_of
 
 NOW_US = 1_000_000_000_000
 NOW_MS = NOW_US // 1000
-RATE = LaneLimits(interval_us=10_000_000, burst=2, per_ms=20_000, tat_us=NOW_US + 5_000_000)
+PER_MS = 20_000
+RATE = LaneLimits(rate=2, interval_us=10_000_000, burst=2, per_ms=PER_MS, tat_us=NOW_US + 5_000_000)
 
 
-def of_rate(until_ms: int, ahead: int) -> HeldBy:
-    return HeldBy(HoldCause.LANE_RATE, "a", until_ms, estimated=True, ahead=ahead)
+def of_rate(until_ms: int, ahead: int, rate: int | None = 2, per_ms: int = PER_MS) -> HeldBy:
+    limit = {"most": rate, "per_ms": per_ms}
+    return HeldBy(HoldCause.LANE_RATE, "a", until_ms, estimated=True, ahead=ahead, **limit)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,7 @@ def of_rate(until_ms: int, ahead: int) -> HeldBy:
     [
         (LaneLimits(), 5, 9, None),
         (LaneLimits(parallelism=2), 5, 1, None),
-        (LaneLimits(parallelism=2), 5, 2, HeldBy(HoldCause.LANE_PARALLELISM, "a", ahead=5)),
+        (LaneLimits(parallelism=2), 5, 2, HeldBy(HoldCause.LANE_PARALLELISM, "a", ahead=5, most=2)),
         (LaneLimits(calm_until_ms=NOW_MS), 0, 0, None),
         (
             LaneLimits(calm_until_ms=NOW_MS + 1, parallelism=1),
@@ -49,7 +51,12 @@ def of_rate(until_ms: int, ahead: int) -> HeldBy:
         (RATE, 1, 0, of_rate(NOW_MS + 5000, 1)),
         (RATE, 3, 0, of_rate(NOW_MS + 25_000, 3)),
         # The clock was set back: claims let at most one window count.
-        (LaneLimits(interval_us=1e6, per_ms=1000, tat_us=9e12), 0, 0, of_rate(NOW_MS + 2000, 0)),
+        (
+            LaneLimits(interval_us=1e6, per_ms=1000, tat_us=9e12),
+            0,
+            0,
+            of_rate(NOW_MS + 2000, 0, None, 1000),
+        ),
     ],
 )
 def test_a_lane_holds_by_the_first_limit_that_is_reached(
@@ -80,6 +87,7 @@ async def test_the_widest_cause_that_somebody_has_to_end_is_told(scene: Scene) -
     [rated] = await held_by(scene, second)
     assert rated is not None
     assert (rated.cause, rated.ahead, rated.estimated) == (HoldCause.LANE_RATE, 1, True)
+    assert (rated.most, rated.per_ms) == (1, 86_400_000)
 
     async def calm() -> None:
         await scene.redis.hset(scene.base + keys.LANE + "a", "calm", later_ms)
@@ -94,7 +102,7 @@ async def test_the_widest_cause_that_somebody_has_to_end_is_told(scene: Scene) -
         assert {each.schedule_id for each in await scene.claim()} == {first, plain}
 
     steps: list[tuple[Callable[[], Awaitable[object]], HeldBy]] = [
-        (claim, HeldBy(HoldCause.LANE_PARALLELISM, "a", ahead=0)),
+        (claim, HeldBy(HoldCause.LANE_PARALLELISM, "a", ahead=0, most=1)),
         (calm, HeldBy(HoldCause.LANE_CALM, "a", later_ms, ahead=0)),
         (lose_workers, HeldBy(HoldCause.NO_WORKER)),
         (lambda: scene.pause("a", later_ms), HeldBy(HoldCause.LANE_PAUSED, "a", later_ms, ahead=0)),

@@ -22,8 +22,8 @@ _ROOMS = {"api": "api", "cli": "cli", "scheduler": "scheduler", "worker": "worke
 _ROOMS["clients/python/postdate"] = "postdate"
 # How many run at a time, which are no pieces; and what the bench fills a store with.
 _GATES = {
+    "api.bulk_actions.acts._AT_ONCE",
     "api.bulk_actions.runner._ACCOUNTS_AT_ONCE",
-    "api.bulk_actions.runner._AT_ONCE",
     "cli.bench.rounds._STORED_AT_ONCE",
 }
 

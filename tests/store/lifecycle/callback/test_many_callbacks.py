@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -12,7 +13,7 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable, TooManyResends
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.callback.callbacks import CallbackCounts, Resends, Resent
-from scheduler.store.log.logs import LogQuery
+from scheduler.store.log.logs import LogPage, LogQuery
 from scheduler.store.queries.listing import SchedulePage, Selection
 from tests.store.clocks import FakeClock
 from tests.store.scene import COMPLETED, FAILED, OWN, Scene, new_id
@@ -139,6 +140,27 @@ async def test_failed_ones_are_counted_that_can_be_sent_again(
     assert began_ms <= counts.failed_since_ms < began_ms + 60_000
     await callbacks.resend_all(scene.account_id, [letter, recent])
     assert await callbacks.counts(scene.account_id) == CallbackCounts(pending=3)
+
+
+@pytest.mark.parametrize("callback", [GIVEN_UP, PENDING])
+async def test_the_log_is_searched_from_the_first_of_a_list_on(
+    scene: Scene, callback: CallbackStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not through all that has ended before; where the list is empty, not at all."""
+    logs, query = scene.store.logs, LogQuery(callback=callback)
+    read = AsyncMock(side_effect=logs._ended.read)
+    monkeypatch.setattr(logs._ended, "read", read)
+    await scene.ended(2, callback=None)
+    end = FAILED if callback is GIVEN_UP else None
+    assert await logs.page(scene.account_id, query) == LogPage([], None)
+    assert not read.called
+    made = [await told(scene, end) for _ in range(2)]
+    await scene.ended(2, callback=None)
+    found = await logs.page(scene.account_id, query)
+    assert [each.schedule_id for each in found.entries] == made[::-1]
+    assert found.next_cursor is None
+    first = await scene.get(made[0])
+    assert {each.args[1].end_ms for each in read.await_args_list} == {first.ended_at_ms}
 
 
 async def test_many_are_sent_again_each_with_its_own_answer(scene: Scene) -> None:
