@@ -268,6 +268,5 @@ def test_without_a_key_or_the_sdk_it_says_what_to_do() -> None:
             check=False,
         )
         assert (ended.returncode, ended.stdout) == (1, "")
-        assert ended.stderr.startswith(
-            "Error: It needs the MCP SDK: pip install 'postdate-client[mcp]'"
-        )
+        says = ended.stderr.removeprefix("Error: ")
+        assert says.startswith("It needs the MCP SDK: pip install 'postdate-client[mcp]'")
