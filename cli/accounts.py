@@ -13,6 +13,7 @@ from cli import parameters
 from cli.acts import noted
 from cli.members import api_url, email, link_url, member_group
 from cli.options import Context, command, with_store
+from cli.tables import Column, Ready, Row, table
 from scheduler.errors import NotFound, StoreRefused
 from scheduler.events import Kind
 from scheduler.models import Account, Plan
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 # In one step. What many steps add up to stays a number that JSON's readers have exactly.
 _MOST_CREDITS = 10**12
 _READ_AT_ONCE = 100
+_COLUMNS = (
+    Column("ID"), Column("NAME", least=12), Column("CREDITS", right=True), Column("PLAN"),
+    Column("STORED"), Column("ROLE"), Column("STATE"),
+)  # fmt: skip
 
 
 @click.group(name="account")
@@ -42,14 +47,14 @@ account_group.add_command(member_group)
 @click.option(
     "--credits",
     "granted",
-    type=click.IntRange(0, _MOST_CREDITS),
+    type=parameters.Whole(0, _MOST_CREDITS),
     default=0,
     show_default=True,
     metavar="N",
 )
 @click.option(
     "--plan",
-    type=click.Choice([plan.value for plan in Plan]),
+    type=parameters.Choice([plan.value for plan in Plan]),
     default=Plan.FREE.value,
     show_default=True,
     help="The plan: requests a second, and bytes stored.",
@@ -86,17 +91,18 @@ def create(
 
     account, link = with_store(context.settings, make)
     if link is None:
-        context.show(_json(account), _line(account))
+        context.show_table(_json(account), _COLUMNS, [_row(account)])
     else:
-        text = f"{_line(account)}\nTo set the password, once and within an hour:\n\n    {link}\n"
-        context.show({**_json(account), "link": link}, text)
+        shown = table(_COLUMNS, [_row(account)])
+        text = f"{shown}\n\nTo set the password, once and within an hour:\n\n    {link}\n"
+        context.show({**_json(account), "link": link}, Ready(text))
     context.suggest(_next_steps(account, link))
 
 
 @account_group.command(name="list")
 @command()
 def list_accounts(context: Context) -> None:
-    """List every account with its credits, its plan and its stored bytes."""
+    """List accounts with their credits, plan and stored bytes."""
     from api.dashboard.formats import size
 
     async def stored_bytes(store: Store, account: Account) -> int | None:
@@ -113,19 +119,22 @@ def list_accounts(context: Context) -> None:
             stored += await asyncio.gather(*(stored_bytes(store, each) for each in some))
         return zip(accounts, stored, strict=True)
 
-    answers, lines = [], []
+    answers, rows = [], []
     for account, stored in with_store(context.settings, read, read_only=True, needs_keys=False):
         quota = context.settings.stored_bytes.get(account.plan)  # None: no limit
         text = "unknown size" if stored is None else size(stored)
         limit = "" if quota is None else f" of {size(quota)}"
         answers.append({**_json(account), "storedBytes": stored, "quotaBytes": quota})
-        lines.append(_line(account, f"{text}{limit} stored"))
-    context.show(answers, "\n".join(lines) or "No accounts.")
+        rows.append(_row(account, f"{text}{limit}"))
+    if rows:
+        context.show_table(answers, _COLUMNS, rows)
+    else:
+        context.show(answers, "No accounts.")
 
 
 @account_group.command(name="grant")
 @click.argument("account")
-@click.argument("more", metavar="N", type=click.IntRange(1, _MOST_CREDITS))
+@click.argument("more", metavar="N", type=parameters.Whole(1, _MOST_CREDITS))
 @command()
 def grant(context: Context, account: str, more: int) -> None:
     """Give ACCOUNT N more credits."""
@@ -140,7 +149,7 @@ def grant(context: Context, account: str, more: int) -> None:
 
 @account_group.command(name="plan")
 @click.argument("account")
-@click.argument("plan", type=click.Choice([plan.value for plan in Plan]))
+@click.argument("plan", type=parameters.Choice([plan.value for plan in Plan]))
 @command()
 def change_plan(context: Context, account: str, plan: str) -> None:
     """Put ACCOUNT on another plan, from its next request on."""
@@ -192,7 +201,7 @@ def rename(context: Context, account: str, name: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @command()
 def delete(context: Context, account: str, yes: bool) -> None:
-    """Delete ACCOUNT and all that it has: schedules, log, keys, sessions.
+    """Delete ACCOUNT with its schedules, log, keys and sessions.
 
     Waiting schedules are not sent, and nothing can be restored. If it is interrupted, the same
     command goes on with it.
@@ -262,7 +271,7 @@ def _change(
             return await change(store, found.account_id)
 
     changed = with_store(context.settings, run)
-    context.show(_json(changed), _line(changed))
+    context.show_table(_json(changed), _COLUMNS, [_row(changed)])
 
 
 def _warning(context: Context, account: str) -> str:
@@ -294,14 +303,6 @@ def _json(account: Account) -> dict[str, object]:
     return answer
 
 
-def _line(account: Account, stored: str = "") -> str:
-    parts = [
-        account.account_id,
-        account.name,
-        f"{account.credits:,} credits",
-        account.plan,
-        stored,
-        "operator" * account.operator,
-        "suspended" * account.suspended,
-    ]
-    return "  ".join(filter(None, parts))
+def _row(account: Account, stored: str = "") -> Row:
+    named = [account.account_id, account.name, f"{account.credits:,}", account.plan, stored]
+    return Row([*named, "operator" * account.operator, "suspended" * account.suspended])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,7 @@ from cli import parameters
 from cli.acts import noted
 from cli.members import api_url
 from cli.options import Context, command, with_store
+from cli.tables import Column, Row, at
 from scheduler.callers import ApiKey
 from scheduler.events import Kind
 from scheduler.store.accounts.sign_in.members import OPERATOR
@@ -17,6 +19,12 @@ from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
     from scheduler.store import Store
+
+
+_COLUMNS = (
+    Column("ID"), Column("NAME", least=12), Column("STATE"), Column("KEY"), Column("MADE (UTC)"),
+    Column("LAST USED (UTC)"),
+)  # fmt: skip
 
 
 @click.group(name="key")
@@ -69,8 +77,11 @@ def list_keys(context: Context, account: str) -> None:
         return await store.api_keys.of_account(found.account_id)
 
     keys = with_store(context.settings, read, read_only=True, needs_keys=False)
-    lines = [_key_line(key) for key in keys]
-    context.show([_key_json(key) for key in keys], "\n".join(lines) or "No keys.")
+    answers = [_key_json(key) for key in keys]
+    if keys:
+        context.show_table(answers, _COLUMNS, [_row(key) for key in keys])
+    else:
+        context.show(answers, "No keys.")
 
 
 @key_group.command(name="deactivate")
@@ -84,7 +95,7 @@ def deactivate(context: Context, key_id: str) -> None:
             return await store.api_keys.deactivate(key_id, OPERATOR)
 
     key = with_store(context.settings, end)
-    context.show(_key_json(key), _key_line(key))
+    context.show_table(_key_json(key), _COLUMNS, [_row(key)])
 
 
 def _key_json(key: ApiKey) -> dict[str, object]:
@@ -98,6 +109,11 @@ def _key_json(key: ApiKey) -> dict[str, object]:
     }
 
 
-def _key_line(key: ApiKey) -> str:
+def _row(key: ApiKey) -> Row:
     state = "active" if key.active else "inactive"
-    return f"{key.key_id}  {key.prefix}…  {state}  {format_iso8601(key.created_at_ms)}  {key.name}"
+    times = [_at(key.created_at_ms), _at(key.last_used_at_ms)]
+    return Row([key.key_id, key.name, state, f"{key.prefix}…", *times])
+
+
+def _at(moment_ms: int | None) -> str:
+    return at(None if moment_ms is None else datetime.fromtimestamp(moment_ms / 1000, UTC))

@@ -7,6 +7,7 @@ import codecs
 import importlib
 import io
 import sys
+from typing import Any
 
 from cli.serving.endings import end_at_once_if_asked
 
@@ -15,57 +16,128 @@ if sys.argv[1:2] in (["up"], ["api"], ["worker"]):
     end_at_once_if_asked()
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
-# Where each is: `module:name`.
-COMMANDS = {
-    "up": "cli.serving.up:up_command",
-    "listen": "cli.customer.listen:listen_command",
-    "schedule": "cli.customer.schedules:schedule_command",
-    "batch": "cli.customer.batch:batch_command",
-    "get": "cli.customer.schedules:get_command",
-    "list": "cli.customer.schedules:list_command",
-    "change": "cli.customer.schedules:change_command",
-    "cancel": "cli.customer.many:cancel_command",
-    "replay": "cli.customer.many:replay_command",
-    "lane": "cli.customer.lanes:lane_group",
-    "recurring": "cli.customer.recurring:recurring_group",
-    "callback": "cli.customer.callbacks:callback_group",
-    "apply": "cli.customer.apply.command:apply_command",
-    "logs": "cli.customer.logs:logs_command",
-    "stats": "cli.customer.logs:stats_command",
-    "signing": "cli.customer.logs:signing_group",
-    "mcp": "cli.customer.mcp:mcp_command",
-    "api": "cli.serving.roles:api_command",
-    "worker": "cli.serving.roles:worker_command",
-    "account": "cli.accounts:account_group",
-    "key": "cli.keys:key_group",
-    "hold": "cli.operators:hold_command",
-    "resume": "cli.operators:resume_command",
-    "backup": "cli.operators:backup_command",
-    "restore": "cli.operators:restore_command",
-    "reseal": "cli.operators:reseal_command",
-    "bench": "cli.bench.command:bench_command",
-    "check": "cli.operators:check_command",
+# Of each its module in `cli`, and the first sentence of its help, for which nothing is imported.
+_USE_IT = {
+    "schedule": ("customer.schedules", "Call URL at a chosen time."),
+    "batch": ("customer.batch", "Store every line of FILE, a schedule in JSON."),
+    "get": ("customer.schedules", "Show the schedule ID and its outcome."),
+    "list": ("customer.schedules", "List waiting schedules by time, or ended ones by --status."),
+    "change": ("customer.schedules", "Change the request or the time of the waiting schedule ID."),
+    "cancel": ("customer.many", "Cancel waiting schedules, and get their credits back."),
+    "replay": ("customer.many", "Replay schedules that have ended."),
+    "lane": ("customer.lanes", "Limit how fast the schedules of a lane start, and pause them."),
+    "recurring": (
+        "customer.recurring",
+        "Call a URL again and again, by a cron expression or interval.",
+    ),
+    "callback": (
+        "customer.callbacks",
+        "Report the ends of schedules to a URL, each at least once.",
+    ),
+    "apply": (
+        "customer.apply.command",
+        "Set lanes, recurring schedules and the callback as files say.",
+    ),
+    "logs": ("customer.logs", "Show the log of all schedules, or the attempts of one."),
+    "stats": ("customer.logs", "Count executions, and show the credits that are left."),
+    "signing": ("customer.logs", "Show or rotate the secrets that sign requests."),
+    "mcp": ("customer.mcp", "Serve MCP on standard input and output, for AI applications."),
+    "listen": ("customer.listen", "Receive requests and print each, with its lateness."),
 }
+_RUN_IT = {
+    "up": ("serving.up", "Run everything on this machine: store, API and workers."),
+    "api": ("serving.roles", "Serve the HTTP API; run as many as you like on one store."),
+    "worker": ("serving.roles", "Fire due schedules; run as many as you like on one store."),
+    "account": ("accounts", "Make accounts, list them, change them, give them credits."),
+    "key": ("keys", "Make API keys, list them, deactivate them."),
+    "hold": ("operators", "Stop all workers from claiming, until `postdate resume`."),
+    "resume": ("operators", "Let workers claim due schedules again: ends `postdate hold`."),
+    "backup": ("operators", "Copy the data dir's store to a new DIRECTORY."),
+    "restore": ("operators", "End or fire schedules that may have gone out since the backup."),
+    "reseal": ("operators", "Seal the whole store with the newest key; forget the others."),
+    "bench": ("bench.command", "Measure what this machine carries, in two minutes."),
+    "check": ("operators", "Read the whole store and report every broken invariant."),
+    "completion": ("completion", "Print the script that completes commands in your shell."),
+}
+COMMANDS = _USE_IT | _RUN_IT
 # A customer's commands run on Windows too, except the one that serves.
-_ANYWHERE, _SERVES = "cli.customer.", {"listen"}
+_ANYWHERE, _SERVES = ("customer.", "completion"), {"listen"}
 
 
 class Commands(click.Group):
-    """COMMANDS, in that order; each is imported when it is called or listed."""
+    """COMMANDS, in that order; each is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = COMMANDS.get(cmd_name)
-        if place is None:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, name = place.partition(":")
-        if sys.platform == "win32" and (not module.startswith(_ANYWHERE) or cmd_name in _SERVES):
+        place, _ = COMMANDS[cmd_name]
+        if not _runs_here(cmd_name):
             return _refused(cmd_name)
-        command: click.Command = getattr(importlib.import_module(module), name)
+        module = importlib.import_module(f"cli.{place}")
+        kind = "command" if hasattr(module, f"{cmd_name}_command") else "group"
+        command: click.Command = getattr(module, f"{cmd_name}_{kind}")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and args[0][:1].isalnum():
+            # click looks among `self.commands`, in which none is: they are imported late.
+            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in (("Use it", _USE_IT), ("Run it", _RUN_IT)):
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (f"{name:10}", says if _runs_here(name) else "Not on Windows.")
+                        for name, (_, says) in commands.items()
+                    ]
+                )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=summary)
+            for name, (_, summary) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
+
+    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """click's, with a red "Error:"."""
+        main: Any = super().main
+        if not standalone_mode:
+            return main(*arguments, standalone_mode=False, **extra)
+        try:
+            status = main(*arguments, standalone_mode=False, **extra)
+        except NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                usage, path = error.ctx.get_usage(), error.ctx.command_path
+                click.echo(f"{usage}\nTry '{path} --help' for help.\n", err=True)
+            from cli.output import tell_error
+
+            tell_error(error.format_message())
+            sys.exit(error.exit_code)
+        except click.Abort:
+            click.echo("Aborted!", err=True)
+            sys.exit(1)
+        sys.exit(status or 0)
+
+
+def _runs_here(name: str) -> bool:
+    place, _ = COMMANDS[name]
+    return sys.platform != "win32" or (place.startswith(_ANYWHERE) and name not in _SERVES)
 
 
 def _refused(name: str) -> click.Command:
@@ -86,7 +158,6 @@ def _refused(name: str) -> click.Command:
         callback=refuse,
         params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
         context_settings={"ignore_unknown_options": True, "help_option_names": []},
-        short_help="Not on Windows.",
     )
 
 

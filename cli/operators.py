@@ -16,6 +16,7 @@ import msgspec
 
 from cli.acts import begin_hold, end_hold, noted
 from cli.options import Context, command, with_store
+from cli.output import Progress
 from cli.parameters import moment
 from cli.serving.data_dir import DataDir
 from cli.serving.embedded import is_running
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from scheduler.store.operators.restore import Held
 
 _FILES = "appendonlydir"
+_MIB = 1 << 20
 
 
 @click.command(name="hold")
@@ -108,7 +110,7 @@ def check_command(context: Context) -> None:
 @click.option("--yes", is_flag=True, help="With --forget: do not ask.")
 @command()
 def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> None:
-    """Seal everything in the store with the newest key, and forget the others.
+    """Seal the whole store with the newest key; forget the others.
 
     The newest key is the first in POSTDATE_SECRET_KEY, and must be the first in all running
     processes. The command seals what another key sealed or what is stored in clear, beside running
@@ -119,19 +121,21 @@ def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> N
         named = ", ".join(lost_keys)
         click.confirm(f"What only {named} opens stays unreadable. Forget it?", abort=True, err=True)
 
+    progress = Progress("Sealing again", shown=not context.as_json)
+
+    def tell(done: Resealed) -> None:
+        progress.add(done.requests + done.answers - progress.count)
+
     async def reseal(store: Store) -> Resealed:
         about = f"forgets {', '.join(lost_keys)}" if lost_keys else ""
         async with noted(store, Kind.RESEAL, about=about):
-            return await store.resealer.reseal(_tell_walked, lost_keys=lost_keys)
+            return await store.resealer.reseal(tell, lost_keys=lost_keys)
 
     done = with_store(context.settings, reseal, read_only=True, needs_keys=False)
+    progress.clear()
     context.show(msgspec.to_builtins(done), "\n".join(_sentences(done)))
     if done.held or done.unreadable or done.kept:
         sys.exit(1)
-
-
-def _tell_walked(done: Resealed) -> None:
-    click.echo(f"{done.requests:,} requests sealed again; looking once more.", err=True)
 
 
 def _sentences(done: Resealed) -> list[str]:
@@ -165,9 +169,11 @@ def backup_command(context: Context, directory: Path) -> None:
     except OSError as error:
         raise PostdateError(f"{directory} cannot be made: {error.strerror}.") from None
 
+    shown = not context.as_json
+
     async def copied(store: Store) -> int:
         async with store.system.rewrites_held_back():
-            await asyncio.to_thread(_copy, data_dir, directory)
+            await asyncio.to_thread(_copy, data_dir, directory, shown=shown)
             await store.tick()
             return store.clock.now_ms()
 
@@ -176,14 +182,26 @@ def backup_command(context: Context, directory: Path) -> None:
             msgspec.structs.replace(context.settings, redis_url=data_dir.url), copied
         )
     else:
-        _copy(data_dir, directory)
+        _copy(data_dir, directory, shown=shown)
         at_ms = time.time_ns() // 1_000_000
     at = format_iso8601(at_ms)
     context.show({"backup": str(directory), "at": at}, f"{directory} is a backup of {at}.")
 
 
-def _copy(data_dir: DataDir, to: Path) -> None:
-    shutil.copytree(data_dir.path / _FILES, to / _FILES)
+def _copy(data_dir: DataDir, to: Path, *, shown: bool) -> None:
+    files = data_dir.path / _FILES
+    total = sum(each.stat().st_size for each in files.iterdir())
+    progress = Progress("MiB copied", max(total // _MIB, 1), shown=shown)
+
+    def copy(source: str, copied: str) -> None:
+        with Path(source).open("rb") as read, Path(copied).open("wb") as written:
+            while data := read.read(_MIB):
+                written.write(data)
+                progress.add(len(data) // _MIB)
+        shutil.copystat(source, copied)
+
+    shutil.copytree(files, to / _FILES, copy_function=copy)
+    progress.clear()
 
 
 @click.command(name="restore")
@@ -206,20 +224,19 @@ def _copy(data_dir: DataDir, to: Path) -> None:
 def restore_command(
     context: Context, fired_since: str, fired_until: str | None, how: str | None
 ) -> None:
-    """After a restore, end or fire schedules that may have been fired since the backup.
+    """End or fire schedules that may have gone out since the backup.
 
-    Run it on hold, before `postdate resume`. A backup has the schedules that waited at its moment.
-    Those fired since would go out again. --expire ends the ones due by --fired-until as failed,
-    unsent; they are in the log, and can be replayed. --fire leaves them to the workers. Cancels,
-    changes and creates since the backup are lost.
+    Run it after a restore, on hold, before `postdate resume`. A backup has the schedules that
+    waited at its moment. Those fired since would go out again. --expire ends the ones due by
+    --fired-until as failed, unsent; they are in the log, and can be replayed. --fire leaves them to
+    the workers. Cancels, changes and creates since the backup are lost.
     """
     if how is None:
         raise click.UsageError("Say --expire or --fire.")
     since_ms = _moment_ms(fired_since)
     until_ms = None if fired_until is None else _moment_ms(fired_until)
-    answer = with_store(
-        context.settings, lambda store: _restore(store, since_ms, until_ms, how == "expire")
-    )
+    ways = {"expire": how == "expire", "shown": not context.as_json}
+    answer = with_store(context.settings, lambda store: _restore(store, since_ms, until_ms, **ways))
     count = answer["expired" if how == "expire" else "due"]
     says = f"{count:,} may have been fired and were ended, unsent."
     if how == "fire":
@@ -238,7 +255,7 @@ def _moment_ms(text: str) -> int:
 
 
 async def _restore(
-    store: Store, since_ms: int, until_ms: int | None, expire: bool
+    store: Store, since_ms: int, until_ms: int | None, *, expire: bool, shown: bool
 ) -> dict[str, Any]:
     now_ms = store.clock.now_ms()
     until_ms = now_ms if until_ms is None else until_ms
@@ -256,18 +273,14 @@ async def _restore(
     how = "expire" if expire else "fire"
     about = f"--{how}, due from {format_iso8601(since_ms)} to {format_iso8601(until_ms)}"
     async with noted(store, Kind.RESTORE, about=about):
-        return await _decided(store, until_ms, expire=expire)
+        return await _decided(store, until_ms, expire=expire, shown=shown)
 
 
-async def _decided(store: Store, until_ms: int, *, expire: bool) -> dict[str, Any]:
+async def _decided(store: Store, until_ms: int, *, expire: bool, shown: bool) -> dict[str, Any]:
     await store.restore.take_back()
     if not expire:
         return {"due": await store.restore.due(until_ms), "damaged": store.restore.damaged}
-    expired = 0
-
-    def count(ended: int) -> None:
-        nonlocal expired
-        expired += ended
-
-    await store.restore.expire(until_ms, count)
-    return {"expired": expired, "damaged": store.restore.damaged}
+    progress = Progress("Ending", shown=shown)
+    await store.restore.expire(until_ms, progress.add)
+    progress.clear()
+    return {"expired": progress.count, "damaged": store.restore.damaged}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from cli.output import fail, log_line, show
+from cli.tables import Column, Row, table
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
 from scheduler.runtime.settings import (
     Settings,
@@ -45,6 +46,9 @@ class Context(msgspec.Struct, frozen=True):
         if self.runs_on and isinstance(answer, dict):
             answer = log_line(answer, text)
         show(answer, text, as_json=self.as_json)
+
+    def show_table(self, answer: object, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        self.show(answer, table(columns, rows))
 
     def suggest(self, text: str) -> None:
         """For people: on standard error, so that scripts read the answer alone."""

@@ -6,15 +6,18 @@ import json
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from scheduler.durations import parse_duration
 from scheduler.filters import FILTERS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SECONDS = re.compile(r"[0-9.]+")
@@ -38,17 +41,65 @@ def durations(text: str) -> list[timedelta]:
     return [duration(each.strip()) for each in text.split(",")]
 
 
-def words(*choices: str) -> Callable[[str], list[str]]:
+class Choice(click.Choice[str]):
+    """click's, with the nearest choice."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        return _no_choice(str(value), self.choices)
+
+
+class Words(click.ParamType[list[str]]):
     """Some of a few words, with commas between."""
 
-    def read(text: str) -> list[str]:
-        found = [each.strip() for each in text.split(",")]
+    name = "words"
+
+    def __init__(self, *choices: str) -> None:
+        self.choices = choices
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[str]:
+        if isinstance(value, list):
+            return value
+        found = [each.strip() for each in str(value).split(",")]
         for each in found:
-            if each not in choices:
-                raise click.BadParameter(f"{each!r} is not one of {', '.join(choices)}.")
+            if each not in self.choices:
+                self.fail(_no_choice(each, self.choices), param, ctx)
         return found
 
-    return read
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        before, comma, last = incomplete.rpartition(",")
+        left = [each for each in self.choices if each not in before.split(",")]
+        return [CompletionItem(before + comma + each) for each in left if each.startswith(last)]
+
+
+class Whole(click.IntRange):
+    """click's, with an error that says what is expected."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            least = 0 if self.min is None else self.min
+            most = "or more" if self.max is None else f"to {self.max:,}"
+            example = max(least, 10 if self.max is None else min(10, self.max))
+            self.fail(
+                f"{value!r} is not a whole number, {least:,} {most}, such as {example:,}.",
+                param,
+                ctx,
+            )
+
+
+def _no_choice(text: str, choices: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(text.lower(), choices, 1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    return f"{text!r} is not one of {', '.join(choices)}.{meant}"
 
 
 def moment(text: str) -> str:

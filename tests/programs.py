@@ -18,6 +18,8 @@ PACKAGES = {
     "go": "golang-go",
     "php": "php-cli",
     "ruby": "ruby",
+    "zsh": "zsh",
+    "fish": "fish",
     "helm or Go": "golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev",
 }
 # Why a slow test is skipped.

@@ -183,7 +183,8 @@ def place(text: str) -> tuple[str, str]:
     """The same as its path, which tells more in a list, and its host. A scheme is shown where a
     request leaves the machine unencrypted."""
     scheme, _, rest = masked_url(text).partition("://")
-    host = _HOST.match(rest)[0]
+    found = _HOST.match(rest)
+    host = found[0] if found else ""
     path, shown = rest[len(host) :] or "/", host
     if scheme == "http" and not _LOOPBACK.match(host):
         shown = f"http://{host}"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.output import fail, show
+from cli.output import Progress, fail, show
 from scheduler.errors import PostdateError
 
 if TYPE_CHECKING:
@@ -102,9 +101,10 @@ async def _measure(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     done = []
+    progress = Progress("Rounds", ROUNDS)
     async with store as measured, staged(measured) as stage:
         async for each in rounds(stage, seconds):
             done.append(each)
-            if sys.stderr.isatty():
-                click.echo(f"\rround {len(done)} of {ROUNDS}", nl=len(done) == ROUNDS, err=True)
+            progress.add(1)
+    progress.clear()
     return findings(done, os.cpu_count() or 1, rate)

@@ -9,11 +9,12 @@ import stat
 import sys
 import uuid
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
 from cli.customer.remote import Remote, error_json, remote_command, sentence_of, when, with_hint
+from cli.output import Progress
 from scheduler.texts import visible
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ class BatchLine(NamedTuple):
 class Report:
     """Prints what became of each line, and counts."""
 
-    def __init__(self, remote: Remote, bar: Any) -> None:
+    def __init__(self, remote: Remote, progress: Progress) -> None:
         self._remote = remote
-        self._bar = bar
+        self._progress = progress
         self.stored = self.existing = 0
         self.refused = 0
         self.credits_ended = False
@@ -99,9 +100,7 @@ class Report:
 
     def _say(self, sentence: str) -> None:
         if not self._remote.as_json:
-            over_the_bar = "" if self._bar.hidden else "\r\x1b[K"
-            click.echo(f"{over_the_bar}{visible(sentence)}", err=True)
-            self._bar.render_progress()
+            self._progress.say(sentence)
 
 
 @click.command(name="batch")
@@ -128,13 +127,16 @@ def batch_command(
     key = idempotency_key or uuid.uuid4().hex
     if len(key) > _LONGEST_KEY:
         raise click.UsageError(f"--idempotency-key has at most {_LONGEST_KEY} characters here.")
-    with _progress(file, shown=not remote.as_json) as bar:
-        report = Report(remote, bar)
+    progress = Progress("Scheduling", _size_bytes(file), shown=not remote.as_json)
+    report = Report(remote, progress)
+    try:
         for chunk in chunks(file, lane):
             _store(remote, chunk, key, report)
-            bar.update(sum(len(line.text) for line in chunk))
+            progress.add(len(chunk), sum(len(line.text) for line in chunk))
             if report.credits_ended:
                 break
+    finally:
+        progress.clear()
     if not remote.as_json:
         existing = f"{report.existing:,} waited already, " if report.existing else ""
         click.echo(f"{report.stored:,} scheduled, {existing}{report.refused:,} refused")
@@ -205,11 +207,9 @@ def _sent(client: Postdate, lines: list[BatchLine], key: str) -> list[Created | 
     return _sent(client, lines[:half], f"{key}.{half}") + _sent(client, lines[half:], key)
 
 
-def _progress(file: IO[bytes], *, shown: bool) -> Any:
-    """A bar over the bytes of the file; hidden without a terminal, or if the length is unknown."""
-    size_bytes = 0
+def _size_bytes(file: IO[bytes]) -> int | None:
+    """None where it is unknown, as of standard input."""
     with contextlib.suppress(OSError, ValueError):
         found = os.fstat(file.fileno())
-        size_bytes = found.st_size if stat.S_ISREG(found.st_mode) else 0
-    hidden = not (shown and size_bytes and sys.stderr.isatty())
-    return click.progressbar(length=size_bytes, label="Scheduling", file=sys.stderr, hidden=hidden)
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return None

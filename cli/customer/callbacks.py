@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -12,10 +13,15 @@ from cli import parameters
 from cli.customer import many
 from cli.customer.remote import Remote, remote_command
 from cli.customer.schedules import callback_text
+from cli.tables import Column, Row, at
 
 if TYPE_CHECKING:
     from postdate import Account, CallbackStatus, Schedule
 
+_COLUMNS = (
+    Column("CALLBACK"), Column("ATTEMPTS", right=True), Column("NEXT (UTC)"), Column("ID"),
+    Column("STATUS"), Column("REFERENCE"), Column("ANSWER", least=12),
+)  # fmt: skip
 _DID = {"failed": "have failed", "delivered": "were delivered"}
 
 
@@ -40,7 +46,7 @@ def show_command(remote: Remote) -> None:
 @click.option(
     "--on",
     "callback_on",
-    type=click.Choice(["executed", "failed"]),
+    type=parameters.Choice(["executed", "failed"]),
     default="executed",
     show_default=True,
     help="Report each end, or only a failure.",
@@ -49,7 +55,7 @@ def show_command(remote: Remote) -> None:
 def set_command(
     remote: Remote, callback_url: str, callback_on: Literal["executed", "failed"]
 ) -> None:
-    """Report the ends of schedules that name no callback to the URL TARGET.
+    """Report the ends of schedules without a callback to TARGET, a URL.
 
     \b
     postdate callback set https://example.com/ended --on failed
@@ -81,7 +87,7 @@ def _which(*words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 @callback_group.command(name="list")
 @_which("failed", "pending", "delivered")
 @parameters.filter_options()
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--limit", type=parameters.Whole(min=1), default=20, show_default=True)
 @remote_command()
 def list_command(
     remote: Remote, callback: CallbackStatus | None, limit: int, **filters: Any
@@ -96,11 +102,7 @@ def list_command(
     """
     which = callback or "failed"
     found = list(remote.client.list(callback=which, limit=limit + 1, **filters))
-    shown = found[:limit]
-    lines = [_line(each) for each in shown]
-    if len(found) > limit:
-        lines.append(f"There are more: --limit {limit * 5} shows them.")
-    remote.show(shown, "\n".join(lines) or f"No {which} callbacks.")
+    remote.show_page(found, limit, _COLUMNS, _row, f"No {which} callbacks.")
 
 
 @callback_group.command(name="send")
@@ -122,7 +124,7 @@ def send_command(
     callback_url: str | None,
     **chosen: Any,
 ) -> None:
-    """Report once more how schedules ended, each with the same webhook-id.
+    """Report once more how schedules ended, with the same webhook-id.
 
     Give ids, or options for all that match and whose callback failed, the oldest first. 50 go out
     a second.
@@ -145,29 +147,30 @@ def send_command(
         remote.show(sent, f"{name}  {callback_text(sent)}")
         return
     which = callback or "failed"
-    done: Sequence[Any] = ()
-    found = ""
-    if not schedule_ids and not yes:
-        found, _ = many.counted(remote, limit, callback=which, **chosen)
-    if found:
-        click.confirm(f"Send {found} that {_DID[which]} again?", abort=True, err=True)
+    asked = None
     if schedule_ids:
-        done = remote.client.resend_callbacks(schedule_ids)
-    elif found or yes:
-        done = remote.client.resend_callbacks(callback=which, limit=limit, **chosen)
-    remote.show_many(
-        done,
+        send = partial(remote.client.resend_callbacks, schedule_ids)
+    else:
+        send = partial(remote.client.resend_callbacks, callback=which, limit=limit, **chosen)
+        asked = None if yes else many.counted(remote, limit, callback=which, **chosen)
+    act = many.Many(
+        "Sending again",
+        "sent again",
+        f"Send {{}} that {_DID[which]} again?",
+        f"No {which} callback matches.",
         lambda each: callback_text(each.callback),
-        id_name="scheduleId",
-        was="sent again",
-        none=f"No {which} callback matches.",
+        lambda each: each.callback.status,
     )
+    many.carry_out(remote, act, send, asked, len(schedule_ids) or limit)
 
 
-def _line(schedule: Schedule) -> str:
-    stands = callback_text(schedule.callback) if schedule.callback else ""
-    parts = [schedule.schedule_id, schedule.status, f"callback {stands}", schedule.reference]
-    return "  ".join(filter(None, parts))
+def _row(schedule: Schedule) -> Row:
+    names = (schedule.schedule_id, schedule.status, schedule.reference or "")
+    stands = schedule.callback
+    if stands is None:
+        return Row(["", "", "", *names, ""])
+    said = f"{stands.status_code or ''} {stands.error_message or ''}".strip()
+    return Row([stands.status, str(stands.attempts), at(stands.next_attempt_at), *names, said])
 
 
 def _show(remote: Remote, account: Account) -> None:

@@ -10,11 +10,18 @@ import click
 
 from cli import parameters
 from cli.customer.remote import Remote, remote_command, when
+from cli.tables import NOTE, Column, Row, at
+from scheduler.texts import visible
 
 if TYPE_CHECKING:
     from postdate import Account, Lane, Recurring
 
 F = TypeVar("F", bound=Callable[..., Any])
+_COLUMNS = (
+    Column("LANE"), Column("STATE"), Column("LIMITS"), Column("RUNNING", right=True),
+    Column("WAITING", right=True), Column("DUE", right=True), Column("SINCE (UTC)"),
+    Column("EMPTY AT (UTC)"), NOTE,
+)  # fmt: skip
 _ALL = "all schedules"
 
 
@@ -38,22 +45,20 @@ def _one_or_all(said: str) -> Callable[[F], F]:
 
 
 @lane_group.command(name="list")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--limit", type=parameters.Whole(min=1), default=100, show_default=True)
 @remote_command()
 def list_command(remote: Remote, limit: int) -> None:
-    """List by name the lanes that are set, paused or calm, or have schedules."""
+    """List lanes that are set, paused or calm, or have schedules."""
     found = list(remote.client.lanes(limit=limit + 1))
-    lines = [*_account_lines(remote), *(line for lane in found[:limit] for line in _lines(lane))]
-    if len(found) > limit:
-        lines.append(f"There are more: --limit {limit * 5} shows them.")
-    remote.show(found[:limit], "\n".join(lines) or "No lanes.")
+    _tell_pause(remote)
+    remote.show_page(found, limit, _COLUMNS, _row, "No lanes.")
 
 
 @lane_group.command(name="show")
 @_one_or_all("The account: its pause, its plan, and what it has.")
 @remote_command()
 def show_command(remote: Remote, lane: str | None, every: bool) -> None:
-    """Show the limits of LANE, what runs and waits in it, and when it will be empty."""
+    """Show the limits of LANE, its schedules, and when it is empty."""
     if _is_all(lane, every):
         account = remote.client.account()
         _show_account(remote, account, *_holdings(account))
@@ -63,15 +68,15 @@ def show_command(remote: Remote, lane: str | None, every: bool) -> None:
 
 @lane_group.command(name="set")
 @click.argument("lane")
-@click.option("--rate", type=click.IntRange(min=1), metavar="N", help="Starts in each --per.")
+@click.option("--rate", type=parameters.Whole(min=1), metavar="N", help="Starts in each --per.")
 @click.option("--per", type=parameters.duration, help="1s to 1d.")
 @click.option(
     "--burst",
-    type=click.IntRange(min=1),
+    type=parameters.Whole(min=1),
     metavar="N",
     help="How many may start at once after a rest.  [default: 1]",
 )
-@click.option("--parallelism", type=click.IntRange(min=1), metavar="N", help="At one time.")
+@click.option("--parallelism", type=parameters.Whole(min=1), metavar="N", help="At one time.")
 @click.option("--note", metavar="TEXT", help="For people.")
 @remote_command()
 def set_command(remote: Remote, lane: str, **limits: Any) -> None:
@@ -130,7 +135,7 @@ def pause_arguments(
 @pause_options
 @remote_command()
 def pause_command(remote: Remote, lane: str | None, every: bool, **options: Any) -> None:
-    """Keep the schedules of LANE from starting until it is resumed, or until the given end.
+    """Let no schedule of LANE start until it is resumed.
 
     If it is paused already, this sets the end and the note as given.
 
@@ -167,11 +172,12 @@ def _is_all(lane: str | None, every: bool) -> bool:
 
 
 def _show(remote: Remote, lane: Lane) -> None:
-    remote.show(lane, "\n".join([*_account_lines(remote), *_lines(lane)]))
+    _tell_pause(remote)
+    remote.show_table(lane, _COLUMNS, [_row(lane)])
 
 
 def _show_account(remote: Remote, account: Account, *more: str) -> None:
-    lines = _pause_lines(_ALL, account) or [f"{_ALL}  not paused"]
+    lines = _pause_lines(account) or [f"{_ALL}  not paused"]
     remote.show(account, "\n".join([*lines, *more]))
 
 
@@ -185,21 +191,22 @@ def _holdings(account: Account) -> list[str]:
     return [f"plan {account.plan}, {allowed}", f"{left}, {stored}, {counts}"]
 
 
-def _account_lines(remote: Remote) -> list[str]:
+def _tell_pause(remote: Remote) -> None:
     """For people: nothing starts in any lane while all schedules are paused."""
-    return [] if remote.as_json else _pause_lines(_ALL, remote.client.account())
+    if not remote.as_json:
+        for line in _pause_lines(remote.client.account()):
+            click.echo(visible(line), err=True)
 
 
-def _lines(lane: Lane) -> list[str]:
-    """`customer-17  limited  100 per 1s, burst 5  2 running, 40 waiting, 38 due since …`."""
-    parts = [lane.lane, f"{lane.state:7}", _limits(lane), _counts(lane)]
-    if lane.empty_at is not None:
-        parts.append(f"empty at {when(lane.empty_at)}")
+def _row(lane: Lane) -> Row:
+    """Below it its pause, and a calm."""
+    since, empty = at(lane.oldest_due_at), at(lane.empty_at)
+    counts = [f"{count:,}" for count in (lane.running, lane.waiting, lane.due)]
+    below = [f"paused{pause_words(lane, at)}"] if lane.paused else []
     if lane.calm_until is not None:
-        parts.append(f"calm until {when(lane.calm_until)}, as a target asked")
-    if lane.note is not None:
-        parts.append(lane.note)
-    return ["  ".join(parts), *(f"    {line}" for line in _pause_lines("paused", lane))]
+        below.append(f"calm until {at(lane.calm_until)}, as a target asked")
+    cells = [lane.lane, lane.state, _limits(lane), *counts, since, empty, lane.note or ""]
+    return Row(cells, below)
 
 
 def _limits(lane: Lane) -> str:
@@ -213,23 +220,13 @@ def _limits(lane: Lane) -> str:
     return ", ".join(limits) or "no limits"
 
 
-def _counts(lane: Lane) -> str:
-    counts = [f"{lane.running:,} running", f"{lane.waiting:,} waiting"]
-    if lane.oldest_due_at is not None:
-        counts.append(f"{lane.due:,} due since {when(lane.oldest_due_at)}")
-    return ", ".join(counts)
+def _pause_lines(account: Account) -> list[str]:
+    return [f"{_ALL}  paused{pause_words(account)}"] if account.paused else []
 
 
-def _pause_lines(name: str, paused: Lane | Account) -> list[str]:
-    if not paused.paused:
-        return []
-    said = name if name == "paused" else f"{name}  paused"
-    return [said + pause_words(paused)]
-
-
-def pause_words(paused: Lane | Account | Recurring) -> str:
+def pause_words(paused: Lane | Account | Recurring, time: Callable[[datetime], str] = when) -> str:
     """` by ci until 2026-…Z: they move house`."""
     by = "" if paused.paused_by is None else f" by {paused.paused_by}"
-    until = "" if paused.paused_until is None else f" until {when(paused.paused_until)}"
+    until = "" if paused.paused_until is None else f" until {time(paused.paused_until)}"
     note = "" if paused.pause_note is None else f": {paused.pause_note}"
     return f"{by}{until}{note}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cli import parameters
 from cli.output import fail, show
 from cli.serving.port import reserve
 from scheduler.errors import PostdateError
@@ -23,10 +24,10 @@ _SHOWN_PATH = 200
 
 @click.command(name="listen")
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=9000, show_default=True)
+@click.option("--port", type=parameters.Whole(0, 65535), default=9000, show_default=True)
 @click.option(
     "--status",
-    type=click.IntRange(200, 599),
+    type=parameters.Whole(200, 599),
     default=200,
     show_default=True,
     help="The status of every answer.",

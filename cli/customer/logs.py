@@ -13,19 +13,31 @@ import click
 
 from cli.customer.remote import Remote, as_api, remote_command, sentence_of, when
 from cli.customer.schedules import phases_text, shown_text
+from cli.output import show
 from cli.parameters import (
+    Choice,
+    Whole,
+    Words,
     duration,
     filter_options,
     from_option,
     to_option,
-    words,
 )
+from cli.tables import NOTE, REQUEST, Column, Row, at, fields, streamed
 from scheduler.texts import visible
 
 if TYPE_CHECKING:
     from postdate import LogEntry, LogFilter, LogStatus, Postdate, SigningSecret
 
 _EVERY_S = 1.0
+_COLUMNS = (
+    Column("TIME (UTC)", usual=19), Column("STATUS", usual=9), Column("CODE", right=True),
+    Column("MS", right=True, usual=5), Column("ID", usual=30), REQUEST,
+    Column("REFERENCE"), Column("LANE"), NOTE,
+)  # fmt: skip
+_SECRET_COLUMNS = (
+    Column("ID"), Column("SECRET"), Column("SINCE (UTC)"), Column("UNTIL (UTC)"),
+)  # fmt: skip
 _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled", "skipped")
 
 
@@ -35,19 +47,19 @@ _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled",
 @click.option(
     "--status",
     "statuses",
-    type=words("scheduled", *_ENDED, "executed", "all"),
+    type=Words("scheduled", *_ENDED, "executed", "all"),
     metavar="STATUS,...",
     help=f"Only these: scheduled, {', '.join(_ENDED)}; executed is completed and failed."
     "  [default: all]",
 )
 @click.option(
     "--callback",
-    type=click.Choice(["pending", "delivered", "failed"]),
+    type=Choice(["pending", "delivered", "failed"]),
     help="Only ends whose callback stands so.",
 )
 @filter_options()
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: desc, newest first]")
+@click.option("--limit", type=Whole(min=1), default=20, show_default=True)
+@click.option("--order", type=Choice(["asc", "desc"]), help="[default: desc, newest first]")
 @remote_command()
 def logs_command(
     remote: Remote,
@@ -58,9 +70,10 @@ def logs_command(
     order: Literal["asc", "desc"] | None,
     **filters: Any,
 ) -> None:
-    """Show the log: executed, cancelled and waiting schedules; of the schedule ID its attempts, the
-    oldest first.
+    """Show the log of all schedules, or the attempts of one.
 
+    It has executed, cancelled and waiting schedules, the newest first, or the attempts of the
+    schedule ID, the oldest first.
     With --follow it goes on until Ctrl-C, oldest first, one line (with --json, one object) an
     entry, with all that has ended.
     """
@@ -88,8 +101,8 @@ def logs_command(
         **filters,
     )
     entries = list(found)
-    line = _attempt_lines if schedule_id else _line
-    remote.show(entries, "\n".join(map(line, entries)) or "No entries.")
+    row = _attempt_row if schedule_id else _row
+    remote.show_table(entries, _COLUMNS, [row(entry) for entry in entries], "No entries.")
 
 
 @click.command(name="stats")
@@ -100,15 +113,17 @@ def stats_command(remote: Remote, from_: str | None, to: str | None) -> None:
     """Count executions, and show the credits that are left."""
     found = remote.client.stats(from_=from_, to=to)
     remaining = remote.client.credits()
-    period = f"from {when(found.time_range.from_)} to {when(found.time_range.to)}"
-    ended = f"{found.successful_invocations:,} completed, {found.failed_invocations:,} failed"
-    lines = [
-        f"{found.total_invocations:,} executed {period}",
-        f"{ended}, {found.average_response_time:,.1f} ms on average",
-        f"{remaining:,} credits left",
-    ]
+    lines = {
+        "from": when(found.time_range.from_),
+        "to": when(found.time_range.to),
+        "executed": f"{found.total_invocations:,}",
+        "completed": f"{found.successful_invocations:,}",
+        "failed": f"{found.failed_invocations:,}",
+        "response time": f"{found.average_response_time:,.1f} ms on average",
+        "credits left": f"{remaining:,}",
+    }
     answer = {**dict(as_api(found)), "creditsRemaining": remaining}  # type: ignore[call-overload]
-    remote.show(answer, "\n".join(lines))
+    remote.show(answer, fields(lines))
 
 
 class Tail:
@@ -154,7 +169,7 @@ def _follow(remote: Remote, tail: Tail, limit: int) -> None:
     passing: Any = (ConnectionFailed, RateLimited, Unavailable)
     warned = False
     try:
-        _print(remote, tail.look(limit))  # here they are errors like any other
+        _print(remote, tail.look(limit), head=True)  # here they are errors like any other
         while True:
             _pause(_EVERY_S)
             try:
@@ -168,40 +183,42 @@ def _follow(remote: Remote, tail: Tail, limit: int) -> None:
         return
 
 
-def _print(remote: Remote, entries: list[LogEntry]) -> None:
-    for entry in entries:
-        remote.show(entry, _line(entry))
+def _print(remote: Remote, entries: list[LogEntry], *, head: bool = False) -> None:
+    if remote.as_json:
+        for entry in entries:
+            remote.show(entry, "")
+    elif entries or head:
+        show(None, streamed(_COLUMNS, map(_row, entries), head=head), as_json=False)
 
 
-def _line(entry: LogEntry) -> str:
-    parts = [
-        when(entry.executed_at or entry.scheduled_at),
-        f"{entry.status:9}",
-        f"{entry.status_code or '-':>3}",
-        f"{entry.response_time_ms:>5} ms",
-        f"{entry.target_method} {entry.target_url}",
+def _row(entry: LogEntry) -> Row:
+    request = f"{entry.target_method} {entry.target_url}"
+    code, took, name = (
+        f"{entry.status_code or ''}",
+        f"{entry.response_time_ms:,}" if entry.executed_at else "",
         entry.schedule_id,
-        *([] if entry.reference is None else [entry.reference]),
-        *([] if entry.lane is None else [f"in {entry.lane}"]),
-        entry.error_message,
-    ]
+    )
+    notes = [entry.error_message] if entry.error_message else []
     if entry.status == "skipped":
-        parts[2:] = [f"{entry.missed:,} missed", entry.recurring_id or "", entry.error_message]
+        code, took, request, name = "", "", "", entry.recurring_id or ""
+        notes.insert(0, f"{entry.missed:,} missed")
     if entry.next_attempt_at is not None:
-        parts.append(f"attempt {entry.attempt + 1} at {when(entry.next_attempt_at)}")
-    return "  ".join(parts).rstrip()
+        notes.append(f"attempt {entry.attempt + 1} at {at(entry.next_attempt_at)}")
+    moment = at(entry.executed_at or entry.scheduled_at)
+    names = (name, request, entry.reference or "", entry.lane or "")
+    return Row([moment, entry.status, code, took, *names, ", ".join(notes)])
 
 
-def _attempt_lines(entry: LogEntry) -> str:
+def _attempt_row(entry: LogEntry) -> Row:
     """The same, and below it how late it was, its phases, and what the target said."""
-    lines = [_line(entry)]
+    below = []
     if entry.lateness_ms is not None:
-        lines.append(f"{entry.lateness_ms:,} ms late")
+        below.append(f"{entry.lateness_ms:,} ms late")
     if entry.phases is not None:
-        lines.append(phases_text(entry.phases))
+        below.append(phases_text(entry.phases))
     if entry.response_body:
-        lines.append(shown_text(entry.response_body))
-    return "\n    ".join(lines)
+        below.append(shown_text(entry.response_body))
+    return _row(entry)._replace(below=below)
 
 
 @click.group(name="signing")
@@ -213,8 +230,7 @@ def signing_group() -> None:
 @remote_command()
 def show_command(remote: Remote) -> None:
     """Show the secrets that sign requests, the newest first."""
-    secrets = remote.client.signing()
-    remote.show(secrets, _secrets_text(secrets))
+    _show_secrets(remote, remote.client.signing())
 
 
 @signing_group.command(name="rotate")
@@ -226,14 +242,12 @@ def show_command(remote: Remote) -> None:
 @remote_command()
 def rotate_command(remote: Remote, keep_for: timedelta | None) -> None:
     """Make a new secret. Older ones stay valid for a while, so that targets can follow."""
-    secrets = remote.client.rotate_signing(keep_for=keep_for)
-    remote.show(secrets, _secrets_text(secrets))
+    _show_secrets(remote, remote.client.rotate_signing(keep_for=keep_for))
 
 
-def _secrets_text(secrets: Sequence[SigningSecret]) -> str:
-    lines = []
-    for each in secrets:
-        since = f"since {when(each.created_at)}"
-        good = f"until {when(each.expires_at)}" if each.expires_at else since
-        lines.append(f"{each.secret_id}  {each.secret}  {good}")
-    return "\n".join(lines)
+def _show_secrets(remote: Remote, secrets: Sequence[SigningSecret]) -> None:
+    rows = [
+        Row([each.secret_id, each.secret, at(each.created_at), at(each.expires_at)])
+        for each in secrets
+    ]
+    remote.show_table(secrets, _SECRET_COLUMNS, rows)

@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from cli import parameters
-from cli.customer.remote import Remote, remote_command
+from cli.customer.remote import Remote, answered, remote_command, sentence_of, with_hint
+from cli.output import Progress, fail
 from scheduler.filters import FILTERS
+from scheduler.texts import visible
 
 if TYPE_CHECKING:
-    from postdate import Cancelled
+    from postdate import Cancelled, PostdateError
 
 _COUNTED = 1000
+# So many results are printed one by one, and so many refusals in words.
+_FEW, _SHOWN_REFUSALS = 20, 10
+
+
+class Many(NamedTuple):
+    """An act on many schedules, in words: "Cancelling", "cancelled". `question` is asked before all
+    that match, and `none` is for none. `text_of` says what became of one, `end_of` under which word
+    it is counted."""
+
+    doing: str
+    was: str
+    question: str
+    none: str
+    text_of: Callable[[Any], str]
+    end_of: Callable[[Any], str]
+    id_name: str = "scheduleId"
+
+
+class Counted(NamedTuple):
+    """How many match, or `more` than that. `left`: so many are left out, as the next occurrences of
+    recurring schedules, of which none was attempted."""
+
+    number: int
+    more: bool
+    left: int
+
+    def __str__(self) -> str:
+        return f"{'more than ' * self.more}{self.number:,}"
 
 
 # Without ids, one of these (or --failed) must be given.
@@ -28,7 +61,7 @@ def choosing_options(from_help: str) -> Callable[[Callable[..., None]], Callable
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in (
             click.option("--yes", is_flag=True, help="Do not ask before all that match."),
-            click.option("--limit", type=click.IntRange(min=1), help="At most so many."),
+            click.option("--limit", type=parameters.Whole(min=1), help="At most so many."),
             parameters.filter_options(from_help),
         ):
             function = option(function)
@@ -73,21 +106,12 @@ def cancel_command(
         text = f"{cancelled.schedule_id}  {cancelled.message}"
         remote.show(cancelled, f"{text}  {cancelled.credits_remaining:,} credits")
         return
-    done: Sequence[Any] = ()
-    found, left, told = "", 0, 0
+    cancel = partial(remote.client.cancel_many, schedule_ids or None, limit=limit, **chosen)
+    asked = None
     if not schedule_ids and not yes:
-        found, left = counted(remote, limit, status="scheduled", **chosen)
-    if found:
-        click.confirm(f"Cancel {found} that wait?{_left(left)}", abort=True, err=True)
-        told = left
-    if found or schedule_ids or yes:
-        done = remote.client.cancel_many(schedule_ids or None, limit=limit, **chosen)
-        left = done.occurrences_left
-    if left not in (0, told):
-        click.echo(_left(left).strip(), err=True)
-    remote.show_many(
-        done, _cancelled, id_name="scheduleId", was="cancelled", none="Nothing that waits matches."
-    )
+        asked = counted(remote, limit, status="scheduled", **chosen)
+    total = len(schedule_ids) or limit or _waiting(remote, chosen)
+    carry_out(remote, _CANCEL, cancel, asked, total)
 
 
 @click.command(name="replay")
@@ -122,23 +146,25 @@ def replay_command(
     matching = failed or any(chosen[name] is not None for name in CHOOSING)
     if is_unclear(schedule_ids, limit, chosen, matching=matching):
         raise click.UsageError(f"Give ids, or --failed, --since, {FLAGS}, --limit. {ALONE}")
-    done: Sequence[Any] = ()
-    found = ""
-    if not schedule_ids and not yes:
-        found, _ = counted(remote, limit, status="failed", **chosen)
-    if found:
-        click.confirm(f"Replay {found} that failed, for a credit each?", abort=True, err=True)
-    if found or schedule_ids or yes:
-        done = remote.client.replay_many(
-            schedule_ids or None, limit=limit, idempotency_key=idempotency_key, **chosen
-        )
-    remote.show_many(
-        done,
-        lambda each: f"Replay of {each.replay_of}",
-        id_name="replayOf",
-        was="replayed",
-        none="Nothing that failed matches.",
+    replay = partial(
+        remote.client.replay_many,
+        schedule_ids or None,
+        limit=limit,
+        idempotency_key=idempotency_key,
+        **chosen,
     )
+    asked = None
+    if not schedule_ids and not yes:
+        asked = counted(remote, limit, status="failed", **chosen)
+    carry_out(remote, _REPLAY, replay, asked, len(schedule_ids) or limit)
+
+
+def _waiting(remote: Remote, chosen: dict[str, Any]) -> int | None:
+    """For the bar: how many wait in the lane, if nothing else is chosen by."""
+    is_shown = not remote.as_json and sys.stderr.isatty()
+    if not is_shown or [name for name, value in chosen.items() if value] != ["lane"]:
+        return None
+    return remote.client.lane(chosen["lane"]).waiting
 
 
 def begin_since(chosen: dict[str, Any], since: timedelta | None) -> None:
@@ -159,9 +185,7 @@ def is_unclear(
     )
 
 
-def counted(remote: Remote, limit: int | None, **chosen: Any) -> tuple[str, int]:
-    """The number of those that match, in words ("": none), and how many are left out: the next
-    occurrences of recurring schedules, of which none was attempted."""
+def counted(remote: Remote, limit: int | None, **chosen: Any) -> Counted:
     most = _COUNTED if limit is None else min(limit, _COUNTED)
     found = left = 0
     for each in remote.client.list(**chosen):
@@ -174,8 +198,101 @@ def counted(remote: Remote, limit: int | None, **chosen: Any) -> tuple[str, int]
         found, left = found + (not is_left), left + is_left
         if found > most:
             break
-    more = "more than " if found > most and most != limit else ""
-    return f"{more}{min(found, most):,}" if found else "", left
+    return Counted(min(found, most), found > most and most != limit, left)
+
+
+def carry_out(
+    remote: Remote,
+    act: Many,
+    call: Callable[..., Sequence[Any]],
+    asked: Counted | None,
+    total: int | None,
+) -> None:
+    """Asks first if it was `asked` how many match. Calls `call` with `on_results`, shows how far it
+    is, and prints what became of each, of many the sum. Exits with status 1 if one was refused."""
+    done: Sequence[Any] = ()
+    left = told = 0
+    if asked is not None and not asked.number:
+        left = asked.left
+    else:
+        if asked is not None:
+            click.confirm(act.question.format(asked) + _left(asked.left), abort=True, err=True)
+            told, total = asked.left, total if asked.more else asked.number
+        done = _done(remote, act, call, total)
+        left = getattr(done, "occurrences_left", 0)
+    if left not in (0, told):
+        click.echo(_left(left).strip(), err=True)
+    _show_each(remote, act, done)
+    if refused := _refused(done):
+        sentence = f"{len(refused):,} of {len(done):,} could not be {act.was}"
+        fail(sentence, as_json=remote.as_json)
+
+
+def _done(
+    remote: Remote, act: Many, call: Callable[..., Sequence[Any]], total: int | None
+) -> Sequence[Any]:
+    """An error or Ctrl-C ends the command, and shows the results that there were."""
+    from postdate import PostdateError
+
+    done: list[Any] = []
+    progress = Progress(act.doing, total, shown=not remote.as_json)
+
+    def tell(some: Sequence[Any]) -> None:
+        done.extend(some)
+        progress.add(len(some))
+
+    try:
+        progress.draw()
+        found = call(on_results=tell)
+        progress.clear()
+        return found
+    except (PostdateError, KeyboardInterrupt) as error:
+        progress.clear()
+        answer = answered(error) if isinstance(error, PostdateError) else None
+        if answer and not done:
+            raise
+        said = "Interrupted"
+        if isinstance(error, PostdateError):
+            said = with_hint(sentence_of(error), remote.base_url).rstrip(".")
+        if done or remote.as_json:
+            _show_each(remote, act, done)
+        more = f"More may have been {act.was}. Run it again to do what is left"
+        fail(f"{said}. {more}", as_json=remote.as_json, answered=answer)
+
+
+def _refused(done: Sequence[Any]) -> list[PostdateError]:
+    from postdate import PostdateError
+
+    return [each for each in done if isinstance(each, PostdateError)]
+
+
+def _show_each(remote: Remote, act: Many, done: Sequence[Any]) -> None:
+    from postdate import PostdateError
+
+    refused = _refused(done)
+    if remote.as_json:
+        answers = [
+            {act.id_name: each.schedule_id, "code": each.status_code, "error": str(each)}
+            | {"reason": each.reason}
+            if isinstance(each, PostdateError)
+            else each
+            for each in done
+        ]
+        remote.show(answers, "")
+    elif len(done) <= _FEW:
+        lines = [
+            f"{each.schedule_id}  {each if isinstance(each, PostdateError) else act.text_of(each)}"
+            for each in done
+        ]
+        remote.show((), "\n".join(lines) or act.none)
+    else:
+        ends = Counter(act.end_of(each) for each in done if not isinstance(each, PostdateError))
+        ends["refused"] = len(refused)
+        remote.show((), ", ".join(f"{count:,} {end}" for end, count in ends.items()))
+        for each in refused[:_SHOWN_REFUSALS]:
+            click.echo(visible(f"{each.schedule_id}  {each}"), err=True)
+        if len(refused) > _SHOWN_REFUSALS:
+            click.echo("Further ones are only counted; --json tells all of them.", err=True)
 
 
 def _left(count: int) -> str:
@@ -189,3 +306,22 @@ def _left(count: int) -> str:
 def _cancelled(each: Cancelled) -> str:
     how = "Cancelled" if each.status == "cancelled" else "Stopped after an attempt"
     return f"{how}  {each.credits_remaining:,} credits"
+
+
+_CANCEL = Many(
+    "Cancelling",
+    "cancelled",
+    "Cancel {} that wait?",
+    "Nothing that waits matches.",
+    _cancelled,
+    lambda each: "cancelled" if each.status == "cancelled" else "stopped after an attempt",
+)
+_REPLAY = Many(
+    "Replaying",
+    "replayed",
+    "Replay {} that failed, for a credit each?",
+    "Nothing that failed matches.",
+    lambda each: f"Replay of {each.replay_of}",
+    lambda _: "replayed",
+    id_name="replayOf",
+)

@@ -20,13 +20,17 @@ from cli.customer.requests import (
     request_options,
 )
 from cli.customer.schedules import field_lines
+from cli.tables import NOTE, REQUEST, Column, Row, at
 
 if TYPE_CHECKING:
     from postdate import Recurring, RecurringState
 
 _STATES = ("active", "paused", "blocked", "ended")
 _RULE = ("cron", "every")
-_NO_TIME = "-".ljust(24)
+_COLUMNS = (
+    Column("NEXT (UTC)"), Column("STATE"), Column("NAME OR ID"), Column("RULE", least=12), REQUEST,
+    NOTE,
+)  # fmt: skip
 _CLEARED = ["name", "time-zone", "starts-at", "ends-at", "expires-after", *CLEARED_OF_RULE]
 
 _RULE_OPTIONS = (
@@ -66,7 +70,7 @@ def _with(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(name="recurring")
 def recurring_group() -> None:
-    """Call a URL again and again, by a cron expression or at an interval.
+    """Call a URL again and again, by a cron expression or interval.
 
     Each occurrence is a schedule of its own. It is made, and costs one credit, when the one before
     it is sent. ID may be a name as well.
@@ -100,23 +104,20 @@ def create_command(
             raise click.UsageError("--or-change goes with --name, and needs no --idempotency-key.")
         put = remote.client.put_recurring(name, target, **given)
         done = "created" if put.created else "unchanged" if put.unchanged else "changed"
-        remote.show(put, f"{_line(put)}  {done}")
+        remote.show_table(put, (Column("DONE"), *_COLUMNS), [Row([done, *_row(put).cells])])
         return
     made = remote.client.create_recurring(target, idempotency_key=idempotency_key, **given)
     remote.show(made, f"{made.recurring_id}  {made.message}")
 
 
 @recurring_group.command(name="list")
-@click.option("--state", type=click.Choice(_STATES), help="Only those.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--state", type=parameters.Choice(_STATES), help="Only those.")
+@click.option("--limit", type=parameters.Whole(min=1), default=100, show_default=True)
 @remote_command()
 def list_command(remote: Remote, state: RecurringState | None, limit: int) -> None:
-    """List recurring schedules, the oldest first, with next time, state and rule in words."""
+    """List recurring schedules, the oldest first."""
     found = list(remote.client.recurring_all(state=state, limit=limit + 1))
-    lines = [_line(each) for each in found[:limit]]
-    if len(found) > limit:
-        lines.append(f"There are more: --limit {limit * 5} shows them.")
-    remote.show(found[:limit], "\n".join(lines) or "None.")
+    remote.show_page(found, limit, _COLUMNS, _row, "No recurring schedules.")
 
 
 @recurring_group.command(name="show")
@@ -155,7 +156,7 @@ def change_command(
 @pause_options
 @remote_command()
 def pause_command(remote: Remote, which: str, **options: Any) -> None:
-    """Make no occurrences of ID until it is resumed, or until the given end.
+    """Make no occurrences of ID until it is resumed, or the pause ends.
 
     The waiting occurrence is cancelled and refunded. If ID is paused already, this sets the end and
     the note as given.
@@ -165,7 +166,7 @@ def pause_command(remote: Remote, which: str, **options: Any) -> None:
     """
     pause: Any = pause_arguments(**options)
     paused = remote.client.pause_recurring(_id_of(which), **pause)
-    remote.show(paused, _line(paused))
+    remote.show_table(paused, _COLUMNS, [_row(paused)])
 
 
 @recurring_group.command(name="resume")
@@ -174,7 +175,7 @@ def pause_command(remote: Remote, which: str, **options: Any) -> None:
 def resume_command(remote: Remote, which: str) -> None:
     """Go on with ID at its next time. Times during the pause are left out."""
     resumed = remote.client.resume_recurring(_id_of(which))
-    remote.show(resumed, _line(resumed))
+    remote.show_table(resumed, _COLUMNS, [_row(resumed)])
 
 
 @recurring_group.command(name="trigger")
@@ -230,21 +231,16 @@ def _show(remote: Remote, recurring: Recurring) -> None:
     remote.show(recurring, field_lines(answer))
 
 
-def _line(recurring: Recurring) -> str:
-    """`2026-…Z  active   At 09:00 on weekdays  POST https://…  rec_…  report`."""
-    parts = [
-        _NO_TIME if recurring.next_at is None else when(recurring.next_at),
-        f"{recurring.state:7}",
-        recurring.description,
-        f"{recurring.target_method} {recurring.target_url}",
-        recurring.recurring_id,
-        recurring.name or "",
-        recurring.reason or "",
-        pause_words(recurring).strip(),
-    ]
+def _row(recurring: Recurring) -> Row:
+    notes = [recurring.reason or ""]
+    if recurring.paused:
+        notes.append(f"paused{pause_words(recurring, at)}")
     if recurring.state == "blocked" and recurring.missed:
-        parts.append(f"{recurring.missed:,} missed")
-    return "  ".join(part for part in parts if part)
+        notes.append(f"{recurring.missed:,} missed")
+    request = f"{recurring.target_method} {recurring.target_url}"
+    named = recurring.name or recurring.recurring_id
+    cells = [at(recurring.next_at), recurring.state, named, recurring.description, request]
+    return Row([*cells, ", ".join(filter(None, notes))])
 
 
 def _zone(name: str) -> tzinfo | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from cli.output import NO_ANSWER, fail, show
+from cli.tables import Column, Row, table
 
 if TYPE_CHECKING:
     from postdate import Postdate, PostdateError
@@ -32,6 +34,44 @@ _NO_KEY = (
 )
 
 
+# A field of the API in a sentence: at its beginning, by its capital letter, or as what is needed.
+# And an argument of the client, with which its sentences begin.
+_FIELD = re.compile(
+    r"^[A-Za-z]+(?:[.\[][^:]*)?(?=: )|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b"
+    r"|(?<=needs )[a-z]+\b|(?<=and )per\b"
+)
+_NAME = re.compile(r"^[a-z_]+(?:\[[0-9]+\])?(?= )")
+_HUMP = re.compile(r"([A-Z])")
+# Fields that parameters of commands have another name than, of which a command has some.
+_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "targetUrl": ("target", "url"),
+    "triggerAt": ("in_", "at"),
+    "targetMethod": ("method",),
+    "targetHeaders": ("headers",),
+    "targetBody": ("body",),
+    "targetBodyText": ("text",),
+    "targetBodyBase64": ("data", "base64"),
+    "callbackUrl": ("callback_url", "callback"),
+    "recurringId": ("recurring_id", "which"),
+    "recurring_id": ("which",),
+    "schedule_id": ("schedule_ids",),
+    "scheduleId": ("schedule_id",),
+    "ids": ("schedule_ids",),
+    "status": ("statuses",),
+    "from": ("from_", "since"),
+    "pausedUntil": ("until", "for_"),
+    "pauseNote": ("note",),
+    "calmUntil": ("calm",),
+    "name": ("which",),
+    # arguments of the client
+    "url": ("target",),
+    "json": ("body",),
+    "trigger_at": ("in_", "at"),
+    "paused_until": ("until", "for_"),
+}
+_IDS = {"rec": "a recurring schedule", "acc": "an account", "key": "an API key"}
+
+
 class Remote(NamedTuple):
     """One command's client and the way it prints."""
 
@@ -43,34 +83,26 @@ class Remote(NamedTuple):
         """Prints a result of the client: as JSON like the API's, or as text."""
         show(as_api(answer), text, as_json=self.as_json)
 
-    def show_many(
+    def show_table(
+        self, answer: object, columns: Sequence[Column], rows: Sequence[Row], none: str = ""
+    ) -> None:
+        """The same with a table; `none` is for one without rows."""
+        self.show(answer, table(columns, rows) if rows else none)
+
+    def show_page(
         self,
-        done: Sequence[Any],
-        text_of: Callable[[Any], str],
-        *,
-        id_name: str,
-        was: str,
+        found: Sequence[Any],
+        limit: int,
+        columns: Sequence[Column],
+        row_of: Callable[[Any], Row],
         none: str,
     ) -> None:
-        """Prints a line for each result or error, and exits with status 1 if there is an error.
-        `was` is what became of the others: cancelled, replayed. `none` is for no results."""
-        from postdate import PostdateError
-
-        answers: list[object] = []
-        lines, failed = [], 0
-        for each in done:
-            if isinstance(each, PostdateError):
-                failed += 1
-                code, text = each.status_code, str(each)
-                said = {"code": code, "error": text, "reason": each.reason}
-                answers.append({id_name: each.schedule_id, **said})
-            else:
-                answers.append(each)
-                text = text_of(each)
-            lines.append(f"{each.schedule_id}  {text}")
-        self.show(answers, "\n".join(lines) or none)
-        if failed:
-            fail(f"{failed:,} of {len(done):,} could not be {was}", as_json=self.as_json)
+        """A list of at most `limit`, of which one more was asked for: that tells people whether
+        there are more."""
+        shown = found[:limit]
+        self.show_table(shown, columns, [row_of(each) for each in shown], none)
+        if len(found) > limit and not self.as_json:
+            click.echo(f"There are more: --limit {limit * 5} shows them.", err=True)
 
 
 def remote_command(
@@ -110,28 +142,65 @@ def remote_command(
                 with Postdate(base_url, api_key.strip(), retry_for=retry_for_s) as client:
                     function(Remote(client, as_json, base_url), *args, **options)
             except PostdateError as error:
-                sentence = with_hint(sentence_of(error), base_url)
+                said = sentence_of(error, click.get_current_context())
+                sentence = with_hint(said, base_url)
                 stranger = _as_a_stranger(error, base_url)
                 fail(stranger or sentence, as_json=as_json, answered=answered(error))
             except ValueError as error:  # an argument that the client refuses by itself
-                fail(str(error), as_json=as_json)
+                context = click.get_current_context()
+                fail(
+                    _NAME.sub(lambda name: option_of(name[0], context), str(error), count=1),
+                    as_json=as_json,
+                )
 
         return wrapped
 
     return decorate
 
 
-def sentence_of(error: PostdateError) -> str:
-    """One sentence with all that is wrong and what may help."""
-    from postdate import ConnectionFailed, InvalidRequest
+def sentence_of(error: PostdateError, context: click.Context | None = None) -> str:
+    """One sentence with all that is wrong and what may help. With the `context` of a command it
+    names the options of that instead of fields of the API."""
+    from postdate import ConnectionFailed, InvalidRequest, NotFound
 
     if isinstance(error, ConnectionFailed):
         return f"{error}; start `postdate up`, or say where Postdate is with --url"
-    if isinstance(error, InvalidRequest) and len(error.details) > 1:
-        return "; ".join(f"{each.field}: {each.message.rstrip('.')}" for each in error.details)
+    details = error.details if isinstance(error, InvalidRequest) else ()
+    if len(details) > 1 or any(str(error).startswith(f"{each.field}: ") for each in details):
+        faults = [f"{each.field}: {each.message.rstrip('.')}" for each in details]
+        if context is not None:
+            faults = [_FIELD.sub(lambda name: option_of(name[0], context), each) for each in faults]
+        return "; ".join(faults)
     if error.request_id is not None and (error.status_code or 0) >= _OUR_FAULT:
         return f"{str(error).rstrip('.')} (request {error.request_id})"
+    if isinstance(error, NotFound) and context is not None:
+        return f"{str(error).rstrip('.')}{_other_id(context)}"
     return str(error)
+
+
+def option_of(field: str, context: click.Context) -> str:
+    """How a command says a field of the API or an argument of the client: `--header`, `ID`. The
+    field itself, if the command does not have it."""
+    name = field.partition(".")[0].partition("[")[0]
+    names = (*_PARAMETERS.get(name, ()), _HUMP.sub(r"_\1", name).lower())
+    found = [each for each in context.command.params if each.name in names]
+    found.sort(key=lambda each: context.params.get(each.name or "") in (None, (), False))
+    if not found:
+        return field
+    if isinstance(found[0], click.Argument):
+        return found[0].make_metavar(context).strip("[].")
+    return max(found[0].opts, key=len)
+
+
+def _other_id(context: click.Context) -> str:
+    """What to do about an id of another kind than the command takes."""
+    given = context.params.get("schedule_id") or ""
+    kind, _, local = str(given).partition("_")
+    if kind == "inv":
+        return f"; that is the id of an invocation, and its schedule is sch_{local}"
+    if kind in _IDS:
+        return f"; that is the id of {_IDS[kind]}, and a schedule's begins with sch_"
+    return ""
 
 
 def error_json(sentence: str, error: PostdateError | None) -> dict[str, object]:

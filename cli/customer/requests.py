@@ -87,9 +87,9 @@ _OWN: dict[str, tuple[Option, ...]] = {
 def _option(row: FieldRow) -> Option:
     kind: Any = _TYPES.get(row.kind)
     if row.kind is Kind.CHOICE:
-        kind = click.Choice(row.choices)
+        kind = parameters.Choice(row.choices)
     elif row.kind is Kind.WHOLE:
-        kind = click.IntRange(row.minimum, row.maximum)
+        kind = parameters.Whole(row.minimum, row.maximum)
     flag, metavar = "--" + row.option.replace("_", "-"), _METAVARS.get(row.kind)
     metavar = _METAVARS_OF.get(row.name, metavar)
     return click.option(flag, type=kind, metavar=metavar, help=row.help)
@@ -145,7 +145,7 @@ def clear_option(names: list[str]) -> Option:
     return click.option(
         "--clear",
         "cleared",
-        type=click.Choice(names),
+        type=parameters.Choice(names),
         multiple=True,
         help="A field to clear; as often as needed.",
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -19,6 +20,7 @@ from cli.customer.requests import (
     request_arguments,
     schedule_options,
 )
+from cli.tables import NOTE, REQUEST, Column, Ready, Row, at, fields
 from scheduler.schema import FIELDS, Kind
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 # Of these, nought says nothing.
 _COUNTS = {row.name for row in FIELDS if row.kind is Kind.WHOLE} | {"attempts", "missed"}
 _STATUSES = ("scheduled", "completed", "failed", "cancelled")
+_COLUMNS = (
+    Column("STATUS"), Column("ID"), REQUEST, Column("REFERENCE"), Column("LANE"), NOTE,
+)  # fmt: skip
 
 
 @click.command(name="schedule")
@@ -100,7 +105,7 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 @click.option(
     "--status",
     "statuses",
-    type=parameters.words(*_STATUSES, "executed"),
+    type=parameters.Words(*_STATUSES, "executed"),
     metavar="STATUS,...",
     help=f"Instead: {', '.join(_STATUSES)}; executed is completed and failed.",
 )
@@ -110,8 +115,10 @@ def get_command(remote: Remote, schedule_id: str) -> None:
     help="Only due schedules that something keeps from starting.",
 )
 @parameters.filter_options()
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc for what waits]")
+@click.option("--limit", type=parameters.Whole(min=1), default=20, show_default=True)
+@click.option(
+    "--order", type=parameters.Choice(["asc", "desc"]), help="[default: asc for what waits]"
+)
 @remote_command()
 def list_command(
     remote: Remote,
@@ -133,15 +140,13 @@ def list_command(
     # One more than is shown tells whether there are more.
     of_lists: dict[str, Any] = {"status": statuses, "limit": limit + 1, "order": order}
     found = list(remote.client.list(**of_lists, held=held, **filters))
-    shown = found[:limit]
-    lines = [_line(schedule) for schedule in shown]
-    if len(found) > limit:
-        lines.append(f"There are more: --limit {limit * 5} shows them.")
     none = "Nothing is held." if held else "No schedules." if statuses else "Nothing waits."
-    remote.show(shown, "\n".join(lines) or none)
+    has_ended = statuses is not None and "scheduled" not in statuses
+    time = Column("ENDED (UTC)" if has_ended else "TIME (UTC)" if statuses else "DUE (UTC)")
+    remote.show_page(found, limit, (time, *_COLUMNS), _row, none)
 
 
-def details_of(schedule: Schedule) -> str:
+def details_of(schedule: Schedule) -> Ready:
     """A line for each field that has a value; of a replay only why there can be none."""
     answer = as_api(schedule)
     assert isinstance(answer, dict)
@@ -154,7 +159,7 @@ def details_of(schedule: Schedule) -> str:
     return field_lines(answer)
 
 
-def field_lines(answer: Mapping[str, object]) -> str:
+def field_lines(answer: Mapping[str, object]) -> Ready:
     """A line for each field that has a value, but for the account's callback, which is usual."""
     url = answer["callbackUrl"]
     answer = {**answer, "callbackUrl": "none" if url is None else url if url != "default" else ""}
@@ -163,8 +168,7 @@ def field_lines(answer: Mapping[str, object]) -> str:
         for name, value in answer.items()
         if value not in (None, {}, [], "") and not (value == 0 and name in _COUNTS)
     }
-    width = max(map(len, shown))
-    return "\n".join(f"{name:{width}}  {text}" for name, text in shown.items())
+    return fields(shown)
 
 
 def phases_text(phases: Phases) -> str:
@@ -192,13 +196,13 @@ def callback_text(callback: Callback) -> str:
     return text
 
 
-def held_text(held_by: HeldBy) -> str:
+def held_text(held_by: HeldBy, time: Callable[[datetime], str] = when) -> str:
     """`lane eu is paused, until 2026-…, 3 go first`."""
     from postdate.results import HELD_WORDS
 
     words = HELD_WORDS.get(held_by.cause, held_by.cause).format(held_by.lane)
     if held_by.until is not None:
-        words += f", {'about ' if held_by.estimated else ''}until {when(held_by.until)}"
+        words += f", {'about ' if held_by.estimated else ''}until {time(held_by.until)}"
     if held_by.ahead:
         words += f", {held_by.ahead:,} go first" if held_by.ahead > 1 else ", 1 goes first"
     return words
@@ -215,21 +219,17 @@ def shown_text(said: str) -> str:
     return said if said.isprintable() else json.dumps(said)
 
 
-def _line(schedule: Schedule) -> str:
-    parts = [
-        when(schedule.next_attempt_at or schedule.trigger_at),
-        f"{schedule.target_method} {schedule.target_url}",
-        schedule.schedule_id,
-    ]
-    if schedule.reference is not None:
-        parts.append(schedule.reference)
-    if schedule.lane is not None:
-        parts.append(f"in {schedule.lane}")
-    if schedule.status != "scheduled":
-        parts[0] = when(schedule.executed_at or schedule.trigger_at)
-        parts += [schedule.status, schedule.error_message or ""]
-    elif schedule.next_attempt_at is not None:
-        parts.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
+def _row(schedule: Schedule) -> Row:
+    """Of a waiting schedule the next attempt, of another one the end."""
+    status, note = str(schedule.status), schedule.error_message or ""
+    moment = schedule.executed_at or schedule.trigger_at
+    if status == "scheduled":
+        moment = schedule.next_attempt_at or schedule.trigger_at
+        if schedule.next_attempt_at is not None:
+            status, note = "retrying", f"attempt {schedule.attempts + 1}, after {note}"
     if schedule.held_by is not None:
-        parts.append(held_text(schedule.held_by))
-    return "  ".join(parts).rstrip()
+        words = held_text(schedule.held_by, at)
+        status, note = "held", f"{note}; {words}" if note else words
+    request = f"{schedule.target_method} {schedule.target_url}"
+    names = (schedule.schedule_id, request, schedule.reference or "", schedule.lane or "")
+    return Row([at(moment), status, *names, note])

@@ -20,6 +20,7 @@ from functools import partial
 import click
 import msgspec
 
+from cli import parameters
 from cli.options import Context, command, locate_store, open_store, store_fault
 from cli.serving.children import (
     ORPHAN_PATIENCE_S,
@@ -43,12 +44,12 @@ host_option = click.option(
 )
 port_option = click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=parameters.Whole(0, 65535),
     help="The port to listen on; 0 for any free one. [env: POSTDATE_PORT; default: 8000]",
 )
 _processes = click.option(
     "--processes",
-    type=click.IntRange(1, 256),
+    type=parameters.Whole(1, 256),
     help="How many processes to start. [env: POSTDATE_PROCESSES; default: 1]",
 )
 _parent_fd = click.option("--parent-fd", type=int, hidden=True)

@@ -21,6 +21,7 @@ import click
 import msgspec
 import structlog
 
+from cli import parameters
 from cli.acts import begin_hold
 from cli.members import link_url
 from cli.operators import tell_hold
@@ -59,7 +60,7 @@ _ABANDONED_PATIENCE_S = 15.0
 @port_option
 @click.option(
     "--workers",
-    type=click.IntRange(1, 256),
+    type=parameters.Whole(1, 256),
     help="How many worker processes to start. [env: POSTDATE_WORKERS; default: 1]",
 )
 @click.option("--hold", is_flag=True, help="Start on hold: see `postdate hold`.")

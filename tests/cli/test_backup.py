@@ -25,10 +25,10 @@ def server(valkey: ValkeyProcess) -> ValkeyProcess:
 def test_a_backup_is_its_owners_alone_and_made_while_no_file_is_rewritten(
     server: ValkeyProcess, tmp_path: Path
 ) -> None:
-    def noting(data_dir: DataDir, to: Path) -> None:
+    def noting(data_dir: DataDir, to: Path, *, shown: bool) -> None:
         with Redis.from_url(server.url) as redis:
             settings.append(redis.config_get("auto-aof-rewrite-percentage"))
-        copied(data_dir, to)
+        copied(data_dir, to, shown=shown)
 
     copy, settings, copied = tmp_path / "a" / "copy", list[object](), cli.operators._copy
     with patch("cli.operators._copy", noting):

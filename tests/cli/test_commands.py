@@ -44,7 +44,7 @@ def test_an_account_is_made_listed_given_credits_and_changed_by_name_or_id(
     assert (free["credits"], free["plan"]) == (0, "free")
     taken = postdate("account", "rename", "ada", "lovelace", redis_url=url)
     assert taken.returncode == 1
-    assert taken.stderr == "There is an account called 'lovelace' already.\n"
+    assert taken.stderr == "Error: There is an account called 'lovelace' already.\n"
     assert postdate_json("check", redis_url=url) == {"problems": []}
 
 
@@ -60,9 +60,10 @@ def test_a_list_tells_what_is_stored_of_what_may_be_or_that_it_cannot_be_read(
     ada, bob = listed["ada"], listed["bob"]
     assert (ada["storedBytes"], ada["quotaBytes"]) == (None, Settings().stored_bytes[Plan.PRO])
     assert (bob["storedBytes"], bob["quotaBytes"]) == (0, None)
-    shown = postdate("account", "list", redis_url=url).stdout
-    assert re.search(r"  ada  7 credits  pro  unknown size of [\d.]+ \wiB stored\n", shown)
-    assert "  bob  0 credits  unlimited  0 B stored\n" in shown
+    head, *rows = postdate("account", "list", redis_url=url).stdout.splitlines()
+    assert head.split() == ["ID", "NAME", "CREDITS", "PLAN", "STORED"]
+    assert re.search(r"  ada +7  pro +unknown size of [\d.]+ \wiB$", rows[0])
+    assert re.search(r"  bob +0  unlimited  0 B$", rows[1])
 
 
 def test_a_deletion_asks_and_takes_only_a_yes(url: str, account_id: str) -> None:
@@ -88,7 +89,7 @@ def test_a_key_is_made_listed_and_deactivated(url: str, account_id: str) -> None
 
 def test_the_next_step_is_told_beside_the_answer_and_never_to_machines(url: str) -> None:
     made = postdate("account", "create", "ada's", redis_url=url)
-    assert re.fullmatch(r"acc_\S+  ada's  0 credits  free\n", made.stdout)
+    assert re.fullmatch(r"ID .*\nacc_\S+  ada's +0  free\n", made.stdout)
     steps = re.findall(r"^    postdate (.+?)  +# ", made.stderr, re.MULTILINE)
     words = [shlex.split(step) for step in steps]
     assert [each[:3] for each in words] == [
@@ -127,10 +128,10 @@ def test_what_cannot_be_done_is_one_sentence(
 ) -> None:
     plain = postdate(*arguments, redis_url=url)
     assert (plain.returncode, plain.stdout) == (1, "")
-    assert re.match(r"[A-Z][^\n]*\.\n$", plain.stderr)
+    assert re.match(r"Error: [A-Z][^\n]*\.\n$", plain.stderr)
     as_json = postdate(*arguments, "--json", redis_url=url)
     assert (as_json.returncode, as_json.stdout) == (1, "")
-    told = {"error": plain.stderr.strip(), **NO_ANSWER}
+    told = {"error": plain.stderr.removeprefix("Error: ").strip(), **NO_ANSWER}
     assert json.loads(as_json.stderr) == told
 
 
@@ -184,7 +185,7 @@ def test_without_a_url_or_a_running_store_it_says_what_to_do(role: str, tmp_path
     done = postdate(role, data_dir=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"No Postdate is running in {tmp_path}: start `postdate up`,"
+        f"Error: No Postdate is running in {tmp_path}: start `postdate up`,"
         " or say where the store is with --redis-url or --data-dir.\n"
     )
 
@@ -200,7 +201,7 @@ def test_why_a_store_cannot_be_reached_is_said_without_the_password(where: str, 
     done = postdate("account", "list", redis_url=where)
     assert (done.returncode, done.stdout) == (1, "")
     shown = where.replace(":secret", "…")
-    assert done.stderr == f"The store cannot be reached: {why} ({shown}).\n"
+    assert done.stderr == f"Error: The store cannot be reached: {why} ({shown}).\n"
 
 
 def test_a_variable_that_is_no_setting_is_said(url: str) -> None:

@@ -19,7 +19,7 @@ from scheduler.runtime.settings import Settings
 # What the client has besides: of a header, of other fields, or how often a call is made.
 # The latter is in the answer to a create that stored nothing new.
 _FROM_ELSEWHERE = {"replayed", "existing", "etag"}
-_OF_THE_CLIENT = {"schedule_ids", "idempotency_key"}
+_OF_THE_CLIENT = {"schedule_ids", "idempotency_key", "on_results"}
 _NAMES = {"url": "targetUrl"}
 # What the document calls by another name than the client does.
 _SCHEMAS = {

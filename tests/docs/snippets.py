@@ -37,8 +37,8 @@ _SERVING = re.compile(
 )
 _OPERATORS = "|".join(
     name
-    for name, place in COMMANDS.items()
-    if not place.startswith(("cli.customer", "cli.serving"))
+    for name, (place, _) in COMMANDS.items()
+    if not place.startswith(("customer", "serving", "completion"))
 )
 _OPERATING = re.compile(rf"\bpostdate ({_OPERATORS})\b")
 _ID = re.compile(r"\b(?:rec|sch|inv|act|usr|sec)_[0-9a-z]{26}\b")

@@ -21,6 +21,7 @@ from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
 from api.dashboard.viewer.session import Viewer, asks_for_news, signed_in, zone_of
 from api.service import HttpRequest, service_of
+from scheduler.callbacks import CallbackStatus
 from scheduler.errors import InvalidRequest, TooManyScans
 from scheduler.ids import is_schedule_id
 from scheduler.lane_settings import HeldBy

@@ -66,7 +66,7 @@ def _or_schema(function: Callable[..., None]) -> Callable[..., None]:
 def apply_command(
     remote: Remote, files: tuple[str, ...], dry_run: bool, prune: bool, exit_code: bool
 ) -> None:
-    """Set lanes, recurring schedules and the account's callback as files say.
+    """Set lanes, recurring schedules and the callback as files say.
 
     A file that is wrong changes nothing. Settings that are right already are left alone, and so is
     every pause. ${NAME} in a file is a variable of the environment.
@@ -117,7 +117,8 @@ def _refuse(remote: Remote, bad: BadFiles) -> NoReturn:
         | {"message": each.message}
         for each in bad.faults[:_MOST_SHOWN]
     ]
-    fail("\n".join(lines), as_json=remote.as_json, answered={**NO_ANSWER, "details": details})
+    answer = {**NO_ANSWER, "details": details}
+    fail("\n".join(lines), as_json=remote.as_json, answered=answer, placed=True)
 
 
 def _do(remote: Remote, plan: Plan) -> None:
@@ -136,7 +137,8 @@ def _do(remote: Remote, plan: Plan) -> None:
                 _print(remote, plan, dry_run=False)
             said = answered(error) if isinstance(error, PostdateError) else None
             sentence = _stopped(step, left, error, remote.base_url)
-            fail(sentence, as_json=remote.as_json, answered=said)
+            placed = step.place is not None
+            fail(sentence, as_json=remote.as_json, answered=said, placed=placed)
 
 
 def _stopped(step: Step, left: int, error: PostdateError | KeyboardInterrupt, base_url: str) -> str:

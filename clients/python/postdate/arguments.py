@@ -136,6 +136,12 @@ def durations(name: str, value: object) -> list[str]:
     return [duration(f"{name}[{n}]", each) for n, each in enumerate(value)]
 
 
+def function(name: str, value: object) -> None:
+    """Raises TypeError unless it can be called, or is None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function, not {kind_of(value)}")
+
+
 def boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, not {kind_of(value)}")

@@ -79,13 +79,14 @@ class Response(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Many(Generic[T]):
     """A call for many: its result, the name of the id in it, which list is meant without ids, and
-    the fields that an answer has once for all."""
+    the fields that an answer has once for all. `tell` gets the results of each answer."""
 
     kind: type[T]
     path: str
     id_name: str
     listed: tuple[str, str]
     of_all: tuple[str, ...] = ()
+    tell: Callable[[Sequence[T | PostdateError]], None] | None = None
 
 
 class Calls(ABC):
@@ -219,6 +220,8 @@ class Calls(ABC):
                 if isinstance(result, PostdateError):  # it has but the beginning of a malformed one
                     result.schedule_id = name
                 found[name] = result
+            if many.tell is not None:
+                many.tell(results)
         return [found[each] for each in ids]
 
     async def _each_matching(
@@ -234,6 +237,8 @@ class Calls(ABC):
             results, body["cursor"], more = await self._some(many, body, key, number)
             found += results
             left += more
+            if many.tell is not None:
+                many.tell(results)
             if body["cursor"] is None:
                 break
         return found, left

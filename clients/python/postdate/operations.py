@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, Unpack
 
 from postdate._schema import FILTERS, CreateOptions, Filters
-from postdate.arguments import boolean, duration, octets, path_part, text, words, written
+from postdate.arguments import (
+    boolean,
+    duration,
+    function,
+    octets,
+    path_part,
+    text,
+    words,
+    written,
+)
 from postdate.calls import Many, as_json, read_one
 from postdate.checks import key_of
 from postdate.errors import PostdateError
@@ -149,6 +158,7 @@ class Operations(LaneOperations, RecurringOperations):
         *,
         limit: int | None = None,
         held: bool | None = None,
+        on_results: Callable[[Sequence[Cancelled | PostdateError]], None] | None = None,
         **filters: Unpack[Filters],
     ) -> CancelledMany:
         """Cancels these, however many, or all that wait and match, by trigger time; `held` as in
@@ -156,10 +166,12 @@ class Operations(LaneOperations, RecurringOperations):
 
         Returns for each id given, in order, what `cancel` would have returned, or the error that it
         would have raised, with its `schedule_id`. Without `recurring_id` a filter leaves out the
-        next occurrences of recurring schedules, and `occurrences_left` counts them.
+        next occurrences of recurring schedules, and `occurrences_left` counts them. `on_results`
+        gets them as they come, up to a thousand at a time, and so before an error that ends it.
         """
-        matching = _filters(filters, held=held)
-        return CancelledMany(*await self._each(_CANCEL, schedule_ids, matching, limit))
+        function("on_results", on_results)
+        matching, many = _filters(filters, held=held), replace(_CANCEL, tell=on_results)
+        return CancelledMany(*await self._each(many, schedule_ids, matching, limit))
 
     @operation
     async def replay(
@@ -205,19 +217,22 @@ class Operations(LaneOperations, RecurringOperations):
         *,
         callback: Literal["failed", "delivered"] | None = None,
         limit: int | None = None,
+        on_results: Callable[[Sequence[Resent | PostdateError]], None] | None = None,
         **filters: Unpack[Filters],
     ) -> tuple[Resent | PostdateError, ...]:
         """Reports once more how these ended, or all that match and whose callback has failed, up to
         now, or was `delivered`. They are sent at 50 a second.
 
         Returns for each id given, in order, a Resent, or the error with its `schedule_id`:
-        RateLimited for those beyond the next 20 seconds of the account's rate.
+        RateLimited for those beyond the next 20 seconds of the account's rate. `on_results` as in
+        `cancel_many`.
         """
-        many = _RESEND
+        function("on_results", on_results)
+        many = replace(_RESEND, tell=on_results)
         if callback is not None:
             if schedule_ids is not None:
                 raise ValueError("Give either ids or what to choose by, not both.")
-            many = replace(_RESEND, listed=("callback", text("callback", callback)))
+            many = replace(many, listed=("callback", text("callback", callback)))
         done = await self._each(many, schedule_ids, _filters(filters), limit)
         return tuple(done[0])
 
@@ -228,16 +243,18 @@ class Operations(LaneOperations, RecurringOperations):
         *,
         limit: int | None = None,
         idempotency_key: str | None = None,
+        on_results: Callable[[Sequence[Replayed | PostdateError]], None] | None = None,
         **filters: Unpack[Filters],
     ) -> tuple[Replayed | PostdateError, ...]:
         """Replays these, however many, each at most once; or all that failed up to now and match,
         the oldest first.
 
         Returns for each id given, in order, a Replayed, or the error with its `schedule_id`. The
-        same `idempotency_key` within 24 hours returns the same.
+        same `idempotency_key` within 24 hours returns the same. `on_results` as in `cancel_many`.
         """
-        key = key_of(idempotency_key)
-        done = await self._each(_REPLAY, schedule_ids, _filters(filters), limit, key)
+        function("on_results", on_results)
+        key, many = key_of(idempotency_key), replace(_REPLAY, tell=on_results)
+        done = await self._each(many, schedule_ids, _filters(filters), limit, key)
         return tuple(done[0])
 
     @listing

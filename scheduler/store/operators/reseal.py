@@ -131,23 +131,22 @@ class Resealer:
 
     async def reseal(
         self,
-        walking: Callable[[Resealed], None] = lambda _: None,
+        tell: Callable[[Resealed], None] = lambda _: None,
         *,
         lost_keys: Sequence[str] = (),
     ) -> Resealed:
         """Seals anew what the newest key did not seal, and forgets keys that nothing is left of;
-        those of `lost_keys` even if unreadable things are left. `walking` is called before each
-        further walk. Safe to repeat. Raises PostdateError without a key, or if a running process
+        those of `lost_keys` even if unreadable things are left. `tell` gets what is done so far,
+        after each step. Safe to repeat. Raises PostdateError without a key, or if a running process
         does not seal with the newest one."""
         if not self._secrecy.key_ids:
             raise PostdateError("There is no POSTDATE_SECRET_KEY to seal with.")
         await self._refuse_while_others_seal()
         done = Resealed()
         for _ in range(_MOST_WALKS):
-            walk = await self._walk(done)
+            walk = await self._walk(done, tell)
             if walk.finished:
                 break
-            walking(done)
             await asyncio.sleep(_PAUSE_S if done.held else 0)
         await self._refuse_while_others_seal()
         await self._forget(walk, lost_keys)
@@ -179,7 +178,7 @@ class Resealer:
                 await self._server.call("HDEL", keys.META, NOTE + key_id)
                 walk.done.forgotten.append(key_id)
 
-    async def _walk(self, done: Resealed) -> _ResealWalk:
+    async def _walk(self, done: Resealed, tell: Callable[[Resealed], None]) -> _ResealWalk:
         done.held, done.unreadable = 0, []
         before, walk = await self._servers(), _ResealWalk(done)
         for kind, pattern in _KINDS.items():
@@ -190,6 +189,7 @@ class Resealer:
                     by_account.setdefault(base, []).append(local)
                 for base, some in by_account.items():
                     await self._requests(walk, base, kind, some)
+                    tell(done)
         async for account_id in accounts_of(self._server, self._shards, done.unreadable):
             await self._secrets(walk, account_id)
         walk.whole = await self._servers() == before

@@ -19,9 +19,10 @@ from tests.support.servers import postdate
 DUE, NEXT, NOON = "2026-11-20T08:00:00.000Z", "2026-11-24T08:00:00.000Z", "2026-11-23T12:00:00.000Z"
 URL, ENDED = "https://example.com/hook", "https://example.com/ended"
 CRON, ZONE = "'0 9 * * *'", "Europe/Berlin"
+RULE_HEAD = "NEXT (UTC)           STATE   NAME OR ID  RULE                          REQUEST\n"
 RULE_LINE = (
-    f"{NEXT}  active   At 09:00 on weekdays, Berlin  POST https://example.com/report"
-    "  rec_1  report\n"
+    "2026-11-24 08:00:00  active  report      At 09:00 on weekdays, Berlin"
+    "  POST https://example.com/report\n"
 )
 PAUSED_RULE = RULE | {
     "state": "paused", "paused": True, "pausedUntil": NOON, "pausedBy": "ci",
@@ -37,13 +38,15 @@ ACCOUNT_LINES = """plan free, 10 requests a second
 """
 OPEN = {**LANE, "burst": 10, "parallelism": 5, "note": "as agreed", "paused": False}
 OPEN |= {"state": "open", "due": 0, "oldestDueAt": None}
-OPEN_LINE = (
-    "partner:b  open     10 per 1m, burst 10, 5 at a time  1 running, 7 waiting  as agreed\n"
-)
-PAUSED_LINES = (
-    f"partner:b  paused   10 per 1m  1 running, 7 waiting, 2 due since {NOON}\n"
-    f"    paused by ci until {NOON}: they move house\n"
-)
+OPEN_LINE = """\
+LANE       STATE  LIMITS                            RUNNING  WAITING  DUE  NOTE
+partner:b  open   10 per 1m, burst 10, 5 at a time        1        7    0  as agreed
+"""
+PAUSED_LINES = """\
+LANE       STATE   LIMITS     RUNNING  WAITING  DUE  SINCE (UTC)
+partner:b  paused  10 per 1m        1        7    2  2026-11-23 12:00:00
+    paused by ci until 2026-11-23 12:00:00: they move house
+"""
 LIMITS = "--rate 10 --per 1m --burst 10 --parallelism 5 --note 'as agreed'"
 LIMITS_SENT = {"rate": 10, "per": "60000ms", "burst": 10, "parallelism": 5, "note": "as agreed"}
 RETRIES = "--retries 5 --retry-delays '1h, 90s' --timeout 5"
@@ -75,7 +78,7 @@ def of_change(options: str, **sent: Any) -> Call:
     return Call(f"change sch_1 {options}", "PATCH /schedule/sch_1", sent, (SCHEDULE,), None)
 
 
-def of_rule(words: str, asked: str, body: Any = RULE, printed: str = RULE_LINE) -> Call:
+def of_rule(words: str, asked: str, body: Any = RULE, printed: str = RULE_HEAD + RULE_LINE) -> Call:
     return Call(f"recurring {words}", asked, ..., (body,), printed)
 
 
@@ -145,7 +148,8 @@ CALLS = [
     ),
     Call("callback list", "GET /schedule?callback=failed&limit=21", None,
          ({"schedules": [CALLED_BACK], "nextCursor": None},),
-         "sch_1  completed  callback failed, 1 attempt: 410 Gone  order-17\n"),
+         "CALLBACK  ATTEMPTS  ID     STATUS     REFERENCE  ANSWER\n"
+         "failed           1  sch_1  completed  order-17   410 Gone\n"),
     Call("callback list --pending --lane a", "GET /schedule?lane=a&callback=pending&limit=21", None,
          ({"schedules": [], "nextCursor": None},), "No pending callbacks.\n"),
     Call("logs --callback failed", "GET /stats/logs?callback=failed&limit=20", None,
@@ -167,8 +171,6 @@ CALLS = [
     of_lane("resume partner:b", "POST /lanes/partner:b/resume", None),
     of_lane("list", "GET /lanes?limit=100", None, {"lanes": [OPEN], "nextCursor": None}),
     of_lane("list", "GET /lanes?limit=100", None, {"lanes": [], "nextCursor": None}, "No lanes.\n"),
-    Call("lane show partner:b", "GET /lanes/partner:b", None, (OPEN, PAUSED),
-         ALL_PAUSED + OPEN_LINE),
     Call("lane clear partner:b", "DELETE /lanes/partner:b", None,
          ({"lane": "partner:b", "waiting": 0, "message": "Cleared; nothing waits in it"},),
          "partner:b  Cleared; nothing waits in it\n"),
@@ -180,11 +182,13 @@ CALLS = [
     of_rule("create https://example.com --every 15m", "POST /recurring",
             {**CREATED_RULE, "message": "Next at noon"}, "rec_1  Next at noon\n"),
     of_rule(f"create https://x.org --cron {CRON} --name a:b --or-change",
-            "PUT /recurring/by-name/a:b", printed=f"{RULE_LINE[:-1]}  changed\n"),
+            "PUT /recurring/by-name/a:b", printed=f"DONE     {RULE_HEAD}changed  {RULE_LINE}"),
     Call("recurring pause rec_1 --until 2026-11-23T12:00Z --note 'over Christmas'",
          "POST /recurring/rec_1/pause",
          {"pausedUntil": "2026-11-23T12:00Z", "pauseNote": "over Christmas"}, (PAUSED_RULE,),
-         f"{'-':24}  paused   {RULE_LINE[35:-1]}  by ci until {NOON}: over Christmas\n"),
+         "STATE   NAME OR ID  RULE                          REQUEST                          NOTE\n"
+         "paused  report      At 09:00 on weekdays, Berlin  POST https://example.com/report"
+         "  paused by ci until 2026-11-23 12:00:00: over Christmas\n"),
     of_rule("resume rec_1", "POST /recurring/rec_1/resume"),
     of_rule("trigger rec_1", "POST /recurring/rec_1/trigger",
             {"scheduleId": "sch_2", "invocationId": "inv_2", "triggerAt": NEXT, "message": "Now"},
@@ -208,9 +212,9 @@ def test_a_command_is_one_call(call: Call) -> None:
     assert call.printed in (printed, None)
 
 
-def said(line: Line, *words: str) -> str:
+def said(line: Line, *words: str, more: str = "") -> str:
     done = postdate(*words, url=line.url, api_key="pd_00_key")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, more)
     return done.stdout
 
 
@@ -243,12 +247,13 @@ def test_lists_name_references_and_lanes_and_tell_what_became_of_each() -> None:
     failed = {**SCHEDULE, "status": "failed", "errorMessage": "Gone", "executedAt": NOON}
     page = {"schedules": [one, failed, one], "nextCursor": None}
     with Line(answer(200, page)) as line:
-        listed = said(line, "list", "--reference", "order-*", "--limit", "2").splitlines()
+        words = ("list", "--reference", "order-*", "--limit", "2")
+        listed = said(line, *words, more="There are more: --limit 10 shows them.\n").splitlines()
     assert line.requests == ["GET /schedule?reference=order-%2A&limit=3 HTTP/1.1"]
-    assert listed == [
-        f"{DUE}  POST {URL}  sch_1  order-1  in acme",
-        f"{NOON}  POST {URL}  sch_1  failed  Gone",
-        "There are more: --limit 10 shows them.",
+    assert listed[0].split("  ")[0] == "DUE (UTC)"
+    assert listed[1:] == [
+        f"2026-11-20 08:00:00  scheduled  sch_1  POST {URL}  order-1    acme",
+        f"2026-11-23 12:00:00  failed     sch_1  POST {URL}                   Gone",
     ]
 
 
@@ -261,11 +266,12 @@ def test_it_is_told_what_holds_those_that_are_due() -> None:
         listed = said(line, "list", "--held").splitlines()
         shown = fields_of(said(line, "get", "sch_1"))
     assert line.requests[0] == "GET /schedule?held=true&limit=21 HTTP/1.1"
-    words = [f"lane eu is paused, until {NOON}, 3 go first"]
-    words.append(f"lane us has used up its rate, about until {DUE}, 1 goes first")
+    words = ["lane eu is paused, until 2026-11-23 12:00:00, 3 go first"]
+    words.append("lane us has used up its rate, about until 2026-11-20 08:00:00, 1 goes first")
     words.append("the service is on hold")
-    assert listed == [f"{DUE}  POST {URL}  sch_1  {each}" for each in words]
-    assert shown["heldBy"] == words[0]
+    row = f"2026-11-20 08:00:00  held    sch_1  POST {URL}  "
+    assert listed[1:] == [row + each for each in words]
+    assert shown["heldBy"] == f"lane eu is paused, until {NOON}, 3 go first"
 
 
 def test_of_those_that_match_occurrences_of_recurring_schedules_are_told_of_and_left() -> None:
@@ -312,12 +318,10 @@ def test_they_are_listed_with_why_one_is_blocked() -> None:
     blocked = {**RULE, "state": "blocked", "reason": "Insufficient credits", "missed": 1200}
     page = {"recurring": [RULE, {**blocked, "nextAt": None, "name": None}], "nextCursor": None}
     with Line(answer(200, page)) as line:
-        first, second = said(line, "recurring", "list", "--state", "active").splitlines(
-            keepends=True
-        )
-    assert first == RULE_LINE
-    assert second.startswith("-                         blocked  At 09:00 ")
-    assert second.endswith("  rec_1  Insufficient credits  1,200 missed\n")
+        _, first, second = said(line, "recurring", "list", "--state", "active").splitlines()
+    assert first == RULE_LINE[:-1].replace("active ", "active  ")
+    assert second.startswith(f"{'':19}  blocked  rec_1       At 09:00 ")
+    assert second.endswith("  Insufficient credits, 1,200 missed")
 
 
 def test_for_machines_it_prints_the_answer() -> None:
@@ -345,20 +349,27 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
     with Line(*(answer(200, each) for each in pages)) as line:
         logged = said(line, "logs", "--recurring", "rec_1", "--status", "skipped,retrying")
         attempts = said(line, "logs", "sch_1", "--status", "all")
-    told = f"{DUE}  retrying   503     41 ms  POST {URL}  sch_1  order-1  in acme  Busy"
-    told += f"  attempt 2 at {NOON}\n"
-    missed = f"{NEXT}  skipped    1,200 missed  rec_1\n"
-    assert logged == missed + told
+    head, missed, told = logged.splitlines(keepends=True)
+    heads = ["TIME", "(UTC)", "STATUS", "CODE", "MS", "ID", "REQUEST", "REFERENCE", "LANE", "NOTE"]
+    assert head.split() == heads
+    row = f"2026-11-20 08:00:00  retrying   503  41  sch_1  POST {URL}  order-1    acme  "
+    assert told == f"{row}Busy, attempt 2 at 2026-11-23 12:00:00\n"
+    assert missed.split() == ["2026-11-24", "08:00:00", "skipped", "rec_1", "1,200", "missed"]
     more = ["3 ms late", "connection reused, first byte 1,204 ms", '"later\\u0007"']
-    assert attempts == told + "".join(f"    {each}\n" for each in more) + missed
+    assert attempts == head + told + "".join(f"    {each}\n" for each in more) + missed
     asked, of_one = line.requests
     query = asked.partition("?")[2].removesuffix(" HTTP/1.1").split("&")
     assert {"recurringId=rec_1", "status=skipped%2Cretrying"} <= set(query)
     assert "scheduleId=sch_1&status=all" in of_one
 
 
+def test_a_pause_of_all_schedules_is_told_beside_a_lane() -> None:
+    with Line(answer(200, OPEN), answer(200, PAUSED)) as line:
+        assert said(line, "lane", "show", "partner:b", more=ALL_PAUSED) == OPEN_LINE
+
+
 def test_a_name_that_there_is_not_is_told() -> None:
     missing = {"error": "There is no such recurring schedule", "reason": "unknown_recurring"}
     with Line(answer(404, missing)) as line:
         done = postdate("recurring", "pause", "other", url=line.url, api_key="pd_00_key")
-    assert (done.returncode, done.stderr) == (1, "There is no such recurring schedule.\n")
+    assert (done.returncode, done.stderr) == (1, "Error: There is no such recurring schedule.\n")

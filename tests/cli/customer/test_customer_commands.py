@@ -35,35 +35,33 @@ def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     gone = "".join(f"{each}  Cancelled  10 credits\n" for each in (first, second))
     assert (many.returncode, many.stdout, many.stderr) == (0, gone, "")
     none = postdate("cancel", first, "sch_none", **settings)
-    assert (none.returncode, none.stderr) == (1, "1 of 2 could not be cancelled.\n")
+    assert (none.returncode, none.stderr) == (1, "Error: 1 of 2 could not be cancelled.\n")
 
     failing = scheduled(settings, target, "--in", "0s")
     until(lambda: postdate_json("logs", "--status", "failed", "--target", target, **settings))
     logged = postdate("logs", "--limit", "1", "--status", "failed", **settings).stdout
-    entry = rf"\S+Z  failed       -  +\d+ ms  GET {target}  {failing}  Connection refused\n"
+    entry = rf"TIME .*\n[\d-]+ [\d:]+  failed +\d+  {failing}  GET {target}  Connection refused\n"
     assert re.fullmatch(entry, logged)
-    assert re.fullmatch(
-        r"1 executed from \S+Z to \S+Z\n0 completed, 1 failed, [\d.]+ ms on average\n"
-        r"9 credits left\n",
-        postdate("stats", **settings).stdout,
-    )
+    stats = postdate("stats", **settings).stdout
+    assert re.search(r"^executed +1\ncompleted +0\nfailed +1\n", stats, re.MULTILINE)
+    assert stats.endswith("credits left   9\n")
 
 
 def test_a_paused_lane_keeps_what_is_due(settings: dict[str, str]) -> None:
     pause = ("lane", "pause", "acme", "--for", "1d", "--note", "they move house")
-    first, second = postdate(*pause, **settings).stdout.splitlines()
-    assert first.startswith("acme  paused   no limits  ")
-    assert re.fullmatch(r"    paused by deploys until \S{23}Z: they move house", second)
+    _, first, second = postdate(*pause, **settings).stdout.splitlines()
+    assert first.startswith("acme  paused  no limits  ")
+    assert re.fullmatch(r"    paused by deploys until [\d-]+ [\d:]+: they move house", second)
     target = f"http://127.0.0.1:{refusing_port()}/refused"
     made = scheduled(settings, target, "--in", "0s", "--lane", "acme")
     assert re.search(
-        r"  0 running, 1 waiting, 1 due since \S{23}Z\n",
+        r"  no limits +0 +1 +1  [\d-]+ [\d:]+\n",
         postdate("lane", "show", "acme", **settings).stdout,
     )
     postdate("lane", "resume", "acme", **settings)
     until(lambda: postdate_json("logs", "--status", "failed", "--lane", "acme", **settings))
     entry = postdate("logs", "--lane", "acme", **settings).stdout
-    assert f"{made}  in acme  Connection refused" in entry
+    assert re.search(rf"{made}  GET {target}  acme  Connection refused\n", entry)
 
 
 def test_all_that_match_are_cancelled_once_it_is_confirmed(settings: dict[str, str]) -> None:
@@ -130,13 +128,13 @@ def test_retries_are_shown_and_stopped(settings: dict[str, str], receiver: Recei
     schedule_id = scheduled(settings, target, "--in", "0s", "--retries", "5")
     until(lambda: postdate_json("logs", "--status", "retrying", **settings))
     waiting = postdate("list", **settings).stdout
-    assert f"{schedule_id}  attempt 2, after Service Unavailable" in waiting
+    assert re.search(rf"  retrying  {schedule_id}  .*  attempt 2, after Service", waiting)
     stopped = postdate("cancel", schedule_id, **settings).stdout
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
     ended = postdate("list", "--status", "executed,cancelled", **settings).stdout
-    assert ended.endswith(f"{target}  {schedule_id}  failed  Service Unavailable\n")
+    assert ended.endswith(f"failed  {schedule_id}  GET {target}  Service Unavailable\n")
     attempts = postdate("logs", schedule_id, **settings).stdout
-    lines = (r"\S+  retrying ", "    [0-9]+ ms late", "    .*last byte .*", r"\S+  failed ")
+    lines = (r"\S+  retrying ", "    [0-9]+ ms late", "    .*last byte .*", r"\S+ \S+  failed ")
     assert re.search(r".*\n".join(lines), attempts)
 
 
@@ -159,5 +157,5 @@ def test_an_error_for_machines_has_its_status_and_every_field(settings: dict[str
     assert all(each["message"] for each in told["details"])
     for_people = postdate("schedule", "ftp://x", "--at", "never", **settings)
     assert (for_people.returncode, for_people.stdout) == (1, "")
-    says = r"targetUrl: It must be an absolute [^\n]+; triggerAt: It must be [^\n]+\.\n"
+    says = r"Error: URL: It must be an absolute [^\n]+; --at: It must be [^\n]+\.\n"
     assert re.fullmatch(says, for_people.stderr)

@@ -10,6 +10,7 @@ import pytest
 
 from cli.customer import logs
 from cli.customer.logs import Tail
+from cli.customer.remote import Remote
 from postdate import ConnectionFailed, LogEntry, LogStatus, Postdate, PostdateError
 
 MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -110,5 +111,5 @@ def test_it_rests_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(logs, "_pause", rest)
-    logs._follow(cast("Any", None), Tail(Log().client, ("failed",)), 10)
+    logs._follow(Remote(cast("Any", None), True, ""), Tail(Log().client, ("failed",)), 10)
     assert rests == [logs._EVERY_S] * 3

@@ -67,12 +67,12 @@ def test_what_cannot_be_meant_is_a_usage_error(words: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("command", "name"),
     [
-        ("get ID", "schedule_id"),
-        ("callback send ID", "schedule_id"),
-        ("lane show ID", "lane"),
-        ("recurring show ID", "recurring_id"),
-        ("recurring show rec_ID", "recurring_id"),
-        ("recurring delete ID", "recurring_id"),
+        ("get ID", "ID"),
+        ("callback send ID", "ID"),
+        ("lane show ID", "LANE"),
+        ("recurring show ID", "ID"),
+        ("recurring show rec_ID", "ID"),
+        ("recurring delete ID", "ID"),
     ],
 )
 def test_what_is_no_id_is_sent_nowhere(command: str, name: str) -> None:
@@ -82,7 +82,7 @@ def test_what_is_no_id_is_sent_nowhere(command: str, name: str) -> None:
         given = [each.replace("ID", odd) for each in command.split()]
         done = CliRunner().invoke(main, [*given, *url])
         assert (done.exit_code, done.stdout) == (1, "")
-        assert re.match(f"{name} (must have|has half of)", done.stderr), done.stderr
+        assert re.match(f"Error: {name} (must have|has half of)", done.stderr), done.stderr
 
 
 WRONG_KEY = {"error": "Invalid or inactive API key", "reason": "unauthorized"}
@@ -108,18 +108,20 @@ def test_an_error_is_one_sentence(status: int, body: object, says: str) -> None:
     with Line(answer(status, body)) as line:
         done = postdate("stats", url=line.url, api_key="pd_00_x")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == says.replace("URL", line.url)
+    assert done.stderr == f"Error: {says}".replace("URL", line.url)
 
 
 def test_without_a_key_or_a_service_it_says_what_to_do() -> None:
     done = postdate("stats")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("There is no API key: set POSTDATE_API_KEY or give --api-key.")
+    assert done.stderr.startswith(
+        "Error: There is no API key: set POSTDATE_API_KEY or give --api-key."
+    )
     url = f"http://127.0.0.1:{refusing_port()}"
     done = postdate("stats", "--url", url, "--api-key", "pd_00_x")
     assert done.returncode == 1
     assert done.stderr == (
-        f"{url} cannot be reached: Connection refused;"
+        f"Error: {url} cannot be reached: Connection refused;"
         " start `postdate up`, or say where Postdate is with --url.\n"
     )
     done = postdate("stats", url="localhost", api_key="pd_00_x")
@@ -156,7 +158,7 @@ def test_a_refused_destination_names_the_setting_to_who_runs_the_service_on_this
 ) -> None:
     done = postdate("schedule", "http://10.0.0.1/", "--in", "1h", **settings)
     assert done.returncode == 1
-    assert done.stderr.startswith("Destination not allowed; POSTDATE_ALLOW_TARGETS")
+    assert done.stderr.startswith("Error: Destination not allowed; POSTDATE_ALLOW_TARGETS")
     for base_url, hinted in (("http://[::1]:8000", True), ("http://192.0.2.1", False)):
         assert ("ALLOW_TARGETS" in with_hint("Destination not allowed.", base_url)) is hinted
         assert with_hint("Something else.", base_url) == "Something else."

@@ -68,5 +68,5 @@ def test_a_store_that_cannot_be_used_is_one_sentence(role: str, processes: int) 
         url = f"redis://:wrong@127.0.0.1:{port}/0"
         done = postdate_process(*command, redis_url=url, port=0)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.startswith("The store refuses us: ")
+    assert done.stderr.startswith("Error: The store refuses us: ")
     assert "wrong" not in done.stderr

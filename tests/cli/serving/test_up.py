@@ -68,9 +68,8 @@ def test_a_second_up_on_the_same_data_dir_is_refused_in_one_sentence(
 ) -> None:
     second = postdate_process("up", data_dir=postdate_up.data_dir, port=0)
     assert (second.returncode, second.stdout) == (1, "")
-    assert second.stderr == (
-        f"Another `postdate up` uses the data dir {os.path.realpath(postdate_up.data_dir)}.\n"
-    )
+    where = os.path.realpath(postdate_up.data_dir)
+    assert second.stderr == f"Error: Another `postdate up` uses the data dir {where}.\n"
 
 
 def test_ctrl_c_stops_everything_but_first_what_is_in_flight_finishes(

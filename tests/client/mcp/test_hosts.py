@@ -253,7 +253,7 @@ def test_ctrl_c_ends_it_though_standard_input_is_open(settings: dict[str, str]) 
 def test_without_a_key_or_the_sdk_it_says_what_to_do() -> None:
     done = postdate("mcp")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "There is no API key: set POSTDATE_API_KEY.\n"
+    assert done.stderr == "Error: There is no API key: set POSTDATE_API_KEY.\n"
     assert postdate("mcp", "--api-key", "pd_00_x").returncode == 2
     without = "import sys; sys.modules['mcp'] = sys.modules['mcp_types'] = None\n"
     for program in ("from cli.main import main", "from postdate.mcp import main"):
@@ -268,4 +268,5 @@ def test_without_a_key_or_the_sdk_it_says_what_to_do() -> None:
             check=False,
         )
         assert (ended.returncode, ended.stdout) == (1, "")
-        assert ended.stderr.startswith("It needs the MCP SDK: pip install 'postdate-client[mcp]'")
+        says = ended.stderr.removeprefix("Error: ")
+        assert says.startswith("It needs the MCP SDK: pip install 'postdate-client[mcp]'")

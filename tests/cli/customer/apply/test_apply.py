@@ -152,7 +152,7 @@ def test_prune_needs_a_file_that_owns_something(settings: dict[str, str]) -> Non
     before = state(settings)
     status, out, err = apply(settings, "lanes: {a: {parallelism: 1}}", "--prune")
     assert (status, out) == (1, "")
-    assert err == "--prune needs `owns` in a file: the names that belong to it.\n"
+    assert err == "Error: --prune needs `owns` in a file: the names that belong to it.\n"
     assert state(settings) == before
 
 
@@ -317,4 +317,6 @@ def test_a_key_that_may_not(
         postdate_json("account", "suspend", newest, redis_url=postdate_up.redis_url)
     status, out, err = apply(given, FILE)
     assert (status, out) == (1, "")
-    assert err.startswith(("Invalid or inactive API key.", "This account is suspended;"))
+    assert err.startswith(
+        ("Error: Invalid or inactive API key.", "Error: This account is suspended;")
+    )
