@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from cli.options import with_store
+from scheduler.events import Kind as EventKind
 from scheduler.ids import new_schedule_ids
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
@@ -42,7 +43,7 @@ async def _crowd(store: Store) -> None:
     now_ms, [[account], _] = store.clock.now_ms(), await store.accounts.some()
     for number in range(_MARKS, 0, -1):
         since_ms = now_ms - number * 300_000
-        words = ("k", "store_away", "s", since_ms, "u", since_ms + 2000)
+        words = ("k", EventKind.STORE_AWAY, "s", since_ms, "u", since_ms + 2000)
         await store.server.call("XADD", keys.SERVICE_EVENTS, "*", *words)
     chosen = packed_ids(new_schedule_ids(100, now_ms))
     asked = Asked(Kind.CANCEL, "dashboard", now_ms, chosen, {}, now_ms, {})
@@ -94,6 +95,7 @@ def test_the_list_comes_first_whatever_stands_above_it(crowded: Watched) -> None
     drawer = page.locator("#drawer summary")
     expect(drawer).to_have_text("2 bulk actions · 43 %")
     expect(page.locator(".stopped")).to_contain_text("stands")
+    expect(page.locator(".causes")).to_contain_text("the store was away")
     assert page.evaluate(_TOP, "#list") <= 300
     assert page.evaluate(_WHOLE_ROWS) >= 16
     expect(page.locator(".bulk-action").first).to_be_hidden()
