@@ -17,9 +17,7 @@ from tests.store.scene import LEASE_MS, Scene, ids_of
 NOW_US = 1_000_000_000_000
 NOW_MS = NOW_US // 1000
 PER_MS = 20_000
-RATE = LaneLimits(
-    rate=2, interval_us=10_000_000, burst=2, per_ms=PER_MS, tat_us=NOW_US + 5_000_000
-)
+RATE = LaneLimits(rate=2, interval_us=10_000_000, burst=2, per_ms=PER_MS, tat_us=NOW_US + 5_000_000)
 
 
 def of_rate(until_ms: int, ahead: int, rate: int | None = 2, per_ms: int = PER_MS) -> HeldBy:
