@@ -700,8 +700,11 @@ async def test_a_filter_leaves_out_the_next_occurrences(by: Bulks, kind: Kind) -
     """Else an action that cancels would meet their successors, without an end."""
     rules = [await by.rule() for _ in range(3)]
     made = await by.waiting(3)
-    how = {Kind.MOVE: {"shift_ms": HOUR_MS}, Kind.LANE: {"lane": "a"}}.get(kind, {})
-    done = await by.acted(await by.ask(kind, None, **how))
+    how: dict[Kind, dict[str, Any]] = {
+        Kind.MOVE: {"shift_ms": HOUR_MS},
+        Kind.LANE: {"lane": "a"},
+    }
+    done = await by.acted(await by.ask(kind, None, **how.get(kind, {})))
     assert (done.state, done.progress.done) == (State.DONE, 3)
     assert done.progress.refused == {OF_A_RULE: 3}
     words = bulk_strip.strip_of(done).words
