@@ -5,7 +5,10 @@
 (() => {
   const LABEL_PX = 18;
   const COUNTS = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((power) => [power, 2 * power, 5 * power]);
-  const TIMES = new Map([[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1e3, "1 s"], [1e4, "10 s"], [6e4, "1 min"], [6e5, "10 min"], [36e5, "1 h"]]);
+  const TIMES = new Map([
+    [1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1e3, "1 s"],
+    [1e4, "10 s"], [6e4, "1 min"], [6e5, "10 min"], [36e5, "1 h"],
+  ]);
   const LONGEST = 36e5;
   // Heights grow with the root of a count and the logarithm of a time: one burst, or one slow
   // answer, does not flatten the rest.
@@ -120,7 +123,8 @@
     }
     if (shown.now) {
       const { color, fontSize, fontFamily } = chart.style;
-      Object.assign(ctx, { fillStyle: color, font: `${parseFloat(fontSize) * px}px ${fontFamily}`, textAlign: "left", textBaseline: "top" });
+      const font = `${parseFloat(fontSize) * px}px ${fontFamily}`;
+      Object.assign(ctx, { fillStyle: color, font, textAlign: "left", textBaseline: "top" });
       for (let at = top - 8 * px; at < foot; at += 5 * px) {
         ctx.fillRect(x(shown.now), at, px, 2 * px);
       }
@@ -161,9 +165,11 @@
     if (readout.textContent !== text) {
       readout.textContent = text;
     }
-    const [left, right] = (chart.marked ? [found[0], found[1] + 1] : [0, 0]).map((n) => u.valToPos(shown.from + n * shown.step, "x"));
+    const edges = chart.marked ? [found[0], found[1] + 1] : [0, 0];
+    const [left, right] = edges.map((n) => u.valToPos(shown.from + n * shown.step, "x"));
     u.setSelect({ left, top: 0, width: right - left, height: u.over.clientHeight }, false);
-    const said = { valuemin: 0, valuemax: shown.rows.length - 1, valuenow: found?.[1] ?? 0, valuetext: text || "nothing is read" };
+    const [valuemax, valuenow, valuetext] = [shown.rows.length - 1, found?.[1] ?? 0, text || "nothing is read"];
+    const said = { valuemin: 0, valuemax, valuenow, valuetext };
     Object.entries(said).forEach(([name, value]) => u.over.setAttribute(`aria-${name}`, value));
   }
 
@@ -184,7 +190,8 @@
     const found = stretch(chart);
     const { begin } = chart.figure.dataset;
     if (found && begin) {
-      const [from, to] = [found[0], found[1] + 1].map((n) => new Date(chart.shown.from + n * chart.shown.step).toISOString());
+      const iso = (n) => new Date(chart.shown.from + n * chart.shown.step).toISOString();
+      const [from, to] = [iso(found[0]), iso(found[1] + 1)];
       location.assign(begin + new URLSearchParams({ from, to }));
     }
   }
@@ -192,7 +199,8 @@
   const MOVES = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
   function pressed(chart, event) {
-    const head = chart.marked ? place(chart, chart.marked[1]) : stretch(chart)?.[0] ?? place(chart, chart.shown.now || chart.shown.to);
+    const now = place(chart, chart.shown.now || chart.shown.to);
+    const head = chart.marked ? place(chart, chart.marked[1]) : stretch(chart)?.[0] ?? now;
     if (event.key in MOVES) {
       const anchor = event.shiftKey ? chart.marked?.[0] ?? chart.shown.data[0][head] : null;
       point(chart, head + MOVES[event.key], anchor);
@@ -248,8 +256,11 @@
   function options(chart, height) {
     const { figure, style, isCounts } = chart;
     const isSlim = figure.matches(".slim");
-    const axis = { stroke: () => style.color, font: `${style.fontSize} ${style.fontFamily}`, ticks: { show: false }, filter: (u, at) => at };
-    const isInside = (u, ms) => Math.abs(u.valToPos(ms, "x") / u.over.clientWidth - 0.5) < 0.5 - 14 / u.over.clientWidth;
+    const font = `${style.fontSize} ${style.fontFamily}`;
+    const axis = { stroke: () => style.color, font, ticks: { show: false }, filter: (u, at) => at };
+    const grid = { stroke: () => colour(chart, "grid"), width: 1 };
+    // A label at an edge would be cut.
+    const isInside = (u, at) => at > 14 && at < u.over.clientWidth - 14;
     return {
       width: chart.plot.clientWidth, height,
       padding: [12, 8, 0, isSlim ? 8 : 0],
@@ -262,16 +273,20 @@
       axes: [
         {
           ...axis, size: 22, gap: 6, grid: { show: false }, splits: () => [...chart.shown.labels.keys()],
-          values: (u, at) => at.map((ms) => (isInside(u, ms) ? chart.shown.labels.get(ms) : "")),
+          values: (u, at) => at.map((ms) => (isInside(u, u.valToPos(ms, "x")) ? chart.shown.labels.get(ms) : "")),
         },
         {
-          ...axis, size: 46, gap: 6, grid: { stroke: () => colour(chart, "grid"), width: 1 }, show: !isSlim, splits: (u) => lines(u, chart),
+          ...axis, size: 46, gap: 6, grid, show: !isSlim, splits: (u) => lines(u, chart),
           values: (u, at) => at.map((v) => (isCounts ? short(v) : TIMES.get(v) || "0")),
         },
       ],
       cursor: {
-        y: false, drag: { x: false }, points: { show: false }, sync: { key: "charts", scales: ["x", null] },
-        move: (u, left, y) => (left < 0 || left > u.over.clientWidth ? [-10, -10] : [u.valToPos(chart.shown.data[0][u.posToIdx(left)], "x"), y]),
+        y: false, drag: { x: false }, points: { show: false },
+        sync: { key: "charts", scales: ["x", null] },
+        move: (u, left, top) => {
+          const isOutside = left < 0 || left > u.over.clientWidth;
+          return isOutside ? [-10, -10] : [u.valToPos(chart.shown.data[0][u.posToIdx(left)], "x"), top];
+        },
       },
       hooks: { draw: [(u) => paint(u, chart)], setCursor: [() => chart.u && tell(chart)] },
     };
@@ -281,11 +296,13 @@
     const plot = $(".plot", figure);
     const { height } = $("canvas", plot);
     const probe = Object.assign(document.createElement("i"), { hidden: true });
-    const chart = { figure, plot, probe, style: getComputedStyle(plot), isCounts: figure.dataset.scale === "counts", marked: null, pressed: null };
+    const [style, isCounts] = [getComputedStyle(plot), figure.dataset.scale === "counts"];
+    const chart = { figure, plot, probe, style, isCounts, marked: null, pressed: null };
     chart.shown = read(chart);
     plot.replaceChildren(probe);
     chart.u = new uPlot(options(chart, height), chart.shown.data, plot);
-    Object.assign(chart.u.over, { role: "slider", tabIndex: 0, ariaLabel: `${figure.ariaLabel}: arrow keys read it, with Shift they mark a part, Enter lists that` });
+    const keys = "arrow keys read it, with Shift they mark a part, Enter lists that";
+    Object.assign(chart.u.over, { role: "slider", tabIndex: 0, ariaLabel: `${figure.ariaLabel}: ${keys}` });
     listen(chart);
     chart.sizes = new ResizeObserver(() => chart.u.setSize({ width: plot.clientWidth, height }));
     chart.sizes.observe(plot);
@@ -311,7 +328,9 @@
 
   const repaint = () => charts.forEach((chart) => chart.u.redraw(false, true));
   document.addEventListener("htmx:afterSettle", update);
-  ["(prefers-color-scheme: dark)", "(forced-colors: active)"].forEach((query) => matchMedia(query).addEventListener("change", repaint));
+  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+    matchMedia(query).addEventListener("change", repaint);
+  }
   // Paper is light.
   [["beforeprint", "light"], ["afterprint", ""]].forEach(([name, colorScheme]) => addEventListener(name, () => {
     charts.forEach(({ plot }) => Object.assign(plot.style, { colorScheme }));

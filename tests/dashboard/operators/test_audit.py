@@ -124,6 +124,16 @@ async def test_it_shows_what_stood_still_and_names_nobody(browser: Browser, boss
     assert "the account is paused" in await boss.text("/requests")
 
 
+async def test_a_lanes_pause_is_told_where_that_lane_is_shown(browser: Browser) -> None:
+    await browser.schedule(-1000, lane="eu")
+    await browser.write("/lanes/eu/pause", **{"for": ""})
+    told = re.compile(r"<li data-marks=[^>]*>lane eu is paused: ")
+    for path in ("/requests?lane=eu", "/lanes/eu"):
+        assert told.search(await browser.text(path)), path
+    for path in ("", "/requests", "/requests?lane=us", "/lanes/us"):
+        assert not told.search(await browser.text(path)), path
+
+
 async def test_pages_stand_though_the_events_cannot_be_read(browser: Browser) -> None:
     await browser.execute()
     await redis_of(browser.store).set(keys.ACTS, "a foreign value")
