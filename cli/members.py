@@ -59,7 +59,7 @@ def list_members(context: Context, account: str) -> None:
 def invite(context: Context, account: str, address: str, role: str) -> None:
     """Print a link that makes EMAIL a member of ACCOUNT, once and within three days.
 
-    Whoever has the link sets a password with it. No mail is sent.
+    The link sets a password. No mail is sent.
     """
 
     async def make(store: Store) -> tuple[str, str]:

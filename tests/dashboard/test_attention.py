@@ -46,7 +46,7 @@ SERVER = ServerStatus("", "Valkey 9", 93, 93, 100, 0, 0, 0, 0, 0, [], [])
 LANE = Lane("a", LaneSettings(20, 3_600_000), NOW_MS, waiting=5, due=5, last_due_at_ms=NOW_MS)
 PAUSED = replace(LANE, settings=LaneSettings(pause=Pause("us", NOW_MS + 5000)))
 ROW = AccountRow(
-    *("acc_00_abcdefgh", "ada", "free", "", False, "", 1, 1, 0, 0, 0, None, 0, 40, 0, 40),
+    *("acc_00_abcdefgh", "ada", "free", False, "", 1, 1, 0, 0, 0, None, 0, 40, 0, 40),
 )
 
 

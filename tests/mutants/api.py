@@ -274,7 +274,7 @@ API = r"""
 @ clients/python/postdate/calls.py tests/client/test_operations.py
 # the error of a later call of many names a key that repeats nothing
 ~ [-error.idempotency_key = key-]{+pass+}
-@ api/service.py tests/dashboard/test_signin.py -k cookies
+@ api/service.py tests/dashboard/viewer/test_signin.py -k cookies
 # cookies of any length are read
 - .get("cookie", "")[:_COOKIE_CHARACTERS]
 + .get("cookie", "")
