@@ -125,7 +125,7 @@ JUDGED: dict[str, tuple[list[Need], list[str]]] = {
     "room": (account.stored_needs(79, 100), []),
     "lane": (
         account.lane_needs(backlogs(5), [LANE], PULSE),
-        ["warning: 5 due in lane a: 20 per 1 h"],
+        ["warning: 5 due in lane a: 20 per hour"],
     ),
     "paused lane": (
         account.lane_needs(backlogs(5), [PAUSED], PULSE),
@@ -138,7 +138,7 @@ JUDGED: dict[str, tuple[list[Need], list[str]]] = {
     "too many lanes": (
         account.lane_needs(backlogs(5, total=2000), [LANE], PULSE._replace(held=9)),
         [
-            "warning: 5 due in lane a: 20 per 1 h",
+            "warning: 5 due in lane a: 20 per hour",
             "warning: 4 more due in lanes beyond the first 1",
         ],
     ),

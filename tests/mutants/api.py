@@ -167,8 +167,8 @@ API = r"""
 @ api/dashboard/keys.py tests/dashboard/test_writes.py
 # the holder of any account deactivates an API key
 - key = await _own_key(request, viewer, key_id)
--     await service_of(request).store.api_keys.deactivate(key.key_id)
-+ await service_of(request).store.api_keys.deactivate(key_id)
+-     await service_of(request).store.api_keys.deactivate(key.key_id, viewer.who)
++ await service_of(request).store.api_keys.deactivate(key_id, viewer.who)
 @ api/dashboard/keys.py tests/dashboard/test_pages.py -k at_once
 # signing secrets end at once without a question
 ~ if [-not keep_ms and not form.get("confirmed")-]{+False+}:
