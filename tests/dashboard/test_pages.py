@@ -24,7 +24,10 @@ from tests.support.servers import in_days, until_async
 
 UNKNOWN = "sch_" + "0" * 26
 KEY = re.compile(r"pd_\d\d_[\w-]{43}")
-PAGES = ("", "/requests", "/recurring", "/lanes", "/lanes/a", "/keys", "/credits", "/account")
+PAGES = (
+    *("", "/requests", "/recurring", "/lanes", "/lanes/a", "/keys", "/credits"),
+    *("/account", "/members", "/history"),
+)
 
 
 async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browser) -> None:
