@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from scheduler.models import Plan
@@ -58,3 +60,20 @@ class KnownKey(msgspec.Struct, frozen=True):
     shard: int
     sha256: str
     account_id: str
+
+
+# In the place of a member's address, in the history of an account.
+OPERATORS_LINK = "operator's link"
+OPERATOR = "an operator"
+
+
+class Role(StrEnum):
+    """What a member may do; each may do what those before may."""
+
+    READ = "read"
+    ACT = "act"
+    OWN = "own"
+
+    def allows(self, needed: Role) -> bool:
+        order = list(Role)
+        return order.index(self) >= order.index(needed)

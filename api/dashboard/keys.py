@@ -15,9 +15,8 @@ from api.dashboard.viewer.csrf import once_of, written
 from api.dashboard.viewer.session import ROOT, Viewer, redirect_saying, signed_in
 from api.schema.findings import invalid
 from api.service import HttpRequest, service_of
-from scheduler.callers import ApiKey
+from scheduler.callers import ApiKey, Role
 from scheduler.errors import FieldError, NotFound, TooMany, TooManySecrets
-from scheduler.store.accounts.sign_in.members import Role
 
 _LONGEST_NAME = 100
 

@@ -34,6 +34,7 @@ from api.dashboard.viewer.session import (
 from api.errors import status_of
 from api.request_ids import request_id_of
 from api.service import HttpRequest, service_of
+from scheduler.callers import Role
 from scheduler.errors import (
     Damaged,
     KeepsChanging,
@@ -44,7 +45,6 @@ from scheduler.errors import (
     TooManyLanes,
     Unreadable,
 )
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.server.writes import outcome
 
 _log = structlog.get_logger()

@@ -13,10 +13,10 @@ from litestar import Litestar
 
 from api.dashboard.viewer import passwords
 from scheduler.callbacks import Callback
+from scheduler.callers import Role
 from scheduler.models import Account, Outcome, Plan, Request, Schedule, Status
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.end.end_rows import Ack
 from tests.support.apps import app_of

@@ -16,13 +16,13 @@ from redis import exceptions
 
 from api.dashboard.routes import dashboard_router
 from api.dashboard.viewer import passwords
+from scheduler.callers import Role
 from scheduler.errors import StoreUnavailable
 from scheduler.lane_settings import Pause
 from scheduler.models import Account, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.bulk.records import Asked, Kind, packed_ids
 from scheduler.store.server import server
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard

@@ -16,10 +16,10 @@ from api.dashboard.shared import shared_by
 from api.dashboard.viewer.csrf import ONCE, judged_operator, written
 from api.dashboard.viewer.session import redirect_saying, signed_in
 from api.service import HttpRequest, service_of
+from scheduler.callers import Role
 from scheduler.errors import NotFound
 from scheduler.events import Kind
 from scheduler.ids import parse_sharded
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.operators.roster import AccountRow, RosterLook
 
 MOST_SHOWN = 50

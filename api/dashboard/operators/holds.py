@@ -13,9 +13,9 @@ from api.dashboard.viewer.csrf import judged_operator, written
 from api.dashboard.viewer.session import ROOT, redirect_saying, signed_in
 from api.schema.findings import invalid
 from api.service import HttpRequest, service_of
+from scheduler.callers import Role
 from scheduler.errors import FieldError
 from scheduler.events import Kind
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.events.events import Noted
 from scheduler.store.operators.heartbeats import Process
 

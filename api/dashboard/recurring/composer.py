@@ -29,6 +29,7 @@ from api.errors import status_of
 from api.recurring_times import search_ahead
 from api.schema.recurring_fields import parse_draft, parse_draft_change
 from api.service import HttpRequest, service_of
+from scheduler.callers import Role
 from scheduler.errors import (
     Conflict,
     InsufficientCredits,
@@ -41,7 +42,6 @@ from scheduler.errors import (
 )
 from scheduler.events import Kind
 from scheduler.recurrence.recurring import Draft, Rule
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.preconditions import Precondition
 
 # Examples of a cron, in words.

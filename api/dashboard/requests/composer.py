@@ -42,6 +42,7 @@ from api.schema.payload import parse_change, parse_create, parse_create_like
 from api.schema.rules import duration
 from api.service import HttpRequest, service_of
 from scheduler import schema
+from scheduler.callers import Role
 from scheduler.durations import format_duration
 from scheduler.errors import (
     Conflict,
@@ -56,7 +57,6 @@ from scheduler.errors import (
 )
 from scheduler.models import Request, Upsert
 from scheduler.schema import ON_EXISTING, FieldRow
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.lanes.lanes import LanePage
 from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
 from scheduler.store.preconditions import Precondition

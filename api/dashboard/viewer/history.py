@@ -13,9 +13,9 @@ from api.dashboard.render import page
 from api.dashboard.shared import shared_by
 from api.dashboard.viewer.session import ROOT, asks_for_news, signed_in
 from api.service import HttpRequest, service_of
+from scheduler.callers import OPERATOR
 from scheduler.events import Event, Kind
 from scheduler.store import keys
-from scheduler.store.accounts.sign_in.members import OPERATOR
 
 ADDRESS = f"{ROOT}/history"
 _PER_PAGE = 50

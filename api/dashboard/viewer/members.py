@@ -20,9 +20,10 @@ from api.dashboard.viewer.session import (
     signed_in,
 )
 from api.service import HttpRequest, service_of
+from scheduler.callers import Role
 from scheduler.errors import NotFound, Taken, TooMany
 from scheduler.events import Kind
-from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Member, Role
+from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Member
 
 ADDRESS = f"{ROOT}/members"
 MAY_DO = {

@@ -18,12 +18,12 @@ from api.dashboard.zones import UTC, Zone, zone_named
 from api.door import proxies
 from api.fair_queue import pay_by
 from api.service import HttpRequest, service_of
+from scheduler.callers import Role
 from scheduler.errors import NotFound, PostdateError
 from scheduler.events import Kind
 from scheduler.ids import parse_sharded
 from scheduler.models import Account
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import SESSION_TTL_MS, Session
 from scheduler.store.operators.restore import Held
 from scheduler.target.targets import split_url

@@ -35,9 +35,9 @@ from api.door import proxies
 from api.schema.settings_fields import OF_ACCOUNT
 from api.service import HttpRequest, service_of
 from scheduler.callbacks import CallbackOn
+from scheduler.callers import Role
 from scheduler.errors import NotFound, Taken
 from scheduler.lane_settings import LONGEST_NOTE, AccountCallback
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import Linked, Opened, Purpose
 
 _SPENT = (

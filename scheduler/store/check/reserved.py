@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from scheduler.callers import Role
 from scheduler.store import keys
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.check.damage import noting_damage, text
 from scheduler.store.server import Server
 

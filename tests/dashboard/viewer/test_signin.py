@@ -7,9 +7,9 @@ import re
 import pytest
 
 from api.dashboard.viewer import passwords
+from scheduler.callers import Role
 from scheduler.models import Account
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import ATTEMPTS_PER_BOTH
 from tests.dashboard.conftest import PASSWORD, Browser, Dashboard
 from tests.dashboard.test_pages import PAGES

@@ -10,10 +10,10 @@ from unittest.mock import patch
 import pytest
 
 from scheduler.callbacks import Callback
+from scheduler.callers import Role
 from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.verdict import Verdict

@@ -8,10 +8,11 @@ from unittest.mock import patch
 import pytest
 
 from scheduler import ids
+from scheduler.callers import Role
 from scheduler.errors import NotFound, StoreUnavailable, Taken, TooMany
 from scheduler.models import Plan
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sign_in.members import INVITATION_TTL_MS, MOST_MEMBERS, Role
+from scheduler.store.accounts.sign_in.members import INVITATION_TTL_MS, MOST_MEMBERS
 from scheduler.store.accounts.sign_in.sessions import (
     ATTEMPTS_PER_ADDRESS,
     ATTEMPTS_PER_BOTH,

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.callbacks import Callback
+from scheduler.callers import Role
 from scheduler.events import MOST_CHARACTERS
 from scheduler.events import Kind as EventKind
 from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
@@ -17,7 +18,7 @@ from scheduler.recurrence.recurring import Draft
 from scheduler.rollups import COMPLETED, LATENESSES, RESPONSE_TIME, RESPONSES
 from scheduler.rollups import FAILED as FAILED_COUNT
 from scheduler.store import keys
-from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Role
+from scheduler.store.accounts.sign_in.members import MOST_MEMBERS
 from scheduler.store.bulk.bulks import MOST_BULKS
 from scheduler.store.bulk.records import Asked, Group, Kind, packed_ids
 from scheduler.store.lifecycle.callback.callbacks import CallbackAck

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from scheduler import ids
-from scheduler.callers import Rate
+from scheduler.callers import Rate, Role
 from scheduler.errors import StoreRefused, Unreadable
 from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
 from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule, Upsert
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.store.bulk.records import Asked, Group, Kind
 from scheduler.store.events.events import _RECORD

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from scheduler import ids
+from scheduler.callers import OPERATORS_LINK, Role
 from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
-from scheduler.store.accounts.sign_in.members import OPERATORS_LINK, Role
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.shards import Shards
 from scheduler.texts import normal_email
