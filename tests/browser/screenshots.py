@@ -51,12 +51,12 @@ _FAILURES = (
 
 
 def past(now_ms: int, dice: random.Random) -> Iterator[Past]:
-    """A month: busy by day, quiet by night, and busier in the last hour. It is noon now, whenever
-    the pictures are taken."""
+    """A month: busy by day, quiet by night, and busier in the last hour, which went well. It is
+    noon now, whenever the pictures are taken."""
     at_ms = float(now_ms - 30 * _DAY_MS)
     while at_ms < now_ms - 70_000:
         outcome = Outcome(Status.COMPLETED, 200, int(dice.gauss(62, 14)), "")
-        if dice.random() < 0.03:
+        if dice.random() < (0.03 if now_ms - at_ms > 3_600_000 else 0.003):
             outcome = dice.choice(_FAILURES)
         url = f"https://api.example.com/{dice.choice(_TARGETS)}"
         lateness_ms = min(4, int(dice.expovariate(1.5)))
@@ -137,8 +137,6 @@ def _set_lane(customer: Customer, method: str, lane: str, **settings: Any) -> No
 
 
 def look(page: Page, base_url: str, name: str) -> None:
-    page.locator("#charts .u-over").first.wait_for()
-    _take(page, f"overview-{name}", 1400)
     for where in _PAGES if name == "light" else ():
         page.goto(f"{base_url}/dashboard/{where}")
         _take(page, f"{where}-{name}")
@@ -153,13 +151,25 @@ def look(page: Page, base_url: str, name: str) -> None:
     _take(page, f"request-{name}")
 
 
+def fail(customer: Customer, receiver: Receiver) -> None:
+    broken = receiver.answer("/carts/abandoned", status=503)
+    gone = receiver.answer("/trials/ending", status=404)
+    for url in (gone, broken):
+        failed = customer.schedule(url, targetBody={"hello": "future"}, **_RETRIED)
+        customer.outcome(failed)
+
+
 def _take(page: Page, name: str, most_pixels: int = 820) -> None:
     """From the top, as far down as there is something, or enough of it."""
     page.evaluate("scrollTo(0, 0)")  # where a panel that is fixed stands
     page.wait_for_timeout(150)
     height = min(page.evaluate("document.documentElement.scrollHeight"), most_pixels)
+    before = page.viewport_size or _WIDE
+    page.set_viewport_size({**before, "height": height})  # the menu is as high as the window
+    page.wait_for_timeout(150)
     clip = {"x": 0, "y": 0, "width": page.evaluate("window.innerWidth"), "height": height}
     page.screenshot(path=FOLDER / f"{name}.png", clip=clip, full_page=True)  # type: ignore[arg-type]
+    page.set_viewport_size(before)
 
 
 def warm_up(up: PostdateProcess, receiver: Receiver) -> None:
@@ -182,11 +192,6 @@ def main() -> None:
             ]
             customer.schedule_batch(items)
             warm_up(up, receiver)
-            broken = receiver.answer("/carts/abandoned", status=503)
-            gone = receiver.answer("/trials/ending", status=404)
-            for url in (gone, broken):
-                failed = customer.schedule(url, targetBody={"hello": "future"}, **_RETRIED)
-                customer.outcome(failed)
         with chromium() as browser:
             pages = dict[str, Page]()
             for name in ("light", "dark", "narrow"):
@@ -195,14 +200,23 @@ def main() -> None:
                     viewport=_NARROW if name == "narrow" else _WIDE,
                 )
                 follow(page, fresh_link(up))
-                look(page, up.base_url, name)
+                page.locator("#charts canvas").nth(2).wait_for()
+                _take(page, f"overview-{name}", 1400)
                 pages[name] = page
-            # Last: what is paused shows on every page.
             with Customer(up.base_url, up.api_key) as customer:
+                fail(customer, receiver)
+                for name, page in pages.items():
+                    look(page, up.base_url, name)
+                # Last: what is paused shows on every page.
                 fill_lanes(customer, receiver)
             for name, page in pages.items():
                 page.goto(f"{up.base_url}/dashboard/lanes")
                 _take(page, f"lanes-{name}")
+                if name != "narrow":
+                    page.goto(f"{up.base_url}/dashboard")
+                    page.locator("#attention li").first.wait_for()
+                    _take(page, f"attention-{name}")
+
 
 
 if __name__ == "__main__":
