@@ -218,6 +218,5 @@ def main() -> None:
                     _take(page, f"attention-{name}")
 
 
-
 if __name__ == "__main__":
     main()
