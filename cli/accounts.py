@@ -31,7 +31,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@click.group(name="account")
+@click.group(name="account", cls=parameters.Group)
 def account_group() -> None:
     """Make accounts, list them, change them, give them credits.
 
@@ -126,10 +126,7 @@ def list_accounts(context: Context) -> None:
         limit = "" if quota is None else f" of {size(quota)}"
         answers.append({**_json(account), "storedBytes": stored, "quotaBytes": quota})
         rows.append(_row(account, f"{text}{limit}"))
-    if rows:
-        context.show_table(answers, _COLUMNS, rows)
-    else:
-        context.show(answers, "No accounts.")
+    context.show_table(answers, _COLUMNS, rows, "No accounts.")
 
 
 @account_group.command(name="grant")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,7 @@ from cli import parameters
 from cli.acts import noted
 from cli.members import api_url
 from cli.options import Context, command, with_store
-from cli.tables import Column, Row, at
+from cli.tables import Column, Row, at_ms
 from scheduler.callers import OPERATOR, ApiKey
 from scheduler.events import Kind
 from scheduler.times import format_iso8601
@@ -26,7 +25,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@click.group(name="key")
+@click.group(name="key", cls=parameters.Group)
 def key_group() -> None:
     """Make API keys, list them, deactivate them.
 
@@ -77,10 +76,7 @@ def list_keys(context: Context, account: str) -> None:
 
     keys = with_store(context.settings, read, read_only=True, needs_keys=False)
     answers = [_key_json(key) for key in keys]
-    if keys:
-        context.show_table(answers, _COLUMNS, [_row(key) for key in keys])
-    else:
-        context.show(answers, "No keys.")
+    context.show_table(answers, _COLUMNS, [_row(key) for key in keys], "No keys.")
 
 
 @key_group.command(name="deactivate")
@@ -110,9 +106,5 @@ def _key_json(key: ApiKey) -> dict[str, object]:
 
 def _row(key: ApiKey) -> Row:
     state = "active" if key.active else "inactive"
-    times = [_at(key.created_at_ms), _at(key.last_used_at_ms)]
+    times = [at_ms(key.created_at_ms), at_ms(key.last_used_at_ms)]
     return Row([key.key_id, key.name, state, f"{key.prefix}…", *times])
-
-
-def _at(moment_ms: int | None) -> str:
-    return at(None if moment_ms is None else datetime.fromtimestamp(moment_ms / 1000, UTC))

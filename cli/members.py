@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli import parameters
 from cli.acts import noted
 from cli.options import Context, command, with_store
+from cli.tables import Column, Row, at_ms
 from scheduler.callers import OPERATOR, Role
 from scheduler.events import Kind
 from scheduler.texts import normal_email
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from scheduler.store.accounts.sign_in.members import Member
 
 _HEARD_WITHIN_MS = 60_000
-_ROLES = click.Choice([role.value for role in Role])
+_ROLES = parameters.Choice([role.value for role in Role])
+_COLUMNS = (
+    Column("EMAIL"), Column("ROLE"), Column("SINCE (UTC)"), Column("INVITED UNTIL (UTC)"),
+)  # fmt: skip
 
 
 def email(text: str) -> str:
@@ -30,7 +35,7 @@ def email(text: str) -> str:
         raise click.BadParameter(f"{error}.") from None
 
 
-@click.group(name="member")
+@click.group(name="member", cls=parameters.Group)
 def member_group() -> None:
     """List who signs in to an account, invite, change roles, remove.
 
@@ -49,7 +54,8 @@ def list_members(context: Context, account: str) -> None:
         return await store.members.all(await store.accounts.id_of(account))
 
     members = with_store(context.settings, read, read_only=True, needs_keys=False)
-    context.show([_json(each) for each in members], "\n".join(map(_line, members)) or "No members.")
+    answers = [_json(each) for each in members]
+    context.show_table(answers, _COLUMNS, [_row(each) for each in members], "No members.")
 
 
 @member_group.command(name="invite")
@@ -132,7 +138,7 @@ def _change(
             return await change(store, found.account_id)
 
     member = with_store(context.settings, run)
-    context.show(_json(member), _line(member))
+    context.show_table(_json(member), _COLUMNS, [_row(member)])
 
 
 def _json(member: Member) -> dict[str, object]:
@@ -141,12 +147,8 @@ def _json(member: Member) -> dict[str, object]:
     return {"email": member.email, "role": member.role.value, **told}
 
 
-def _line(member: Member) -> str:
-    if member.until_ms is not None:
-        since = f"invited until {format_iso8601(member.until_ms)}"
-    else:
-        since = "" if member.since_ms is None else f"since {format_iso8601(member.since_ms)}"
-    return "  ".join(filter(None, (member.email, member.role, since)))
+def _row(member: Member) -> Row:
+    return Row([member.email, member.role, at_ms(member.since_ms), at_ms(member.until_ms)])
 
 
 async def api_url(context: Context, store: Store) -> str:

@@ -93,7 +93,10 @@ def check_command(context: Context) -> None:
     that is damaged: nothing ends the look at the rest. Exit 1 if there is any. It changes nothing,
     and may run beside a working Postdate.
     """
-    problems = with_store(context.settings, lambda store: store.check(), read_only=True)
+    with Progress("Checking", shown=not context.as_json) as progress:
+        problems = with_store(
+            context.settings, lambda store: store.check(progress.add), read_only=True
+        )
     context.show({"problems": problems}, "\n".join(problems) or "Every invariant holds.")
     if problems:
         sys.exit(1)
@@ -121,18 +124,16 @@ def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> N
         named = ", ".join(lost_keys)
         click.confirm(f"What only {named} opens stays unreadable. Forget it?", abort=True, err=True)
 
-    progress = Progress("Sealing again", shown=not context.as_json)
-
-    def tell(done: Resealed) -> None:
-        progress.add(done.requests + done.answers - progress.count)
-
     async def reseal(store: Store) -> Resealed:
         about = f"forgets {', '.join(lost_keys)}" if lost_keys else ""
         async with noted(store, Kind.RESEAL, about=about):
-            return await store.resealer.reseal(tell, lost_keys=lost_keys)
+            return await store.resealer.reseal(
+                lambda done: progress.add(done.requests + done.answers - progress.count),
+                lost_keys=lost_keys,
+            )
 
-    done = with_store(context.settings, reseal, read_only=True, needs_keys=False)
-    progress.clear()
+    with Progress("Sealing again", shown=not context.as_json) as progress:
+        done = with_store(context.settings, reseal, read_only=True, needs_keys=False)
     context.show(msgspec.to_builtins(done), "\n".join(_sentences(done)))
     if done.held or done.unreadable or done.kept:
         sys.exit(1)
@@ -191,7 +192,6 @@ def backup_command(context: Context, directory: Path) -> None:
 def _copy(data_dir: DataDir, to: Path, *, shown: bool) -> None:
     files = data_dir.path / _FILES
     total = sum(each.stat().st_size for each in files.iterdir())
-    progress = Progress("MiB copied", max(total // _MIB, 1), shown=shown)
 
     def copy(source: str, copied: str) -> None:
         with Path(source).open("rb") as read, Path(copied).open("wb") as written:
@@ -200,8 +200,8 @@ def _copy(data_dir: DataDir, to: Path, *, shown: bool) -> None:
                 progress.add(len(data) // _MIB)
         shutil.copystat(source, copied)
 
-    shutil.copytree(files, to / _FILES, copy_function=copy)
-    progress.clear()
+    with Progress("MiB copied", max(total // _MIB, 1), shown=shown) as progress:
+        shutil.copytree(files, to / _FILES, copy_function=copy)
 
 
 @click.command(name="restore")
@@ -280,7 +280,6 @@ async def _decided(store: Store, until_ms: int, *, expire: bool, shown: bool) ->
     await store.restore.take_back()
     if not expire:
         return {"due": await store.restore.due(until_ms), "damaged": store.restore.damaged}
-    progress = Progress("Ending", shown=shown)
-    await store.restore.expire(until_ms, progress.add)
-    progress.clear()
+    with Progress("Ending", shown=shown) as progress:
+        await store.restore.expire(until_ms, progress.add)
     return {"expired": progress.count, "damaged": store.restore.damaged}

@@ -47,8 +47,11 @@ class Context(msgspec.Struct, frozen=True):
             answer = log_line(answer, text)
         show(answer, text, as_json=self.as_json)
 
-    def show_table(self, answer: object, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        self.show(answer, table(columns, rows))
+    def show_table(
+        self, answer: object, columns: Sequence[Column], rows: Sequence[Row], none: str = ""
+    ) -> None:
+        """`none` is for a table without rows."""
+        self.show(answer, table(columns, rows) if rows else none)
 
     def suggest(self, text: str) -> None:
         """For people: on standard error, so that scripts read the answer alone."""

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import click
 
@@ -77,7 +77,7 @@ def tell_error(sentence: str) -> None:
 class Progress:
     """A line on the terminal's standard error: how much is done, how fast, how long it goes on.
     Elsewhere, and with --json, nothing. `total` may be unknown, and be of another unit than what
-    is counted, as bytes are for lines."""
+    is counted, as bytes are for lines. An error leaves the line in which a `with` of it ends."""
 
     def __init__(self, doing: str, total: int | None = None, *, shown: bool = True) -> None:
         self._doing, self._total = doing, total
@@ -85,6 +85,17 @@ class Progress:
         self.count = self._parts = 0
         self._begun_s = time.monotonic()
         self._drawn_s = 0.0
+
+    def __enter__(self) -> Self:
+        self.draw()
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self.clear()
+        elif self._width is not None and self.count:
+            self.draw()
+            click.echo(err=True)
 
     def add(self, count: int, parts: int | None = None) -> None:
         """So many more are done, which are so many `parts` of the total."""

@@ -1,4 +1,5 @@
-"""Conversions of options: durations, moments, headers, JSON, names. Raise click.BadParameter."""
+"""Groups of commands, and conversions of options: durations, moments, headers, JSON, names. These
+raise click.BadParameter."""
 
 from __future__ import annotations
 
@@ -39,6 +40,16 @@ def duration(text: str) -> timedelta:
 
 def durations(text: str) -> list[timedelta]:
     return [duration(each.strip()) for each in text.split(",")]
+
+
+class Group(click.Group):
+    """click's, with whole summaries."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(1000)) for name, each in self.commands.items()]
+            )
 
 
 class Choice(click.Choice[str]):

@@ -76,9 +76,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row | Sequence[str]]) -> Rea
     for row in found:
         lines.append(_line(columns, row.cells, widths[:fitting]))
         rest = zip(columns[fitting:], row.cells[fitting:], strict=True)
-        left = [
-            f"{column.head.removesuffix(' (UTC)').lower()} {cell}" for column, cell in rest if cell
-        ]
+        left = [f"{_name(column)} {cell}" for column, cell in rest if cell]
         lines += [f"    {text}" for text in (["  ".join(left)] if left else []) + [*row.below]]
     return Ready("\n".join(lines))
 
@@ -107,6 +105,10 @@ def fields(shown: Mapping[str, str]) -> Ready:
 def at(moment: datetime | None) -> str:
     """A time in a column whose head says UTC; "" for none."""
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def at_ms(moment_ms: int | None) -> str:
+    return at(None if moment_ms is None else datetime.fromtimestamp(moment_ms / 1000, UTC))
 
 
 def has_colour(stream: IO[str]) -> bool:
@@ -173,10 +175,15 @@ def _line(
     return (" " * _GAP).join(parts).rstrip()
 
 
+def _name(column: Column) -> str:
+    name = column.head.removesuffix(" (UTC)")
+    return name.lower() if name.isupper() else name
+
+
 def _cut(text: str, width: int, *, middle: bool) -> str:
     if _width(text) <= width:
         return text
-    tail = (width - 1) // 3 if middle else 0
+    tail = (width - 1) * 2 // 3 if middle else 0  # the end of a URL tells most
     return f"{_first(text, width - 1 - tail)}…{_first(text[::-1], tail)[::-1]}"
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from scheduler.callbacks import CallbackOn
 from scheduler.durations import DAY_MS
+from scheduler.lanes import HoldCause
 from scheduler.times import are_moments
 
 MOST_RATE = 100_000
@@ -136,20 +137,6 @@ class Lane(msgspec.Struct, frozen=True):
         at_ms = from_ms + math.ceil(max(0, self.waiting - at_once) * pace[0] / 1000)
         at_ms = max(at_ms, last_ms)
         return at_ms if are_moments(at_ms) else None
-
-
-class HoldCause(StrEnum):
-    """The first cause that keeps a due schedule from starting. Causes that somebody has to end come
-    before causes that end by themselves, and wider causes before narrower ones."""
-
-    SERVICE_HOLD = "service_hold"
-    ACCOUNT_SUSPENDED = "account_suspended"
-    ACCOUNT_PAUSED = "account_paused"
-    LANE_PAUSED = "lane_paused"
-    NO_WORKER = "no_worker"
-    LANE_CALM = "lane_calm"
-    LANE_PARALLELISM = "lane_parallelism"
-    LANE_RATE = "lane_rate"
 
 
 class HeldBy(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,8 @@ from api.dashboard.charts import Axis
 from api.dashboard.formats import duration, near, per
 from api.dashboard.zones import Zone
 from scheduler.events import Event, Kind
-from scheduler.lane_settings import HeldBy, HoldCause, LaneSettings
+from scheduler.lane_settings import HeldBy, LaneSettings
+from scheduler.lanes import hold_words
 from scheduler.store.operators.restore import Held
 
 _PARTLY = "a part of the service was held"
@@ -272,29 +273,14 @@ def limits_words(lane: str, settings: LaneSettings) -> str:
     return f"lane {lane} kept to its limits"
 
 
-_HELD = {
-    HoldCause.SERVICE_HOLD: "the service is on hold",
-    HoldCause.ACCOUNT_SUSPENDED: "the account is suspended",
-    HoldCause.ACCOUNT_PAUSED: "the account is paused",
-    HoldCause.NO_WORKER: "no worker runs",
-    HoldCause.LANE_PAUSED: "paused",
-    HoldCause.LANE_CALM: "its target asked for a rest",
-    HoldCause.LANE_PARALLELISM: "it runs as many as it may",
-    HoldCause.LANE_RATE: "its rate is used up",
-}
-
-
 def held_words(held_by: HeldBy, now_ms: float, zone: Zone) -> str:
-    """`waits for lane eu: 20 per hour, 241 before it, about 12:40`; `waits: no worker runs`."""
-    parts = [_HELD[held_by.cause]]
-    if held_by.most is not None:
-        parts = [per(held_by.most, held_by.per_ms)]
     at = "" if held_by.until_ms is None else near(held_by.until_ms, now_ms, zone)
-    if at and not held_by.estimated:
-        parts[0] += f" until {at}"
-    if held_by.ahead is not None:
-        parts.append(f"{held_by.ahead:,} before it" if held_by.ahead else "it is next")
-    if at and held_by.estimated:
-        parts.append(f"about {at}")
-    whom = "" if held_by.lane is None else f" for lane {held_by.lane}"
-    return f"waits{whom}: {', '.join(parts)}"
+    limit = "" if held_by.most is None else per(held_by.most, held_by.per_ms)
+    return hold_words(
+        held_by.cause,
+        held_by.lane,
+        at,
+        estimated=held_by.estimated,
+        ahead=held_by.ahead,
+        limit=limit,
+    )

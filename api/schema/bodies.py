@@ -15,8 +15,7 @@ from api.schema.shapes import Moment, Shape
 from scheduler.callbacks import CallbackState, CallbackStatus
 from scheduler.errors import FieldError, Reason
 from scheduler.ids import invocation_id
-from scheduler.lane_settings import HoldCause
-from scheduler.lanes import LANE_PATTERN
+from scheduler.lanes import LANE_PATTERN, HoldCause
 from scheduler.masks import masked_url
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
 from scheduler.store.idempotency import Placed

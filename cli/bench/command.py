@@ -69,7 +69,7 @@ def bench_command(
         import msgspec
         import uvloop
 
-        found = uvloop.run(_measure(directory, redis_url, seconds, rate))
+        found = uvloop.run(_measure(directory, redis_url, seconds, rate, shown=not as_json))
     except PostdateError as error:
         fail(str(error), as_json=as_json)
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -88,7 +88,7 @@ def _forget_settings(but: str | None) -> None:
 
 
 async def _measure(
-    directory: Path, redis_url: str | None, seconds: float, rate: float
+    directory: Path, redis_url: str | None, seconds: float, rate: float, *, shown: bool
 ) -> SizingReport:
     from cli.bench.rounds import ROUNDS, rounds
     from cli.bench.sizing import findings
@@ -101,10 +101,9 @@ async def _measure(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     done = []
-    progress = Progress("Rounds", ROUNDS)
-    async with store as measured, staged(measured) as stage:
-        async for each in rounds(stage, seconds):
-            done.append(each)
-            progress.add(1)
-    progress.clear()
+    with Progress("Rounds", ROUNDS, shown=shown) as progress:
+        async with store as measured, staged(measured) as stage:
+            async for each in rounds(stage, seconds):
+                done.append(each)
+                progress.add(1)
     return findings(done, os.cpu_count() or 1, rate)

@@ -25,7 +25,7 @@ _COLUMNS = (
 _DID = {"failed": "have failed", "delivered": "were delivered"}
 
 
-@click.group(name="callback")
+@click.group(name="callback", cls=parameters.Group)
 def callback_group() -> None:
     """Report the ends of schedules to a URL, each at least once.
 

@@ -25,7 +25,7 @@ _COLUMNS = (
 _ALL = "all schedules"
 
 
-@click.group(name="lane")
+@click.group(name="lane", cls=parameters.Group)
 def lane_group() -> None:
     """Limit how fast the schedules of a lane start, and pause them.
 

@@ -16,6 +16,7 @@ from cli.customer.schedules import phases_text, shown_text
 from cli.output import show
 from cli.parameters import (
     Choice,
+    Group,
     Whole,
     Words,
     duration,
@@ -221,7 +222,7 @@ def _attempt_row(entry: LogEntry) -> Row:
     return _row(entry)._replace(below=below)
 
 
-@click.group(name="signing")
+@click.group(name="signing", cls=Group)
 def signing_group() -> None:
     """Show or rotate the secrets that sign requests."""
 

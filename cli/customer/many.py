@@ -256,7 +256,8 @@ def _done(
             said = with_hint(sentence_of(error), remote.base_url).rstrip(".")
         if done or remote.as_json:
             _show_each(remote, act, done)
-        more = f"More may have been {act.was}. Run it again to do what is left"
+        more = "More" if done else "Some"
+        more += f" may have been {act.was}. Run it again to do what is left"
         fail(f"{said}. {more}", as_json=remote.as_json, answered=answer)
 
 

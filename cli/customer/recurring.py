@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,7 +20,8 @@ from cli.customer.requests import (
     request_options,
 )
 from cli.customer.schedules import field_lines
-from cli.tables import NOTE, REQUEST, Column, Row, at
+from cli.tables import NOTE, REQUEST, Column, Ready, Row, at, table
+from scheduler.texts import visible
 
 if TYPE_CHECKING:
     from postdate import Recurring, RecurringState
@@ -68,7 +69,7 @@ def _with(*options: Callable[..., Any]) -> Callable[..., Any]:
     return decorate
 
 
-@click.group(name="recurring")
+@click.group(name="recurring", cls=parameters.Group)
 def recurring_group() -> None:
     """Call a URL again and again, by a cron expression or interval.
 
@@ -208,9 +209,10 @@ def preview_command(remote: Remote, **options: Any) -> None:
     """
     _check_rule(options)
     preview = remote.client.preview_recurring(**options)
-    zone = _zone(options["time_zone"] or "UTC")
-    lines = [preview.description, *(_both_times(each, zone) for each in preview.next)]
-    remote.show(preview, "\n".join(lines))
+    name = options["time_zone"] or "UTC"
+    columns = (Column("DUE (UTC)"), Column("DAY" if name == "UTC" else f"DUE ({name})"))
+    found = table(columns, [(at(each), _local(each, name)) for each in preview.next])
+    remote.show(preview, Ready(f"{visible(preview.description)}\n\n{found}"))
 
 
 def _check_rule(options: Mapping[str, Any]) -> None:
@@ -243,14 +245,10 @@ def _row(recurring: Recurring) -> Row:
     return Row([*cells, ", ".join(filter(None, notes))])
 
 
-def _zone(name: str) -> tzinfo | None:
-    """None if this machine does not know it."""
+def _local(moment: datetime, zone: str) -> str:
+    """ "" if this machine does not know the zone; of UTC the day of the week."""
     try:
-        return ZoneInfo(name)
+        local = moment.astimezone(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
-
-
-def _both_times(moment: datetime, zone: tzinfo | None) -> str:
-    local = "" if zone is None else f"  {moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}"
-    return when(moment) + local
+        return ""
+    return f"{local:%a}" if zone == "UTC" else f"{local:%a %Y-%m-%d %H:%M:%S %Z}"

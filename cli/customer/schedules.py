@@ -21,6 +21,7 @@ from cli.customer.requests import (
     schedule_options,
 )
 from cli.tables import NOTE, REQUEST, Column, Ready, Row, at, fields
+from scheduler.lanes import hold_words
 from scheduler.schema import FIELDS, Kind
 
 if TYPE_CHECKING:
@@ -196,16 +197,17 @@ def callback_text(callback: Callback) -> str:
     return text
 
 
-def held_text(held_by: HeldBy, time: Callable[[datetime], str] = when) -> str:
-    """`lane eu is paused, until 2026-…, 3 go first`."""
-    from postdate.results import HELD_WORDS
-
-    words = HELD_WORDS.get(held_by.cause, held_by.cause).format(held_by.lane)
-    if held_by.until is not None:
-        words += f", {'about ' if held_by.estimated else ''}until {time(held_by.until)}"
-    if held_by.ahead:
-        words += f", {held_by.ahead:,} go first" if held_by.ahead > 1 else ", 1 goes first"
-    return words
+def held_text(
+    held_by: HeldBy, time: Callable[[datetime], str] = when, *, names_lane: bool = True
+) -> str:
+    """The dashboard's words: `waits for lane eu: paused until 2026-…, 3 before it`."""
+    return hold_words(
+        held_by.cause,
+        held_by.lane if names_lane else None,
+        "" if held_by.until is None else time(held_by.until),
+        estimated=held_by.estimated,
+        ahead=held_by.ahead,
+    )
 
 
 def _shown(name: str, value: object) -> str:
@@ -228,7 +230,7 @@ def _row(schedule: Schedule) -> Row:
         if schedule.next_attempt_at is not None:
             status, note = "retrying", f"attempt {schedule.attempts + 1}, after {note}"
     if schedule.held_by is not None:
-        words = held_text(schedule.held_by, at)
+        words = held_text(schedule.held_by, at, names_lane=False)
         status, note = "held", f"{note}; {words}" if note else words
     request = f"{schedule.target_method} {schedule.target_url}"
     names = (schedule.schedule_id, request, schedule.reference or "", schedule.lane or "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from scheduler.errors import StoreError, StoreMisconfigured, StoreReplaced
@@ -183,8 +185,9 @@ class Store:
     async def tick(self) -> None:
         self.clock.observe_reply(await self.server.ask("TIME"))
 
-    async def check(self) -> list[str]:
-        """Every broken invariant, as a sentence; and each process whose store was replaced."""
+    async def check(self, tell: Callable[[int], None] = lambda _: None) -> list[str]:
+        """Every broken invariant, as a sentence; and each process whose store was replaced. `tell`
+        gets how much more was read."""
         found = [
             f"{each.process_id} runs on this store, but opened another one: this one was emptied or"
             " replaced under it"
@@ -192,7 +195,7 @@ class Store:
             for each in await processes.running(LOST_AFTER_MS)
             if each.says.get(STORE_ID) != self.shards.store_id
         ]
-        return found + await broken_invariants(self.server, self.shards.count, self._kept)
+        return found + await broken_invariants(self.server, self.shards.count, self._kept, tell)
 
     async def aclose(self) -> None:
         await self.server.aclose()

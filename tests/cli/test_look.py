@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -52,11 +53,11 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> None:
     ("width", "cells", "shown"),
     [
         (200, ("failed", ID, f"GET {URL}", "a", "Gone"), f"failed  {ID}  GET {URL}  a     Gone"),
-        (80, ("failed", ID, f"GET {URL}", "", ""), f"failed  {ID}  GET https://example.com/cu…ments/monthly"),
+        (80, ("failed", ID, f"GET {URL}", "", ""), f"failed  {ID}  GET https://e…mers/17/statements/monthly"),
         (
             80,
             ("failed", ID, f"GET {URL}", "acme", "Connection refused"),
-            f"failed  {ID}  GET https://example.co…nts/monthly  acme\n    note Connection refused",
+            f"failed  {ID}  GET https:/…/17/statements/monthly  acme\n    note Connection refused",
         ),
         (
             50,
@@ -186,6 +187,14 @@ def test_progress_says_how_much_how_fast_and_how_long(monkeypatch: pytest.Monkey
     assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 
 
+def test_an_error_leaves_how_far_it_had_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_terminal(monkeypatch)
+    with suppress(KeyboardInterrupt), Progress("Checking") as progress:
+        progress.add(400)
+        raise KeyboardInterrupt
+    assert re.search(r"\rChecking: 400, [\d,]+ a second\x1b\[K\n$", sys.stderr.getvalue())  # type: ignore[attr-defined]
+
+
 def results(first: int, count: int, refused: int = 0) -> list[dict[str, Any]]:
     done = [{"scheduleId": f"sch_{first + n}", "status": "cancelled"} for n in range(count)]
     error = {"error": "A worker has it", "code": 409, "status": "running", "reason": "conflict"}
@@ -245,20 +254,23 @@ def test_ctrl_c_leaves_the_sum_of_what_was_done(
         words = ["cancel", "--lane", "a", "--yes", "--url", line.url, "--api-key", "pd_00_x"]
         done = CliRunner().invoke(main, words)
     assert (done.exit_code, done.stdout) == (1, sum_of_all)
+    more = "More" if sum_of_all else "Some"
     assert done.stderr == (
-        "Error: Interrupted. More may have been cancelled. Run it again to do what is left.\n"
+        f"Error: Interrupted. {more} may have been cancelled. Run it again to do what is left.\n"
     )
 
 
 def all_commands() -> dict[str, click.Command]:
     found: dict[str, click.Command] = {}
-    context = click.Context(main)
-    for name in COMMANDS:
-        command = main.get_command(context, name)
+
+    def add(name: str, command: click.Command | None) -> None:
         assert command is not None
         found[name] = command
-        if isinstance(command, click.Group):
-            found |= {f"{name} {each}": own for each, own in command.commands.items()}
+        for each, own in getattr(command, "commands", {}).items():
+            add(f"{name} {each}", own)
+
+    for name in COMMANDS:
+        add(name, main.get_command(click.Context(main), name))
     return found
 
 
@@ -272,8 +284,10 @@ def test_help_has_two_groups_and_each_command_with_its_whole_summary() -> None:
     assert {"up", "check"} <= set(re.findall(r"^  (\w+)", run_it, re.MULTILINE))
     for name, command in every.items():
         if isinstance(command, click.Group):
-            own = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
-            assert "..." not in own.partition("Commands:")[2]
+            own = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=40).output
+            listed = "".join(own.partition("Commands:")[2].split())
+            of_it = [command.get_short_help_str(1000) for command in command.commands.values()]
+            assert all(summary.replace(" ", "") in listed for summary in of_it), name
 
 
 @pytest.mark.parametrize(

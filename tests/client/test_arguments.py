@@ -211,7 +211,13 @@ def test_so_are_the_options_of_a_client(kind: Any, given: dict[str, Any]) -> Non
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["http://a/?b=c", "http://a/b#c", "http://", "ftp://a", "a"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://a/?b=c", "http://a/b#c", "http://", "ftp://a", "a"),
+        *("http://a:99999", "http://[::1", "http://a/\x1b[31m", "http://é..a"),
+    ],
+)
 def test_an_address_that_no_path_can_follow_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="The address of a Postdate looks like"):
         Postdate(url, KEY)

@@ -9,7 +9,8 @@ import pytest
 
 from api.dashboard.causes import held_words
 from api.dashboard.zones import zone_named
-from scheduler.lane_settings import HeldBy, HoldCause
+from scheduler.lane_settings import HeldBy
+from scheduler.lanes import HoldCause
 from tests.dashboard.conftest import Browser, listed
 
 NOW_MS = 1_795_176_000_000  # 12:00 UTC

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+import httpx
+
 from postdate.arguments import real, text
 
 _LONGEST_KEY = 255
@@ -30,9 +32,13 @@ def given(name: str, argument: str | None, variable: str) -> str:
 
 
 def checked_url(base_url: str) -> str:
-    parts = urlsplit(text("base_url", base_url))
-    odd = parts.query or parts.fragment
-    if parts.scheme not in ("http", "https") or not parts.hostname or odd:
+    try:
+        parts = urlsplit(text("base_url", base_url))
+        odd = parts.query or parts.fragment or parts.port == 0 or not httpx.URL(base_url).host
+        good = parts.scheme in ("http", "https") and parts.hostname and not odd
+    except (ValueError, httpx.InvalidURL):  # of the port, of an address, of a character
+        good = False
+    if not good:
         raise ValueError(
             "The address of a Postdate looks like http://127.0.0.1:8000 or"
             f" https://postdate.example, not like {base_url!r}"

@@ -4,7 +4,7 @@ atomic with concurrent writes, so a fault counts only if a second look finds it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
@@ -71,20 +71,24 @@ class Owner(NamedTuple):
     stopped: bool
 
 
-async def broken_invariants(server: Server, shards: int, kept: Retention) -> list[str]:
-    """A sentence for each broken invariant and all damage. Read-only; walks the whole store."""
-    first = await _Look(server, kept).all(shards)
+async def broken_invariants(
+    server: Server, shards: int, kept: Retention, tell: Callable[[int], None]
+) -> list[str]:
+    """A sentence for each broken invariant and all damage. Read-only; walks the whole store, and
+    tells how many more keys and members it has read."""
+    first = await _Look(server, kept, tell).all(shards)
     if not first:
         return []
     await asyncio.sleep(_LOOK_AGAIN_S)
-    second = set(await _Look(server, kept).all(shards))
+    second = set(await _Look(server, kept, tell).all(shards))
     return [sentence for sentence in first if sentence in second]
 
 
 class _Look:
-    def __init__(self, server: Server, kept: Retention) -> None:
+    def __init__(self, server: Server, kept: Retention, tell: Callable[[int], None]) -> None:
         self._server = server
         self._kept = kept
+        self._tell = tell
         self._weights = Weights(server)
         self._found: list[str] = []
         # By the prefix of their keys; and the prefixes of shards whose accounts cannot be listed.
@@ -100,19 +104,24 @@ class _Look:
                 await self._account(await self._owner(account_id))
             with noting_damage(self._found, f"The recurring schedules of shard {shard}"):
                 self._found += [fault async for fault in strangers_due(self._server, shard)]
-        async for chunk in self._server.keys(keys.ALL_LANES, _CHUNK):
+        async for chunk in self._told(self._server.keys(keys.ALL_LANES, _CHUNK)):
             await self._lanes(chunk)
-        async for chunk in self._server.keys(keys.ALL_SCHEDULES, _CHUNK):
+        async for chunk in self._told(self._server.keys(keys.ALL_SCHEDULES, _CHUNK)):
             await self._stored(chunk)
         self._found += self._slots.faults
-        async for chunk in self._server.keys(keys.ALL_RULES, _CHUNK):
+        async for chunk in self._told(self._server.keys(keys.ALL_RULES, _CHUNK)):
             await self._rules(chunk)
-        async for chunk in self._server.keys(keys.ALL_NOTES, _CHUNK):
+        async for chunk in self._told(self._server.keys(keys.ALL_NOTES, _CHUNK)):
             await self._notes(chunk)
         for account_id in self._weights.before:
             with self._noting(account_id, "its weight"):
                 self._found += await self._weights.faults(account_id)
         return list(dict.fromkeys(self._found))
+
+    async def _told(self, chunks: AsyncIterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+        async for chunk in chunks:
+            yield chunk
+            self._tell(len(chunk))
 
     def _noting(self, account_id: str, what: str) -> AbstractContextManager[None]:
         return noting_damage(self._found, f"{account_id}: something of {what}")
@@ -169,7 +178,8 @@ class _Look:
         for place, called in _CALLED.items():
             with self._noting(account_id, f"its {called}"):
                 scan = "HSCAN" if place == keys.TRIED else "ZSCAN"
-                async for found in self._server.members(scan, owner.base + place, _CHUNK):
+                members = self._server.members(scan, owner.base + place, _CHUNK)
+                async for found in self._told(members):
                     chunk = [split_letter(each)[0] for each in found]
                     can_be = self._schedules_among(chunk, f"{account_id}: among its {called}")
                     await self._inspect(owner, can_be)
@@ -232,6 +242,7 @@ class _Look:
                     )
                 older_are_there = older_are_there or bool(is_there)
             place += len(found)
+            self._tell(len(found))
 
     async def _references(self, account_id: str) -> None:
         async for fault in misreferred(self._server, self._weights, account_id):
@@ -250,6 +261,7 @@ class _Look:
                 after = f"({stream_id.decode()}"
                 with noting_damage(self._found, f"{account_id}: {stream_id.decode()} of its log"):
                     unpack_chunk(packed)
+            self._tell(len(page))
 
     async def _secrets(self, account_id: str) -> None:
         signing = keys.account(account_id) + keys.SIGNING

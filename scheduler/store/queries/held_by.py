@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.errors import Unreadable
-from scheduler.lane_settings import HeldBy, HoldCause, LaneLimits
+from scheduler.lane_settings import HeldBy, LaneLimits
+from scheduler.lanes import HoldCause
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.server import Argument, Server

@@ -199,7 +199,8 @@ CALLS = [
     of_rule(f"preview --cron {CRON} --time-zone {ZONE}",
             "GET /recurring/preview?cron=0+9+%2A+%2A+%2A&timeZone=Europe%2FBerlin",
             {"next": [NEXT], "description": "At 09:00, Berlin"},
-            f"At 09:00, Berlin\n{NEXT}  Tue 2026-11-24 09:00:00 CET\n"),
+            "At 09:00, Berlin\n\nDUE (UTC)            DUE (Europe/Berlin)\n"
+            "2026-11-24 08:00:00  Tue 2026-11-24 09:00:00 CET\n"),
 ]  # fmt: skip
 
 
@@ -261,17 +262,18 @@ def test_it_is_told_what_holds_those_that_are_due() -> None:
     by_pause = {"cause": "lane_paused", "lane": "eu", "until": NOON, "estimated": False, "ahead": 3}
     by_rate = {"cause": "lane_rate", "lane": "us", "until": DUE, "estimated": True, "ahead": 1}
     by_hold = {"cause": "service_hold", "lane": None, "until": None, "estimated": False}
-    held = [{**SCHEDULE, "heldBy": each} for each in (by_pause, by_rate, by_hold)]
+    newer = by_hold | {"cause": "moon_phase"}
+    held = [{**SCHEDULE, "heldBy": each} for each in (by_pause, by_rate, by_hold, newer)]
     with Line(answer(200, {"schedules": held, "nextCursor": None}), answer(200, held[0])) as line:
         listed = said(line, "list", "--held").splitlines()
         shown = fields_of(said(line, "get", "sch_1"))
     assert line.requests[0] == "GET /schedule?held=true&limit=21 HTTP/1.1"
-    words = ["lane eu is paused, until 2026-11-23 12:00:00, 3 go first"]
-    words.append("lane us has used up its rate, about until 2026-11-20 08:00:00, 1 goes first")
-    words.append("the service is on hold")
+    words = ["waits: paused until 2026-11-23 12:00:00, 3 before it"]
+    words.append("waits: its rate is used up, 1 before it, about 2026-11-20 08:00:00")
+    words += ["waits: the service is on hold", "waits: moon_phase"]
     row = f"2026-11-20 08:00:00  held    sch_1  POST {URL}  "
     assert listed[1:] == [row + each for each in words]
-    assert shown["heldBy"] == f"lane eu is paused, until {NOON}, 3 go first"
+    assert shown["heldBy"] == f"waits for lane eu: paused until {NOON}, 3 before it"
 
 
 def test_of_those_that_match_occurrences_of_recurring_schedules_are_told_of_and_left() -> None:

@@ -181,6 +181,14 @@ async def test_a_broken_invariant_is_told(
     assert scene.account_id in told[0]
 
 
+async def test_it_tells_how_much_it_has_read(scene: Scene) -> None:
+    for _ in range(2):
+        await scene.create(60_000)
+    told: list[int] = []
+    await scene.store.check(told.append)
+    assert sum(told) >= 4  # each schedule is a key, and waits
+
+
 async def test_a_key_of_an_account_with_the_name_of_a_schedule_in_it_is_none(scene: Scene) -> None:
     await scene.redis.hset(f"{scene.base}lane:a:{keys.SCHEDULE}b", "rate", 1)
     assert await scene.store.check() == []

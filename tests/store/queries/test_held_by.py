@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from scheduler.lane_settings import HeldBy, HoldCause, LaneLimits
+from scheduler.lane_settings import HeldBy, LaneLimits
+from scheduler.lanes import HoldCause
 from scheduler.models import LogStatus
 from scheduler.store import keys
 from scheduler.store.queries.listing import Selection
