@@ -100,7 +100,7 @@ async def make_link(request: HttpRequest, member_id: FromPath[str]) -> Raw:
     member = await store.members.get(viewer.account_id, member_id)
     if member.until_ms is not None:
         raise NotFound("That is no member yet: invite the address again.")
-    link = await store.sessions.make_link(viewer.account_id, member.member_id)
+    link = await store.sessions.make_link(viewer.account_id, member.member_id, by=viewer.who)
     await note(request, viewer, Kind.PASSWORD_LINK, member.email)
     return await _show(request, viewer, link=_url(request, link), for_whom=member.email)
 

@@ -3,7 +3,7 @@
 -- made once.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, member ('': the account itself), SHA-256 of the link's secret, what it is for,
---          how long it is good (ms)
+--          how long it is good (ms), who makes it ('': the operator)
 -- Returns  1 made (now or before), 0 no such account or member
 --@include shared/now
 --@include accounts/sign_in/session
@@ -21,6 +21,6 @@ if ARGV[2] ~= '' then
   redis.call('HSET', member, 'link', ARGV[3])
 end
 redis.call('HSET', key, 'account', ARGV[1], 'member', ARGV[2], 'purpose', ARGV[4],
-  'epoch', epoch or '0')
+  'epoch', epoch or '0', 'by', ARGV[6])
 redis.call('PEXPIRE', key, ARGV[5])
 return 1
