@@ -26,7 +26,7 @@ _TICKS = re.compile(r'<label\b[^>]*><input\b[^>]*\sform="picked"[^>]*></label>')
 # Links to pages that make or change something, and to those with secrets.
 _WRITERS = re.compile(
     r'<a\b(?P<rest>[^>]*\shref="/dashboard/(?:(?:requests|recurring)/new|keys|signing|'
-    r"recurring/\w+/change|requests/\w+/edit)\b[^>]*)>(?P<words>.*?)</a>",
+    r"recurring/\w+/change|requests/\w+/edit|system/(?:hold|grant))\b[^>]*)>(?P<words>.*?)</a>",
     re.DOTALL,
 )
 _LEADING = (b"location", b"hx-redirect", b"hx-push-url")
