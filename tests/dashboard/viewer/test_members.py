@@ -187,6 +187,25 @@ async def test_the_history_has_pages(dashboard: Dashboard, ada: Account, browser
     assert 'rel="next"' not in second
 
 
+async def test_the_history_shows_hostile_and_long_names(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """Some events are cut, and others not: their person is one."""
+    await browser.write("/keys", name="nightly\u202etxt")
+    long = "x" * 230 + "@example.com"
+    ann = await dashboard.member(ada, long)
+    await ann.write("/account/callback", url="https://example.com/ended")
+    await ann.write("/requests/bulk", action="cancel", id=await ann.schedule(), confirmed="1")
+    assert [what for _, what in await happened(browser, who=long[:200])] == [
+        "a bulk action: Cancel: 1 request",
+        "the default callback was changed (executed)",
+        "accepted the invitation (own)",
+    ]
+    assert await happened(browser, kind="secrets", who="operator's link") == [
+        by_link("API key nightly\\u202etxt was made")
+    ]
+
+
 def test_each_kind_of_event_of_an_account_has_words_and_a_group() -> None:
     grouped = frozenset().union(*(kinds for _, kinds in GROUPS.values()))
     assert grouped == OWN
