@@ -15,13 +15,11 @@ from api.dashboard.viewer.session import (
     ROOT,
     Viewer,
     base_url,
-    note,
     redirect_saying,
     signed_in,
 )
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, Taken, TooMany
-from scheduler.events import Kind
 from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Member, Role
 
 ADDRESS = f"{ROOT}/members"
@@ -100,8 +98,7 @@ async def make_link(request: HttpRequest, member_id: FromPath[str]) -> Raw:
     member = await store.members.get(viewer.account_id, member_id)
     if member.until_ms is not None:
         raise NotFound("That is no member yet: invite the address again.")
-    link = await store.sessions.make_link(viewer.account_id, member.member_id, by=viewer.who)
-    await note(request, viewer, Kind.PASSWORD_LINK, member.email)
+    link = await store.sessions.make_link(viewer.account_id, member.member_id, viewer.who)
     return await _show(request, viewer, link=_url(request, link), for_whom=member.email)
 
 

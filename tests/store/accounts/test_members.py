@@ -172,6 +172,7 @@ async def test_a_role_that_changed_holds_at_once_and_a_removed_member_has_no_ses
     await joined(scene, "own@example.com")
     ann = await joined(scene, "ann@example.com", Role.READ)
     link = await store.sessions.make_link(account_id, ann.session.member_id)
+    assert (await events(scene))[-1] == ("password-link", "an operator", "ann@example.com")
     for _ in range(2):
         await store.members.set_role(account_id, "ann@example.com", Role.ACT, "own@example.com")
     assert (await store.sessions.find(ann.secret)).role == Role.ACT
@@ -219,7 +220,7 @@ async def test_links_are_void_that_an_earlier_owner_made(scene: Scene) -> None:
     eve, ann = [await joined(scene, f"{name}@example.com") for name in ("eve", "ann")]
     for demoted in (True, False):
         links = [await members.invite(account_id, "new@example.com", Role.OWN, "eve@example.com")]
-        links += [await sessions.make_link(account_id, ann.session.member_id, by=eve.session.email)]
+        links += [await sessions.make_link(account_id, ann.session.member_id, eve.session.email)]
         others = await members.invite(account_id, "more@example.com", Role.READ, "ann@example.com")
         if demoted:
             await members.set_role(account_id, "eve@example.com", Role.ACT, "ann@example.com")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
-from scheduler.store.accounts.sign_in.members import OPERATORS_LINK, Role
+from scheduler.store.accounts.sign_in.members import OPERATOR, OPERATORS_LINK, Role
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.shards import Shards
 from scheduler.texts import normal_email
@@ -150,7 +150,7 @@ class Sessions:
         key = keys.account(account_id) + keys.SESSIONS + member_id
         return int(await self._server.read("ZCARD", key))
 
-    async def make_link(self, account_id: str, member_id: str = "", *, by: str = "") -> str:
+    async def make_link(self, account_id: str, member_id: str = "", by: str = OPERATOR) -> str:
         """The secret of a new link, good once and for an hour: it signs in as the account, or sets
         the member's password, in place of an earlier link of the member. It is void when the owner
         who made it (`by`) is one no longer. Raises NotFound."""
