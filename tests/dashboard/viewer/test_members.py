@@ -10,10 +10,12 @@ import pytest
 from api.dashboard.operators.audit import WORDS
 from api.dashboard.viewer.history import GROUPS
 from scheduler.events import OWN
-from scheduler.models import Account
+from scheduler.models import Account, Request
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
 from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.accounts.sign_in.sessions import ATTEMPTS_PER_BOTH
-from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
+from tests.dashboard.conftest import ORIGIN, PASSWORD, URL, Browser, Dashboard
 from tests.dashboard.test_pages import PAGES
 
 JOIN = {"password": PASSWORD, "again": PASSWORD}
@@ -174,6 +176,20 @@ async def test_the_history_says_who_did_what(
         (ANN, "limits of lane mail were changed"),
     ]
     assert (await browser.get("/history", kind="x")).status_code == 400
+
+
+async def test_a_press_that_changes_nothing_of_a_rule_is_no_event(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    draft = Draft(Request(0, "GET", URL), Timing(every_ms=3_600_000), "nightly")
+    rule = (await dashboard.store.recurring.create(ada.account_id, draft)).rule
+    path = f"/recurring/{rule.recurring_id}"
+    for act in ("resume", "pause", "pause", "resume", "resume", "delete", "delete"):
+        assert (await browser.write(f"{path}/{act}")).status_code == 303
+    assert await happened(browser, kind="recurring") == [
+        by_link(f"recurring schedule nightly was {what}")
+        for what in ("deleted", "resumed", "paused")
+    ]
 
 
 async def test_the_history_has_pages(dashboard: Dashboard, ada: Account, browser: Browser) -> None:
