@@ -217,6 +217,10 @@ async def test_those_who_only_look_are_offered_nothing_to_do(
     for role, theirs in by_role.items():
         assert (await acts(theirs, "pause inv") != {}) == role.allows(Role.ACT), role
     assert "/dashboard/lanes/inv-a" in await jump(by_role[Role.READ], "pause inv")
+    for path in ("/system", "/system/accounts"):
+        text = await by_role[Role.READ].text(path)
+        assert "/system/hold" not in text
+        assert "/system/grant" not in text
 
 
 async def test_short_words_search_no_requests(

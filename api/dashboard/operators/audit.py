@@ -22,7 +22,6 @@ from scheduler.errors import NotFound, StoreRefused
 from scheduler.events import ACTS, OWN, SERVICE, Event, Kind
 from scheduler.ids import parse_sharded
 from scheduler.store.events.events import EventPage
-from scheduler.texts import visible
 from scheduler.times import format_iso8601
 
 ADDRESS = f"{ROOT}/system/audit"
@@ -168,10 +167,9 @@ async def audit_page(request: HttpRequest) -> Raw:
 def happened(event: Event) -> str:
     """What happened, but for when, who and to whom."""
     words = WORDS[event.kind]
-    about = visible(event.about)
-    text = words.format(about).rstrip(": ")
-    if "{}" not in words and about:
-        text += f" ({about})"
+    text = words.format(event.about).rstrip(": ")
+    if "{}" not in words and event.about:
+        text += f" ({event.about})"
     if event.since_ms is not None and event.at_ms > event.since_ms:
         lasted = duration(event.at_ms - event.since_ms)
         text += f" for {lasted}" if event.kind is Kind.STORE_AWAY else f", after {lasted}"

@@ -16,7 +16,6 @@ from api.service import HttpRequest, service_of
 from scheduler.events import MOST_CHARACTERS, Event, Kind
 from scheduler.store import keys
 from scheduler.store.accounts.sign_in.members import OPERATOR
-from scheduler.texts import visible
 
 ADDRESS = f"{ROOT}/history"
 _PER_PAGE = 50
@@ -93,7 +92,7 @@ async def history_page(request: HttpRequest) -> Raw:
 
 def who_of(event: Event) -> str:
     """No operator is named here. Streams cut some long names: so a person has one name."""
-    return OPERATOR if event.kind in _BY_OPERATORS else visible(event.who[:MOST_CHARACTERS])
+    return OPERATOR if event.kind in _BY_OPERATORS else event.who[:MOST_CHARACTERS]
 
 
 def _place(event_id: str) -> tuple[int, int]:

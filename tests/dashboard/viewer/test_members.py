@@ -9,7 +9,7 @@ import pytest
 
 from api.dashboard.operators.audit import WORDS
 from api.dashboard.viewer.history import GROUPS
-from scheduler.events import OWN
+from scheduler.events import OWN, Kind
 from scheduler.models import Account, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
@@ -212,11 +212,15 @@ async def test_the_history_shows_hostile_and_long_names(
     ann = await dashboard.member(ada, long)
     await ann.write("/account/callback", url="https://example.com/ended")
     await ann.write("/requests/bulk", action="cancel", id=await ann.schedule(), confirmed="1")
+    hidden = "API key a\u202eb"
+    await browser.store.events.note(ada.account_id, Kind.RULE_MADE, who=hidden, about="nightly")
     assert [what for _, what in await happened(browser, who=long[:200])] == [
         "a bulk action: Cancel: 1 request",
         "the default callback was changed (executed)",
         "accepted the invitation (own)",
     ]
+    assert f'<option value="{hidden}">API key a\\u202eb<' in await browser.text("/history")
+    assert len(await happened(browser, who=hidden)) == 1
     assert await happened(browser, kind="secrets", who="operator's link") == [
         by_link("API key nightly\\u202etxt was made")
     ]
