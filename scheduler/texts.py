@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from codecs import getincrementaldecoder
 
 # Control characters but for tabs and ends of lines, and Unicode's that reorder text or cannot be
@@ -37,8 +38,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def normal_email(text: str) -> str:
-    """The address in the one spelling that is stored, without letter case. Raises ValueError."""
-    address = text.strip().casefold()
-    if len(address) > _LONGEST_ADDRESS or _ADDRESS.fullmatch(address) is None:
+    """The address in the one spelling that is stored, without letter case; with nothing that cannot
+    be seen, so that two members never look alike by it. Raises ValueError."""
+    address = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text.strip()).casefold())
+    is_one = _ADDRESS.fullmatch(address) and not _OBEYED.search(address)
+    if not is_one or len(address) > _LONGEST_ADDRESS:
         raise ValueError(f"{text[:_LONGEST_ADDRESS]!r} is not an e-mail address")
     return address

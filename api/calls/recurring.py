@@ -39,7 +39,7 @@ from scheduler.ids import created_at_ms
 from scheduler.lanes import is_lane
 from scheduler.recurrence.cron import may_take_long
 from scheduler.recurrence.recurrence import checked, describe
-from scheduler.recurrence.recurring import Draft, Rule, RuleState
+from scheduler.recurrence.recurring import Draft, Rule, RuleState, kinds_of_change
 from scheduler.runtime.pause import collected
 from scheduler.times import format_iso8601
 
@@ -139,8 +139,9 @@ async def change_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
         before = await call.store.recurring.read(call.account_id, recurring_id)
         await search_ahead(call.store, call.account_id, change.of(before).timing, now_ms)
     recurring, after = call.store.recurring, await pausing(call, change.pause)
+    before = await recurring.read(call.account_id, recurring_id)
     rule = await recurring.change(call.account_id, recurring_id, change.of, after, wanted)
-    await call.note(Kind.RULE_CHANGED, _called(rule))
+    await _note(call, before, rule)
     return _answer(rule)
 
 
@@ -182,7 +183,8 @@ async def delete_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
     name = await call.store.recurring.delete(call.account_id, recurring_id, wanted)
-    await call.note(Kind.RULE_DELETED, name or recurring_id)
+    if name is not None:
+        await call.note(Kind.RULE_DELETED, name or recurring_id)
     left = (await call.store.accounts.get(call.account_id)).credits
     message = "Deleted; an occurrence that waited was cancelled and refunded"
     return JsonResponse(200, DeletedRecurringBody(recurring_id, left, message))
@@ -201,8 +203,9 @@ async def pause_recurring(request: HttpRequest, recurring_id: FromPath[str]) -> 
     call = await call_of(request)
     recurring_id = await _id_of(call, recurring_id)
     wanted, pause = wanted_of(request.scope), await pause_of(request, call)
+    before = await call.store.recurring.read(call.account_id, recurring_id)
     rule = await call.store.recurring.pause(call.account_id, recurring_id, pause, wanted)
-    await call.note(Kind.RULE_PAUSED, _called(rule))
+    await _note(call, before, rule)
     return _answer(rule)
 
 
@@ -220,8 +223,9 @@ async def resume_recurring(request: HttpRequest, recurring_id: FromPath[str]) ->
     recurring_id = await _id_of(call, recurring_id)
     wanted = wanted_of(request.scope)
     await no_fields(request, call)
+    before = await call.store.recurring.read(call.account_id, recurring_id)
     rule = await call.store.recurring.resume(call.account_id, recurring_id, wanted)
-    await call.note(Kind.RULE_RESUMED, _called(rule))
+    await _note(call, before, rule)
     return _answer(rule)
 
 
@@ -272,6 +276,11 @@ async def _named(call: Call, name: str) -> list[Rule]:
 
 async def _list_of(rules: list[Rule]) -> list[RECURRING.type]:  # type: ignore[name-defined]
     return await collected(RECURRING.of(Shown(rule)) for rule in rules)
+
+
+async def _note(call: Call, before: Rule, rule: Rule) -> None:
+    for kind in kinds_of_change(before, rule):
+        await call.note(kind, _called(rule))
 
 
 def _called(rule: Rule) -> str:

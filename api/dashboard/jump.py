@@ -24,6 +24,7 @@ from scheduler.models import LogEntry, LogStatus
 from scheduler.recurrence.recurring import Rule, RuleState
 from scheduler.references import is_reference
 from scheduler.store import Store
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.log.logs import LogQuery
 from scheduler.target.targets import split_url
 
@@ -41,6 +42,13 @@ _FURTHER = {
     "/requests?callback=failed": "Requests whose callback failed",
     "/account": "Account: pause or resume it",
     "/keys#signing": "Signing secrets",
+}
+# The role of those who may do what these are for.
+_NEEDS = {
+    "/requests/new": Role.ACT,
+    "/recurring/new": Role.ACT,
+    "/system/hold": Role.ACT,
+    "/keys#signing": Role.OWN,
 }
 _OPERATORS_FURTHER = {"/system/hold": "Hold all workers", "/system/audit": "Audit"}
 _VERBS = ("pause", "resume", "run")
@@ -113,7 +121,7 @@ async def _found(request: HttpRequest, viewer: Viewer, wanted: str) -> Found:
     if is_schedule_id(wanted_id):
         return Found([Place("request", f"{ADDRESS}/{wanted_id}", wanted_id)])
     try:
-        if verb and viewer.operator is None:
+        if verb and viewer.may("act"):
             return Found(await _acts(store, account_id, verb, name) + places)
         places += await _recurring(store, account_id, name)
         if viewer.account.operator and name:
@@ -134,12 +142,11 @@ def _pages(viewer: Viewer, wanted: str) -> list[Place]:
     parts = wanted.lower().split() if verb else name.split()
     if not parts:
         return [Place("page", ROOT + path, words) for path, words in menu.items()]
-    further = {} if viewer.operator else _FURTHER
-    if viewer.account.operator and not viewer.operator:
-        further = further | _OPERATORS_FURTHER
+    further = _FURTHER | (_OPERATORS_FURTHER if viewer.account.operator else {})
     found = [
         (path, words)
         for path, words in (menu | further).items()
+        if path in menu or viewer.may(_NEEDS.get(path, Role.READ))
         if all(part in words.lower() for part in parts)
     ]
     found.sort(key=lambda each: not each[1].lower().startswith(name))

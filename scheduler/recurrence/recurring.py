@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from scheduler.events import Kind
 from scheduler.lane_settings import Pause
 from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
@@ -55,6 +56,17 @@ class Rule(msgspec.Struct, frozen=True):
     def draft(self) -> Draft:
         """What its owner has asked for."""
         return Draft(self.request, self.timing, self.name)
+
+
+def kinds_of_change(before: Rule, after: Rule) -> list[Kind]:
+    """The events that this change is in an account's history; none if nothing was changed."""
+    was_paused, is_blocked = before.pause is not None, after.state == RuleState.BLOCKED
+    found = [Kind.RULE_CHANGED] if before.draft != after.draft else []
+    if after.pause is not None:
+        found += [Kind.RULE_PAUSED] if before.pause != after.pause else []
+    elif was_paused or (before.state == RuleState.BLOCKED and not is_blocked):
+        found.append(Kind.RULE_RESUMED)
+    return found
 
 
 class Created(NamedTuple):

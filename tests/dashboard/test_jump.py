@@ -13,6 +13,7 @@ from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from scheduler.store import keys
+from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.log.logs import LogQuery
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.support.plain import redis_of
@@ -194,6 +195,32 @@ async def test_pages_of_acts_are_found(browser: Browser, boss: Browser) -> None:
         assert f"/dashboard{path}" in await jump(browser, wanted)
     assert "/dashboard/system/hold" in await jump(boss, "hold all")
     assert "/dashboard/system/hold" not in await jump(browser, "hold all")
+
+
+async def test_those_who_only_look_are_offered_nothing_to_do(
+    dashboard: Dashboard, boss: Browser
+) -> None:
+    account = await dashboard.store.accounts.get(boss.account_id)
+    by_role = {role: await dashboard.member(account, f"{role}@example.com", role) for role in Role}
+    await boss.schedule(lane="inv-a")
+    for path, wanted, needed in (
+        ("/requests/new", "new request", Role.ACT),
+        ("/recurring/new", "new recurring", Role.ACT),
+        ("/system/hold", "hold all", Role.ACT),
+        ("/keys#signing", "signing secrets", Role.OWN),
+        ("/account", "pause account", Role.READ),
+        ("/lanes/inv-a", "inv-", Role.READ),
+    ):
+        for role, theirs in by_role.items():
+            offered = f"/dashboard{path}" in await jump(theirs, wanted)
+            assert offered == role.allows(needed), (path, role)
+    for role, theirs in by_role.items():
+        assert (await acts(theirs, "pause inv") != {}) == role.allows(Role.ACT), role
+    assert "/dashboard/lanes/inv-a" in await jump(by_role[Role.READ], "pause inv")
+    for path in ("/system", "/system/accounts"):
+        text = await by_role[Role.READ].text(path)
+        assert "/system/hold" not in text
+        assert "/system/grant" not in text
 
 
 async def test_short_words_search_no_requests(

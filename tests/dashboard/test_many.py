@@ -104,6 +104,17 @@ async def test_all_that_match_are_not_the_next_occurrences(
     assert "belong to" not in named.text
 
 
+@pytest.mark.parametrize("confirmed", ["", "1"])
+async def test_more_than_a_form_may_name_are_refused_and_none_is_left_out(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, confirmed: str
+) -> None:
+    monkeypatch.setattr(bulk, "MOST", 2)
+    waiting = [await browser.schedule() for _ in range(3)]
+    refused = await post_many(browser, "cancel", waiting, confirmed=confirmed, once="o" * 16)
+    assert (refused.status_code, "Tick at most 2" in refused.text) == (400, True)
+    assert set(await listed(browser, status="scheduled")) == set(waiting)
+
+
 async def test_all_that_failed_run_again_once_however_many_there_are(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import re
 LOOK = "/dashboard/as/"
 _PREFIX = re.compile(rf"{LOOK}[\w-]+(?=[/?]|$)")
 # These are the operator's own, or nobody's.
-_OUTSIDE = "as|static|system|sign-in|sign-out|link|account|members|history|zone|echo"
+_OUTSIDE = "as|static|system|sign-in|sign-out|link|account|members|history|keys|signing|zone|echo"
 _INSIDE = rf"/dashboard(?=[/?#\"]|$)(?!/(?:{_OUTSIDE})\b)"
 # Templates escape quotes and angle brackets of all values, so what looks like a tag is one of ours.
 _ADDRESSES = re.compile(
@@ -26,7 +26,7 @@ _TICKS = re.compile(r'<label\b[^>]*><input\b[^>]*\sform="picked"[^>]*></label>')
 # Links to pages that make or change something, and to those with secrets.
 _WRITERS = re.compile(
     r'<a\b(?P<rest>[^>]*\shref="/dashboard/(?:(?:requests|recurring)/new|keys|signing|'
-    r"recurring/\w+/change|requests/\w+/edit)\b[^>]*)>(?P<words>.*?)</a>",
+    r"recurring/\w+/change|requests/\w+/edit|system/(?:hold|grant))\b[^>]*)>(?P<words>.*?)</a>",
     re.DOTALL,
 )
 _LEADING = (b"location", b"hx-redirect", b"hx-push-url")
@@ -34,8 +34,10 @@ _INSIDE_ADDRESS = re.compile(_INSIDE)
 
 
 def address_of(account_id: str, page: str = "/dashboard") -> str:
-    """A page of the dashboard, as an operator sees it of this account."""
-    return LOOK + account_id + page.removeprefix("/dashboard")
+    """A page of the dashboard, as an operator sees it of this account; of those that operators do
+    not see, the first one."""
+    path = page.removeprefix("/dashboard") if _INSIDE_ADDRESS.match(page) else ""
+    return LOOK + account_id + path
 
 
 def looked_at(path: str) -> str:

@@ -41,7 +41,7 @@ from scheduler.errors import (
     TooManyScans,
 )
 from scheduler.events import Kind
-from scheduler.recurrence.recurring import Draft, Rule
+from scheduler.recurrence.recurring import Draft, Rule, kinds_of_change
 from scheduler.store.preconditions import Precondition
 
 # Examples of a cron, in words.
@@ -125,7 +125,8 @@ async def change(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
             await search_ahead(service.store, viewer.account_id, timing, now_ms)
         wanted = Precondition.of(form.get("etag", ""))
         rule = await recurring.change(viewer.account_id, name, changed, wanted=wanted)
-        await note(request, viewer, Kind.RULE_CHANGED, name_of(rule))
+        for kind in kinds_of_change(before, rule):
+            await note(request, viewer, kind, name_of(rule))
     except _REFUSALS as refusal:
         rule = await recurring.read(viewer.account_id, name)
         return await _refused(request, viewer, form, refusal, rule)

@@ -29,7 +29,7 @@ from scheduler.events import Kind
 from scheduler.lane_settings import LONGEST_NOTE
 from scheduler.masks import masked_url
 from scheduler.recurrence.recurrence import describe
-from scheduler.recurrence.recurring import Rule, RuleState
+from scheduler.recurrence.recurring import Rule, RuleState, kinds_of_change
 from scheduler.store import Store
 
 _TIMES = 5
@@ -73,8 +73,10 @@ async def pause(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     another end and note."""
     viewer, form = await written(request)
     recurring, asked = service_of(request).store.recurring, pause_of(request, form)
-    rule = await recurring.pause(viewer.account_id, named(recurring_id), asked)
-    await note(request, viewer, Kind.RULE_PAUSED, name_of(rule))
+    before = await recurring.read(viewer.account_id, named(recurring_id))
+    rule = await recurring.pause(viewer.account_id, before.recurring_id, asked)
+    for kind in kinds_of_change(before, rule):
+        await note(request, viewer, kind, name_of(rule))
     return await _done(request, viewer, form, rule, "is paused; nothing of it waits")
 
 
@@ -82,8 +84,10 @@ async def pause(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
 async def resume(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     viewer, form = await written(request)
     recurring = service_of(request).store.recurring
-    rule = await recurring.resume(viewer.account_id, named(recurring_id))
-    await note(request, viewer, Kind.RULE_RESUMED, name_of(rule))
+    before = await recurring.read(viewer.account_id, named(recurring_id))
+    rule = await recurring.resume(viewer.account_id, before.recurring_id)
+    for kind in kinds_of_change(before, rule):
+        await note(request, viewer, kind, name_of(rule))
     words = "goes on" if rule.state == RuleState.ACTIVE else f"is {rule.state}"
     return await _done(request, viewer, form, rule, words)
 
@@ -104,7 +108,8 @@ async def delete(request: HttpRequest, recurring_id: FromPath[str]) -> Raw:
     viewer, _ = await written(request)
     recurring = service_of(request).store.recurring
     name = await recurring.delete(viewer.account_id, named(recurring_id))
-    await note(request, viewer, Kind.RULE_DELETED, name or recurring_id)
+    if name is not None:
+        await note(request, viewer, Kind.RULE_DELETED, name or recurring_id)
     words = f"{name or 'The recurring schedule'} is deleted."
     return await redirect_saying(request, viewer, words, ADDRESS)
 

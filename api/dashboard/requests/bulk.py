@@ -146,7 +146,9 @@ def _asked(request: HttpRequest, form: Form, kind: Kind, wanted: Filter) -> Aske
 
 
 def _number_of(asked: Asked) -> str:
-    return "all that match" if asked.number is None else f"{asked.number:,} requests"
+    if asked.number is None:
+        return "all that match"
+    return "1 request" if asked.number == 1 else f"{asked.number:,} requests"
 
 
 def _id_of(form: Form, asked: Asked) -> str:
@@ -179,7 +181,11 @@ def _new_time(request: HttpRequest, form: Form, now_ms: int) -> tuple[int | None
 
 
 def _named(form: Form) -> list[str]:
-    return [each for each in dict.fromkeys(form.getall("id", [])) if is_schedule_id(each)][:MOST]
+    """Raises InvalidRequest for more than a form may name: none is left out in silence."""
+    named = [each for each in dict.fromkeys(form.getall("id", [])) if is_schedule_id(each)]
+    if len(named) > MOST:
+        raise invalid([FieldError("id", f"Tick at most {MOST:,}, or choose all that match.")])
+    return named
 
 
 async def _selected(store: Store, viewer: Viewer, form: Form, wanted: Filter) -> Portion:

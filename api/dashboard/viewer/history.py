@@ -14,7 +14,7 @@ from api.dashboard.shared import shared_by
 from api.dashboard.viewer.session import ROOT, asks_for_news, signed_in
 from api.service import HttpRequest, service_of
 from scheduler.callers import OPERATOR
-from scheduler.events import Event, Kind
+from scheduler.events import MOST_CHARACTERS, Event, Kind
 from scheduler.store import keys
 
 ADDRESS = f"{ROOT}/history"
@@ -91,8 +91,8 @@ async def history_page(request: HttpRequest) -> Raw:
 
 
 def who_of(event: Event) -> str:
-    """No operator is named here."""
-    return OPERATOR if event.kind in _BY_OPERATORS else event.who
+    """No operator is named here. Streams cut some long names: so a person has one name."""
+    return OPERATOR if event.kind in _BY_OPERATORS else event.who[:MOST_CHARACTERS]
 
 
 def _place(event_id: str) -> tuple[int, int]:

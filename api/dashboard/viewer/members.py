@@ -15,14 +15,12 @@ from api.dashboard.viewer.session import (
     ROOT,
     Viewer,
     base_url,
-    note,
     redirect_saying,
     signed_in,
 )
 from api.service import HttpRequest, service_of
 from scheduler.callers import Role
 from scheduler.errors import NotFound, Taken, TooMany
-from scheduler.events import Kind
 from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Member
 
 ADDRESS = f"{ROOT}/members"
@@ -101,8 +99,7 @@ async def make_link(request: HttpRequest, member_id: FromPath[str]) -> Raw:
     member = await store.members.get(viewer.account_id, member_id)
     if member.until_ms is not None:
         raise NotFound("That is no member yet: invite the address again.")
-    link = await store.sessions.make_link(viewer.account_id, member.member_id)
-    await note(request, viewer, Kind.PASSWORD_LINK, member.email)
+    link = await store.sessions.make_link(viewer.account_id, member.member_id, viewer.who)
     return await _show(request, viewer, link=_url(request, link), for_whom=member.email)
 
 

@@ -250,8 +250,8 @@ class Recurring(Tending):
         self, account_id: str, recurring_id: str, wanted: Precondition = ALWAYS
     ) -> str | None:
         """Cancels the occurrence that waits; one that is held finishes. Returns the name that it
-        had. Also one whose request cannot be read. Of one that was deleted within an hour it does
-        nothing: then 1,000 newer deletions of the account, or a minute."""
+        had, or ''. Also one whose request cannot be read. Of one that was deleted within an hour it
+        does nothing and returns None: then 1,000 newer deletions of the account, or a minute."""
         try:
             rule = await self._rules.one(account_id, recurring_id)
         except NotFound:
@@ -270,7 +270,7 @@ class Recurring(Tending):
         else:
             raise KeepsChanging
         await self.tend(account_id, [recurring_id])
-        return rule.definition.name
+        return rule.definition.name or ""
 
     async def trigger(
         self,

@@ -451,3 +451,27 @@ async def test_a_create_means_no_next_occurrence(api: Api, way: str) -> None:
     assert (again.status_code, again.json()["existing"]) == (200, True)
     assert again.json()["scheduleId"] == first.json()["scheduleId"]
     assert await api.read(rules[0]["scheduleId"]) == before
+
+
+async def test_the_history_has_each_change_of_a_rule_once(api: Api) -> None:
+    """A repeat that changes nothing is no event. tests/dashboard/viewer/ has what pages show."""
+    rule = await created(api, name="nightly")
+    path = f"/recurring/{rule['recurringId']}"
+    for method, more, fields in (
+        ("POST", "/resume", {}),
+        *[("POST", "/pause", {})] * 2,
+        *[("POST", "/resume", {})] * 2,
+        *[("PATCH", "", {"retries": 2})] * 2,
+        *[("PATCH", "", {"retries": 3, "paused": True})] * 2,
+        *[("PATCH", "", {"paused": False})] * 2,
+        *[("DELETE", "", {})] * 2,
+    ):
+        answer = await api.client.request(method, path + more, json=fields or None)
+        assert answer.status_code == 200, answer.text
+    events = await api.store.events.newest(api.account_id)
+    assert [each.kind for each in reversed(events) if each.kind.startswith("rule-")] == [
+        *("rule-made", "rule-paused", "rule-resumed", "rule-changed"),
+        *("rule-changed", "rule-paused", "rule-resumed", "rule-deleted"),
+    ]
+    assert {each.about for each in events if each.kind.startswith("rule-")} == {"nightly"}
+    assert all(each.who.startswith("API key ") for each in events if each.kind != "api-key-made")

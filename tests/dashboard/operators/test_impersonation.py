@@ -252,6 +252,11 @@ def test_an_address_names_the_account(path: str, prefix: str, own: str) -> None:
     assert not prefix or address_of("acc_1", own) == path
 
 
+@pytest.mark.parametrize("page", ["account", "members", "history", "keys", "signing/rotate"])
+def test_the_link_for_support_of_an_owners_page_leads_to_the_first_one(page: str) -> None:
+    assert address_of("acc_1", f"/dashboard/{page}") == "/dashboard/as/acc_1"
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

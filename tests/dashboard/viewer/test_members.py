@@ -10,10 +10,12 @@ import pytest
 from api.dashboard.operators.audit import WORDS
 from api.dashboard.viewer.history import GROUPS
 from scheduler.callers import Role
-from scheduler.events import OWN
-from scheduler.models import Account
+from scheduler.events import OWN, Kind
+from scheduler.models import Account, Request
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
 from scheduler.store.accounts.sign_in.sessions import ATTEMPTS_PER_BOTH
-from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
+from tests.dashboard.conftest import ORIGIN, PASSWORD, URL, Browser, Dashboard
 from tests.dashboard.test_pages import PAGES
 
 JOIN = {"password": PASSWORD, "again": PASSWORD}
@@ -176,6 +178,20 @@ async def test_the_history_says_who_did_what(
     assert (await browser.get("/history", kind="x")).status_code == 400
 
 
+async def test_a_press_that_changes_nothing_of_a_rule_is_no_event(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    draft = Draft(Request(0, "GET", URL), Timing(every_ms=3_600_000), "nightly")
+    rule = (await dashboard.store.recurring.create(ada.account_id, draft)).rule
+    path = f"/recurring/{rule.recurring_id}"
+    for act in ("resume", "pause", "pause", "resume", "resume", "delete", "delete"):
+        assert (await browser.write(f"{path}/{act}")).status_code == 303
+    assert await happened(browser, kind="recurring") == [
+        by_link(f"recurring schedule nightly was {what}")
+        for what in ("deleted", "resumed", "paused")
+    ]
+
+
 async def test_the_history_has_pages(dashboard: Dashboard, ada: Account, browser: Browser) -> None:
     for number in range(60):
         await dashboard.store.api_keys.create(ada.account_id, f"key {number}", "us")
@@ -185,6 +201,29 @@ async def test_the_history_has_pages(dashboard: Dashboard, ada: Account, browser
     shown = [re.findall(r"API key (key \d+)", text) for text in (first, second)]
     assert shown[0] + shown[1] == [f"key {number}" for number in reversed(range(60))]
     assert 'rel="next"' not in second
+
+
+async def test_the_history_shows_hostile_and_long_names(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """Some events are cut, and others not: their person is one."""
+    await browser.write("/keys", name="nightly\u202etxt")
+    long = "x" * 230 + "@example.com"
+    ann = await dashboard.member(ada, long)
+    await ann.write("/account/callback", url="https://example.com/ended")
+    await ann.write("/requests/bulk", action="cancel", id=await ann.schedule(), confirmed="1")
+    hidden = "API key a\u202eb"
+    await browser.store.events.note(ada.account_id, Kind.RULE_MADE, who=hidden, about="nightly")
+    assert [what for _, what in await happened(browser, who=long[:200])] == [
+        "a bulk action: Cancel: 1 request",
+        "the default callback was changed (executed)",
+        "accepted the invitation (own)",
+    ]
+    assert f'<option value="{hidden}">API key a\\u202eb<' in await browser.text("/history")
+    assert len(await happened(browser, who=hidden)) == 1
+    assert await happened(browser, kind="secrets", who="operator's link") == [
+        by_link("API key nightly\\u202etxt was made")
+    ]
 
 
 def test_each_kind_of_event_of_an_account_has_words_and_a_group() -> None:

@@ -33,13 +33,21 @@ async def make(store: Store, name: str, email: str = "") -> str:
 
 @pytest.mark.parametrize(
     ("text", "address"),
-    [("Ada@Example.COM", "ada@example.com"), ("  a@b ", "a@b"), ("ß@ä.de", "ss@ä.de")],
+    [
+        ("Ada@Example.COM", "ada@example.com"),
+        ("  a@b ", "a@b"),
+        ("ß@ä.de", "ss@ä.de"),
+        ("RENE\u0301@b", "ren\xe9@b"),
+    ],
 )
 def test_an_address_has_one_spelling(text: str, address: str) -> None:
     assert normal_email(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "ada", "a@b@c", "a b@c", "@", "a@", "x" * 250 + "@y.de"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "ada", "a@b@c", "a b@c", "@", "a@", "x" * 250 + "@y.de", "a\u200bda@b", "\u202ea@b"],
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an e-mail address"):
         normal_email(text)
@@ -165,6 +173,7 @@ async def test_a_role_that_changed_holds_at_once_and_a_removed_member_has_no_ses
     await joined(scene, "own@example.com")
     ann = await joined(scene, "ann@example.com", Role.READ)
     link = await store.sessions.make_link(account_id, ann.session.member_id)
+    assert (await events(scene))[-1] == ("password-link", "an operator", "ann@example.com")
     for _ in range(2):
         await store.members.set_role(account_id, "ann@example.com", Role.ACT, "own@example.com")
     assert (await store.sessions.find(ann.secret)).role == Role.ACT
@@ -204,6 +213,49 @@ async def test_an_owner_is_left_unless_an_operator_removes_the_last(scene: Scene
     [owner] = [each for each in await members.all(account_id) if each.role == Role.OWN]
     await members.remove(account_id, owner.email, "an operator", keeps_owner=False)
     assert len(await members.all(account_id)) == 1
+
+
+async def test_links_are_void_that_an_earlier_owner_made(scene: Scene) -> None:
+    """Else somebody who was removed could come back by one."""
+    members, sessions, account_id = scene.store.members, scene.store.sessions, scene.account_id
+    eve, ann = [await joined(scene, f"{name}@example.com") for name in ("eve", "ann")]
+    for demoted in (True, False):
+        links = [await members.invite(account_id, "new@example.com", Role.OWN, "eve@example.com")]
+        links += [await sessions.make_link(account_id, ann.session.member_id, eve.session.email)]
+        others = await members.invite(account_id, "more@example.com", Role.READ, "ann@example.com")
+        if demoted:
+            await members.set_role(account_id, "eve@example.com", Role.ACT, "ann@example.com")
+            await members.set_role(account_id, "eve@example.com", Role.OWN, "ann@example.com")
+        else:
+            await members.remove(account_id, "eve@example.com", "ann@example.com")
+        assert [await sessions.leads_to(link) for link in links] == [None, None]
+        assert await sessions.leads_to(others) is not None
+        assert {each.email for each in await members.all(account_id) if each.until_ms} == {
+            "more@example.com"
+        }
+        void = ("member-removed", "ann@example.com", "new@example.com")
+        assert void in (await events(scene))[-3:]
+    assert await sessions.find(ann.secret) is not None
+    assert await scene.store.check() == []
+
+
+async def test_an_invitation_that_meets_a_deletion_leaves_the_address_free(scene: Scene) -> None:
+    """The account is deleted between the reservation of the address and the redeeming."""
+    store = scene.store
+    link = await store.members.invite(scene.account_id, "ann@example.com", Role.ACT, "us")
+    redeem = store.sessions.redeem
+
+    async def late(*given: str) -> Opened | None:
+        await scene.redis.delete(keys.EMAIL + "ann@example.com")
+        await store.changes.delete(scene.account_id)
+        await scene.redis.set(keys.EMAIL + "ann@example.com", reserved)
+        return await redeem(*given)
+
+    [invited] = await store.members.all(scene.account_id)
+    reserved = f"{scene.account_id} {invited.member_id}"
+    with patch.object(store.sessions, "redeem", late):
+        assert await store.members.join(link, "hash") is None
+    assert await make(store, "ann", "ann@example.com")
 
 
 async def test_an_account_has_a_number_of_members(scene: Scene) -> None:

@@ -100,7 +100,7 @@ async def _fill_the_account(scene: Scene) -> None:
         link = await store.members.invite(account_id, f"{n}{email[2:]}", Role.OWN, email)
         opened = await store.members.join(link, "h" * 200)
     member_id = opened.session.member_id
-    await store.sessions.make_link(account_id, member_id)
+    await store.sessions.make_link(account_id, member_id, email)
     await store.members.invite(account_id, f"x{email[1:]}", Role.OWN, email)
     for _ in range(60):
         opened = await store.sessions.open(account_id, member_id)

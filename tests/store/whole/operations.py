@@ -441,6 +441,12 @@ OF_ACCOUNTS = [
     op("search", "scan", run(_SCAN, lambda p: (p.base, (1000, 50_000, 10_000_000, 0)))),
     op("set a lane", "lanes/read lanes/set", set_lane),
     op(
+        "lanes with a backlog",
+        "lanes/backlog",
+        lambda h, p: h.store.lanes.backlogs(p.account_id),
+        prepare=each(set_lane),
+    ),
+    op(
         "realign lanes",
         "lifecycle/claim/realign_lanes",
         run(_REALIGN_LANES, lambda p: (SHARD, (p.account_id[7:], "", 100))),

@@ -12,7 +12,7 @@ from api.dashboard.requests.listing import latest_first
 from api.dashboard.requests.picture import _searched
 from api.schema.rules import Rules
 from cli.customer.batch import chunks
-from postdate.calls import Calls
+from postdate.calls import Calls, Many
 from scheduler import ids
 from scheduler.models import LogStatus, Occurrence
 from scheduler.runtime.settings import Settings
@@ -114,7 +114,8 @@ async def named_by_a_client(_: Scene, count: int) -> Found:
         async def _sleep(self, _: float) -> None: ...
 
     asked, names = list[str](), [f"sch_{n}" for n in range(count)]
-    results = await Counted()._each_named(cast("Any", None), names, None)
+    many = Many(str, "/schedule/cancel", "", ("", ""))
+    results = await Counted()._each_named(many, names, None)
     assert list(results) == [f"done {each}" for each in names]
     return asked, names
 

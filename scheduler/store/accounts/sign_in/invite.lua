@@ -41,7 +41,8 @@ redis.call('HSET', about, 'email', ARGV[4], 'role', ARGV[5], 'until', now_ms + t
   'link', ARGV[3])
 redis.call('PEXPIRE', about, ttl_ms)
 redis.call('ZADD', base .. K.INVITED, now_ms + ttl_ms, ARGV[2])
-redis.call('HSET', link, 'account', ARGV[1], 'member', ARGV[2], 'purpose', 'invite', 'epoch', '0')
+redis.call('HSET', link, 'account', ARGV[1], 'member', ARGV[2], 'purpose', 'invite', 'epoch', '0',
+  'by', ARGV[8])
 redis.call('PEXPIRE', link, ttl_ms)
 note_own(base, {k = 'member-invited', w = ARGV[8], t = ARGV[4] .. ', ' .. ARGV[5]})
 return 1

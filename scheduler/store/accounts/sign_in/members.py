@@ -116,9 +116,9 @@ class Members:
 
     async def invite(self, account_id: str, email: str, role: Role, by: str) -> str:
         """The secret of a link that makes a member of whoever sets a password with it: good once,
-        and for three days. An earlier invitation to the address is void. It does not tell whether
-        the address belongs to another account; `join` does. Raises ValueError for a bad address,
-        Taken if it is a member's, TooMany, NotFound."""
+        and for three days, while the owner who made it is one. An earlier invitation to the address
+        is void. It does not tell whether the address belongs to another account; `join` does.
+        Raises ValueError for a bad address, Taken if it is a member's, TooMany, NotFound."""
         address = normal_email(email)
         shard, account = keys.parts(account_id)
         secret, member_id = ids.new_secret(shard), ids.new_member_id()
@@ -148,16 +148,16 @@ class Members:
         if await reserve_address(self._server, linked.email, ours) != ours:
             raise Taken("This address cannot be used here: ask for an invitation to another one.")
         opened = await self._sessions.redeem(link, Purpose.INVITE, password)
-        # Somebody else may have accepted it at this very moment.
-        if opened is None and await is_dead(self._server, ours):
+        # Somebody else may have accepted it at this very moment, or the account was deleted.
+        if opened is None and await self.find(linked.email) is None:
             await free(self._server, key, ours)
         return opened
 
     async def set_role(
         self, account_id: str, who: str, role: Role, by: str, *, keeps_owner: bool = True
     ) -> Member:
-        """It holds from the next request on. Raises NotFound; Taken for the last owner, if the
-        account is to keep one. Safe to repeat."""
+        """It holds from the next request on. Links that an earlier owner made are void. Raises
+        NotFound; Taken for the last owner, if the account is to keep one. Safe to repeat."""
         member = await self.get(account_id, who)
         await self._change(account_id, member, role, by, keeps_owner=keeps_owner)
         return member._replace(role=role)
@@ -165,8 +165,8 @@ class Members:
     async def remove(
         self, account_id: str, who: str, by: str, *, keeps_owner: bool = True
     ) -> Member:
-        """Removes a member, whose sessions and links end at once, or an invitation. Raises
-        NotFound; Taken for the last owner, if the account is to keep one."""
+        """Removes a member, whose sessions and links end at once, and links that they made; or an
+        invitation. Raises NotFound; Taken for the last owner, if the account is to keep one."""
         member = await self.get(account_id, who)
         await self._change(account_id, member, "", by, keeps_owner=keeps_owner)
         # After a crash before this, the next one who needs the address frees it.

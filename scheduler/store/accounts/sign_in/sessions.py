@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.callers import OPERATORS_LINK, Role
+from scheduler.callers import OPERATOR, OPERATORS_LINK, Role
 from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
 from scheduler.store.server import Argument, Script, Server
@@ -150,12 +150,13 @@ class Sessions:
         key = keys.account(account_id) + keys.SESSIONS + member_id
         return int(await self._server.read("ZCARD", key))
 
-    async def make_link(self, account_id: str, member_id: str = "") -> str:
+    async def make_link(self, account_id: str, member_id: str = "", by: str = OPERATOR) -> str:
         """The secret of a new link, good once and for an hour: it signs in as the account, or sets
-        the member's password, in place of an earlier link of the member. Raises NotFound."""
+        the member's password, in place of an earlier link of the member. It is void when the owner
+        who made it (`by`) is one no longer. Raises NotFound."""
         secret = ids.new_secret(keys.parts(account_id).shard)
         purpose = Purpose.SET_PASSWORD if member_id else Purpose.SIGN_IN
-        what = (member_id, ids.hash_secret(secret), purpose, LINK_TTL_MS)
+        what = (member_id, ids.hash_secret(secret), purpose, LINK_TTL_MS, by)
         await self._write(_LINK_MAKE, account_id, *what)
         return secret
 
