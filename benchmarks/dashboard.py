@@ -30,7 +30,6 @@ from benchmarks.support.rounds import in_blocks, warn_of_noise
 from scheduler.models import Outcome, Plan, Request, Status
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.sessions import Purpose
 
 _MONTH_MS = 30 * 86_400_000
 _URLS = [f"https://api.example.com/hooks/{n:04}" for n in range(1000)]

@@ -38,7 +38,6 @@ from scheduler.ids import new_api_key
 from scheduler.models import Plan
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.sessions import Purpose
 from scheduler.times import format_iso8601
 
 TARGET_RATIO = 3.0
