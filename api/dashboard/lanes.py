@@ -197,7 +197,7 @@ def backlog_words(lane: Lane, zone: Zone) -> str:
         case LaneState.PAUSED:
             why = "it is paused"
         case LaneState.CALM:
-            why = "its target asked for a rest"
+            why = "its target asked for calm"
         case _:
             why = limits(lane.settings)
     words = f"{number(lane.due)} {'is' if lane.due == 1 else 'are'} due and"
