@@ -3,7 +3,6 @@ of it, and pauses, resumes or runs what is named so: a dialog on every page, and
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from litestar import get
@@ -14,7 +13,7 @@ from api.dashboard.operators.impersonation import address_of
 from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, Filter
-from api.dashboard.shared import shared_by
+from api.dashboard.requests.suggestions import hosts_of
 from api.dashboard.viewer.session import ROOT, Viewer, asks_for_news, signed_in
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, TooManyScans, Unreadable
@@ -25,7 +24,6 @@ from scheduler.recurrence.recurring import Rule, RuleState
 from scheduler.references import is_reference
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
-from scheduler.target.targets import split_url
 
 # Of each kind; of less than so many letters too many requests have some.
 _MOST = 5
@@ -49,8 +47,6 @@ _SMALL = frozenset(("go", "to", "open", "now", "the", "lane", "rule", "recurring
 # What a rule may be to be paused or resumed; it may be run in any state.
 _PAUSABLE = (RuleState.ACTIVE, RuleState.BLOCKED)
 _RESUMABLE = (RuleState.PAUSED, RuleState.BLOCKED)
-# Hosts are those of so many requests: the newest, and the next that are due.
-_HOSTS_OF, _HOSTS_GOOD_FOR_S = 100, 30.0
 
 
 class Place(NamedTuple):
@@ -209,20 +205,10 @@ async def _lanes(store: Store, account_id: str, wanted: str) -> list[Place]:
 
 
 async def _hosts(request: HttpRequest, account_id: str, wanted: str) -> list[Place]:
-    """Hosts, or a later part of their names, that begin so: of the newest requests and the next."""
-    store, part = service_of(request).store, f".{wanted.lower()}"
+    """Hosts, or a later part of their names, that begin so."""
     if len(wanted) < _FEWEST_LETTERS:
         return []
-
-    async def read() -> list[str]:
-        newest = LogQuery(limit=_HOSTS_OF, to_ms=store.clock.now_ms() + 1)
-        coming = LogQuery((LogStatus.SCHEDULED,), limit=_HOSTS_OF, descending=False)
-        pages = [await store.logs.page(account_id, each) for each in (newest, coming)]
-        hosts = Counter(split_url(each.url)[0].lower() for page in pages for each in page.entries)
-        return [host for host, _ in hosts.most_common()]
-
-    key = (account_id, "hosts")
-    hosts = await shared_by(request).get(key, _HOSTS_GOOD_FOR_S, read)
+    part, hosts = f".{wanted.lower()}", await hosts_of(request, account_id)
     found = [host for host in hosts if part in f".{host}"]
     return [Place("host", Filter(host=host).address(), host) for host in found[:_MOST]]
 

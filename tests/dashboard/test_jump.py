@@ -184,6 +184,19 @@ async def test_hosts_and_references_are_found_by_how_they_begin(browser: Browser
     assert "host" not in (await jump(browser, "pi.example")).values()
 
 
+async def test_the_box_of_filters_offers_the_same_hosts(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the seconds in which both go by one look."""
+    monkeypatch.setattr("api.dashboard.requests.suggestions._HOSTS_OF", 1)
+    for host, due_in_ms in (("b.example.org", 120_000), ("a.example.org", 60_000)):
+        await browser.schedule(url=f"https://{host}/x", due_in_ms=due_in_ms)
+    box = await browser.client.get("/dashboard/requests/suggest", params={"find": "host:"})
+    assert "host:a.example.org" in box.text
+    assert "host:b.example.org" not in box.text
+    assert "/dashboard/requests?host=a.example.org" in await jump(browser, "a.exa")
+
+
 async def test_pages_of_acts_are_found(browser: Browser, boss: Browser) -> None:
     for wanted, path in (
         ("new request", "/requests/new"),
