@@ -1,5 +1,5 @@
 """Jumps to a page, a request, a recurring schedule, a lane, a host or an account by a few letters
-of it, and pauses, resumes or runs what is named so: a dialog on every page, and its own page."""
+of it, and pauses, resumes or runs it: a dialog on every page, and a page of its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FURTHER = {
 }
 _OPERATORS_FURTHER = {"/system/hold": "Hold all workers", "/system/audit": "Audit"}
 _VERBS = ("pause", "resume", "run")
-# Words that may stand beside a verb or a name, and mean nothing.
+# Words beside a verb or a name that are left out.
 _SMALL = frozenset(("go", "to", "open", "now", "the", "lane", "rule", "recurring", "schedule"))
 # What a rule may be to be paused or resumed; it may be run in any state.
 _PAUSABLE = (RuleState.ACTIVE, RuleState.BLOCKED)
@@ -143,7 +143,7 @@ def _pages(viewer: Viewer, wanted: str) -> list[Place]:
 
 
 async def _acts(store: Store, account_id: str, verb: str, name: str) -> list[Place]:
-    """What the verb can be done to, of the lanes and rules whose names begin so."""
+    """Acts on the lanes and rules whose names begin so, and which the verb fits."""
     lanes, rules = list[str](), list[Rule]()
     if name and is_lane(name):  # names of rules are like those of lanes
         lanes = await store.lanes.beginning(account_id, name, _MOST)

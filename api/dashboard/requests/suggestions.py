@@ -37,7 +37,7 @@ _VALUES = {
     "sort": ["late"],
     "when": list(WINDOWS),
 }
-# Found by links alone.
+# Only links have these filters.
 _UNNAMED = ("bulk",)
 
 
