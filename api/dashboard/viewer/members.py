@@ -27,7 +27,8 @@ from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Member, Role
 ADDRESS = f"{ROOT}/members"
 MAY_DO = {
     Role.READ: "may look at everything but API keys and signing secrets",
-    Role.ACT: "may also schedule, change, cancel and replay, and pause and limit lanes",
+    Role.ACT: "may look, schedule, change, cancel, replay and pause, and set lanes and recurring"
+    " schedules",
     Role.OWN: "may do everything: keys, signing secrets, the callback, and members",
 }
 
