@@ -222,10 +222,10 @@ def delete(context: Context, account: str, yes: bool) -> None:
 @click.argument("account")
 @command()
 def link(context: Context, account: str) -> None:
-    """Print a link that signs in to ACCOUNT's dashboard, and may do everything there.
+    """Print a link that signs in to ACCOUNT's dashboard.
 
-    It is good once, and for an hour. Where the dashboard is: POSTDATE_PUBLIC_URL, or where a
-    running API says that it is, or else POSTDATE_HOST and POSTDATE_PORT.
+    It may do everything there, and is good once, within an hour. The dashboard's address is
+    POSTDATE_PUBLIC_URL, or else that of a running API, or else of POSTDATE_HOST and POSTDATE_PORT.
     """
 
     async def make(store: Store) -> tuple[Account, str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    Column("ID"), Column("NAME", least=12), Column("STATE"), Column("KEY"), Column("MADE (UTC)"),
+    Column("ID"), Column("NAME", least=12), Column("STATE"), Column("KEY"), Column("CREATED (UTC)"),
     Column("LAST USED (UTC)"),
 )  # fmt: skip
 

@@ -269,7 +269,7 @@ def limits_words(lane: str, settings: LaneSettings) -> str:
         case True, False:
             return f"lane {lane} had used up its rate"
         case False, True:
-            return f"lane {lane} ran as many as it may"
+            return f"lane {lane} was at its parallelism limit"
     return f"lane {lane} kept to its limits"
 
 

@@ -1,9 +1,8 @@
 """Jumps to a page, a request, a recurring schedule, a lane, a host or an account by a few letters
-of it, and pauses, resumes or runs what is named so: a dialog on every page, and its own page."""
+of it, and pauses, resumes or runs it: a dialog on every page, and a page of its own."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from litestar import get
@@ -14,9 +13,10 @@ from api.dashboard.operators.impersonation import address_of
 from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, Filter
-from api.dashboard.shared import shared_by
+from api.dashboard.requests.suggestions import hosts_of
 from api.dashboard.viewer.session import ROOT, Viewer, asks_for_news, signed_in
 from api.service import HttpRequest, service_of
+from scheduler.callers import Role
 from scheduler.errors import NotFound, TooManyScans, Unreadable
 from scheduler.ids import is_recurring_id, is_schedule_id
 from scheduler.lanes import is_lane
@@ -24,9 +24,7 @@ from scheduler.models import LogEntry, LogStatus
 from scheduler.recurrence.recurring import Rule, RuleState
 from scheduler.references import is_reference
 from scheduler.store import Store
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.log.logs import LogQuery
-from scheduler.target.targets import split_url
 
 # Of each kind; of less than so many letters too many requests have some.
 _MOST = 5
@@ -52,13 +50,11 @@ _NEEDS = {
 }
 _OPERATORS_FURTHER = {"/system/hold": "Hold all workers", "/system/audit": "Audit"}
 _VERBS = ("pause", "resume", "run")
-# Words that may stand beside a verb or a name, and mean nothing.
+# Words beside a verb or a name that are left out.
 _SMALL = frozenset(("go", "to", "open", "now", "the", "lane", "rule", "recurring", "schedule"))
 # What a rule may be to be paused or resumed; it may be run in any state.
 _PAUSABLE = (RuleState.ACTIVE, RuleState.BLOCKED)
 _RESUMABLE = (RuleState.PAUSED, RuleState.BLOCKED)
-# Hosts are those of so many requests: the newest, and the next that are due.
-_HOSTS_OF, _HOSTS_GOOD_FOR_S = 100, 30.0
 
 
 class Place(NamedTuple):
@@ -154,7 +150,7 @@ def _pages(viewer: Viewer, wanted: str) -> list[Place]:
 
 
 async def _acts(store: Store, account_id: str, verb: str, name: str) -> list[Place]:
-    """What the verb can be done to, of the lanes and rules whose names begin so."""
+    """Acts on the lanes and rules whose names begin so, and which the verb fits."""
     lanes, rules = list[str](), list[Rule]()
     if name and is_lane(name):  # names of rules are like those of lanes
         lanes = await store.lanes.beginning(account_id, name, _MOST)
@@ -216,20 +212,10 @@ async def _lanes(store: Store, account_id: str, wanted: str) -> list[Place]:
 
 
 async def _hosts(request: HttpRequest, account_id: str, wanted: str) -> list[Place]:
-    """Hosts, or a later part of their names, that begin so: of the newest requests and the next."""
-    store, part = service_of(request).store, f".{wanted.lower()}"
+    """Hosts, or a later part of their names, that begin so."""
     if len(wanted) < _FEWEST_LETTERS:
         return []
-
-    async def read() -> list[str]:
-        newest = LogQuery(limit=_HOSTS_OF, to_ms=store.clock.now_ms() + 1)
-        coming = LogQuery((LogStatus.SCHEDULED,), limit=_HOSTS_OF, descending=False)
-        pages = [await store.logs.page(account_id, each) for each in (newest, coming)]
-        hosts = Counter(split_url(each.url)[0].lower() for page in pages for each in page.entries)
-        return [host for host, _ in hosts.most_common()]
-
-    key = (account_id, "hosts")
-    hosts = await shared_by(request).get(key, _HOSTS_GOOD_FOR_S, read)
+    part, hosts = f".{wanted.lower()}", await hosts_of(request, account_id)
     found = [host for host in hosts if part in f".{host}"]
     return [Place("host", Filter(host=host).address(), host) for host in found[:_MOST]]
 

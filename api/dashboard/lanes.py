@@ -186,8 +186,8 @@ def limits(settings: LaneSettings) -> str:
 
 
 def backlog_words(lane: Lane, zone: Zone) -> str:
-    """`261 are due and wait: 20 per hour. The oldest since 20:12. All have started about 09:13.`;
-    '' if what is due starts at once."""
+    """`261 are due and wait: 20 per hour. The oldest has waited since 20:12. All will have started
+    by about 09:13.`; '' if what is due starts at once."""
     now_ms, oldest_ms = lane.now_ms, lane.oldest_due_at_ms
     if oldest_ms is None or (
         lane.state is LaneState.OPEN and now_ms - oldest_ms < OVERDUE_AFTER_MS
@@ -197,14 +197,14 @@ def backlog_words(lane: Lane, zone: Zone) -> str:
         case LaneState.PAUSED:
             why = "it is paused"
         case LaneState.CALM:
-            why = "its target asked for a rest"
+            why = "its target asked for calm"
         case _:
             why = limits(lane.settings)
     words = f"{number(lane.due)} {'is' if lane.due == 1 else 'are'} due and"
     words += f" {'waits' if lane.due == 1 else 'wait'}: {why}."
-    words += f" The oldest since {near(oldest_ms, now_ms, zone)}."
+    words += f" The oldest has waited since {near(oldest_ms, now_ms, zone)}."
     if lane.empty_at_ms is not None:
-        words += f" All have started about {near(lane.empty_at_ms, now_ms, zone)}."
+        words += f" All will have started by about {near(lane.empty_at_ms, now_ms, zone)}."
     return words
 
 

@@ -31,7 +31,7 @@ def test_a_fault_is_shown_where_it_was_typed_and_mended(signed_in: Watched) -> N
     expect(panel.get_by_label("Delay", exact=True)).to_be_hidden()
     panel.get_by_label("Time (UTC)").fill("2030-01-02T03:04:05.678")
     panel.get_by_role("button", name="Schedule it").click()
-    expect(panel.get_by_role("alert")).to_have_text("1 field to mend: Waits before retries.")
+    expect(panel.get_by_role("alert")).to_have_text("1 field to correct: Waits before retries.")
     expect(waits).to_be_focused()
     expect(waits).to_have_accessible_description(re.compile("It must be a duration"))
     assert serious(page) == []

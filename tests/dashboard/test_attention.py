@@ -75,7 +75,7 @@ JUDGED: dict[str, tuple[list[Need], list[str]]] = {
     "in time": (account.pulse_needs(PULSE._replace(held=3), 99), []),
     "late": (
         account.pulse_needs(PULSE, 1500),
-        ["alarm: 1 of 100 requests of the last hour was 1.5 s late, or nearly so"],
+        ["alarm: 1 % of the last hour's requests were about 1.5 s late, or later"],
     ),
     "hold": (
         service.hold_needs(Held(5, 4, 4, 5)),
@@ -92,7 +92,7 @@ JUDGED: dict[str, tuple[list[Need], list[str]]] = {
     ),
     "store full": (
         service.store_needs([Meter(SERVER, 93.0, 2 * DAY_MS, "alarm")]),
-        ["alarm: The service's memory is 93 % full, and stores nothing new at 100 %, in 2 days"],
+        ["alarm: The service's memory is 93 % full: at 100 % nothing new is stored, in 2 days"],
     ),
     "store fills": (service.store_needs([Meter(SERVER, 80.0, None, "warning")]), []),
     "suspended": (

@@ -160,7 +160,7 @@ async def test_a_press_stops_what_has_not_begun(browser: Browser, settings: Sett
 async def test_all_matches_of_its_replays_are_not_all_matches(browser: Browser) -> None:
     await browser.schedule()
     refused = await match(browser, "cancel", bulk="a" * 16)
-    assert (refused.status_code, "tick those to act on" in refused.text) == (400, True)
+    assert (refused.status_code, "select those to act on" in refused.text) == (400, True)
     assert "all that match" not in await browser.text("/requests", bulk="a" * 16)
     assert (await browser.get("/requests", bulk="a b")).status_code == 400
     assert (await browser.get("/requests", bulk="a" * 16, cursor="x")).status_code == 400

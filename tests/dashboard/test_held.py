@@ -31,7 +31,7 @@ HOUR_MS = 3_600_000
         (HeldBy(HoldCause.LANE_PAUSED, "eu", ahead=3), "waits for lane eu: paused, 3 before it"),
         (
             HeldBy(HoldCause.LANE_CALM, "eu", NOW_MS + 60_000, ahead=0),
-            "waits for lane eu: its target asked for a rest until 13:01:00, it is next",
+            "waits for lane eu: its target asked for calm until 13:01:00, it is next",
         ),
         (
             HeldBy(HoldCause.LANE_PARALLELISM, "eu", ahead=1200, most=2),

@@ -9,11 +9,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from api.dashboard.jump import asked
+from scheduler.callers import Role
 from scheduler.models import Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from scheduler.store import keys
-from scheduler.store.accounts.sign_in.members import Role
 from scheduler.store.log.logs import LogQuery
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.support.plain import redis_of
@@ -183,6 +183,19 @@ async def test_hosts_and_references_are_found_by_how_they_begin(browser: Browser
     for wanted in ("api.exa", "EXAMPLE.org"):
         assert (await jump(browser, wanted))["/dashboard/requests?host=api.example.org"] == "host"
     assert "host" not in (await jump(browser, "pi.example")).values()
+
+
+async def test_the_box_of_filters_offers_the_same_hosts(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the seconds in which both go by one look."""
+    monkeypatch.setattr("api.dashboard.requests.suggestions._HOSTS_OF", 1)
+    for host, due_in_ms in (("b.example.org", 120_000), ("a.example.org", 60_000)):
+        await browser.schedule(url=f"https://{host}/x", due_in_ms=due_in_ms)
+    box = await browser.client.get("/dashboard/requests/suggest", params={"find": "host:"})
+    assert "host:a.example.org" in box.text
+    assert "host:b.example.org" not in box.text
+    assert "/dashboard/requests?host=a.example.org" in await jump(browser, "a.exa")
 
 
 async def test_pages_of_acts_are_found(browser: Browser, boss: Browser) -> None:

@@ -26,6 +26,11 @@ _FOREIGN = {
     *{"curl", "docker", "git", "helm", "kubectl", "pip", "pip-audit", "promtool", "redis-cli"},
     *{"cat", "grep", "npm", "npx", "pipx", "sed", "sleep", "source", "sudo", "systemctl", "until"},
 }
+# A command that prints a table, and what follows it: what a page shows of it, or a pipe.
+_TABLES = re.compile(
+    r"postdate (?:list|logs|(?:\w+ )?(?:list|grant|plan)|lane show)\b(?!.*--(?:json|all))"
+    r"[^|\n]*(?:\n(.+)|\| *cut )"
+)
 _KEYWORDS = {"do", "export", "then"}
 _TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 _ROUTES = {
@@ -88,6 +93,17 @@ def test_commands_that_a_sentence_names_exist_with_their_options(page: Path) -> 
             assert words[1] in _TARGETS, span
         elif words[0] in _FOREIGN and len(words) > 1:
             assert all(re.fullmatch(r"[a-z-]+", each) for each in words), f"{span}: make it a block"
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
+def test_tables_are_shown_with_their_heads(page: Path) -> None:
+    """And no shell takes the head for a row."""
+    for fence in read(page).fences:
+        if fence.language in _SHELL:
+            lines = [each[1] for each in _TABLES.finditer(fence.text)]
+            told = fence.language == "console"
+            for line in lines if told else [each for each in lines if each is None]:
+                assert re.match(r"\$ |…|[A-Z]{2,} ", line or ""), fence.text
 
 
 def test_a_block_that_was_reflowed_or_misspelt_is_found(tmp_path: Path) -> None:

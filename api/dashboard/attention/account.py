@@ -1,5 +1,5 @@
-"""What an account's holder should look after, judged for Overview, and the reads for that. Nothing
-is well that could not be read: then Overview says what that is."""
+"""What needs the attention of an account's members, judged for Overview, and the reads for that.
+Overview names what could not be read, and does not call it well."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from scheduler.target.targets import split_url
 FAILED_SHARES = (0.01, 0.05)
 LATENESS_MS = (100, 1000)
 STORED_SHARES = (0.8, 0.95)
-# Fewer failures say nothing of a target, or of a recurring schedule.
+# Fewer failures are no reason to warn of a target or a recurring schedule.
 _LEAST_FAILURES = 3
-# So many requests of the last hour tell a target's share of failures.
+# A target's share of failures is that of so many requests of the last hour.
 _SAMPLED, _PER_PAGE = 300, 100
 _MOST_RULES, _MOST_OUTCOMES = 5, 20
 _PATIENCE_S = 2.0
@@ -118,7 +118,7 @@ def pulse_needs(pulse: AccountSnapshot, late_ms: int) -> list[Need]:
         times = [("oldest due", pulse.overdue_since_ms)] if pulse.overdue_since_ms else []
         return [Need("overdue", "alarm", f"{number(pulse.overdue)} overdue", "", "", times, wanted)]
     if how := level(late_ms - 1, LATENESS_MS):
-        words = f"1 of 100 requests of the last hour was {duration(late_ms)} late, or nearly so"
+        words = f"1 % of the last hour's requests were about {duration(late_ms)} late, or later"
         return [Need("late", how, words, address=Filter(by_lateness=True, when="1h").address())]
     return []
 
@@ -244,8 +244,8 @@ def _lane_need(found: LaneBacklog, lane: Lane) -> Need:
             if settings.pause and settings.pause.until_ms:
                 times.append(("pause ends", settings.pause.until_ms))
         case LaneState.CALM:
-            why = "its target asked for a rest"
-            times.append(("rest ends", lane.calm_until_ms or 0))
+            why = "its target asked for calm"
+            times.append(("calm ends", lane.calm_until_ms or 0))
         case _:
             has_limits = settings.rate is not None or settings.parallelism is not None
             why = limits(settings) if has_limits else "not started yet"
@@ -279,7 +279,7 @@ def _blocked_need(rule: Rule) -> Need:
     times = [] if rule.slot_ms is None else [("tried again", rule.slot_ms)]
     rest = f" is blocked: {why}" if why else " is blocked"
     page = f"{RECURRING}/{rule.recurring_id}"
-    return Need("blocked", "alarm", "", name_of(rule), rest, times, page, "Mend")
+    return Need("blocked", "alarm", "", name_of(rule), rest, times, page, "Fix")
 
 
 async def _of_rules(source: Source) -> list[Need]:

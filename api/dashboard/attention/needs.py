@@ -1,5 +1,5 @@
-"""Needs of attention, as Overview and System list them: lines, the worst first, each with its act.
-And how bad a figure is, and the memory of the store's servers."""
+"""What Overview and System list under Needs attention: lines, the worst first, each with its act.
+Also the levels of figures, and the memory of the store's servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_SHOWN = 8
 _FOLDED_FROM = 3
 # From where on a server's memory is a warning, and an alarm.
 _FULL_SHARES = (0.75, 0.9)
-# The same of what ends so soon, at its present rate.
+# The same of credits or memory that last only so long at the present rate.
 _ENDS_IN_MS = (7 * DAY_MS, DAY_MS)
 _SERVERS_GOOD_FOR_S, _HISTORY_GOOD_FOR_S = 1.0, 60.0
 # Of lines that are as bad as each other, the wider ones come first.
@@ -92,7 +92,7 @@ def level(value: float, bounds: tuple[float, float]) -> str:
 
 
 def ends_level(left_ms: float | None) -> str:
-    """Of what ends so soon; '' if it does not."""
+    """How bad it is that something ends in so long; '' if it is not soon, or has no end."""
     return "" if left_ms is None else level(-left_ms, (-_ENDS_IN_MS[0], -_ENDS_IN_MS[1]))
 
 
@@ -106,7 +106,7 @@ def in_order(needs: Sequence[Need]) -> list[Need]:
 
 
 def folded(needs: Sequence[Need], words: str, address: str, total: int = 0) -> list[Need]:
-    """The same lines; many as one, of which the first unfold. Pure."""
+    """These lines; or if they are many, one line, which unfolds into the first of them. Pure."""
     total = max(total, len(needs))
     if not needs or total < _FOLDED_FROM:
         return [*needs]

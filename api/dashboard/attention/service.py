@@ -54,7 +54,7 @@ def store_needs(meters: Sequence[Meter]) -> list[Need]:
     if full is None or all(each.level != "alarm" for each in meters):
         return []
     ends = [each.full_in_ms for each in meters if each.full_in_ms is not None]
-    words = f"The service's memory is {full.percent:.0f} % full, and stores nothing new at 100 %"
+    words = f"The service's memory is {full.percent:.0f} % full: at 100 % nothing new is stored"
     if ends:
         words += f", in {roughly(min(ends))}"
     return [Need("store", "alarm", words)]
@@ -89,7 +89,7 @@ def _of_workers(workers: Sequence[Process], now_ms: int) -> list[Need]:
         if now_ms - each.heard_at_ms > SILENT_MS:
             name = f"{each.says.get('host', '')} {each.says.get('pid', '')}"
             how = " is lost" if each.is_lost(now_ms) else " is silent"
-            times = [("heard of", each.heard_at_ms)]
+            times = [("last heard", each.heard_at_ms)]
             needs.append(Need("workers", "warning", "Worker ", name, how, times))
     words = f"{len(needs)} workers are lost or silent"
     return worker_needs(alive=alive) + folded(needs, words, "")
@@ -140,4 +140,4 @@ def _of_accounts(look: RosterLook) -> list[Need]:
         if how:
             needs.append(Need("account", "warning", words, each.name, rest, (), page, "Look"))
     page = f"{_PAGE}?sort=-failed#accounts"
-    return folded(needs, f"{len(needs)} accounts fail much", page)
+    return folded(needs, f"{len(needs)} accounts have many failures", page)

@@ -66,7 +66,7 @@ async def bulk(request: HttpRequest) -> Raw:
     if form.get("action") not in set(Kind):
         raise invalid([FieldError("action", "There is no such action.")])
     if wanted.bulk and form.get("scope") == "matching":
-        raise invalid([FieldError("scope", "Of a bulk action's replays, tick those to act on.")])
+        raise invalid([FieldError("scope", "Of a bulk action's replays, select those to act on.")])
     kind = Kind(form["action"])
     if kind is Kind.CALLBACK and form.get("scope") == "matching" and not wanted.callback:
         raise invalid([FieldError("callback", "List callbacks by how they stand first.")])

@@ -113,7 +113,7 @@ async def edit_page(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer = await signed_in(request)
     found = await service_of(request).store.schedules.read(viewer.account_id, schedule_id)
     if not found.schedule.waits:
-        fault = "It does not wait any more, so it cannot be edited."
+        fault = "It is no longer waiting, so it cannot be edited."
         return await show(request, viewer, schedule_id, status=409, fault=fault)
     given = request_given(found.schedule.request, zone_of(request), OF_CHANGE)
     return await _show(request, viewer, _edit(request), given | {"etag": found.etag})

@@ -38,7 +38,7 @@ NAMES = {
     **{word: row.example for word, row in NAMED.items()},
     "host": "api.example.com",
     "answer": "503, or an error",
-    "late": "10s: so late or later",
+    "late": "10s: at least so late",
     "callback": "failed, pending or delivered",
     "held": "yes: due, and kept from starting",
     "replayed": "no: failed, and not run again",
@@ -258,9 +258,9 @@ def read_typed(
         if at in typed:
             faults[typed[at][1]] = fault
     if "when" in typed and (bound := typed.get("from") or typed.get("to")):
-        faults[bound[1]] = "It is in a period already, of when:."
+        faults[bound[1]] = "Give either when:, or from: and to:; not both."
     if "sort" in typed and not wanted.by_lateness:
-        faults[typed["sort"][1]] = "Only sent requests are sorted, by sort:late."
+        faults[typed["sort"][1]] = "Write sort:late; it sorts only requests that were sent."
     if faults:
         return read_filter(given, zone, now_ms)[0], faults
     return wanted, {}
@@ -285,7 +285,7 @@ def _tokens(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
             faults[token] = f"Say which: {NAMES.get(name, 'a part of the URL')}."
         elif (name or "q") in typed:
             faults[token] = (
-                f"There is another {name}: already."
+                f"There is a {name}: filter already."
                 if name
                 else "A URL has no spaces: search for one part of it at a time."
             )
@@ -302,7 +302,7 @@ def _narrowed(typed: Mapping[str, tuple[str, str]], faults: dict[str, str]) -> d
         if value != only:
             faults[token] = f"Write {name}:{only}."
         elif token and of not in ("", status):
-            faults[token] = f"Only {status} requests can be filtered so."
+            faults[token] = f"This filter is only for {status} requests."
         elif token:
             of = status
     return {"status": of} if of else {}

@@ -38,7 +38,7 @@ OF_RULE = (*(row for row in of_rule.FIELDS if row is not _AFTER), *REQUEST, _AFT
 # Pairs of fields of which a form has one, as its field `way` says.
 WAYS = {
     "When": {"delay": "after a delay", "triggerAt": "at a time"},
-    "Repeats": {"cron": "as a cron says", "every": "every so long"},
+    "Repeats": {"cron": "by a cron expression", "every": "at an interval"},
 }
 _OTHER_WAY = {one: other for way in WAYS.values() for one in way for other in way.keys() - {one}}
 # A form reads these together.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -19,15 +20,13 @@ from scheduler.callbacks import CallbackStatus
 from scheduler.errors import TooManyScans
 from scheduler.lanes import is_lane
 from scheduler.models import LogStatus
-from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
 from scheduler.target.targets import split_url
 
 _MOST = 8
 _LONGEST = 200
-# Hosts are those of so many of the latest requests.
-_LATEST = 200
-_HOSTS_GOOD_FOR_S = 10.0
+# Hosts are those of so many requests: the newest, and the next that are due.
+_HOSTS_OF, _HOSTS_GOOD_FOR_S = 100, 30.0
 _LAST = re.compile(r'(?:[A-Za-z]+:)?(?:"[^"]*|[^\s"]*)$')
 _VALUES = {
     "status": [each.value for each in LogStatus],
@@ -38,7 +37,7 @@ _VALUES = {
     "sort": ["late"],
     "when": list(WINDOWS),
 }
-# Found by links alone.
+# Only links have these filters.
 _UNNAMED = ("bulk",)
 
 
@@ -96,20 +95,24 @@ async def _values(request: HttpRequest, account_id: str, name: str, begin: str) 
             lanes = (await store.lanes.page(account_id, _MOST)).lanes
             return [each.lane for each in lanes]
         if name == "host":
-            key = (account_id, "hosts")
-            return await shared_by(request).get(
-                key, _HOSTS_GOOD_FOR_S, lambda: _hosts(store, account_id)
-            )
+            return await hosts_of(request, account_id)
     except TooManyScans:
         return []
     return _VALUES.get(name, [])
 
 
-async def _hosts(store: Store, account_id: str) -> list[str]:
-    """The most used first."""
-    entries = (await store.logs.page(account_id, LogQuery(limit=_LATEST))).entries
-    hosts = [split_url(each.url)[0] for each in entries]
-    return sorted(set(hosts), key=lambda each: (-hosts.count(each), each))
+async def hosts_of(request: HttpRequest, account_id: str) -> list[str]:
+    """Those of the newest requests and the next, the most used first. Raises TooManyScans."""
+    store = service_of(request).store
+
+    async def read() -> list[str]:
+        newest = LogQuery(limit=_HOSTS_OF, to_ms=store.clock.now_ms() + 1)
+        coming = LogQuery((LogStatus.SCHEDULED,), limit=_HOSTS_OF, descending=False)
+        pages = [await store.logs.page(account_id, each) for each in (newest, coming)]
+        hosts = Counter(split_url(each.url)[0].lower() for page in pages for each in page.entries)
+        return [host for host, _ in hosts.most_common()]
+
+    return await shared_by(request).get((account_id, "hosts"), _HOSTS_GOOD_FOR_S, read)
 
 
 HANDLERS = [suggest]

@@ -26,7 +26,8 @@ from scheduler.store.accounts.sign_in.members import MOST_MEMBERS, Member
 ADDRESS = f"{ROOT}/members"
 MAY_DO = {
     Role.READ: "may look at everything but API keys and signing secrets",
-    Role.ACT: "may also schedule, change, cancel and replay, and pause and limit lanes",
+    Role.ACT: "may look, schedule, change, cancel, replay and pause, and set lanes and recurring"
+    " schedules",
     Role.OWN: "may do everything: keys, signing secrets, the callback, and members",
 }
 
@@ -38,7 +39,7 @@ async def members_page(request: HttpRequest) -> Raw:
 
 @post("/members", needs=Role.OWN)
 async def invite(request: HttpRequest) -> Raw:
-    """The answer is the one place where the link is ever shown."""
+    """Only this answer shows the link."""
     viewer, form = await written(request)
     email, role = form.get("email", "").strip(), form.get("role", "")
     typed = {"email": email, "role": role}
@@ -85,7 +86,7 @@ async def remove(request: HttpRequest, member_id: FromPath[str]) -> Raw:
         member = await members.remove(viewer.account_id, member_id, viewer.who)
     except Taken as refusal:
         return await _show(request, viewer, 409, fault=str(refusal))
-    words = f"{member.email} is no member any more."
+    words = f"{member.email} is no longer a member."
     if member.until_ms is not None:
         words = f"The invitation of {member.email} is void."
     return await redirect_saying(request, viewer, words, ADDRESS)
@@ -93,12 +94,12 @@ async def remove(request: HttpRequest, member_id: FromPath[str]) -> Raw:
 
 @post("/members/{member_id:str}/link", needs=Role.OWN)
 async def make_link(request: HttpRequest, member_id: FromPath[str]) -> Raw:
-    """For a forgotten password; the answer is the one place where it is ever shown."""
+    """For a forgotten password. Only this answer shows the link."""
     viewer, _ = await written(request)
     store = service_of(request).store
     member = await store.members.get(viewer.account_id, member_id)
     if member.until_ms is not None:
-        raise NotFound("That is no member yet: invite the address again.")
+        raise NotFound("They have not joined yet: invite the address again.")
     link = await store.sessions.make_link(viewer.account_id, member.member_id, viewer.who)
     return await _show(request, viewer, link=_url(request, link), for_whom=member.email)
 

@@ -47,7 +47,7 @@ async def test_who_is_invited_sets_a_password_and_is_a_member(
     assert path not in await browser.text("/members"), "it is shown once"
     ann = dashboard.browser(ada)
     asked = await ann.text(path)
-    assert (ANN in asked, "may also schedule" in asked) == (True, True)
+    assert (ANN in asked, "may look, schedule" in asked) == (True, True)
     refused = await ann.post(path, password="short", again="short")
     assert (refused.status_code, "at least 10 characters" in refused.text) == (400, True)
     assert (await ann.post(path, **JOIN)).status_code == 303
