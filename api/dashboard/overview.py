@@ -21,7 +21,7 @@ from api.dashboard.attention.account import (
     attention_of,
     backlogs_of,
 )
-from api.dashboard.attention.needs import level
+from api.dashboard.attention.needs import NOTHING_STARTS, Attention, level
 from api.dashboard.charts import (
     DAY_MS,
     FIRST,
@@ -94,19 +94,20 @@ async def overview_page(request: HttpRequest) -> Raw:
     source = Source(
         store, shared if news else Shared(), viewer.account, pulse, failing, late_ms, most_bytes
     )
+    attention = await attention_of(source)
     failed_share = series.failed / series.executed if series.executed else 0
     return page(
         request,
         "overview_live.html" if news else "overview.html",
         hour=hour,
-        attention=await attention_of(source),
+        attention=attention,
         latest=latest,
         held=held,
         failed_level=level(failed_share, FAILED_SHARES),
         # A bucket ends at its bound, so a value at the edge is still good.
         lateness_level=level(late_ms - 1, LATENESS_MS),
         pulse=pulse,
-        startable=await _startable(source),
+        startable=await _startable(source, attention),
         now_ms=pulse.now_ms,
         picture=picture,
         failures=failures,
@@ -120,9 +121,11 @@ async def overview_page(request: HttpRequest) -> Raw:
     )
 
 
-async def _startable(source: Source) -> int:
+async def _startable(source: Source, attention: Attention) -> int:
     """How many of those that are due within a minute can start in it."""
     pulse = source.pulse
+    if any(each.kind in NOTHING_STARTS for each in attention.needs):
+        return 0
     if not pulse.soon_in_lanes:
         return pulse.due_soon
     found = await backlogs_of(source.store, source.shared, source.account.account_id)
