@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.conftest import Watched, sign_in
