@@ -40,6 +40,8 @@ _FURTHER = {
     "/requests?status=scheduled&held=yes": "Requests that are held",
     "/requests?callback=failed": "Requests whose callback failed",
     "/account": "Account: pause or resume it",
+    "/members": "Members: invite one",
+    "/history": "History of this account",
     "/keys#signing": "Signing secrets",
 }
 _OPERATORS_FURTHER = {"/system/hold": "Hold all workers", "/system/audit": "Audit"}

@@ -20,6 +20,7 @@ from api.dashboard.attention.account import (
     Source,
     attention_of,
     backlogs_of,
+    lasts_ms,
 )
 from api.dashboard.attention.needs import NOTHING_STARTS, Attention, level
 from api.dashboard.charts import (
@@ -32,7 +33,7 @@ from api.dashboard.charts import (
     Layer,
     stretch_of,
 )
-from api.dashboard.formats import number
+from api.dashboard.formats import number, roughly
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of
 from api.dashboard.requests.filters import Filter
@@ -175,6 +176,7 @@ async def credits_page(request: HttpRequest) -> Raw:
     )
     now_ms = service.store.clock.now_ms()
     most = service.settings.stored_bytes.get(viewer.account.plan)
+    left_ms = lasts_ms(viewer.account.credits, days, now_ms)
     percent = min(100 * used / most, 100) if most else 0
     return page(
         request,
@@ -186,6 +188,7 @@ async def credits_page(request: HttpRequest) -> Raw:
         percent=round(percent, 1),
         stored_level=level(percent / 100, STORED_SHARES),
         spending=spending(days, now_ms),
+        lasts=roughly(left_ms) if left_ms else "",
         drawn=drawn(days, now_ms),
         kept_days=service.settings.log_retention_days,
     )
