@@ -39,6 +39,8 @@ _FURTHER = {
     "/requests?status=scheduled&held=yes": "Requests that are held",
     "/requests?callback=failed": "Requests whose callback failed",
     "/account": "Account: pause or resume it",
+    "/members": "Members: invite one",
+    "/history": "History of this account",
     "/keys#signing": "Signing secrets",
 }
 # The role of those who may do what these are for.

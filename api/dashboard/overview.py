@@ -20,8 +20,9 @@ from api.dashboard.attention.account import (
     Source,
     attention_of,
     backlogs_of,
+    lasts_ms,
 )
-from api.dashboard.attention.needs import level
+from api.dashboard.attention.needs import NOTHING_STARTS, Attention, level
 from api.dashboard.charts import (
     DAY_MS,
     FIRST,
@@ -32,7 +33,7 @@ from api.dashboard.charts import (
     Layer,
     stretch_of,
 )
-from api.dashboard.formats import number
+from api.dashboard.formats import number, roughly
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of
 from api.dashboard.requests.filters import Filter
@@ -94,19 +95,20 @@ async def overview_page(request: HttpRequest) -> Raw:
     source = Source(
         store, shared if news else Shared(), viewer.account, pulse, failing, late_ms, most_bytes
     )
+    attention = await attention_of(source)
     failed_share = series.failed / series.executed if series.executed else 0
     return page(
         request,
         "overview_live.html" if news else "overview.html",
         hour=hour,
-        attention=await attention_of(source),
+        attention=attention,
         latest=latest,
         held=held,
         failed_level=level(failed_share, FAILED_SHARES),
         # A bucket ends at its bound, so a value at the edge is still good.
         lateness_level=level(late_ms - 1, LATENESS_MS),
         pulse=pulse,
-        startable=await _startable(source),
+        startable=await _startable(source, attention),
         now_ms=pulse.now_ms,
         picture=picture,
         failures=failures,
@@ -120,9 +122,11 @@ async def overview_page(request: HttpRequest) -> Raw:
     )
 
 
-async def _startable(source: Source) -> int:
+async def _startable(source: Source, attention: Attention) -> int:
     """How many of those that are due within a minute can start in it."""
     pulse = source.pulse
+    if any(each.kind in NOTHING_STARTS for each in attention.needs):
+        return 0
     if not pulse.soon_in_lanes:
         return pulse.due_soon
     found = await backlogs_of(source.store, source.shared, source.account.account_id)
@@ -172,6 +176,7 @@ async def credits_page(request: HttpRequest) -> Raw:
     )
     now_ms = service.store.clock.now_ms()
     most = service.settings.stored_bytes.get(viewer.account.plan)
+    left_ms = lasts_ms(viewer.account.credits, days, now_ms)
     percent = min(100 * used / most, 100) if most else 0
     return page(
         request,
@@ -183,6 +188,7 @@ async def credits_page(request: HttpRequest) -> Raw:
         percent=round(percent, 1),
         stored_level=level(percent / 100, STORED_SHARES),
         spending=spending(days, now_ms),
+        lasts=roughly(left_ms) if left_ms else "",
         drawn=drawn(days, now_ms),
         kept_days=service.settings.log_retention_days,
     )

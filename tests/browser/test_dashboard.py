@@ -188,10 +188,15 @@ def test_a_page_that_gets_no_answer_at_all_does_not_call_itself_live(signed_in: 
     page.clock.install()
     signed_in.go()
     expect(page.locator("#contact")).to_contain_text("Live · ")
+    said = "<p class=well id=said><b>All is well</b></p>"
+    page.locator("#live").evaluate(
+        "(live, said) => live.insertAdjacentHTML('beforeend', said)", said
+    )
     page.route("**/dashboard**", lambda route: None)
     page.clock.run_for(9000)
     expect(page.locator("#contact")).to_have_text(re.compile(r"No answer for \d+ s, trying on"))
     expect(page.locator("#contact")).to_have_class(re.compile("lost"))
+    expect(page.locator("#said")).to_have_text("All was well")
 
 
 def test_it_is_usable_by_keyboard(signed_in: Watched) -> None:

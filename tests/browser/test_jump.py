@@ -41,6 +41,19 @@ def test_a_few_letters_and_enter_jump_there(signed_in: Watched, customer: Custom
     signed_in.assert_quiet()
 
 
+def test_a_search_that_fails_is_told_in_the_dialog_and_can_be_repeated(signed_in: Watched) -> None:
+    """Nothing outside of an open dialog can be pressed."""
+    page = signed_in.page
+    signed_in.go("/keys")
+    page.route("**/dashboard/jump**", lambda route: route.fulfill(status=503, body="away"))
+    page.keyboard.press("Control+k")
+    page.keyboard.type("credits")
+    expect(page.locator("#alarm")).to_contain_text("Postdate could not do that")
+    page.unroute("**/dashboard/jump**")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("#found a").first).to_contain_text("Credits")
+
+
 def test_a_verb_and_a_name_do_it_and_the_dialog_says_so(
     signed_in: Watched, customer: Customer
 ) -> None:

@@ -257,8 +257,10 @@ async def test_overview_says_what_needs_attention_and_a_press_mends_it(
     assert "Resume" not in await attention(boss, f"/as/{browser.account_id}")
     await browser.write("/lanes/slow/resume")
     assert "2 due in lane slow : not started yet" in await attention(browser)
+    assert tiles_of(await browser.text(""))["soon"] == "2"
     await store.hold.begin()
     assert "The service is on hold" in await attention(browser)
+    assert tiles_of(await browser.text(""))["soon"] == "0", "none of them can start"
     assert "Resume" not in await attention(browser), "that is for operators"
     assert "The service is on hold: nothing starts" in await attention(boss)
     assert "All is well" not in await attention(boss, "/system")

@@ -236,6 +236,9 @@ async def test_the_banner_of_an_open_page_goes_with_its_pause(
     banner = (await browser.client.get("/dashboard/banner", headers=headers)).text
     assert "<html" not in banner
     assert 'name="back" value="/dashboard/requests?q=a"' in banner
+    # The page that a press is answered with cannot be asked for again.
+    answer = (await browser.write("/keys/no-such-key/deactivate")).text
+    assert set(re.findall(r'name="back" value="([^"]*)"', answer)) == {"/dashboard"}
     await browser.write("/lanes/invoices/resume")
     assert (await browser.text("/banner")).strip() == ""
     stranger = await dashboard.browser().client.get("/dashboard/banner", headers=headers)

@@ -226,6 +226,7 @@ async def test_credits_tell_what_moved_and_what_was_spent(browser: Browser) -> N
     assert re.search(r"\+100\s+−3\s+\+1\s+\+98", re.sub(r"<[^>]+>", " ", text))  # noqa: RUF001
     spent = re.findall(r'id="spent-(\w+)">(\d+)<', text)
     assert spent == [("today", "2"), ("week", "2"), ("month", "2")]
+    assert re.search(r"enough for \d\d days at this rate", text)
 
 
 async def test_a_quota_that_is_almost_used_up_is_told_in_red(browser: Browser) -> None:

@@ -257,7 +257,13 @@ async def test_a_request_opens_by_the_list_and_follows_what_becomes_of_it(browse
 
 async def test_one_that_waits_is_run_now(browser: Browser) -> None:
     waiting = await browser.schedule()
-    assert "Run now" in await browser.text(f"/requests/{waiting}")
+    panel = await browser.text(f"/requests/{waiting}")
+    assert "Run now" in panel
+    at_ms = (await browser.kept(waiting)).request.trigger_at_ms
+    [later] = re.findall(r'name="at" value="([^"]+)">An hour later', panel)
+    for _ in range(2):  # its repeat moves nothing
+        await browser.write(f"/requests/{waiting}/time", at=later)
+        assert (await browser.kept(waiting)).request.trigger_at_ms == at_ms + 3_600_000
     assert (await browser.write(f"/requests/{waiting}/time", at="now")).status_code == 303
     due_ms = (await browser.kept(waiting)).request.trigger_at_ms
     assert due_ms <= browser.store.clock.now_ms()

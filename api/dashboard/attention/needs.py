@@ -21,6 +21,8 @@ _FULL_SHARES = (0.75, 0.9)
 # The same of credits or memory that last only so long at the present rate.
 _ENDS_IN_MS = (7 * DAY_MS, DAY_MS)
 _SERVERS_GOOD_FOR_S, _HISTORY_GOOD_FOR_S = 1.0, 60.0
+# Kinds of lines that say so.
+NOTHING_STARTS = frozenset(("hold", "workers", "suspended", "paused"))
 # Of lines that are as bad as each other, the wider ones come first.
 _ORDER = (
     *("hold", "workers", "store", "shard", "suspended", "paused", "overdue", "credits", "stored"),

@@ -39,7 +39,11 @@
     const age = span(now - heard);
     // A hidden page asks nothing.
     const silent = now - Math.max(heard, looked) > SILENT_MS;
-    badge.classList.toggle("lost", Boolean(trouble) || silent);
+    const lost = Boolean(trouble) || silent;
+    badge.classList.toggle("lost", lost);
+    document.documentElement.classList.toggle("lost", lost);
+    // The next news say again what is so now.
+    $$(".well b").forEach((each) => { each.textContent = lost ? "All was well" : each.textContent; });
     badge.textContent = trouble ? `${trouble} ${age} ago, trying on` : silent ? `No answer for ${age}, trying on` : `Live · ${age} ago`;
   }
 
@@ -91,6 +95,11 @@
   function alarm(words, again, by) {
     const box = $("#alarm");
     box.replaceChildren();
+    // A dialog lies over the page, and nothing beside it can be pressed.
+    const over = $("dialog[open]") || document.body;
+    if (words && box.parentElement !== over) {
+      over.append(box);
+    }
     box.by = by;
     if (!words) {
       return;

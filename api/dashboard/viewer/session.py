@@ -218,7 +218,10 @@ def back(request: HttpRequest) -> str | None:
 
 
 def here(request: HttpRequest) -> str:
-    """The address of this page, below its host."""
+    """The address of this page, below its host; for the answer to a press, which has none, that of
+    the page with the button."""
+    if request.method == "POST":
+        return asked_for(request)
     query = request.scope["query_string"].decode("latin-1")
     return str(quote(request.scope["path"])) + (f"?{query}" if query else "")
 
