@@ -118,7 +118,7 @@ def is_htmx(request: HttpRequest) -> bool:
 
 def is_for_panel(request: HttpRequest) -> bool:
     """Whether the answer is shown in the side panel of a page."""
-    return request.headers.get("hx-target") == "panel"
+    return request.headers.get("hx-target") == "div#panel"
 
 
 def redirect(request: HttpRequest, path: str, *, as_a_whole: bool = False) -> Raw:

@@ -20,8 +20,8 @@ from tests.dashboard.recurring.recurring import made
 from tests.support.plain import redis_of
 from tests.support.servers import in_days
 
-PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "panel"}
-NEWS = {"hx-request": "true", "hx-target": "facts"}
+PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "div#panel"}
+NEWS = {"hx-request": "true", "hx-target": "dl#facts"}
 
 
 def link(text: str, rel: str) -> str:

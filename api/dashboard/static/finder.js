@@ -73,8 +73,8 @@
     }
   });
 
-  document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.target === list && document.activeElement === box) {
+  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+    if (ctx.target === list && document.activeElement === box) {
       const again = options().find((each) => each.dataset.token === token);
       show(options().length > 0);
       choose(again);
