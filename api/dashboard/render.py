@@ -41,16 +41,38 @@ _TYPES = {
     ".woff2": b"font/woff2",
 }
 
-# Comments and indentation, which browsers need not load.
-_ASIDES = {
-    ".css": re.compile(rb"/\*.*?\*/\s*", re.DOTALL),
-    ".js": re.compile(rb"^(?: *//.*\n| +)", re.MULTILINE),
-}
 # One style sheet of these files; of rules as specific as each other, a later file's holds.
 _STYLES = (
     *("tokens", "page", "figures", "charts", "forms", "lanes", "tables"),
     *("list", "panel", "dialogs", "print"),
 )
+
+
+# One script of these, the first of which makes it strict. uPlot is for pages with a chart alone.
+_SCRIPTS = (
+    *("pieces.js", "htmx.min.js", "list.js", "keys.js", "jump.js", "finder.js", "charts.js"),
+    "dashboard.js",
+)
+# Comments and indentation, which browsers need not load.
+_ASIDES = {
+    ".css": re.compile(rb"/\*.*?\*/\s*|^\s+", re.DOTALL | re.MULTILINE),
+    ".js": re.compile(rb"^(?: *//.*\n| +)", re.MULTILINE),
+}
+
+
+def _lean(path: Path) -> bytes:
+    asides = None if ".min." in path.name else _ASIDES.get(path.suffix)
+    content = path.read_bytes()
+    return asides.sub(b"", content) if asides else content
+
+
+def _contents() -> Iterator[tuple[str, bytes]]:
+    static = _HERE / "static"
+    yield "dashboard.css", b"".join(_lean(static / f"css/{name}.css") for name in _STYLES)
+    yield "dashboard.js", b"\n".join(_lean(static / name) for name in _SCRIPTS)
+    for path in static.iterdir():
+        if path.is_file() and path.name not in _SCRIPTS:
+            yield path.name, _lean(path)
 
 
 def _file(name: str, content: bytes) -> Raw:
@@ -63,28 +85,7 @@ def _file(name: str, content: bytes) -> Raw:
     return Raw(200, content, headers, packed)
 
 
-# Comments and indentation are a tenth of a first load.
-_NOT_SENT = re.compile(rb"^[ \t]*(?://[^\n]*\n)?", re.MULTILINE)
-_NOT_SENT_OF_SHEETS = re.compile(rb"/\*.*?\*/|(?<=\n)\s+", re.DOTALL)
-
-
-def _contents() -> Iterator[tuple[str, bytes]]:
-    static = _HERE / "static"
-    sheet = b"".join((static / f"css/{name}.css").read_bytes() for name in _STYLES)
-    yield "dashboard.css", _NOT_SENT_OF_SHEETS.sub(b"", sheet)
-    for path in static.iterdir():
-        if path.is_file():
-            is_ours = path.suffix == ".js" and ".min" not in path.name
-            content = path.read_bytes()
-            yield path.name, _NOT_SENT.sub(b"", content) if is_ours else content
-
-
-def _lean(name: str, content: bytes) -> bytes:
-    asides = _ASIDES.get(Path(name).suffix)
-    return content if asides is None or ".min." in name else asides.sub(b"", content)
-
-
-_FILES = {name: _file(name, _lean(name, content)) for name, content in _contents()}
+_FILES = {name: _file(name, content) for name, content in _contents()}
 _VERSIONS = {name: sha256(file.body).hexdigest()[:12] for name, file in _FILES.items()}
 
 

@@ -6,6 +6,9 @@
   const $ = (selector) => document.querySelector(selector);
   const box = $("#q");
   const list = $("#suggestions");
+  if (!box) {
+    return;
+  }
   const options = () => [...list.children];
   // The page that Backspace leads to has the focus here again, for the next filter.
   const AGAIN = "postdate-filter-again";
