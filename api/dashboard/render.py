@@ -8,11 +8,14 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_urlsafe
+from threading import Thread
 from typing import Any
 
+import brotli
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from litestar import get
@@ -20,7 +23,7 @@ from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
 from api.dashboard import formats, fragments
-from api.dashboard.answer import Raw, html, is_for_panel
+from api.dashboard.answer import Raw, html, is_for_panel, takes
 from api.dashboard.causes import held_words
 from api.dashboard.operators.impersonation import address_of, looked_at, own_path
 from api.dashboard.requests.form import facts_of, pattern_of
@@ -194,7 +197,22 @@ def sentence(request: HttpRequest, status: int, title: str, text: str) -> Page:
 
 
 @get("/static/{name:str}")
-async def static_file(name: FromPath[str]) -> Raw:
+async def static_file(request: HttpRequest, name: FromPath[str]) -> Raw:
     if name not in _FILES:
         raise NotFound("There is no such file.")
+    if takes(request.scope, b"br"):
+        _start_packing()
     return _FILES[name]
+
+
+@cache
+def _start_packing() -> None:
+    """Once, when a browser wants it: until the files are packed, they are sent in gzip."""
+    Thread(target=_pack, daemon=True).start()
+
+
+def _pack() -> None:
+    """Brotli takes a tenth less than gzip, and a second of a processor for all files."""
+    for file in _FILES.values():
+        if file.packed:
+            file.in_brotli = brotli.compress(file.body)
