@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+import brotli
 import msgspec
 from litestar.types import Receive, Scope, Send
 
@@ -29,21 +31,25 @@ SECURITY = [
 _TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 _HTML = b"text/html; charset=utf-8"
 _NOT_KEPT = [(b"cache-control", b"no-store")]
-# A smaller body costs more to pack than to send. At this level 100 KB take a millisecond.
+# A smaller body costs more to pack than to send. At these levels 100 KB take 2 ms, and Brotli is a
+# sixth smaller than gzip; its window is 256 KB.
 _PACKED_FROM_BYTES = 1000
 _PACKING_LEVEL = 9
+_BROTLI = {"quality": 5, "lgwin": 18}
 
 
 @dataclass(slots=True)
 class Raw:
     """A status, headers and a body, sent as they are; an ASGI app, as the API's `Answer` is.
     `packed` is the same body in gzip, where it is kept; None: it gains nothing from gzip.
+    `in_brotli` is kept beside it; browsers take Brotli over TLS, and from localhost.
     `leads_out` of the account that an operator looks at, if that is where it was asked for."""
 
     status: int
     body: bytes
     headers: list[tuple[bytes, bytes]]
     packed: bytes | None = b""
+    in_brotli: bytes = b""
     leads_out: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,11 +77,13 @@ class Raw:
         """The body as the client takes it, and its headers. Compression reveals no secret of a
         page: a form masks its token anew each time."""
         vary = (b"vary", b"accept-encoding")
-        takes_gzip = any(
-            name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"]
-        )
         is_small = len(self.body) < _PACKED_FROM_BYTES and not self.packed
-        if self.packed is None or is_small or not takes_gzip:
+        if self.packed is None or is_small:
+            return self.body, [vary]
+        if takes(scope, b"br") and (self.in_brotli or not self.packed):
+            in_brotli = self.in_brotli or brotli.compress(self.body, **_BROTLI)
+            return in_brotli, [vary, (b"content-encoding", b"br")]
+        if not takes(scope, b"gzip"):
             return self.body, [vary]
         packed = self.packed or gzip.compress(self.body, _PACKING_LEVEL, mtime=0)
         return packed, [vary, (b"content-encoding", b"gzip")]
@@ -94,6 +102,14 @@ class Raw:
     def with_retry_after(self, wait_ms: int) -> Raw:
         """Unchanged, if there is nothing to wait for."""
         return self.with_header(b"retry-after", str(-(-wait_ms // 1000))) if wait_ms else self
+
+
+def takes(scope: Scope, coding: bytes) -> bool:
+    """Whether the client accepts this encoding of content."""
+    return any(
+        name == b"accept-encoding" and coding in re.split(rb"[\s,;]+", value)
+        for name, value in scope["headers"]
+    )
 
 
 def _only_reads(scope: Scope) -> bool:
@@ -118,7 +134,7 @@ def is_htmx(request: HttpRequest) -> bool:
 
 def is_for_panel(request: HttpRequest) -> bool:
     """Whether the answer is shown in the side panel of a page."""
-    return request.headers.get("hx-target") == "panel"
+    return request.headers.get("hx-target") == "div#panel"
 
 
 def redirect(request: HttpRequest, path: str, *, as_a_whole: bool = False) -> Raw:

@@ -8,11 +8,14 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_urlsafe
+from threading import Thread
 from typing import Any
 
+import brotli
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from litestar import get
@@ -20,7 +23,7 @@ from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
 from api.dashboard import formats, fragments
-from api.dashboard.answer import Raw, html, is_for_panel
+from api.dashboard.answer import Raw, html, is_for_panel, takes
 from api.dashboard.causes import held_words
 from api.dashboard.operators.impersonation import address_of, looked_at, own_path
 from api.dashboard.requests.form import facts_of, pattern_of
@@ -41,16 +44,38 @@ _TYPES = {
     ".woff2": b"font/woff2",
 }
 
-# Comments and indentation, which browsers need not load.
-_ASIDES = {
-    ".css": re.compile(rb"/\*.*?\*/\s*", re.DOTALL),
-    ".js": re.compile(rb"^(?: *//.*\n| +)", re.MULTILINE),
-}
 # One style sheet of these files; of rules as specific as each other, a later file's holds.
 _STYLES = (
     *("tokens", "page", "figures", "charts", "forms", "lanes", "tables"),
     *("list", "panel", "dialogs", "print"),
 )
+
+
+# One script of these, the first of which makes it strict. uPlot is for pages with a chart alone.
+_SCRIPTS = (
+    *("pieces.js", "htmx.min.js", "list.js", "keys.js", "jump.js", "finder.js", "charts.js"),
+    "dashboard.js",
+)
+# Comments and indentation, which browsers need not load.
+_ASIDES = {
+    ".css": re.compile(rb"/\*.*?\*/\s*|^\s+", re.DOTALL | re.MULTILINE),
+    ".js": re.compile(rb"^(?: *//.*\n| +)", re.MULTILINE),
+}
+
+
+def _lean(path: Path) -> bytes:
+    asides = None if ".min." in path.name else _ASIDES.get(path.suffix)
+    content = path.read_bytes()
+    return asides.sub(b"", content) if asides else content
+
+
+def _contents() -> Iterator[tuple[str, bytes]]:
+    static = _HERE / "static"
+    yield "dashboard.css", b"".join(_lean(static / f"css/{name}.css") for name in _STYLES)
+    yield "dashboard.js", b"\n".join(_lean(static / name) for name in _SCRIPTS)
+    for path in static.iterdir():
+        if path.is_file() and path.name not in _SCRIPTS:
+            yield path.name, _lean(path)
 
 
 def _file(name: str, content: bytes) -> Raw:
@@ -63,28 +88,7 @@ def _file(name: str, content: bytes) -> Raw:
     return Raw(200, content, headers, packed)
 
 
-# Comments and indentation are a tenth of a first load.
-_NOT_SENT = re.compile(rb"^[ \t]*(?://[^\n]*\n)?", re.MULTILINE)
-_NOT_SENT_OF_SHEETS = re.compile(rb"/\*.*?\*/|(?<=\n)\s+", re.DOTALL)
-
-
-def _contents() -> Iterator[tuple[str, bytes]]:
-    static = _HERE / "static"
-    sheet = b"".join((static / f"css/{name}.css").read_bytes() for name in _STYLES)
-    yield "dashboard.css", _NOT_SENT_OF_SHEETS.sub(b"", sheet)
-    for path in static.iterdir():
-        if path.is_file():
-            is_ours = path.suffix == ".js" and ".min" not in path.name
-            content = path.read_bytes()
-            yield path.name, _NOT_SENT.sub(b"", content) if is_ours else content
-
-
-def _lean(name: str, content: bytes) -> bytes:
-    asides = _ASIDES.get(Path(name).suffix)
-    return content if asides is None or ".min." in name else asides.sub(b"", content)
-
-
-_FILES = {name: _file(name, _lean(name, content)) for name, content in _contents()}
+_FILES = {name: _file(name, content) for name, content in _contents()}
 _VERSIONS = {name: sha256(file.body).hexdigest()[:12] for name, file in _FILES.items()}
 
 
@@ -193,7 +197,22 @@ def sentence(request: HttpRequest, status: int, title: str, text: str) -> Page:
 
 
 @get("/static/{name:str}")
-async def static_file(name: FromPath[str]) -> Raw:
+async def static_file(request: HttpRequest, name: FromPath[str]) -> Raw:
     if name not in _FILES:
         raise NotFound("There is no such file.")
+    if takes(request.scope, b"br"):
+        _start_packing()
     return _FILES[name]
+
+
+@cache
+def _start_packing() -> None:
+    """Once, when a browser wants it: until the files are packed, they are sent in gzip."""
+    Thread(target=_pack, daemon=True).start()
+
+
+def _pack() -> None:
+    """Brotli takes a tenth less than gzip, and a second of a processor for all files."""
+    for file in _FILES.values():
+        if file.packed:
+            file.in_brotli = brotli.compress(file.body)

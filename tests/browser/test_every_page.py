@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PAGES, Watched, follow, fresh_link, sign_in
 from tests.browser.test_dashboard import make_key
 from tests.browser.test_recurring import make
+from tests.dashboard.conftest import ACCEPTED
 from tests.support.servers import Customer, PostdateProcess, Receiver, postdate_json
 
 # Links within sentences flow with them, and of a row the whole opens what its link does.
@@ -144,6 +145,15 @@ def test_a_phone_has_a_low_bar_and_a_menu_that_needs_no_scripts(
     page.get_by_role("link", name="Credits", exact=True).click()
     page.wait_for_url("**/credits")
     context.close()
+
+
+def test_a_browser_takes_what_the_budget_of_a_load_counts_on(signed_in: Watched) -> None:
+    page = signed_in.page
+    with page.expect_response("**/dashboard/requests") as answered:
+        signed_in.go("/requests")
+    assert answered.value.request.all_headers()["accept-encoding"] == ACCEPTED
+    assert answered.value.all_headers()["content-encoding"] == "br"
+    expect(page.get_by_label("Filter the list")).to_have_role("combobox")
 
 
 def test_the_first_page_is_in_the_zone_of_the_browser_and_says_so(

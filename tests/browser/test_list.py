@@ -32,14 +32,24 @@ def test_a_press_is_made_while_news_are_on_the_way(signed_in: Watched, customer:
     waiting = _soonest(customer, "pressed", 800)
     signed_in.go("/requests")
     page.route("**/dashboard/requests*", _no_news)
-    with page.expect_request(lambda request: request.headers.get("hx-target") == "live"):
+    with page.expect_request(lambda request: request.headers.get("hx-target") == "div#live"):
         signed_in.look()
     _row(page, waiting).locator("a.opens").click()
     expect(page.locator("#panel-title")).to_be_visible()
 
 
+def test_a_press_with_ctrl_opens_a_tab_and_no_panel(signed_in: Watched, customer: Customer) -> None:
+    page = signed_in.page
+    waiting = _soonest(customer, "in-a-tab", 900)
+    signed_in.go("/requests")
+    with page.context.expect_page() as opened:
+        _row(page, waiting).locator("a.opens").click(modifiers=["Control"])
+    expect(opened.value.locator("#panel-title")).to_contain_text("in-a-tab")
+    expect(page.locator("#panel article")).to_have_count(0)
+
+
 def _no_news(route: Route) -> None:
-    if route.request.headers.get("hx-target") != "live":
+    if route.request.headers.get("hx-target") != "div#live":
         route.continue_()
 
 

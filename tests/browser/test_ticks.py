@@ -23,7 +23,7 @@ Object.defineProperty(Element.prototype, "innerHTML", {
 
 
 def is_tick(request: Request) -> bool:
-    return request.headers.get("hx-target") == "live"
+    return request.headers.get("hx-target") == "div#live"
 
 
 def tick(page: Page, watched: Watched) -> Request:

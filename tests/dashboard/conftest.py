@@ -23,6 +23,8 @@ from tests.support.apps import app_of
 from tests.support.servers import ValkeyProcess
 
 ORIGIN = "http://postdate.test"
+# What Chromium sends over HTTPS, and over HTTP to localhost; to other hosts it sends the first two.
+ACCEPTED = "gzip, deflate, br, zstd"
 PASSWORD = "a quiet morning in may"
 URL = "https://example.com/hook?a=1&b=<2>"
 

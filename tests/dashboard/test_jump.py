@@ -18,7 +18,7 @@ from scheduler.store.log.logs import LogQuery
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.support.plain import redis_of
 
-NEWS = {"hx-request": "true", "hx-target": "found"}
+NEWS = {"hx-request": "true", "hx-target": "div#found"}
 
 
 async def jump(browser: Browser, wanted: str) -> dict[str, str]:

@@ -129,4 +129,4 @@ async def test_only_pages_with_a_chart_load_what_draws_it(browser: Browser) -> N
     loads = {path: "uPlot" in await browser.text(path) for path in ("", "/requests", "/credits")}
     assert all(loads.values()), loads
     for path in ("/lanes", "/recurring", "/keys", "/account"):
-        assert "charts.js" not in await browser.text(path)
+        assert "uPlot" not in await browser.text(path)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from pathlib import Path
 
 import pytest
 
-from api import dashboard
 from api.dashboard import formats
 from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Chart, Layer, stretch_of
 from api.dashboard.overview import drawn, spending
@@ -316,14 +313,6 @@ def test_a_week_begins_on_monday_and_a_month_on_its_first() -> None:
     assert spending(days, NOW_MS) == [9, 6 * 9, 21 * 9]
     values = [row.values for row in drawn(days[:3], NOW_MS).rows]
     assert values == [[0]] * 27 + [[10]] * 3
-
-
-def test_news_of_a_part_hold_up_no_press_in_it() -> None:
-    """What is in it would else inherit its queue, in which there is room for one."""
-    templates = Path(dashboard.__file__).with_name("templates").rglob("*.html")
-    parts = re.findall(r'<[^>]* hx-sync="this:drop"[^>]*', "".join(map(Path.read_text, templates)))
-    assert len(parts) > 9
-    assert [each for each in parts if not re.search(r'hx-disinherit="[^"]*hx-sync"', each)] == []
 
 
 def test_only_pages_of_ours_are_gone_back_to() -> None:

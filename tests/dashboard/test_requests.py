@@ -14,14 +14,14 @@ from scheduler.models import Answer, LogStatus, Phases
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.scans import Scans
-from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, listed, rows
+from tests.dashboard.conftest import ACCEPTED, ORIGIN, Browser, Dashboard, listed, rows
 from tests.dashboard.forms import form_with
 from tests.dashboard.recurring.recurring import made
 from tests.support.plain import redis_of
 from tests.support.servers import in_days
 
-PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "panel"}
-NEWS = {"hx-request": "true", "hx-target": "facts"}
+PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "div#panel"}
+NEWS = {"hx-request": "true", "hx-target": "dl#facts"}
 
 
 def link(text: str, rel: str) -> str:
@@ -367,8 +367,10 @@ async def test_the_echo_answers_everybody_and_keeps_nothing(dashboard: Dashboard
 
 
 async def test_pages_are_packed_and_their_tokens_differ(browser: Browser) -> None:
-    pages = [await browser.get("/keys") for _ in range(2)]
-    assert all(each.headers["content-encoding"] == "gzip" for each in pages)
+    codings = ("gzip", "br")
+    accepted = [{"accept-encoding": each} for each in ("gzip, deflate", ACCEPTED)]
+    pages = [await browser.client.get("/dashboard/keys", headers=each) for each in accepted]
+    assert tuple(each.headers["content-encoding"] for each in pages) == codings
     tokens = {re.findall(r'name="csrf" value="([^"]+)"', each.text)[0] for each in pages}
     assert len(tokens) == 2
 

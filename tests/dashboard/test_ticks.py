@@ -21,7 +21,7 @@ from tests.dashboard.recurring.recurring import made
 _MOST_BYTES = 5000
 _KEY, _TOKENS = "k" * 43, ("token-one", "token-two")
 _MARK = re.compile(r"<!--(?:new ([\w-]{8})|old (\d+) (\d+)|end)-->")
-_HX = {"hx-request": "true", "hx-target": "live"}
+_HX = {"hx-request": "true", "hx-target": "div#live"}
 LIVE = (
     *("", "?range=24h", "?range=30d", "/requests", "/requests?when=1h", "/requests?status=failed"),
     *("/requests?status=scheduled", "/recurring", "/lanes", "/lanes/l-1", "/system"),

@@ -327,7 +327,7 @@
   }
 
   const repaint = () => charts.forEach((chart) => chart.u.redraw(false, true));
-  document.addEventListener("htmx:afterSettle", update);
+  document.addEventListener("htmx:after:swap", update);
   for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
     matchMedia(query).addEventListener("change", repaint);
   }

@@ -9,14 +9,6 @@
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // --- News keep what the viewer did: open tables, charts and their readouts; list.js keeps ticks ----
-
-  // And the key of a form, so that its repeat after a lost answer is done once.
-  const KEPT = { checked: 'input[type="checkbox"]', open: "details", value: 'input[name="once"]' };
-  Idiomorph.defaults.ignoreActiveValue = true;
-  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
-  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node, news) => !node.matches?.(".readout, .plot, #fresh") && !stoodStill(node, news);
-
   // --- Contact: how fresh the page is ------------------------------------------------------
 
   // A request may hang as well as fail: after this time the badge says so.
@@ -124,49 +116,52 @@
     }
   }
 
-  function failed(element, words, request) {
+  function failed(element, words, by) {
     if (isSlow(element)) {
       return;
     }
     if (isLive(element)) {
       contact(words.startsWith("The store") ? "Store lost" : "Lost contact");
     } else {
-      alarm(words, element.isConnected ? () => repeat(element, request?.triggeringEvent?.submitter) : null, element);
+      alarm(words, element.isConnected ? () => repeat(element, by.submitter) : null, element);
     }
   }
 
-  const unsent = ({ detail }) => failed(detail.elt, "No contact with Postdate: that was not done, or its answer was lost.", detail.requestConfig);
-  document.addEventListener("htmx:sendError", unsent);
-  document.addEventListener("htmx:timeout", unsent);
+  document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
+    if (ctx && ctx.text === undefined) {
+      failed(ctx.sourceElement, "No contact with Postdate: that was not done, or its answer was lost.", ctx.sourceEvent);
+    }
+  });
 
   // A press shows at once that it waits; a request by the page itself does not.
   const busy = (is) => (event) => {
-    if (event.detail.requestConfig?.triggeringEvent?.isTrusted) {
+    if (event.detail.ctx.sourceEvent.isTrusted) {
       document.documentElement.classList.toggle("busy", is);
     }
   };
-  document.addEventListener("htmx:beforeSend", busy(true));
-  document.addEventListener("htmx:afterRequest", busy(false));
+  document.addEventListener("htmx:before:request", busy(true));
+  document.addEventListener("htmx:finally:request", busy(false));
 
   // An answer that says "not now" does not replace the page.
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const { xhr, elt, requestConfig } = event.detail;
-    const element = requestConfig?.elt || elt;
+  document.addEventListener("htmx:after:request", (event) => {
+    const { sourceElement: element, sourceEvent, response: { status }, text } = event.detail.ctx;
     if (isSlow(element)) {
-      event.detail.shouldSwap = xhr.status === 200;
-    } else if (xhr.status >= 500) {
-      event.detail.shouldSwap = false;
-      const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
+      if (status !== 200) {
+        event.preventDefault();
+      }
+    } else if (status >= 500) {
+      event.preventDefault();
+      const page = new DOMParser().parseFromString(text, "text/html");
       const words = $("[data-sentence]", page)?.textContent.trim();
-      failed(element, words || "Postdate could not do that.", requestConfig);
+      failed(element, words || "Postdate could not do that.", sourceEvent);
     } else if (isLive(element)) {
-      if (xhr.status >= 400) {
-        event.detail.shouldSwap = false;
-        contact(xhr.status === 429 ? "Searches used up: as of" : "Lost contact");
+      if (status >= 400) {
+        event.preventDefault();
+        contact(status === 429 ? "Searches used up: as of" : "Lost contact");
       } else {
         contact();
       }
-    } else if (xhr.status >= 200) {
+    } else {
       // Contact alone does not make done what failed; who goes on has read of it.
       if (!isPreview(element) || $("#alarm").by === element) {
         alarm();
@@ -174,6 +169,13 @@
       contact();
     }
   });
+
+  // A press that opens a tab or a window is the browser's; htmx 4.0.1 prevents it.
+  document.addEventListener("click", (event) => {
+    if ((event.ctrlKey || event.metaKey || event.shiftKey) && event.target.closest("a[href]")) {
+      event.stopPropagation();
+    }
+  }, true);
 
   // --- Copying ----------------------------------------------------------------------------------
 

@@ -6,6 +6,9 @@
   const $ = (selector) => document.querySelector(selector);
   const box = $("#q");
   const list = $("#suggestions");
+  if (!box) {
+    return;
+  }
   const options = () => [...list.children];
   // The page that Backspace leads to has the focus here again, for the next filter.
   const AGAIN = "postdate-filter-again";
@@ -73,8 +76,8 @@
     }
   });
 
-  document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.target === list && document.activeElement === box) {
+  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+    if (ctx.target === list && document.activeElement === box) {
       const again = options().find((each) => each.dataset.token === token);
       show(options().length > 0);
       choose(again);

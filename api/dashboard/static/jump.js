@@ -53,8 +53,8 @@
   });
 
   // After an act, the page behind shows what came of it.
-  document.addEventListener("htmx:afterSettle", (event) => {
-    if (event.target.id !== "found") {
+  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+    if (ctx.target.id !== "found") {
       return;
     }
     const done = $("#found .done");

@@ -1,9 +1,20 @@
-// Lists: what is ticked, rows that stand still under the viewer, and the side panel.
+// What news of a page keep, rows that stand still under the viewer, what is ticked, and the side panel.
 "use strict";
 
-const { stoodStill } = (() => {
+(() => {
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+  // --- News keep open tables, and the key of a form: its repeat after a lost answer is done once ---
+
+  const KEPT = { checked: 'input[type="checkbox"]', open: "details", value: 'input[name="once"]' };
+  let morph;
+
+  htmx.registerExtension("kept", {
+    init: (api) => { morph = api.morph; },
+    htmx_before_morph_attr: (node, { attrName }) => !(KEPT[attrName] && node.matches(KEPT[attrName])),
+    htmx_before_morph_node: (node, { newNode }) => !stoodStill(node, newNode),
+  });
 
   // --- Rows stand still while they are pointed at, ticked, or scrolled away from their top -------
 
@@ -33,7 +44,11 @@ const { stoodStill } = (() => {
     }
     const coming = $$("tr[id]", news);
     const known = coming.filter((row) => document.getElementById(row.id));
-    known.forEach((row) => Idiomorph.morph(document.getElementById(row.id), row.cloneNode(true)));
+    known.forEach((row) => {
+      const fragment = new DocumentFragment();
+      fragment.append(row.cloneNode(true));
+      morph(document.getElementById(row.id), fragment);
+    });
     const fresh = coming.length - known.length;
     say(fresh ? `↑ ${fresh} new` : known.length < $$("tr[id]", list).length ? "↑ List changed" : "");
     return true;
@@ -109,8 +124,8 @@ const { stoodStill } = (() => {
     }
   });
 
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.target.id === "live") {
+  document.addEventListener("htmx:before:swap", ({ detail }) => {
+    if (detail.tasks[0]?.target?.id === "live") {
       ticked = [...$$(".pick:checked"), ...gone()].map((each) => each.value);
     }
   });
@@ -148,13 +163,13 @@ const { stoodStill } = (() => {
     count();
   }
 
-  document.addEventListener("htmx:afterSettle", (event) => {
-    letGo = letGo && event.target.id !== "live";
+  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+    const into = ctx.target?.id ?? ctx.hx.retarget?.slice(1); // the answer may choose another place
+    letGo = letGo && into !== "live";
     settle();
-    if (event.target.id === "panel") {
-      const { elt, triggeringEvent } = event.detail.requestConfig || {};
-      const walked = elt?.matches?.("a.opens") && !triggeringEvent?.isTrusted; // by j and k
-      if (!walked && !elt?.matches?.("[data-live]")) {
+    if (into === "panel") {
+      const walked = ctx.sourceElement.matches("a.opens") && !ctx.sourceEvent.isTrusted; // by j and k
+      if (!walked && ctx.sourceEvent.type !== "live") {
         const closed = !shown() && document.getElementById(`r-${opened}`);
         (closed ? $("a.opens", closed) : $("#panel [autofocus]") || $("#panel h2"))?.focus({ preventScroll: true });
       }
@@ -163,5 +178,4 @@ const { stoodStill } = (() => {
   });
 
   document.addEventListener("DOMContentLoaded", settle);
-  return { stoodStill };
 })();

@@ -39,17 +39,20 @@
     whole(live.innerHTML, []);
   }
 
-  document.addEventListener("htmx:configRequest", ({ detail }) => {
-    if (detail.elt.id === "live") {
-      detail.headers[HEADER] = [...pieces.keys()].join("") || "-";
+  document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+    if (ctx.sourceElement.id === "live") {
+      ctx.request.headers[HEADER] = [...pieces.keys()].join("") || "-";
     }
   });
 
-  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    if (MARK.test(detail.serverResponse)) {
-      const all = whole(detail.serverResponse, detail.requestConfig.headers[HEADER]?.match(/.{8}/g) || []);
-      detail.shouldSwap = detail.shouldSwap && all !== null;
-      detail.serverResponse = all;
+  document.addEventListener("htmx:after:request", (event) => {
+    const { ctx } = event.detail;
+    if (MARK.test(ctx.text)) {
+      const all = whole(ctx.text, ctx.request.headers[HEADER]?.match(/.{8}/g) || []);
+      if (all === null) {
+        event.preventDefault();
+      }
+      ctx.text = all;
     }
   });
 })();

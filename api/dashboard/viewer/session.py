@@ -177,7 +177,7 @@ async def note(request: HttpRequest, viewer: Viewer, kind: Kind, about: str) -> 
 
 async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:
     """To a page that says what was done; a press in the dialog of jumps is told there."""
-    if request.headers.get("hx-target") == "found":
+    if request.headers.get("hx-target") == "div#found":
         return html(f'<p class="done" role="status">{escape(words)}</p>')
     await service_of(request).store.sessions.say(viewer.session, words)
     return redirect(request, path)

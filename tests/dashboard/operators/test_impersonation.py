@@ -210,7 +210,7 @@ async def test_a_shared_link_opens_in_its_account(
     there = f"/dashboard{view}/requests/{schedule_id}?status=scheduled"
     assert (shared.status_code, shared.headers["location"]) == (303, there)
     assert "You look at" in await boss.text_after(shared)
-    headers = {"hx-request": "true", "hx-target": "panel", "origin": ORIGIN}
+    headers = {"hx-request": "true", "hx-target": "div#panel", "origin": ORIGIN}
     panel = await boss.client.get(f"/dashboard{view}/requests/{schedule_id}", headers=headers)
     assert panel.headers["hx-push-url"] == f"/dashboard{view}/requests/{schedule_id}"
     bob = await dashboard.signed_in(await dashboard.account("bob"))
