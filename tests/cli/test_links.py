@@ -31,7 +31,10 @@ def test_an_account_with_an_email_address_gets_a_link_to_set_its_password(url: s
     assert (wrong.returncode, "is not an e-mail address" in wrong.stderr) == (2, True)
     taken = postdate("account", "create", "dan", "--email", "ADA@example.com", redis_url=url)
     assert (taken.returncode, taken.stdout) == (1, "")
-    assert taken.stderr == "Error: ada@example.com belongs to another account already.\n"
+    told = (
+        f"Error: ada@example.com is a member of {made['accountId']}, and of one account at most.\n"
+    )
+    assert taken.stderr == told
 
 
 def test_members_are_invited_listed_changed_and_removed(url: str) -> None:

@@ -94,8 +94,8 @@ class Accounts:
         ValueError for a bad e-mail address. Name and address are reserved first: after a crash
         creating it again completes them."""
         address = normal_email(email) if email else ""
-        if address and not await self._is_free(address, name):
-            raise Taken(f"{address} belongs to another account already.")
+        if address and (other := await self._other_with(address, name)):
+            raise _taken(address, other)
         sizes = await self._sizes()  # a new one comes to the emptiest shard
         new_id = ids.new_account_id(sizes.index(min(sizes)))
         account_id = await reserve(self._server, keys.NAME + name, new_id)
@@ -106,7 +106,7 @@ class Accounts:
             ours = f"{account_id} {ids.new_member_id()}"
             owner, _, member = (await reserve_address(self._server, address, ours)).partition(" ")
             if owner != account_id:
-                raise Taken(f"{address} belongs to another account already.")
+                raise _taken(address, owner)
         shard, local = keys.parts(account_id)
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits]
         arguments += (address, member, int(operator), self._retention.log_ms)
@@ -228,14 +228,16 @@ class Accounts:
                     if found == name.encode():
                         yield ids.account_id(shard, local)
 
-    async def _is_free(self, address: str, name: str) -> bool:
-        """Whether an account of this name could have the address: a look before any is reserved."""
+    async def _other_with(self, address: str, name: str) -> str:
+        """The account that has the address already, if it is none of this name; '': there is none.
+        A look before anything is reserved."""
         holder, named = await self._server.reads(
             [("GET", keys.EMAIL + address), ("GET", keys.NAME + name)]
         )
         if holder is None or holder.partition(b" ")[0] == named:
-            return True
-        return await is_dead(self._server, holder.decode())
+            return ""
+        is_free = await is_dead(self._server, holder.decode())
+        return "" if is_free else str(holder.decode().partition(" ")[0])
 
     async def _sizes(self) -> list[int]:
         prefixes = map(keys.shard, range(self._shards.count))
@@ -265,6 +267,11 @@ class Accounts:
         except (StoreRefused, KeyError, ValueError) as error:
             _log.error("an account is damaged", account=account_id, error=str(error))
             return None
+
+
+def _taken(address: str, account_id: str) -> Taken:
+    """For operators, who alone make accounts: owners can give any address to a member."""
+    return Taken(f"{address} is a member of {account_id}, and of one account at most.")
 
 
 class Changes:
