@@ -149,6 +149,18 @@ def test_without_scripts_all_can_be_read_and_written(
     context.close()
 
 
+def test_a_double_press_makes_one_request(signed_in: Watched) -> None:
+    """The second one waits for the first, whose answer replaces its form."""
+    page, made = signed_in.page, list[str]()
+    page.on("request", lambda request: request.method == "POST" and made.append(request.url))
+    signed_in.go("/keys")
+    page.get_by_label("What is it for?").fill("twice")
+    page.get_by_role("button", name="Create key").dblclick()
+    expect(page.locator(".new .copyable code").first).to_be_visible()
+    signed_in.go("/keys")
+    assert len(made) == 1
+
+
 def no_contact(route: Route) -> None:
     route.abort()
 

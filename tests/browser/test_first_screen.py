@@ -117,13 +117,13 @@ def test_the_bar_has_what_can_be_done_to_what_is_ticked(crowded: Watched) -> Non
     crowded.go("/requests")
     acts = page.locator("#picked [name=action]:visible")
     page.locator("#coming .pick").first.check()
-    expect(acts).to_have_text(["Cancel", "Reschedule"])
+    expect(acts).to_have_text(["Cancel", "Reschedule", "Move to another lane"])
     page.locator("#past .pick").first.check()
-    expect(acts).to_have_text(["Cancel", "Run again", "Reschedule"])
+    expect(acts).to_have_text(["Cancel", "Run again", "Reschedule", "Move to another lane"])
     page.locator("#coming .pick").first.uncheck()
     expect(acts).to_have_text(["Run again"])
     page.get_by_label("all that match").check()
-    expect(acts).to_have_text(["Cancel", "Run again", "Reschedule"])
+    expect(acts).to_have_text(["Cancel", "Run again", "Reschedule", "Move to another lane"])
 
 
 def _opened(page: Page, schedule_id: str) -> None:

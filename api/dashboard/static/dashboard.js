@@ -142,6 +142,13 @@
   document.addEventListener("htmx:before:request", busy(true));
   document.addEventListener("htmx:finally:request", busy(false));
 
+  // The second of a double press waits for the first, whose answer may have replaced its form.
+  document.addEventListener("htmx:before:request", (event) => {
+    if (!event.detail.ctx.sourceElement.isConnected) {
+      event.preventDefault();
+    }
+  });
+
   // An answer that says "not now" does not replace the page.
   document.addEventListener("htmx:after:request", (event) => {
     const { sourceElement: element, sourceEvent, response: { status }, text } = event.detail.ctx;
