@@ -81,12 +81,12 @@ def test_the_banner_of_an_open_page_goes_once_nothing_is_paused(
     other = page.context.new_page()
     other.goto(page.url)
     signed_in.go("/requests/new")
-    page.get_by_label("Filter the list").fill("https://example.com/typed")
+    page.locator("#q").fill("https://example.com/typed")
     other.get_by_role("button", name="Resume pressed").click()
     expect(other.locator(".stopped")).to_have_count(0)
     signed_in.look()
     expect(banner).to_have_count(0)
-    expect(page.get_by_label("Filter the list")).to_have_value("https://example.com/typed")
+    expect(page.locator("#q")).to_have_value("https://example.com/typed")
     signed_in.assert_quiet()
 
 
