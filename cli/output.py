@@ -122,7 +122,7 @@ class Progress:
 
     def _text(self, taken_s: float) -> str:
         said = f"{self._doing}: {self.count:,}"
-        if taken_s > 0 and self.count:
+        if taken_s > 0 and self.count >= taken_s:
             said += f", {self.count / taken_s:,.0f} a second"
         if not self._total:
             return said

@@ -92,9 +92,9 @@ class Report:
             self.credits_ended = True
             self._say("The credits have ended: what follows is not sent.")
 
-    def interrupted(self, line: BatchLine, key: str) -> None:
+    def interrupted(self, line: int, key: str) -> None:
         self._say(
-            f"Stopped at line {line.number:,}, with {self.stored:,} scheduled before it. To go on,"
+            f"Stopped at line {line:,}, with {self.stored:,} scheduled before it. To go on,"
             f" give the same file and --idempotency-key {key}: nothing is stored twice."
         )
 
@@ -124,17 +124,24 @@ def batch_command(
     \b
     {"targetUrl": "https://example.com/hook", "triggerAt": "2026-12-24T18:00:00Z"}
     """
+    from postdate import PostdateError
+
     key = idempotency_key or uuid.uuid4().hex
     if len(key) > _LONGEST_KEY:
         raise click.UsageError(f"--idempotency-key has at most {_LONGEST_KEY} characters here.")
     progress = Progress("Scheduling", _size_bytes(file), shown=not remote.as_json)
     report = Report(remote, progress)
+    line = 1
     try:
         for chunk in chunks(file, lane):
             _store(remote, chunk, key, report)
+            line = chunk[-1].number + 1
             progress.add(len(chunk), sum(len(line.text) for line in chunk))
             if report.credits_ended:
                 break
+    except (PostdateError, KeyboardInterrupt):
+        report.interrupted(line, key)
+        raise
     finally:
         progress.clear()
     if not remote.as_json:
@@ -171,14 +178,10 @@ def _fault(text: bytes) -> str | None:
 
 def _store(remote: Remote, chunk: list[BatchLine], key: str, report: Report) -> None:
     """Raises PostdateError for faults that are not about a single line."""
-    from postdate import Created, PostdateError
+    from postdate import Created
 
     good = [line for line in chunk if line.fault is None]
-    try:
-        found = _sent(remote.client, good, key)
-    except (PostdateError, KeyboardInterrupt):
-        report.interrupted(chunk[0], key)
-        raise
+    found = _sent(remote.client, good, key)
     results = dict(zip((line.number for line in good), found, strict=True))
     for line in chunk:
         result = results.get(line.number)

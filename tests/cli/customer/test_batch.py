@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from cli.customer.batch import BatchLine, chunks
+from cli.main import main
 from cli.output import NO_ANSWER
 from tests.support.customer import in_days
 from tests.support.servers import Customer, postdate, postdate_json
@@ -100,6 +103,20 @@ def test_an_interruption_tells_the_key_to_go_on_with(settings: dict[str, str]) -
     assert "Stopped at line 1" in done.stderr
     assert "--idempotency-key " in done.stderr
     assert done.stderr.endswith("Invalid or inactive API key.\n")
+
+
+def test_ctrl_c_between_two_calls_tells_it_too(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def two(_file: object, _lane: object) -> Iterator[list[BatchLine]]:
+        yield [BatchLine(number, line().encode(), None) for number in (1, 2)]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cli.customer.batch.chunks", two)
+    words = ["batch", "-", "--url", settings["url"], "--api-key", settings["api_key"]]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Stopped at line 3, with 2 scheduled before it. To go on, give")
 
 
 def test_a_file_falls_into_the_same_calls_each_time() -> None:
