@@ -11,9 +11,8 @@ from cli.acts import noted
 from cli.members import api_url
 from cli.options import Context, command, with_store
 from cli.tables import Column, Row, at_ms
-from scheduler.callers import ApiKey
+from scheduler.callers import OPERATOR, ApiKey
 from scheduler.events import Kind
-from scheduler.store.accounts.sign_in.members import OPERATOR
 from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:

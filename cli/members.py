@@ -11,13 +11,14 @@ from cli import parameters
 from cli.acts import noted
 from cli.options import Context, command, with_store
 from cli.tables import Column, Row, at_ms
+from scheduler.callers import OPERATOR, Role
 from scheduler.events import Kind
-from scheduler.store.accounts.sign_in.members import OPERATOR, Member, Role
 from scheduler.texts import normal_email
 from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
     from scheduler.store import Store
+    from scheduler.store.accounts.sign_in.members import Member
 
 _HEARD_WITHIN_MS = 60_000
 _ROLES = parameters.Choice([role.value for role in Role])

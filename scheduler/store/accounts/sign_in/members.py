@@ -4,10 +4,11 @@ account: its key, in a slot of its own, leads to the account and the member."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler import ids
+from scheduler.callers import OPERATOR as OPERATOR
+from scheduler.callers import Role as Role
 from scheduler.errors import NotFound, Taken, TooMany, UnknownAccount
 from scheduler.store import keys
 from scheduler.store.server import Script, Server
@@ -21,24 +22,11 @@ INVITATION_TTL_MS = 3 * 24 * 3_600_000
 MOST_MEMBERS = 50
 # In the place of a member's address, in the history of an account.
 OPERATORS_LINK = "operator's link"
-OPERATOR = "an operator"
 
 _FREE = Script("accounts/free")
 _INVITE = Script("accounts/sign_in/invite")
 _MEMBER = Script("accounts/sign_in/member")
 _LAST_OWNER, _IS_MEMBER, _TOO_MANY = -1, -1, -2
-
-
-class Role(StrEnum):
-    """What a member may do; each may do what those before may."""
-
-    READ = "read"
-    ACT = "act"
-    OWN = "own"
-
-    def allows(self, needed: Role) -> bool:
-        order = list(Role)
-        return order.index(self) >= order.index(needed)
 
 
 class Member(NamedTuple):
