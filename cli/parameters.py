@@ -105,6 +105,18 @@ class Whole(click.IntRange):
             )
 
 
+class Number(click.FloatRange):
+    """The same for a number with a fraction."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            least = f"above {self.min:g}" if self.min_open else f"{self.min:g}"
+            most = "" if self.max is None else f" to {self.max:,g}"
+            self.fail(f"{value!r} is not a number, {least}{most}.", param, ctx)
+
+
 def _no_choice(text: str, choices: Sequence[str]) -> str:
     from difflib import get_close_matches
 

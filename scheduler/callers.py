@@ -1,4 +1,4 @@
-"""Keys of accounts, and the callers who have them, as values."""
+"""Keys of accounts, and the callers who have them, as values; and what members may do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from enum import StrEnum
 import msgspec
 
 from scheduler.models import Plan
+
+# In an account's history, where its members must not learn which one.
+OPERATOR = "an operator"
+
+
+class Role(StrEnum):
+    """What a member may do; each may do what those before may."""
+
+    READ = "read"
+    ACT = "act"
+    OWN = "own"
+
+    def allows(self, needed: Role) -> bool:
+        order = list(Role)
+        return order.index(self) >= order.index(needed)
 
 
 class ApiKey(msgspec.Struct, frozen=True):

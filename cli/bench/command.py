@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.output import Progress, fail, show
+from cli.parameters import Number
 from scheduler.errors import PostdateError
 
 if TYPE_CHECKING:
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 @click.command(name="bench")
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.5, 3600),
+    type=Number(0.5, 3600),
     default=90.0,
     show_default=True,
     help="How long to measure; the time to store the schedules comes on top.",
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=1000.0,
     show_default=True,
     help="How many a second you need: accepted, and fired.",

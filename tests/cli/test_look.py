@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -192,7 +193,8 @@ def test_an_error_leaves_how_far_it_had_come(monkeypatch: pytest.MonkeyPatch) ->
     with suppress(KeyboardInterrupt), Progress("Checking") as progress:
         progress.add(400)
         raise KeyboardInterrupt
-    assert re.search(r"\rChecking: 400, [\d,]+ a second\x1b\[K\n$", sys.stderr.getvalue())  # type: ignore[attr-defined]
+    left: str = sys.stderr.getvalue()  # type: ignore[union-attr]
+    assert re.search(r"\rChecking: 400, [\d,]+ a second\x1b\[K\n$", left)
 
 
 def results(first: int, count: int, refused: int = 0) -> list[dict[str, Any]]:
@@ -301,11 +303,13 @@ def test_help_has_two_groups_and_each_command_with_its_whole_summary() -> None:
         ("list --status faild", "Did you mean 'failed'?"),
         ("list --limit ten", "'ten' is not a whole number, 1 or more, such as 10."),
         ("schedule u --in 1s --retries 99", "'99' is not a whole number, 0 to 20, such as 10."),
+        ("bench --seconds x", "'--seconds': 'x' is not a number, 0.5 to 3,600."),
+        ("bench --rate -1", "'--rate': '-1' is not a number, above 0."),
         ("schedule u --in soon", "'--in': 'soon' is not a duration such as 10s,"),
     ],
 )
 def test_a_wrong_word_is_told_with_what_is_expected(words: str, says: str) -> None:
-    done = CliRunner().invoke(main, [*words.split(), "--api-key", "pd_00_x"])
+    done = CliRunner().invoke(main, words.split(), env={"POSTDATE_API_KEY": "pd_00_x"})
     assert (done.exit_code, done.stdout) == (2, "")
     assert says in done.stderr
 
@@ -423,14 +427,14 @@ _COMPLETED = {
         if shell != "fish" or "," not in each[0]  # click's script for fish takes no commas
     ],
 )
-def test_a_shell_completes(shell: str, words: str, expected: str) -> None:
+def test_a_shell_completes(shell: str, words: str, expected: str, tmp_path: Path) -> None:
     program = shutil.which(shell)
     if program is None:
         pytest.skip(lack_of(shell))
     script = _ASKS[shell].format(words=words, place=len(words.split()))
     done = subprocess.run(
         [program, "-c", script],
-        env={"PATH": f"{sys.prefix}/bin:/usr/bin:/bin", "HOME": "/nonexistent", "TERM": "dumb"},
+        env={"PATH": f"{sys.prefix}/bin:/usr/bin:/bin", "HOME": str(tmp_path), "TERM": "dumb"},
         capture_output=True,
         text=True,
         timeout=60,
