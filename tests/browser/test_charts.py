@@ -156,6 +156,8 @@ def without_scripts(browser: Browser, up: PostdateProcess) -> None:
     page = context.new_page()
     follow(page, fresh_link(up))
     expect(page.locator("#plot-activity")).to_contain_text("The chart needs scripts")
+    height = page.locator("#plot-activity").evaluate("plot => plot.clientHeight")
+    assert height < 60, "a sentence needs no more"
     page.get_by_text("Requests as a table").click()
     page.locator("#table-activity a").first.click()
     expect(page.locator("tr[data-row]").first).to_be_visible()
