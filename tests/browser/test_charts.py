@@ -156,6 +156,8 @@ def without_scripts(browser: Browser, up: PostdateProcess) -> None:
     page = context.new_page()
     follow(page, fresh_link(up))
     expect(page.locator("#plot-activity")).to_contain_text("The chart needs scripts")
+    height = page.locator("#plot-activity").evaluate("plot => plot.clientHeight")
+    assert height < 60, "a sentence needs no more"
     page.get_by_text("Requests as a table").click()
     page.locator("#table-activity a").first.click()
     expect(page.locator("tr[data-row]").first).to_be_visible()
@@ -164,8 +166,9 @@ def without_scripts(browser: Browser, up: PostdateProcess) -> None:
 
 
 def test_a_finger_reads_first_and_marks_sideways(
-    browser: Browser, postdate_up: PostdateProcess
+    browser: Browser, postdate_up: PostdateProcess, customer: Customer
 ) -> None:
+    customer.schedule("https://example.com/finger", 3600)  # a new account has no chart
     context = browser.new_context(viewport={"width": 380, "height": 700}, has_touch=True)
     watched = Watched(context.new_page(), postdate_up.base_url)
     page = watched.page
