@@ -38,7 +38,7 @@ _HELD: Mapping[str, str] = {
     HoldCause.ACCOUNT_PAUSED: "the account is paused",
     HoldCause.NO_WORKER: "no worker runs",
     HoldCause.LANE_PAUSED: "paused",
-    HoldCause.LANE_CALM: "its target asked for a rest",
+    HoldCause.LANE_CALM: "its target asked for calm",
     HoldCause.LANE_PARALLELISM: "it runs as many as it may",
     HoldCause.LANE_RATE: "its rate is used up",
 }
