@@ -8,8 +8,10 @@ import msgspec
 
 from scheduler.models import Plan
 
-# In an account's history, where its members must not learn which one.
+# In the place of a member's address, in the history of an account: members must not learn which
+# operator it was.
 OPERATOR = "an operator"
+OPERATORS_LINK = "operator's link"
 
 
 class Role(StrEnum):
@@ -75,20 +77,3 @@ class KnownKey(msgspec.Struct, frozen=True):
     shard: int
     sha256: str
     account_id: str
-
-
-# In the place of a member's address, in the history of an account.
-OPERATORS_LINK = "operator's link"
-OPERATOR = "an operator"
-
-
-class Role(StrEnum):
-    """What a member may do; each may do what those before may."""
-
-    READ = "read"
-    ACT = "act"
-    OWN = "own"
-
-    def allows(self, needed: Role) -> bool:
-        order = list(Role)
-        return order.index(self) >= order.index(needed)
