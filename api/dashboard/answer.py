@@ -105,10 +105,11 @@ class Raw:
 
 
 def takes(scope: Scope, coding: bytes) -> bool:
-    """Whether the client accepts this encoding of content."""
+    """Whether the client accepts this encoding of content; with `q=0` it does not."""
+    refused = rb"\s*;\s*q=0(?:\.0*)?\s*(?:,|$)"
+    wanted = re.compile(rb"(?:^|,)\s*" + coding + rb"(?!" + refused + rb")\s*(?:[;,]|$)")
     return any(
-        name == b"accept-encoding" and coding in re.split(rb"[\s,;]+", value)
-        for name, value in scope["headers"]
+        name == b"accept-encoding" and wanted.search(value) for name, value in scope["headers"]
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from api.dashboard import formats
+from api.dashboard.answer import takes
 from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Chart, Layer, stretch_of
 from api.dashboard.overview import drawn, spending
 from api.dashboard.requests.attempts import Bar, waterfall
@@ -320,3 +322,22 @@ def test_only_pages_of_ours_are_gone_back_to() -> None:
         assert our_page(ours) == ours
     for other in ("//dashboard", "/dashboard//x", "https://x/dashboard", "/dashboard/\r\nx: y"):
         assert our_page(other) is None
+
+
+@pytest.mark.parametrize(
+    ("accepted", "takes_it"),
+    [
+        (b"gzip, deflate, br, zstd", True),
+        (b"br", True),
+        (b"br;q=0.5, gzip", True),
+        (b"gzip;q=1.0, br;q=0.0", False),
+        (b"br ; q=0 , gzip", False),
+        (b"brx, abr", False),
+        (b"", False),
+    ],
+)
+def test_an_encoding_is_taken_that_is_named_and_not_refused(
+    accepted: bytes, takes_it: bool
+) -> None:
+    scope: Any = {"headers": [(b"accept-encoding", accepted)]}
+    assert takes(scope, b"br") is takes_it
