@@ -85,6 +85,13 @@
     }
   });
 
+  // Somebody may type before htmx listens.
+  document.addEventListener("htmx:after:init", ({ target }) => {
+    if (target === box && document.activeElement === box) {
+      htmx.trigger(box, "again");
+    }
+  });
+
   Object.assign(box, { role: "combobox", ariaAutoComplete: "list" });
   show(false);
   if (sessionStorage.getItem(AGAIN)) {

@@ -240,7 +240,7 @@ class Logs:
             entries = [
                 each
                 for each in entries
-                if each.status in _REPORTED and stands.get(each.schedule_id) is query.callback
+                if each.status in _REPORTED and stands.get(each.schedule_id) == query.callback
             ]
             scan.add(len(page.entries), 0, 0)
         return LogPage(
