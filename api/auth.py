@@ -56,7 +56,7 @@ class Call(NamedTuple):
         return f"API key {await self.store.api_keys.name_of(self.key_id)}"
 
     async def note(self, kind: Kind, about: str) -> None:
-        """Notes in the account's history what was done."""
+        """Adds an event to the account's history."""
         await self.store.events.note(self.account_id, kind, who=await self.who(), about=about)
 
 

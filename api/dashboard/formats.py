@@ -19,7 +19,7 @@ from scheduler.times import format_iso8601
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _WHOLE_UNITS = {86_400_000: "day", 3_600_000: "hour", 60_000: "minute", 1000: "second"}
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-# Nearer moments are told to the second.
+# Moments that are nearer have seconds.
 _TO_THE_SECOND_MS = 120_000
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
 

@@ -78,7 +78,7 @@ class Found(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What was typed: a verb, if there is one, and the name beside it."""
+    """The words of the box: a verb, if there is one, and the name beside it."""
 
     verb: str
     name: str

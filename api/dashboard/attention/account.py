@@ -64,7 +64,7 @@ class Failing(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Whose needs these are, and what is known of them already. `most_bytes`: 0 without a quota."""
+    """The account, and what the page has read of it already. `most_bytes`: 0 without a quota."""
 
     store: Store
     shared: Shared

@@ -25,7 +25,7 @@ from scheduler.store.operators.roster import RosterLook
 from scheduler.store.operators.system import ShardState
 
 SILENT_MS = 5000
-# An account's failures of the last two hours that an operator is told, and their share.
+# System names an account from so many failures of two hours on, and from such a share.
 _LEAST_FAILURES, _MUCH_FAILED = 10, (0.05, 0.5)
 _PAGE = f"{ROOT}/system"
 

@@ -105,8 +105,8 @@ class Listing(NamedTuple):
 
 @get("/requests")
 async def requests_page(request: HttpRequest) -> Raw:
-    """The list, or for news what changes of it. What was typed into its box leads to the address
-    that says the same, and an id to its request."""
+    """The list, or the parts of it that changed. Text from its box redirects to the address of
+    the same filters, and an id to its request."""
     viewer = await signed_in(request)
     asked = dict(request.query_params)
     typed, unread = asked.pop("find", "").strip(), dict[str, str]()

@@ -105,8 +105,8 @@ class Viewer(NamedTuple):
         return self.session.role
 
     def may(self, needed: str) -> bool:
-        """Whether the role allows what only such members may do; nobody may write to an account
-        that they look at."""
+        """Whether the member's role includes this one. An operator who looks at an account may
+        do nothing."""
         return self.operator is None and self.role.allows(Role(needed))
 
     @property
