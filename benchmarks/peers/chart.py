@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 _WIDTH, _PANEL, _GAP, _MARGIN = 880, 410, 28, 16
-_LABEL, _VALUE = 84, 112
+_LABEL, _VALUE = 84, 118
 _ROW, _HEAD, _FOOT = 26, 52, 40
 STYLE = """
 text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2328 }

@@ -138,7 +138,7 @@ def _fill(
     _wait(received, _PROBE)
     expected = _PROBE
     for _ in range(_TRIES):
-        ahead_s = _LEAD_S + count / min(probe.per_second, 5_000) * factor
+        ahead_s = _LEAD_S + (probe.beside_s + count / min(probe.per_second, 5_000)) * factor
         due_ms = _now_ms() + int(ahead_s * 1000)
         what = {"count": count, "due_ms": due_ms, "every_us": every_us, "bulk": system.has_bulk}
         filled: Added = system.add(place, received.url, **what)

@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -33,10 +34,12 @@ _ADD_S = 300.0
 
 
 class Added(NamedTuple):
-    """What an adder says: how many it stored, and how long that took, connecting not counted."""
+    """What an adder says: how many it stored, and how long that took, connecting not counted.
+    `beside_s` is the rest of its life: start, connecting, end."""
 
     count: int
     took_s: float
+    beside_s: float = 0.0
 
     @property
     def per_second(self) -> float:
@@ -121,6 +124,7 @@ class System:
 
     def add(self, place: Place, url: str, **what: int | bool) -> Added:
         """Stores requests; see `programs/plan.py` for `what`. Raises SystemExit if it fails."""
+        began_s = time.monotonic()
         done = subprocess.run(
             [*self._command, "add", json.dumps({**self._plan(place, url), **what})],
             env={**os.environ, **self._environment},
@@ -131,7 +135,8 @@ class System:
         )
         if done.returncode:
             raise SystemExit(f"{self.title} could not store: {done.stderr[-2000:]}")
-        return Added(**json.loads(done.stdout.splitlines()[-1]))
+        said = json.loads(done.stdout.splitlines()[-1])
+        return Added(**said, beside_s=time.monotonic() - began_s - said["took_s"])
 
     @staticmethod
     def _plan(place: Place, url: str) -> dict[str, object]:
