@@ -92,7 +92,7 @@ fmt: $(VENV)/installed-dev ## Format the code
 bench: $(VENV)/installed ## Measure and record this commit: 10 minutes; ARGS=--quick: 3
 	@$(BIN)/python -m benchmarks.trend $(ARGS)
 
-peers: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
+peers: $(VENV)/installed ## Measure Postdate beside BullMQ and six other libraries: 25 minutes
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 docs: $(VENV)/installed-docs ## Build the documentation into build/docs; ARGS=--serve: and show it

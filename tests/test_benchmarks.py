@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
 import pytest
 
 from benchmarks import trend
+from benchmarks.peers import chart, environments, report
 from benchmarks.support import rounds
 from benchmarks.support.windows import most_at_once, most_within
 
@@ -66,3 +71,64 @@ def test_exchanges_at_once_are_those_that_overlap(
     spans_ms: list[tuple[float, float]], expected: int
 ) -> None:
     assert most_at_once(spans_ms) == expected
+
+
+_STORED = {"single_per_second": 24_800.4, "bytes_each": 339.2}
+_FIRED = {"burst_per_second": 6_889.0, "late_p50_ms": 3.66, "late_p99_ms": 112.4}
+
+
+def _peer(title: str, **figures: Any) -> dict[str, Any]:
+    name = title.lower()
+    return {"name": name, "title": title, "versions": {name: "1.2"}, "needs": "", **figures}
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        (
+            {**_STORED, **_FIRED, "bulk_per_second": 85_000.0},
+            "| Peer 1.2 | 6,889/s | 3.7 ms | 112 ms | 24,800/s | 85,000/s | 339 |",
+        ),
+        (
+            {**_STORED, **_FIRED},
+            "| Peer 1.2 | 6,889/s | 3.7 ms | 112 ms | 24,800/s | has none | 339 |",
+        ),
+        (
+            {**_STORED, "bulk_per_second": 85_000.0, "needs": "needs X"},
+            "| Peer 1.2 | needs X | needs X | needs X | 24,800/s | 85,000/s | 339 |",
+        ),
+    ],
+)
+def test_a_cell_without_a_figure_says_why(figures: dict[str, Any], expected: str) -> None:
+    results = {"size": {"rate": 500}, "systems": [_peer("Peer", **figures)]}
+    assert report.table(results).splitlines()[-1] == expected
+
+
+def test_the_picture_has_a_row_for_each_system_in_each_panel() -> None:
+    bulk = {"bulk_per_second": 85_000.0}
+    systems = [_peer(f"P{n}", **_STORED, **_FIRED, **bulk) for n in range(7)]
+    systems.append(_peer("Last", **_STORED, **bulk, needs="needs X"))
+    machine = {"cores": 2, "store": "Valkey 9.1", "measured": "2026-11-28"}
+    drawn = chart.draw({"size": {"rate": 500}, "systems": systems, "machine": machine})
+    words = [each.text for each in ElementTree.fromstring(drawn).iter() if each.text]
+    assert all(words.count(system["title"]) == 4 for system in systems)
+    assert words.count("needs X") == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Redis server v=8.6.1 sha=00000000:0", True),
+        ("Redis server v=10.0.0 sha=00000000:0", True),
+        ("Redis server v=8.4.9 sha=00000000:0", False),
+        ("Valkey server v=9.1.2 sha=00000000:0", False),
+    ],
+)
+def test_a_worker_that_needs_a_newer_redis_gets_no_other_server(
+    said: str, found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = tmp_path / "server"
+    server.write_text(f"#!/bin/sh\necho '{said}'\n")
+    server.chmod(0o755)
+    monkeypatch.setenv("PEERS_REDIS", str(server))
+    assert environments.redis_server((8, 6)) == (server if found else None)

@@ -1,4 +1,4 @@
-"""How does Postdate do beside its peers: BullMQ, SAQ, arq and Celery?
+"""How does Postdate do beside its peers: BullMQ, ChasquiMQ, SAQ, arq, docket, streaQ and Celery?
 
     python -m benchmarks.peers              # a quarter of an hour at most; rewrites the report
     python -m benchmarks.peers --quick      # a few minutes, prints only
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.peers import environments, machine, measure, report
-from benchmarks.peers.systems import Postdate, System
+from benchmarks.peers.systems import ChasquiMQ, Postdate, System
 
 SYSTEMS = (
     Postdate("postdate", "Postdate", (), "as it comes", has_bulk=True),
@@ -29,6 +29,13 @@ SYSTEMS = (
         "BullMQ",
         ("bullmq", "ioredis", "undici"),
         "Node.js; concurrency 100; ioredis; undici pool; completed jobs removed",
+        has_bulk=True,
+    ),
+    ChasquiMQ(
+        "chasquimq",
+        "ChasquiMQ",
+        ("chasquimq", "msgpack", "aiohttp", "uvloop"),
+        "over TCP; uvloop; `Producer` with a pool of 8; worker on Redis 8.6, concurrency 100",
         has_bulk=True,
     ),
     System(
@@ -42,6 +49,22 @@ SYSTEMS = (
         "arq",
         ("arq", "redis", "hiredis", "aiohttp", "uvloop"),
         "uvloop, hiredis; max_jobs 1,000; poll_delay 1 ms; keep_result 0",
+        burst_share=0.25,
+    ),
+    System(
+        "docket",
+        "docket",
+        ("pydocket", "redis", "hiredis", "aiohttp", "uvloop"),
+        "uvloop, hiredis; concurrency 100; looks every 5 ms; execution_ttl 0",
+        has_bulk=True,
+        burst_share=0.25,
+    ),
+    System(
+        "streaq",
+        "streaQ",
+        ("streaq", "coredis", "aiohttp", "orjson", "uvloop"),
+        "uvloop, orjson; concurrency 256; ttl=0, silent",
+        has_bulk=True,
         burst_share=0.25,
     ),
     System(
@@ -104,7 +127,7 @@ def run(systems: list[System], size: measure.Size, rounds: int) -> dict[str, Any
     for number in range(rounds):
         for system in systems:
             measured: dict[str, Any] = {}
-            for question in _QUESTIONS:
+            for question in _QUESTIONS[:1] if system.needs else _QUESTIONS:
                 measured |= question(system, size)
             found[system.name].append(measured)
             print(f"round {number + 1}  {report.line(system.title, measured)}", flush=True)
@@ -123,6 +146,7 @@ def _summary(system: System, rounds: list[dict[str, Any]]) -> dict[str, Any]:
         "title": system.title,
         "versions": system.versions(),
         "settings": system.settings,
+        "needs": system.needs,
         **medians,
         "each_round": rounds,
     }

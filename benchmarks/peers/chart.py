@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 _WIDTH, _PANEL, _GAP, _MARGIN = 880, 410, 28, 16
-_LABEL, _VALUE = 78, 112
+_LABEL, _VALUE = 84, 118
 _ROW, _HEAD, _FOOT = 26, 52, 40
 STYLE = """
 text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2328 }
@@ -97,6 +97,9 @@ def _panel(panel: Panel, systems: list[dict[str, Any]], x: int, y: int) -> list[
         top = y + _HEAD + 6 + index * _ROW
         ours = " ours" if system["name"] == "postdate" else ""
         parts.append(text(x, top + 15, ours.strip(), system["title"]))
+        if panel.front not in system:
+            parts.append(text(x + _LABEL, top + 15, "note", system["needs"]))
+            continue
         back = scale(system.get(panel.back, 0))
         front = scale(system[panel.front])
         parts += [
@@ -113,7 +116,7 @@ def _panel(panel: Panel, systems: list[dict[str, Any]], x: int, y: int) -> list[
 def _scale(panel: Panel, systems: list[dict[str, Any]]) -> Callable[[float], float]:
     """Pixels of a figure; the longest of a panel fills it."""
     room = _PANEL - _LABEL - _VALUE
-    most = max(max(s[panel.front], s.get(panel.back, 0)) for s in systems)
+    most = max(s.get(figure, 0) for s in systems for figure in (panel.front, panel.back))
     if not panel.logarithmic:
         return lambda value: value / most * room
     least = 0.1  # ms: smaller values get the shortest bar

@@ -51,6 +51,17 @@ def node_modules(peer: str) -> Path:
     return home / "node_modules"
 
 
+def redis_server(oldest: tuple[int, int]) -> Path | None:
+    """PEERS_REDIS, else `redis-server` on PATH, if it is a Redis of that version or newer."""
+    found = os.environ.get("PEERS_REDIS") or shutil.which("redis-server")
+    if found is None:
+        return None
+    done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    version = re.match(r"Redis server v=(\d+)\.(\d+)", done.stdout)
+    newer = version is not None and (int(version[1]), int(version[2])) >= oldest
+    return Path(found) if newer else None
+
+
 def versions(peer: str, names: tuple[str, ...]) -> dict[str, str]:
     """The pinned versions of the named packages, in their order."""
     pins = PINS / f"{peer}.txt"

@@ -48,14 +48,15 @@ def enqueue(system: System, size: Size) -> dict[str, Any]:
         empty = _used_bytes(place)
         kinds = {"single": size.singles, **({"bulk": size.bulk} if system.has_bulk else {})}
         found: dict[str, float] = {}
+        stored = 0
         for kind, count in kinds.items():
             busy = {"store": store, **({"api": place.api} if place.api else {})}
             before_s = {name: each.cpu_s() for name, each in busy.items()}
             added = system.add(place, url, count=count, due_ms=due_ms, bulk=kind == "bulk")
+            stored += added.count
             found[f"{kind}_per_second"] = added.per_second
             for name, each in busy.items():
-                found[f"{kind}_{name}_us"] = (each.cpu_s() - before_s[name]) * 1e6 / count
-        stored = sum(kinds.values())
+                found[f"{kind}_{name}_us"] = (each.cpu_s() - before_s[name]) * 1e6 / added.count
         return {**found, "bytes_each": (_used_bytes(place) - empty) / stored}
 
 
@@ -63,10 +64,10 @@ def burst(system: System, size: Size) -> dict[str, Any]:
     """Requests per second, first to last, of many that are due at one moment."""
     count = int(size.burst * system.burst_share)
     with (
-        stage.valkey() as store,
+        stage.valkey(server=system.worker_store) as store,
         system.place(store) as place,
         receiver.nginx() as received,
-        system.worker(store, received.url) as worker,
+        system.worker(place, received.url) as worker,
     ):
         due_ms, before = _fill(system, place, received, count, every_us=0)
         time.sleep(max(0.0, (due_ms - _now_ms()) / 1000 - 0.2))
@@ -95,10 +96,10 @@ def lateness(system: System, size: Size) -> dict[str, Any]:
     """How late requests arrive that are spread evenly over some seconds."""
     count, every_us = size.rate * size.spread_s, 1_000_000 // size.rate
     with (
-        stage.valkey() as store,
+        stage.valkey(server=system.worker_store) as store,
         system.place(store) as place,
         receiver.ours() as received,
-        system.worker(store, received.url) as worker,
+        system.worker(place, received.url) as worker,
     ):
         due_ms, before = _fill(system, place, received, count, every_us)
         time.sleep(max(0.0, (due_ms - _now_ms()) / 1000))
@@ -137,7 +138,7 @@ def _fill(
     _wait(received, _PROBE)
     expected = _PROBE
     for _ in range(_TRIES):
-        ahead_s = _LEAD_S + count / min(probe.per_second, 5_000) * factor
+        ahead_s = _LEAD_S + (probe.beside_s + count / min(probe.per_second, 5_000)) * factor
         due_ms = _now_ms() + int(ahead_s * 1000)
         what = {"count": count, "due_ms": due_ms, "every_us": every_us, "bulk": system.has_bulk}
         filled: Added = system.add(place, received.url, **what)

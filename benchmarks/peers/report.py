@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ _FIGURES = {
 
 def line(title: str, found: dict[str, Any]) -> str:
     bulk = f", bulk {found['bulk_per_second']:,.0f}/s" if "bulk_per_second" in found else ""
+    stored = (
+        f"single {found['single_per_second']:,.0f}/s{bulk}  {found['bytes_each']:.0f} bytes each"
+    )
+    if "burst_per_second" not in found:
+        return f"{title:9} {stored}"
     wrong = "".join(
         f", {found[key]:.0f} {key.replace('_', ' ')}"
         for key in ("lost", "twice", "late_lost", "late_twice")
@@ -38,8 +44,7 @@ def line(title: str, found: dict[str, Any]) -> str:
         f"({found['burst_worker_us']:.0f} us worker, {found['burst_store_us']:.0f} us store, "
         f"{found['burst_worker_cores']:.2f} cores)  late p50 {_ms(found['late_p50_ms'])} "
         f"p99 {_ms(found['late_p99_ms'])}, least {found['late_least_ms']:.1f} ms  "
-        f"single {found['single_per_second']:,.0f}/s{bulk}  "
-        f"{found['bytes_each']:.0f} bytes each{wrong}"
+        f"{stored}{wrong}"
     )
 
 
@@ -55,7 +60,7 @@ def table(results: dict[str, Any]) -> str:
 
 def proof(results: dict[str, Any]) -> str:
     """Whether the receiver, a process with one thread, could have taken more."""
-    fastest = max(results["systems"], key=lambda system: system["burst_per_second"])
+    fastest = max(_fired(results), key=lambda system: system["burst_per_second"])
     cores = fastest["burst_receiver_cores"]
     verdict = (
         f"less than 1/{_TIMES}, so it did not limit the rate"
@@ -66,6 +71,11 @@ def proof(results: dict[str, Any]) -> str:
         f"The receiver was busy for {cores:.0%} of a core while {fastest['title']}, the fastest, "
         f"burst, {verdict}."
     )
+
+
+def _fired(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """The systems whose worker was measured."""
+    return [system for system in results["systems"] if not system.get("needs")]
 
 
 def load() -> dict[str, Any]:
@@ -94,23 +104,29 @@ def figures(results: dict[str, Any]) -> str:
     rows.append("|---|---|---|--:|--:|--:|")
     for system in results["systems"]:
         versions = ", ".join(f"{name} {number}" for name, number in system["versions"].items())
-        rows.append(
-            f"| {system['title']} | {versions} | {system['settings']} "
-            f"| {system['burst_worker_us']:,.0f} us | {system['burst_worker_cores']:.2f} "
-            f"| {system['burst_store_us']:,.0f} us |"
-        )
+        cells = [
+            system["title"],
+            versions,
+            system["settings"],
+            _cell(system, "burst_worker_us", "{:,.0f} us".format),
+            _cell(system, "burst_worker_cores", "{:.2f}".format),
+            _cell(system, "burst_store_us", "{:,.0f} us".format),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join([table(results), "", _of(results), "", proof(results), "", *rows])
 
 
 def _of(results: dict[str, Any]) -> str:
     machine, rounds = results["machine"], results["rounds"]
     what = f"Medians of {rounds} interleaved rounds" if rounds > 1 else "One round"
-    counts = {f"{s['burst_count']:,.0f}" for s in results["systems"]}
-    small = [s["title"] for s in results["systems"] if s["burst_count"] < results["size"]["burst"]]
+    fired = _fired(results)
+    counts = {s["burst_count"] for s in fired}
+    small = [s["title"] for s in fired if s["burst_count"] < results["size"]["burst"]]
     bursts = f"A burst is {results['size']['burst']:,} requests due at one moment"
     if small and len(counts) > 1:
-        least = min(s["burst_count"] for s in results["systems"])
-        bursts += f" ({least:,.0f} for {' and '.join(small)}, which take longer)"
+        *others, last = small
+        named = f"{', '.join(others)} and {last}" if others else last
+        bursts += f" ({min(counts):,.0f} for {named}, which take longer)"
     told = [
         f"{what}, {machine['measured']}: {machine['words']}.",
         f"{bursts}.",
@@ -138,33 +154,51 @@ def notes(results: dict[str, Any]) -> list[str]:
 def _note(system: dict[str, Any]) -> str:
     """Caveats that a figure alone would hide."""
     title, rounds, said = system["title"], system["each_round"], []
-    if min(each["late_least_ms"] for each in rounds) < -0.5:
-        early = -min(each["late_least_ms"] for each in rounds)
-        said.append(f"{title} sent some early, by {early:.0f} ms at most.")
-    if system["late_behind_ms"] > 1_500:
-        said.append(f"{title} did not keep up with the rate.")
-    lost = sum(each["lost"] + each["late_lost"] for each in rounds)
-    twice = sum(each["twice"] + each["late_twice"] for each in rounds)
+    if system.get("needs"):
+        said.append(f"{title}'s worker {system['needs']}, which was not installed.")
+    else:
+        said += _wrong(system)
     compared = [
         {name: each[key] for key, name in _FIGURES.items() if key in each} for each in rounds
     ]
     if differing := noise(compared):
         said.append(f"Noise, since rounds of {title} differ by more than 25 %: {differing}.")
-    if lost:
-        said.append(f"{title} lost {lost:,}.")
-    if twice:
-        said.append(f"{title} sent {twice:,} twice.")
     return " ".join(said)
 
 
+def _wrong(system: dict[str, Any]) -> Iterator[str]:
+    """What a worker did wrong."""
+    title, rounds = system["title"], system["each_round"]
+    early = -min(each["late_least_ms"] for each in rounds)
+    if early > 0.5:
+        yield f"{title} sent some early, by {early:.0f} ms at most."
+    if system["late_behind_ms"] > 1_500:
+        yield f"{title} did not keep up with the rate."
+    if lost := sum(each["lost"] + each["late_lost"] for each in rounds):
+        yield f"{title} lost {lost:,}."
+    if twice := sum(each["twice"] + each["late_twice"] for each in rounds):
+        yield f"{title} sent {twice:,} twice."
+
+
 def _row(system: dict[str, Any]) -> str:
-    bulk = f"{system['bulk_per_second']:,.0f}/s" if "bulk_per_second" in system else "has none"
-    return (
-        f"| {system['title']} {next(iter(system['versions'].values()))} "
-        f"| {system['burst_per_second']:,.0f}/s | {_ms(system['late_p50_ms'])} "
-        f"| {_ms(system['late_p99_ms'])} | {system['single_per_second']:,.0f}/s | {bulk} "
-        f"| {system['bytes_each']:,.0f} |"
-    )
+    per_second = "{:,.0f}/s".format
+    cells = [
+        f"{system['title']} {next(iter(system['versions'].values()))}",
+        _cell(system, "burst_per_second", per_second),
+        _cell(system, "late_p50_ms", _ms),
+        _cell(system, "late_p99_ms", _ms),
+        _cell(system, "single_per_second", per_second),
+        _cell(system, "bulk_per_second", per_second),
+        _cell(system, "bytes_each", "{:,.0f}".format),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(system: dict[str, Any], figure: str, words: Callable[[float], str]) -> str:
+    """A figure, or why there is none: its worker could not run, or it has no bulk."""
+    if figure not in system:
+        return str(system.get("needs") or "has none")
+    return words(system[figure])
 
 
 def _ms(value: float) -> str:

@@ -13,10 +13,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+import redis
 
 from benchmarks.peers import environments
 from benchmarks.support import stage
@@ -31,10 +34,12 @@ _ADD_S = 300.0
 
 
 class Added(NamedTuple):
-    """What an adder says: how many it stored, and how long that took, connecting not counted."""
+    """What an adder says: how many it stored, and how long that took, connecting not counted.
+    `beside_s` is the rest of its life: start, connecting, end."""
 
     count: int
     took_s: float
+    beside_s: float = 0.0
 
     @property
     def per_second(self) -> float:
@@ -52,6 +57,11 @@ class Place(NamedTuple):
 
 class System:
     """A peer whose worker and adder are one program; `Postdate` differs."""
+
+    needs = ""
+    """What its worker needs and this machine lacks; then only its adder can be measured."""
+    worker_store: Path | None = None
+    """The store of measurements with a worker; None: the Valkey of all others."""
 
     def __init__(
         self,
@@ -87,11 +97,10 @@ class System:
         yield Place(store.url.removeprefix("unix://"), {})
 
     @contextlib.contextmanager
-    def worker(self, store: stage.Running, url: str) -> Iterator[stage.Running]:
+    def worker(self, place: Place, url: str) -> Iterator[stage.Running]:
         """One worker process, ready."""
-        plan = self._plan(Place(store.url.removeprefix("unix://"), {}), url)
         process = subprocess.Popen(
-            [*self._command, "work", json.dumps(plan)],
+            [*self._command, "work", json.dumps(self._plan(place, url))],
             env={**os.environ, **self._environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -115,6 +124,7 @@ class System:
 
     def add(self, place: Place, url: str, **what: int | bool) -> Added:
         """Stores requests; see `programs/plan.py` for `what`. Raises SystemExit if it fails."""
+        began_s = time.monotonic()
         done = subprocess.run(
             [*self._command, "add", json.dumps({**self._plan(place, url), **what})],
             env={**os.environ, **self._environment},
@@ -125,7 +135,8 @@ class System:
         )
         if done.returncode:
             raise SystemExit(f"{self.title} could not store: {done.stderr[-2000:]}")
-        return Added(**json.loads(done.stdout.splitlines()[-1]))
+        said = json.loads(done.stdout.splitlines()[-1])
+        return Added(**said, beside_s=time.monotonic() - began_s - said["took_s"])
 
     @staticmethod
     def _plan(place: Place, url: str) -> dict[str, object]:
@@ -150,9 +161,26 @@ class Postdate(System):
             yield Place(store.url.removeprefix("unix://"), {"api": api.url, "key": key}, api)
 
     @contextlib.contextmanager
-    def worker(self, store: stage.Running, url: str) -> Iterator[stage.Running]:
-        with stage.worker(store.url, log_level="warning") as running:
+    def worker(self, place: Place, url: str) -> Iterator[stage.Running]:
+        with stage.worker(f"unix://{place.socket}", log_level="warning") as running:
             yield running
+
+
+class ChasquiMQ(System):
+    """A native engine. It speaks TCP alone, and its worker needs a newer Redis than others do."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.worker_store = environments.redis_server((8, 6))
+        self.needs = "" if self.worker_store else "needs Redis 8.6"
+
+    @contextlib.contextmanager
+    def place(self, store: stage.Running) -> Iterator[Place]:
+        socket, port = store.url.removeprefix("unix://"), stage.free_port()
+        with redis.Redis(unix_socket_path=socket) as client:
+            client.config_set("bind", "127.0.0.1")
+            client.config_set("port", port)
+        yield Place(socket, {"tcp": f"redis://127.0.0.1:{port}"})
 
 
 async def _key(redis_url: str) -> str:

@@ -77,12 +77,13 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def valkey(*, rewrites: bool = True) -> Iterator[Running]:
+def valkey(*, rewrites: bool = True, server: Path | None = None) -> Iterator[Running]:
     """A store as `postdate up` would have it: every write on disk before it is answered. Without
-    `rewrites` of that file, which take a core for a second whenever it has doubled."""
+    `rewrites` of that file, which take a core for a second whenever it has doubled. `server` is the
+    binary of another store."""
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
         listen, log = Path(home) / "valkey.sock", Path(home) / "valkey.log"
-        server = find_server()
+        server = server or find_server()
         command = [str(server), *map(str, server_arguments(Path(home), listen, log))]
         command += () if rewrites else ("--auto-aof-rewrite-percentage", "0")
         environment = server_environment(find_allocator(server))

@@ -12,9 +12,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+BATCH = 1000
+
 
 class Plan(NamedTuple):
-    """Where the store is, what to send, and for `add`: how many, for when, and how."""
+    """Where the store is, what to send, and for `add`: how many, for when, and how. `tcp` is the
+    store's URL for a system without Unix sockets; `api` and `key` are Postdate's."""
 
     socket: str
     url: str
@@ -25,6 +28,7 @@ class Plan(NamedTuple):
     every_us: int = 0
     bulk: bool = False
     lanes: int = 64
+    tcp: str = ""
     api: str = ""
     key: str = ""
 
@@ -61,4 +65,12 @@ async def add_all(plan: Plan, add: Callable[[int], Awaitable[object]]) -> None:
 
     began_s = time.perf_counter()
     await asyncio.gather(*(lane() for _ in range(plan.lanes)))
+    added(plan.count, time.perf_counter() - began_s)
+
+
+async def add_batches(plan: Plan, add: Callable[[range], Awaitable[object]]) -> None:
+    """Adds `count`, `BATCH` a call, one call after the other."""
+    began_s = time.perf_counter()
+    for first in range(0, plan.count, BATCH):
+        await add(range(first, min(first + BATCH, plan.count)))
     added(plan.count, time.perf_counter() - began_s)

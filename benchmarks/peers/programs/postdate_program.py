@@ -16,7 +16,6 @@ import httptools
 import plan as plans
 import uvloop
 
-_BATCH = 1000
 _JSON = "application/json"
 
 
@@ -85,12 +84,12 @@ async def add(plan: plans.Plan) -> None:
         await plans.add_all(plan, one)
         return
     [connection] = await connect(plan, 1)
-    began_s = time.perf_counter()
-    for first in range(0, plan.count, _BATCH):
-        numbers = range(first, min(first + _BATCH, plan.count))
+
+    async def batch(numbers: range) -> None:
         joined = b",".join(schedule(plan, number) for number in numbers)
         await connection.post(b"/schedule/batch", b'{"schedules":[' + joined + b"]}")
-    plans.added(plan.count, time.perf_counter() - began_s)
+
+    await plans.add_batches(plan, batch)
 
 
 if __name__ == "__main__":
