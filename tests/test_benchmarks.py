@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks import trend
+from benchmarks.day.bounds import bounds
+from benchmarks.day.chart import PANELS, draw
+from benchmarks.day.look import Hour, kind_of
+from benchmarks.day.plan import ACCOUNTS, KINDS, SETTLE_MS, Plan, moments, peaks
 from benchmarks.peers import chart, environments, report
 from benchmarks.support import rounds
 from benchmarks.support.windows import most_at_once, most_within
+from scheduler.store import keys
+
+DAY = Plan(24, 60_000, waiting=1_000_000, rules=100, logged=8000, valley=20, peak=2000)
 
 
 @pytest.mark.parametrize(
@@ -132,3 +141,110 @@ def test_a_worker_that_needs_a_newer_redis_gets_no_other_server(
     server.chmod(0o755)
     monkeypatch.setenv("PEERS_REDIS", str(server))
     assert environments.redis_server((8, 6)) == (server if found else None)
+
+
+def test_a_day_has_a_valley_and_two_equal_peaks() -> None:
+    rates = [DAY.rate(hour) for hour in range(24)]
+    assert peaks(rates) == (9, 18)
+    assert rates[9] == rates[18] == max(rates) == 2000
+    assert max(rates[:4]) < 100 < rates[13] < 1000
+    assert peaks([1, 3, 2]) == (1, 2)
+    assert sum(kind.share for kind in KINDS.values()) == pytest.approx(1)
+    due = moments(0, DAY.busy_ms, DAY.due(9, "batch"))
+    assert SETTLE_MS == due[0] < due[-1] < SETTLE_MS + DAY.busy_ms
+    assert len(due) == 2000 * DAY.busy_ms // 1000 // 4
+
+
+def a_day() -> list[Hour]:
+    """What a day looks like in which nothing grows; the first hour was counted before it."""
+    mib, found, completed = 2**20, [], 0
+    for hour in range(-1, 24):
+        sent = DAY.sent(hour) if hour >= 0 else 0
+        completed += sent
+        found.append(
+            Hour(
+                rate=DAY.rate(hour) if hour >= 0 else 0,
+                expected=sent,
+                came={"plain": sent, "burst": 60},
+                least_ms=0.1,
+                p50_ms=0.3,
+                p99_ms=1.5,
+                rss={"API": 90 * mib, "worker": 60 * mib, "store": 600 * mib},
+                descriptors={"API": 30, "worker": 60, "store": 15},
+                used_bytes=500 * mib,
+                aof_bytes=400 * mib,
+                aof_base_bytes=300 * mib,
+                waiting=1_000_000,
+                completed=completed,
+                logged=8000 if hour < 0 else min(completed, ACCOUNTS * DAY.log_most),
+                kinds={"s": 1_000_000, "log": ACCOUNTS, "op": 3, "minute": 8 + 8 * max(0, hour)},
+            )
+        )
+    return found
+
+
+def late(change: Callable[[Hour], Hour]) -> list[Hour]:
+    """Such a day, but for its last hours."""
+    day = a_day()
+    return [*day[:19], *map(change, day[19:])]
+
+
+def of_kind(kind: str, count: int) -> Callable[[Hour], Hour]:
+    return lambda e: replace(e, kinds=e.kinds | {kind: e.kinds.get(kind, 0) + count})
+
+
+@pytest.mark.parametrize(
+    ("change", "beyond"),
+    [
+        (lambda e: e, set()),
+        (lambda e: replace(e, rss=e.rss | {"worker": 100 * 2**20}), {"RSS of the worker"}),
+        (
+            lambda e: replace(e, descriptors=e.descriptors | {"API": 100}),
+            {"descriptors of the API"},
+        ),
+        (lambda e: replace(e, used_bytes=2**30), {"bytes that the store uses"}),
+        (lambda e: replace(e, rss=e.rss | {"store": 2**30}), {"RSS of the store"}),
+        (lambda e: replace(e, aof_bytes=2 * 2**30), {"bytes of the append-only file"}),
+        (lambda e: replace(e, logged=8 * e.logged), {"entries of the log"}),
+        (lambda e: replace(e, p99_ms=9.0), {"p99 at the second peak, ms"}),
+        (lambda e: replace(e, least_ms=-0.1), {"earliest request, ms early"}),
+        (lambda e: replace(e, came={}), {"requests missing"}),
+        (lambda e: replace(e, came=e.came | {"plain": e.expected + 1}), {"requests too many"}),
+        (lambda e: replace(e, came=e.came | {"flaky": 7}, again=7), set()),
+        (of_kind("s", 2_000_000), {"keys s"}),
+        (of_kind("log", ACCOUNTS + 1), {"keys log"}),
+        (of_kind("unheard of", ACCOUNTS + 1), {"keys unheard of"}),
+        (of_kind("minute", 60 * ACCOUNTS), {"keys minute"}),
+        (of_kind("index", 264 * ACCOUNTS), set()),
+    ],
+)
+def test_a_series_that_grows_beyond_its_bound_is_found(
+    change: Callable[[Hour], Hour], beyond: set[str]
+) -> None:
+    assert {each.name for each in bounds(DAY, late(change)) if not each.holds} == beyond
+
+
+def test_a_day_is_drawn_with_a_panel_for_each_question() -> None:
+    drawn = ElementTree.fromstring(draw(a_day()[1:], "a machine & a date"))
+    words = {each.text for each in drawn.iter() if each.text}
+    assert {panel.title for panel in PANELS} == {
+        w.partition(": up to ")[0] for w in words if ": up" in w
+    }
+    assert {"18:00", "a machine & a date", "lateness, ms: up to 1.5"} < words
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        (keys.schedule("acc_00_00000000", "sch_0000000000000000000000000"), "s"),
+        (keys.account("acc_00_00000000") + keys.MINUTE + "7", "minute"),
+        (keys.account("acc_00_00000000") + keys.WAITING, "waiting"),
+        (keys.shard(3) + keys.RULES_DUE, "rules_due"),
+        (keys.shard(3) + keys.API_KEY + "ab", "apikey"),
+        (keys.META, "meta"),
+        (keys.NAME + "mine:yours", "name"),
+        (keys.ACTS, "acts"),
+    ],
+)
+def test_a_key_says_of_what_kind_it_is(key: str, kind: str) -> None:
+    assert kind_of(key) == kind

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cli.serving.embedded import (
@@ -77,16 +77,25 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def valkey(*, rewrites: bool = True, server: Path | None = None) -> Iterator[Running]:
+def valkey(
+    *,
+    rewrites: bool = True,
+    server: Path | None = None,
+    preload: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
     """A store as `postdate up` would have it: every write on disk before it is answered. Without
     `rewrites` of that file, which take a core for a second whenever it has doubled. `server` is the
-    binary of another store."""
+    binary of another store. `preload`: LD_PRELOAD of a library that is loaded beside the allocator,
+    and variables that it reads."""
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
         listen, log = Path(home) / "valkey.sock", Path(home) / "valkey.log"
         server = server or find_server()
         command = [str(server), *map(str, server_arguments(Path(home), listen, log))]
         command += () if rewrites else ("--auto-aof-rewrite-percentage", "0")
         environment = server_environment(find_allocator(server))
+        if preload is not None:
+            libraries = f"{preload['LD_PRELOAD']} {environment.get('LD_PRELOAD', '')}".strip()
+            environment |= {**preload, "LD_PRELOAD": libraries}
         with _process(command, environment=environment, stop_with=signal.SIGKILL) as process:
             until(lambda: ask(listen, "PING") == "+PONG", "Valkey")
             yield Running(process, f"unix://{listen}")
@@ -119,11 +128,18 @@ def logging_target(log: Path | None) -> Iterator[Running]:
 @contextlib.contextmanager
 def own_target(*options: str) -> Iterator[Running]:
     """`benchmarks.target`, with options of its command line."""
-    with _process([sys.executable, "-m", "benchmarks.target", *options]) as process:
+    with listening("benchmarks.target", *options) as running:
+        yield Running(running.process, f"{running.url}/hook")
+
+
+@contextlib.contextmanager
+def listening(module: str, *options: str) -> Iterator[Running]:
+    """A program of the benchmarks that says where it listens."""
+    with _process([sys.executable, "-m", module, *options]) as process:
         assert process.stdout is not None
         match = re.search(r"Listening on (\S+)", process.stdout.readline())
-        assert match, "the target did not start"
-        yield Running(process, f"{match[1]}/hook")
+        assert match, f"{module} did not start"
+        yield Running(process, match[1])
 
 
 @contextlib.contextmanager
