@@ -57,10 +57,18 @@ if is_unusual and redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
   -- Raises unless `end` could record anything of the account now; a claim reads the other keys.
   local function check_recordable(base)
     local at = read_log(base, room, '', {room, room, room}).at
-    for _, key in ipairs({K.EXPIRING, K.MINUTE .. math.floor(at / 60000),
-      K.HOUR .. math.floor(at / 3600000), K.DAY .. math.floor(at / 86400000)}) do
-      for _, value in ipairs(redis.call('HVALS', base .. key)) do
-        plus(value, room)
+    for _, bytes in ipairs(redis.call('HVALS', base .. K.EXPIRING)) do
+      plus(bytes, room)
+    end
+    for _, key in ipairs({K.MINUTE .. math.floor(at / 60000), K.HOUR .. math.floor(at / 3600000),
+      K.DAY .. math.floor(at / 86400000)}) do
+      local stored = redis.call('HGETALL', base .. key)
+      for i = 1, #stored, 2 do
+        -- A bucket's sums, or a number beside them.
+        local sums = tonumber(stored[i]) and cmsgpack.unpack(stored[i + 1]) or {stored[i + 1]}
+        for _, sum in pairs(sums) do
+          plus(sum, room)
+        end
       end
     end
     plus(redis.call('HGET', base .. K.ACCOUNT, 'bytes'), room)
