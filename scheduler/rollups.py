@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 SECOND_MS = 1000
 MINUTE_MS = 60_000
@@ -20,9 +22,10 @@ SECONDS_KEPT_MS = 2 * DAY_MS
 # A rollup's name, the width of its buckets and of all of them together, from coarse to fine.
 _LEVELS = (("day", HOUR_MS, DAY_MS), ("hour", MINUTE_MS, HOUR_MS), ("minute", SECOND_MS, MINUTE_MS))
 
-# What a rollup's bucket sums, by the letter behind its number; of a histogram, with its bucket.
+# What a rollup's bucket sums, by a letter; of a histogram, with its bucket. The field with the
+# number of the bucket has all of these, as a msgpack map.
 COMPLETED, FAILED, RESPONSE_TIME, LATENESS, RESPONSE = "c", "f", "t", "b", "r"
-# Created schedules by the hour, and so credits spent.
+# Created schedules by the hour, and so credits spent: in a field of its own, behind the number.
 CREATED = "s"
 
 # Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
@@ -144,6 +147,17 @@ def _bucket_of_quantile(
         left -= count
         below_ms = bound_ms
     return below_ms, below_ms, 0.0
+
+
+def sums_of(packed: bytes | None) -> dict[str, int]:
+    """What a bucket sums, by name. What is damaged counts as none."""
+    try:
+        sums: Any = msgspec.msgpack.decode(packed or b"\x80")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    if type(sums) is not dict:
+        return {}
+    return {name: value for name, value in sums.items() if type(value) is int and value > 0}
 
 
 def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:

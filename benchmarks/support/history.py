@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from scheduler.ids import new_schedule_ids
 from scheduler.models import Outcome, Request, Status
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS, buckets_of
@@ -21,6 +23,8 @@ from scheduler.store.server import Argument, flat
 
 _AT_ONCE = 2000
 Command = tuple[str, str, *tuple[Argument, ...]]
+# What each bucket of each rollup sums, by name.
+Sums = dict[str, dict[int, Counter[str]]]
 _ROLLUPS_AT_ONCE = 50
 
 
@@ -36,7 +40,8 @@ class Past(NamedTuple):
 async def fill(store: Store, account_id: str, executions: Iterable[Past]) -> int:
     """Writes them, and returns how many there were."""
     base, rest, written = keys.account(account_id), iter(executions), 0
-    sums: dict[str, Counter[str]] = {}
+    sums: Sums = {}
+    spent: Counter[str] = Counter()
     last: tuple[int, int] = (0, 0)
     totals: tuple[int, ...] = (0, 0, 0)
     while some := list(islice(rest, _AT_ONCE)):
@@ -47,11 +52,11 @@ async def fill(store: Store, account_id: str, executions: Iterable[Past]) -> int
             gains = (completed, not completed, ended.response_time_ms)
             totals = tuple(map(sum, zip(totals, gains, strict=True)))
             commands += _appended(base, f"{last[0]}-{last[1]}", each, totals)
-            _count(sums, each)
+            _count(sums, spent, each)
         await _do(store, commands)
         written += len(some)
     await store.server.call("HSET", base + keys.LOGGED, "t", _text(totals))
-    await _settle(store, account_id, sums, written)
+    await _settle(store, account_id, sums, spent, written)
     return written
 
 
@@ -76,7 +81,7 @@ def _appended(base: str, stream_id: str, past: Past, totals: tuple[int, ...]) ->
     ]
 
 
-def _count(sums: dict[str, Counter[str]], past: Past) -> None:
+def _count(sums: Sums, spent: Counter[str], past: Past) -> None:
     mark = "c" if past.outcome.status is Status.COMPLETED else "f"
     histograms = buckets_of(past.outcome.response_time_ms, past.lateness_ms)
     minute, hour, day = (past.at_ms // span for span in (MINUTE_MS, HOUR_MS, DAY_MS))
@@ -86,25 +91,26 @@ def _count(sums: dict[str, Counter[str]], past: Past) -> None:
         (f"day:{day}", hour % 24, True),
     )
     for rollup, bucket, with_lateness in places:
-        counter = sums.setdefault(rollup, Counter())
-        counter[f"{bucket}{mark}"] += 1
-        counter[f"{bucket}t"] += past.outcome.response_time_ms
+        counter = sums.setdefault(rollup, {}).setdefault(bucket, Counter())
+        counter[mark] += 1
+        counter["t"] += past.outcome.response_time_ms
         if with_lateness:
-            counter.update(f"{bucket}{name}" for name in histograms)
-    sums[f"day:{day}"]["spent"] += 1
+            counter.update(histograms)
+    spent[f"day:{day}"] += 1
 
 
 async def _settle(
-    store: Store, account_id: str, sums: dict[str, Counter[str]], written: int
+    store: Store, account_id: str, sums: Sums, spent: Counter[str], written: int
 ) -> None:
     base, oldest_minute = keys.account(account_id), _oldest_minute(store)
     kept = [each for each in sums.items() if not _is_gone(each[0], oldest_minute)]
     for at in range(0, len(kept), _ROLLUPS_AT_ONCE):
         commands: list[Command] = []
-        for rollup, counter in kept[at : at + _ROLLUPS_AT_ONCE]:
-            if spent := counter.pop("spent", 0):
-                commands.append(("HINCRBY", base + rollup, "spent", spent))
-            commands.append(("HSET", base + rollup, *flat(counter.items())))
+        for rollup, buckets in kept[at : at + _ROLLUPS_AT_ONCE]:
+            if spent[rollup]:
+                commands.append(("HINCRBY", base + rollup, "spent", spent[rollup]))
+            packed = {each: msgspec.msgpack.encode(counted) for each, counted in buckets.items()}
+            commands.append(("HSET", base + rollup, *flat(packed.items())))
         await _do(store, commands)
     counts = ((keys.LOGGED, "n"), (keys.ACCOUNT, "granted"), (keys.ACCOUNT, "spent"))
     await _do(store, [("HINCRBY", base + name, field, written) for name, field in counts])

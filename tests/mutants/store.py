@@ -31,7 +31,7 @@ STORE = r"""
 ~ [-recorded and V.ENDED-]{+nil+}
 @ scheduler/store/lifecycle/end/end_judge.inc.lua tests/store/lifecycle/end/test_retries.py
 # what was attempted meanwhile is stopped by what it was before
-~ names(ARGV[row + 1], score){+ or group.kind == 'stopped'+}
+~ names(token, score){+ or group.kind == 'stopped'+}
 @ scheduler/store/lifecycle/end/end.lua tests/store/whole/test_half_writes.py -k valkey-ack
 # an ack checks the held schedules after its first write
 - check_queue(run.queue)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 from fakeredis.commands_mixins import scripting_mixin
 
 _Runtime: Any = scripting_mixin.LUA_MODULE.LuaRuntime
@@ -31,9 +32,21 @@ class _KeepingRuntime(_Runtime):  # type: ignore[misc]
         if script == _COLLECT:
             return None
         self.globals()[b"redis"][b"sha1hex"] = _sha1hex
+        self.globals()[b"cmsgpack"] = self.table_from({b"pack": _pack, b"unpack": self._unpack})
         if script not in self._compiled:
             self._compiled[script] = self.compile(_SHEBANG.sub(b"", script))
         return self._compiled[script]()
+
+    def _unpack(self, packed: bytes) -> Any:
+        value = msgspec.msgpack.decode(packed)
+        if type(value) is not dict:
+            return value
+        return self.table_from({name.encode(): each for name, each in value.items()})
+
+
+def _pack(sums: Any) -> bytes:
+    """fakeredis has no cmsgpack either: of what scripts pack, whole numbers by name."""
+    return msgspec.msgpack.encode({name.decode(): int(each) for name, each in sums.items()})
 
 
 def _sha1hex(data: bytes) -> bytes:

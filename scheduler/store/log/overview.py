@@ -17,6 +17,7 @@ from scheduler.rollups import (
     RESPONSES,
     ranges_of,
     response_quantile_ms,
+    sums_of,
 )
 from scheduler.store import keys
 from scheduler.store.log.statistics import read_sums
@@ -27,16 +28,11 @@ from scheduler.store.server.clock import StoreClock
 OVERDUE_AFTER_MS = 1000
 _OVERDUE = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_AFTER_MS]
 
-# Rollups of one round trip: each may have some thousand fields.
+# Rollups of one round trip: each may have some thousand sums.
 _ROLLUPS_AT_ONCE = 2
 # The columns of a row, as a rollup has them of a bucket; and each field's bucket and column.
 _ROW = (COMPLETED, FAILED, *LATENESSES, *RESPONSES)
-_FIELDS = {
-    f"{bucket}{what}".encode(): (bucket, place)
-    for bucket in range(60)
-    for place, what in enumerate(_ROW)
-}
-_NO_FIELD = (-1, 0)
+_PLACES = {name: place for place, name in enumerate(_ROW)}
 
 
 class ChartRange(NamedTuple):
@@ -261,10 +257,12 @@ def _summed(histograms: list[list[int]]) -> list[int]:
 
 def _add(points: dict[int, list[int]], fields: list[bytes]) -> None:
     """Adds what a rollup counts to the row of each bucket's point."""
-    for name, value in zip(fields[::2], fields[1::2], strict=True):
-        bucket, place = _FIELDS.get(name, _NO_FIELD)
-        if bucket in points and value.isdigit():
-            points[bucket][place] += int(value)
+    for bucket, packed in zip(fields[::2], fields[1::2], strict=True):
+        row = points.get(int(bucket)) if bucket.isdigit() else None
+        if row is not None:
+            for name, count in sums_of(packed).items():
+                if (place := _PLACES.get(name)) is not None:
+                    row[place] += count
 
 
 def _point(at_ms: int, row: list[int]) -> Point:

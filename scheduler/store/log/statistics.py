@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from scheduler.errors import Unreadable
 from scheduler.models import Status, Usage
 from scheduler.rollups import (
     COMPLETED,
+    CREATED,
     FAILED,
     RESPONSE_TIME,
     Cover,
@@ -16,6 +18,7 @@ from scheduler.rollups import (
     around,
     cover,
     kept_from,
+    sums_of,
 )
 from scheduler.store import keys
 from scheduler.store.log.entries import StoredEntry, chunks_of, entries_of, readable_chunk
@@ -156,8 +159,17 @@ async def read_sums(
     Damaged numbers count as none. Read-only."""
     commands = []
     for base, (rollup, first, last) in rollups:
-        fields = (f"{bucket}{name}" for bucket in range(first, last + 1) for name in names)
-        commands.append(("HMGET", base + rollup, *fields))
-    replies = await server.reads(commands)
-    rows = [[int(v) if v and v.isdigit() else 0 for v in reply] for reply in replies]
-    return [[sum(row[place :: len(names)]) for place in range(len(names))] for row in rows]
+        buckets = range(first, last + 1)
+        commands.append(("HMGET", base + rollup, *buckets))
+        if CREATED in names:
+            commands.append(("HMGET", base + rollup, *(f"{each}{CREATED}" for each in buckets)))
+    replies = iter(await server.reads(commands))
+    rows = []
+    for _ in rollups:
+        total = Counter[str]()
+        for packed in next(replies):
+            total.update(sums_of(packed))
+        if CREATED in names:
+            total[CREATED] = sum(int(v) for v in next(replies) if v and v.isdigit())
+        rows.append([total[name] for name in names])
+    return rows

@@ -21,10 +21,10 @@ local function done_of(base)
   local completed, failed, created = 0, 0, 0
   for hour = this_hour - 1, this_hour do
     local at = whole(hour % 24)
-    local sums = redis.call('HMGET', base .. K.DAY .. whole(math.floor(hour / 24)), at .. 'c',
-      at .. 'f', at .. 's')
-    completed, failed = completed + number(sums[1]), failed + number(sums[2])
-    created = created + number(sums[3])
+    local found = redis.call('HMGET', base .. K.DAY .. whole(math.floor(hour / 24)), at, at .. 's')
+    local sums = found[1] and cmsgpack.unpack(found[1]) or {}
+    completed, failed = completed + number(sums.c), failed + number(sums.f)
+    created = created + number(found[2])
   end
   return completed + failed, failed, created
 end

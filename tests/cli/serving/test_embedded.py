@@ -46,6 +46,7 @@ async def test_it_is_durable(valkey: embedded.EmbeddedValkey) -> None:
         "save": "",
         "maxmemory-policy": "noeviction",
         "hash-max-listpack-value": "4096",
+        "zset-max-listpack-entries": "16",
         "dir": str(valkey.data_dir.path),
     }
     assert {name: config[name] for name in expected} == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler import ids
@@ -15,7 +16,7 @@ from scheduler.lane_settings import AccountCallback, LaneSettings, Pause
 from scheduler.models import Answer, Idempotency, Invocation, Plan, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
-from scheduler.rollups import COMPLETED, LATENESSES, RESPONSE_TIME, RESPONSES
+from scheduler.rollups import COMPLETED, CREATED, LATENESSES, RESPONSE_TIME, RESPONSES
 from scheduler.rollups import FAILED as FAILED_COUNT
 from scheduler.store import keys
 from scheduler.store.accounts.sign_in.members import MOST_MEMBERS
@@ -66,7 +67,9 @@ async def fill(scene: Scene) -> None:
         (keys.HOUR, 60, names),
         (keys.DAY, 24, names),
     ):
-        full = {f"{n}{name}": 10**9 for n in range(buckets) for name in some}
+        packed = msgspec.msgpack.encode(dict.fromkeys(some, 10**9))
+        full: dict[str, bytes | int] = {str(n): packed for n in range(buckets)}
+        full |= {f"{n}{CREATED}": 10**9 for n in range(buckets) if key is keys.DAY}
         await scene.redis.hset(f"{scene.base}{key}1", mapping=full)
 
 

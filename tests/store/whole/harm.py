@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
 from redis.asyncio import Redis
 
 from scheduler.store import Store, keys
@@ -34,6 +35,14 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
       -- An id may be a number to Lua, as 7e9999 is.
       local is_counted = fields[i] ~= 'settled' and string.find(fields[i + 1], '^-?%d+$')
       total = total + (is_counted and tonumber(fields[i + 1]) or 0)
+      local is_rollup = string.find(key, ':minute:') or string.find(key, ':hour:')
+        or string.find(key, ':day:')
+      local sound, sums = pcall(cmsgpack.unpack, fields[i + 1])
+      if is_rollup and not is_counted and sound then
+        for _, sum in pairs(sums) do
+          total = total + sum
+        end
+      end
     end
   end
   local hash = redis.call('DUMP', key):sub(-8) .. redis.call('PEXPIRETIME', key)
@@ -47,7 +56,8 @@ local last = kind == 'zset' and redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[
 local copy = kind == 'list' and redis.call('LINDEX', key, 0)
 local entry = kind == 'stream' and (redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1] or {})[2]
 local words_of = ({
-  hash = function(i) return i, 1 end,
+  -- A rollup's field that is a number alone has more than a number.
+  hash = function(i) return string.find(key, ':%l+:%d+$') and 'more' .. i or i, 1 end,
   zset = function(i) return last, 'member' .. i end,
   list = copy and function() return copy end,
 })[kind]
@@ -145,12 +155,13 @@ async def _set_numbers(client: Redis, name: str, kind: str, number: int) -> bool
         case "hash":
             fields = await client.hgetall(name)
             numbers = [field for field, value in fields.items() if _NUMBER.fullmatch(value)]
+            changes: dict[bytes, bytes] = dict.fromkeys(numbers, b"%d" % number)
             if _ROLLUP.fullmatch(name):
-                whats = {re.sub(rb"^\d+", b"", field) for field in numbers} or {b"c", b"t", b"f"}
-                numbers = [b"%d%s" % (bucket, what) for bucket in range(60) for what in whats]
-            if numbers:
-                await client.hset(name, mapping=dict.fromkeys(numbers, str(number)))
-            return bool(numbers)
+                packed = msgspec.msgpack.encode(dict.fromkeys("ctf", number))
+                changes |= {b"%d" % bucket: packed for bucket in range(60)}
+            if changes:
+                await client.hset(name, mapping=changes)
+            return bool(changes)
         case "zset":
             members = await client.zrange(name, 0, -1)
             if members:

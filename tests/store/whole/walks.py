@@ -196,7 +196,7 @@ async def summed(scene: Scene, count: int) -> Found:
     """Days, as statistics and the overview add them up."""
     today = await scene.clock.now_ms() // DAY_MS
     for day in range(today - count, today):
-        await scene.redis.hset(f"{scene.base}{keys.DAY}{day}", "5c", 1)
+        await scene.redis.hset(f"{scene.base}{keys.DAY}{day}", "5", b"\x81\xa1c\x01")
     await scene.redis.hset(scene.base + keys.LOGGED, "first", today * DAY_MS)  # it was trimmed
     stretch = ChartRange((today - count) * DAY_MS, DAY_MS, count)
     usage = await scene.store.stats.usage(scene.account_id, stretch.from_ms, stretch.to_ms)

@@ -32,6 +32,7 @@ local now = now_us / 1000
 local token = now_us + ARGV[1] * 1000
 token = token % 1000 == 0 and token + 1 or token
 local lease_end = token / 1000
+local held_until = string.format('%.3f', lease_end) -- once: each number that is written costs that
 local room, room_bytes, most_accounts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local only = ARGV[7] ~= '' and ARGV[7]
 local due_by = only and tonumber(ARGV[5]) or now + ARGV[5]
@@ -56,10 +57,18 @@ if is_unusual and redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
   -- Raises unless `end` could record anything of the account now; a claim reads the other keys.
   local function check_recordable(base)
     local at = read_log(base, room, '', {room, room, room}).at
-    for _, key in ipairs({K.EXPIRING, K.MINUTE .. math.floor(at / 60000),
-      K.HOUR .. math.floor(at / 3600000), K.DAY .. math.floor(at / 86400000)}) do
-      for _, value in ipairs(redis.call('HVALS', base .. key)) do
-        plus(value, room)
+    for _, bytes in ipairs(redis.call('HVALS', base .. K.EXPIRING)) do
+      plus(bytes, room)
+    end
+    for _, key in ipairs({K.MINUTE .. math.floor(at / 60000), K.HOUR .. math.floor(at / 3600000),
+      K.DAY .. math.floor(at / 86400000)}) do
+      local stored = redis.call('HGETALL', base .. key)
+      for i = 1, #stored, 2 do
+        -- A bucket's sums, or a number beside them.
+        local sums = tonumber(stored[i]) and cmsgpack.unpack(stored[i + 1]) or {stored[i + 1]}
+        for _, sum in pairs(sums) do
+          plus(sum, room)
+        end
       end
     end
     plus(redis.call('HGET', base .. K.ACCOUNT, 'bytes'), room)
@@ -127,11 +136,14 @@ local function take_from(account, first, most)
   if #due == 0 then
     return 0, 0
   end
-  local schedules = {}
+  local schedules, is_any_held = {}, false
   for i = 1, #due, 2 do
-    schedules[#schedules + 1] = due[i]
+    schedules[(i + 1) / 2] = due[i]
+    -- Only leases end at other than whole milliseconds.
+    is_any_held = is_any_held or string.find(due[i + 1], '.', 1, true)
   end
-  local held_since = redis.call('ZMSCORE', queue.held, unpack(schedules))
+  redis.call('ZCARD', queue.held)
+  local held_since = is_any_held and redis.call('ZMSCORE', queue.held, unpack(schedules)) or {}
   local used = redis.call('EXISTS', queue.tried) == 1
     and redis.call('HMGET', queue.tried, unpack(schedules)) or {}
   if not claimed[account] then
@@ -148,7 +160,7 @@ local function take_from(account, first, most)
     elseif room_bytes <= 0 then
       break
     else
-      visible_again[#visible_again + 1] = lease_end
+      visible_again[#visible_again + 1] = held_until
       visible_again[#visible_again + 1] = schedule
       local request = redis.pcall('HGET', key .. schedule, 'r')
       -- Only in a damaged store is it none: it waits for a lease, and does not block others.
@@ -244,8 +256,6 @@ local take_lanes, settle_lanes, shares
 -- free: by accounts whose lanes need no turns, what is due in them.
 local free, take_free, need_turns = nil, nil, false
 if next(account_of) then
-  -- Once: each number that is written costs that.
-  local held_until = string.format('%.3f', lease_end)
   local runs_until = '-' .. held_until
 --@include lifecycle/claim/claim_free_lanes
   if need_turns then

@@ -30,7 +30,7 @@
 --          score, packed outcome, the request's SHA-1, the kept part of the request
 --          kind `retried`: to be tried again. Row: schedule, score, packed attempt, when the next
 --          one is due (ms), attempts made so far, the kept part of the target's answer ('': none)
--- Returns  {now (us), a verdict for each row}
+-- Returns  {now (us), a verdict for each row, a byte each}
 --@include shared/now
 --@include shared/moment
 --@include lifecycle/row/place
@@ -92,7 +92,7 @@ local function read_executions(plan, group, hours)
   if more ~= 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
     plan.bytes = added(base .. K.ACCOUNT, {'bytes'}, {more})
   end
-  if redis.call('HLEN', group.queue.tried) > 0 then
+  if group.queue.is_tried then
     plan.used = redis.call('HMGET', group.queue.tried, unpack(group.schedules))
   end
   local default = redis.call('HGET', base .. K.CALLBACK, 'on')
@@ -182,20 +182,21 @@ end
 -- Writes each schedule's outcome. These first writes are their own check: where one fails it undoes
 -- those before it, and returns its place.
 local function end_fired(group, ended_at)
-  local called = group.called or {}
+  local key, outcomes, called = group.key, group.outcomes, group.called or {}
+  local completed_until, failed_until = whole(now_ms + kept_ms), whole(now_ms + failed_kept_ms)
   for i, schedule in ipairs(group.schedules) do
-    local name, outcome = group.key .. schedule, group.outcomes[i]
+    local name, outcome = key .. schedule, outcomes[i]
     if type(redis.pcall('HSET', name, 'o', ended_at .. outcome)) ~= 'number' then
       for n = 1, i - 1 do
-        redis.call('HDEL', group.key .. group.schedules[n], 'o', 'c')
-        redis.call('PERSIST', group.key .. group.schedules[n])
+        redis.call('HDEL', key .. group.schedules[n], 'o', 'c')
+        redis.call('PERSIST', key .. group.schedules[n])
       end
       return i
     end
     if called[i] then
       redis.call('HSET', name, 'c', 'p' .. ended_at)
     else
-      redis.call('PEXPIREAT', name, now_ms + (has_failed(outcome) and failed_kept_ms or kept_ms))
+      redis.call('PEXPIREAT', name, has_failed(outcome) and failed_until or completed_until)
     end
   end
   return nil
@@ -317,9 +318,13 @@ local function settle(verdicts, group)
     redis.pcall('ZADD', prefix .. K.PARKED, now_ms, group.account)
     found, all = {}, false
   end
+  if all then
+    verdicts[#verdicts + 1] = string.rep(string.char(V.DONE), group.size)
+    return
+  end
   for i = 1, group.size do
     local verdict = found[i] or V.DAMAGED
-    verdicts[#verdicts + 1] = (verdict == V.DONE and not all) and V.AGAIN or verdict
+    verdicts[#verdicts + 1] = string.char(verdict == V.DONE and V.AGAIN or verdict)
   end
 end
 
@@ -362,4 +367,4 @@ while i <= #ARGV do
   settle(verdicts, group)
   i = i + WIDTHS[group.kind] * group.size
 end
-return {now_us, verdicts}
+return {now_us, table.concat(verdicts)}

@@ -1,13 +1,8 @@
 -- Judges the rows of `end`: who may record what. Needs end.lua.
 
--- The verdict on a row. Nothing is read of a schedule that was fired and is at its score: that
--- would cost more than all other reads, and `end_fired` does without.
-local function judge_row(group, row, score)
-  local there = names(ARGV[row + 1], score)
+-- The verdict on a row, for which its schedule is read; there: it is at the score that the row names.
+local function judge_row(group, row, score, there)
   local by_owner = group.kind == 'stopped' or group.kind == 'cancelled'
-  if there and group.kind == 'fired' then
-    return V.DONE
-  end
   local stored = redis.pcall('HMGET', group.key .. ARGV[row], by_owner and 'r' or 'o', 'o', 'n')
   if stored.err then
     return (there or by_owner) and V.DAMAGED or V.HELD
@@ -42,9 +37,17 @@ local function judge(group)
   end
   group.schedules, group.outcomes = schedules, outcomes
   local scores = redis.call('ZMSCORE', group.queue.waiting, unpack(schedules))
-  local found, all = {}, true
+  local found, all, token, last, there = {}, true, nil, nil, false
+  local is_fired = group.kind == 'fired'
   for i, score in ipairs(scores) do
-    found[i] = judge_row(group, group.first + width * (i - 1), score)
+    local row = group.first + width * (i - 1)
+    if ARGV[row + 1] ~= token or score ~= last then -- those of one claim have both in common
+      token, last = ARGV[row + 1], score
+      there = names(token, score)
+    end
+    -- Nothing is read of one that was fired and is at its score: that would cost more than all other
+    -- reads, and `end_fired` does without.
+    found[i] = there and is_fired and V.DONE or judge_row(group, row, score, there)
     all = all and found[i] == V.DONE
   end
   return found, all

@@ -2,18 +2,21 @@
 
 --@include lifecycle/row/queue
 local checked = {} -- by `waiting`: a call may meet a thousand lanes of an account
--- Raises if a key is damaged; for use before the first write.
+-- Raises if a key is damaged; for use before the first write. Notes whether any schedule of its
+-- account was tried before, as `is_tried`.
 local function check_queue(queue)
-  if not checked[queue.waiting] then
+  local is_tried = checked[queue.waiting]
+  if is_tried == nil then
     redis.call('ZCARD', queue.waiting)
     redis.call('ZCARD', queue.held)
-    redis.call('HLEN', queue.tried)
+    is_tried = redis.call('HLEN', queue.tried) > 0
     if queue.lane then
       redis.call('ZCARD', queue.heads)
       redis.call('ZCARD', queue.lanes)
     end
-    checked[queue.waiting] = true
+    checked[queue.waiting] = is_tried
   end
+  queue.is_tried = is_tried
   if queue.lane then
     of_lanes().check(queue)
   end
@@ -74,7 +77,9 @@ end
 local function take_out(queue, schedules)
   each_thousand('ZREM', queue.waiting, schedules)
   each_thousand('ZREM', queue.held, schedules)
-  each_thousand('HDEL', queue.tried, schedules)
+  if queue.is_tried then
+    each_thousand('HDEL', queue.tried, schedules)
+  end
   if queue.lane then
     of_lanes().leave(queue, schedules)
     of_lanes().relook_left(queue)
