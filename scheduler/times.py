@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import date, datetime, timedelta
 
-_NAIVE_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+_EPOCH = date(1970, 1, 1)
 # From the beginning of the year 1 to the end of 9999.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 # As `format_iso8601` writes them, and JavaScript.
@@ -50,4 +50,12 @@ def format_iso8601(ms: int) -> str:
 @functools.lru_cache(maxsize=1024)
 def _to_the_second(seconds: int) -> str:
     """Cached: schedules fired or listed together mostly share their seconds."""
-    return (_NAIVE_EPOCH + timedelta(seconds=seconds)).isoformat()
+    days, second = divmod(seconds, 86_400)
+    minutes, second = divmod(second, 60)
+    return f"{_day(days)}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+
+
+@functools.lru_cache(maxsize=64)
+def _day(days: int) -> str:
+    """Cached: a page of the log has other seconds in each entry, and they take 3 us without it."""
+    return (_EPOCH + timedelta(days)).isoformat()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 
-from api.schema.fields import moment
+from scheduler.times import format_iso8601
 
 # Only the OpenAPI document uses the annotation.
 Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
@@ -33,11 +34,21 @@ class Shape:
 def _reader(type_: Any, source: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
     if not isinstance(source, str):
         return source
-    path = source.split(".")
+    read = _path_reader(source.split(".")) if "." in source else attrgetter(source)
+    if type_ not in (Moment, Moment | None):
+        return read
 
+    def read_moment(value: Any) -> str | None:
+        ms = read(value)
+        return None if ms is None else format_iso8601(ms)
+
+    return read_moment
+
+
+def _path_reader(path: Sequence[str]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         for name in path:
             value = None if value is None else getattr(value, name)
         return value
 
-    return (lambda value: moment(read(value))) if type_ in (Moment, Moment | None) else read
+    return read

@@ -146,11 +146,8 @@ class _EndedOf(ListOf):
         self, base: str, stretch: Span, most: int, lane: str | None
     ) -> tuple[Found[Member], bool, Sequence[str]]:
         found = await self._log.read(self._account_id, stretch, most, self._logged, self._scan)
-        entries, reached = found
-        if len(entries) > most:
-            entries, reached = entries[:most], entries[most - 1][0]
-        members = [(place, (each.schedule_id, False)) for place, each in entries]
-        return Found(members, reached), False, FIELDS
+        members = [(place, (each.schedule_id, False)) for place, each in found.entries]
+        return Found(members, found.reached), False, FIELDS
 
 
 class _CalledBack(ListOf):

@@ -25,6 +25,8 @@ from scheduler.store.queries.timeline import (
     Span,
     chunk_of,
     ends_chunk,
+    place_in,
+    rest_of,
     stream_place,
 )
 from scheduler.store.retention import Retention
@@ -61,19 +63,14 @@ class Ended:
     async def read(
         self, account_id: str, stretch: Span, limit: int, wanted: Wanted, scan: Scan
     ) -> Found[LogEntry]:
-        """At least `limit` wanted ones, if the budget suffices; counts in `scan`. Read-only."""
+        """The next `limit` wanted ones, if the budget suffices; counts in `scan`. Read-only."""
         base = keys.account(account_id)
         streams, firsts = await self._shortest(base, wanted.indexes)
         found: list[tuple[Place, LogEntry]] = []
         ahead: list[tuple[bytes, bytes]] = []
         reached: Place | None = stretch.after
-        chunks, looked_at, read_bytes, step, more = 0, 0, 0, _FIRST, True
-        while (
-            reached is not None
-            and len(found) < limit
-            and looked_at < _BUDGET
-            and read_bytes < _MOST_BYTES
-        ):
+        chunks, looked_at, read_bytes, step, more, dense = 0, 0, 0, _FIRST, True, False
+        while reached is not None and looked_at < _BUDGET and read_bytes < _MOST_BYTES:
             rest = stretch._replace(after=reached)
             if not ahead:
                 if stretch.down and (chunks or reached.ms <= self._clock.now_ms()):
@@ -85,18 +82,20 @@ class Ended:
                 more = len(ahead) == most
             page, ahead = ahead[:step], ahead[step:]
             if streams != WHOLE_LOG:
-                page = await self._logged(base, page, wanted.digest)
+                page, dense = await self._logged(base, page, wanted.digest, dense=dense)
             reached = None
             for place, (stream_id, chunk) in enumerate(page, 1):
                 packed = opened_chunk(chunk)
-                entries = _entries(account_id, stream_id, packed, rest, wanted)
+                left = limit - len(found)
+                entries = _entries(account_id, stream_id, packed, rest, wanted, left)
                 found += entries
                 chunks, read_bytes = chunks + 1, read_bytes + len(packed)
                 looked_at += max(1, len(entries))
                 scan.add(1, len(entries), len(packed))
-                if len(found) >= limit or (place == len(page) and (ahead or more)):
+                if len(found) == limit:
+                    return Found(found, found[-1][0])
+                if place == len(page) and (ahead or more):
                     reached = stream_place(stream_id, last=not stretch.down)
-                    break
             left = limit - len(found)
             step = math.ceil(left * chunks / len(found)) if found else _CHUNKS
             step = max(1, min(step, _CHUNKS, _BYTES * chunks // max(1, read_bytes)))
@@ -137,14 +136,26 @@ class Ended:
         return _merged(pages, most, down=stretch.down)
 
     async def _logged(
-        self, base: str, listed: list[tuple[bytes, bytes]], digest: bytes
-    ) -> list[tuple[bytes, bytes]]:
-        """The chunks that an index lists; b"" of one not wanted, or trimmed."""
+        self, base: str, listed: list[tuple[bytes, bytes]], digest: bytes, *, dense: bool
+    ) -> tuple[list[tuple[bytes, bytes]], bool]:
+        """The chunks that an index lists; b"" of one not wanted, or trimmed. And whether these lie
+        side by side in the log: where the last ones did, a range brings the next ones, for half of
+        what they take the store one by one."""
+        log, found = base + keys.LOG, dict[bytes, bytes]()
         named = [stream_id for stream_id, digests in listed if _has(digests, digest)]
-        commands = [("XRANGE", base + keys.LOG, stream_id, stream_id) for stream_id in named]
+        low, high = sorted((named[0], named[-1]), key=stream_place) if named else (b"", b"")
+        if dense and len(named) > 2:
+            most = len(named) + len(named) // 4
+            found |= chunks_of(await self._server.read("XRANGE", log, low, high, "COUNT", most))
+        left = [each for each in named if each not in found]
+        commands: list[Sequence[Argument]] = [("XRANGE", log, each, each) for each in left]
+        if looks := len(left) == 2 and not found:
+            commands = [("XRANGE", log, low, high, "COUNT", 3), ("XRANGE", log, high, high)]
         replies = await self._server.reads(commands)
-        logged = dict(pair for each in replies for pair in chunks_of(each))
-        return [(stream_id, logged.get(stream_id, b"")) for stream_id, _ in listed]
+        found |= [pair for each in replies for pair in chunks_of(each)]
+        dense = len(replies[0]) == 2 if looks else dense and not left
+        chunks = {each: found.get(each, b"") for each in named}
+        return [(stream_id, chunks.get(stream_id, b"")) for stream_id, _ in listed], dense
 
     def _bounds(self, stretch: Span) -> tuple[str, str]:
         """Where to begin and to end, clipped to the kept entries. The chunk that the place to go on
@@ -181,14 +192,22 @@ def _has(digests: bytes, digest: bytes) -> bool:
 
 
 def _entries(
-    account_id: str, stream_id: bytes, packed: bytes, stretch: Span, wanted: Wanted
+    account_id: str, stream_id: bytes, packed: bytes, stretch: Span, wanted: Wanted, most: int
 ) -> list[tuple[Place, LogEntry]]:
-    """The wanted ones of a chunk that come after a place, in the order of reading."""
-    if not packed or wanted.part not in packed.lower():
+    """The next wanted ones of a chunk, at most so many, in the order of reading. Only they are
+    judged and made: a page is often a part of a chunk."""
+    if not packed or (wanted.part and wanted.part not in packed.lower()):
         return []
-    entries = []
-    for index, stored in readable_chunk(account_id, stream_id, packed, wanted.entry):
-        place = stream_place(stream_id, index)
-        if stretch.past(place, stretch.after):
-            entries.append((place, log_entry(stored, place.ms)))
-    return entries[::-1] if stretch.down else entries
+    chunk = stream_place(stream_id)
+
+    def next_ones(entries: list[StoredEntry]) -> list[tuple[int, StoredEntry]]:
+        some = list[tuple[int, StoredEntry]]()
+        for index in rest_of(chunk, len(entries), stretch):
+            if wanted.entry(entries[index]):
+                some.append((index, entries[index]))
+                if len(some) == most:
+                    break
+        return some
+
+    some = readable_chunk(account_id, stream_id, packed, next_ones)
+    return [(place_in(chunk, index), log_entry(stored, chunk.ms)) for index, stored in some]

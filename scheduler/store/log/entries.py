@@ -152,11 +152,13 @@ def entries_of(packed: bytes) -> list[StoredEntry]:
         raise Unreadable(str(error)) from error
 
 
-def unpack_chunk(
-    packed: bytes, wanted: Callable[[StoredEntry], bool] = lambda _: True
-) -> list[tuple[int, StoredEntry]]:
-    """The wanted entries with their places in it. Raises Unreadable."""
-    entries = [pair for pair in enumerate(entries_of(packed)) if wanted(pair[1])]
+# Of the entries of a chunk those that somebody wants, with their indexes, in any order.
+Choose = Callable[[list[StoredEntry]], Iterable[tuple[int, StoredEntry]]]
+
+
+def unpack_chunk(packed: bytes, choose: Choose = enumerate) -> list[tuple[int, StoredEntry]]:
+    """The chosen entries. Raises Unreadable."""
+    entries = list(choose(entries_of(packed)))
     try:
         for _, each in entries:
             of_none = STATUSES[each.status] is LogStatus.SKIPPED and not each.schedule
@@ -166,8 +168,8 @@ def unpack_chunk(
             if each.rule is not None and not ids.is_recurring_id(ids.recurring_id(each.rule)):
                 raise ValueError("it has an entry of what can be no recurring schedule")
             created_at_ms = None if of_none else ids.created_at_ms(schedule_id)
-            moments = (each.scheduled_at_ms, each.next_attempt_at_ms, each.before_ms)
-            if not are_moments(created_at_ms, *moments):
+            next_ms, before_ms = each.next_attempt_at_ms, each.before_ms
+            if not are_moments(created_at_ms, each.scheduled_at_ms, next_ms, before_ms):
                 raise ValueError("it has an entry of no moment")
     except (ValueError, LookupError) as error:
         raise Unreadable(str(error)) from error
@@ -175,14 +177,11 @@ def unpack_chunk(
 
 
 def readable_chunk(
-    account_id: str,
-    stream_id: bytes,
-    packed: bytes,
-    wanted: Callable[[StoredEntry], bool] = lambda _: True,
+    account_id: str, stream_id: bytes, packed: bytes, choose: Choose = enumerate
 ) -> list[tuple[int, StoredEntry]]:
     """The same of one among others; none, and an error in the log, if it is damaged."""
     try:
-        return unpack_chunk(packed, wanted)
+        return unpack_chunk(packed, choose)
     except Unreadable as error:
         chunk = stream_id.decode()
         _log.error(
@@ -202,27 +201,31 @@ def chunks_of(page: Iterable[Any]) -> list[tuple[bytes, bytes]]:
 def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
     status = STATUSES[stored.status]
     schedule_id = ids.schedule_id(stored.schedule) if stored.schedule else ""
+    attempted = status not in _WITHOUT_ATTEMPT
+    # In the order of its fields: 0.2 us, which by their names are 1.3.
     return LogEntry(
-        schedule_id=schedule_id,
-        created_at_ms=ids.created_at_ms(schedule_id) if schedule_id else at_ms,
-        scheduled_at_ms=stored.scheduled_at_ms,
-        executed_at_ms=None if status in _WITHOUT_ATTEMPT else at_ms,
-        url=stored.url,
-        method=stored.method,
-        status=status,
-        status_code=stored.status_code,
-        response_time_ms=stored.response_time_ms,
-        error_message=stored.error_message,
-        lateness_ms=stored.lateness_ms,
-        at_ms=at_ms,
-        attempt=0 if status in _WITHOUT_ATTEMPT else stored.attempt,
-        next_attempt_at_ms=stored.next_attempt_at_ms,
-        phases=stored.phases,
-        before_ms=stored.before_ms,
-        lane=stored.lane,
-        reference=stored.reference,
-        recurring_id=stored.recurring_id,
-        missed=stored.missed,
+        schedule_id,
+        ids.created_at_ms(schedule_id) if schedule_id else at_ms,
+        stored.scheduled_at_ms,
+        at_ms if attempted else None,
+        stored.url,
+        stored.method,
+        status,
+        stored.status_code,
+        stored.response_time_ms,
+        stored.error_message,
+        at_ms,
+        stored.lateness_ms,
+        stored.attempt if attempted else 0,
+        stored.next_attempt_at_ms,
+        False,
+        stored.phases,
+        None,
+        stored.before_ms,
+        stored.lane,
+        stored.reference,
+        stored.recurring_id,
+        stored.missed,
     )
 
 

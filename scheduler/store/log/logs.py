@@ -151,10 +151,12 @@ class LogQuery(NamedTuple):
 
     def ended(self) -> Wanted:
         statuses = frozenset(NUMBERS[each] for each in self.statuses or LogStatus)
-        of_url = self._in_log()
+        of_url, searches = self._in_log(), self.is_search
         url = of_url.url
 
         def wanted(entry: StoredEntry) -> bool:
+            if not searches:  # as most pages, of which each entry comes here
+                return entry.status in statuses
             if url is not None and entry.url != url:  # of most in a chunk
                 return False
             meant = of_url.wants(entry)

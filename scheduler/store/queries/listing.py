@@ -13,7 +13,7 @@ from scheduler.runtime.pause import Pause
 from scheduler.store import keys
 from scheduler.store.heads import is_in_lane, is_occurrence_of
 from scheduler.store.queries.members import read_members
-from scheduler.store.queries.reading import CHUNK, Stored, read_rows, stored_or_damaged
+from scheduler.store.queries.reading import Stored, read_rows, stored_or_damaged
 from scheduler.store.queries.referred import (
     decode_member,
     encode_member,
@@ -37,6 +37,8 @@ from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import FIELDS, is_sealed, kept_part
 
+# How many schedules one round trip brings: the longest page, and whether another one follows.
+CHUNK = 101
 # How many members one page may look at, and how many bytes of requests it may read. A page that is
 # over one of these is short.
 _BUDGET = 2000

@@ -27,7 +27,7 @@ _UNTIL_DIGITS = 12
 _LAST_INDEX = 10**_INDEX_DIGITS - 1
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
+class Place(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """`tie` is a waiting schedule's id, or a log entry's chunk (20 digits) and index in it (5)."""
 
     ms: int
@@ -143,7 +143,25 @@ def stream_place(stream_id: bytes, index: int = 0, *, last: bool = False) -> Pla
     """The place of an entry of a chunk; with `last`, one that is behind all of them."""
     ms, _, sequence = stream_id.decode().partition("-")
     number = _LAST_INDEX if last else index
-    return Place(int(ms), ENDED, f"{sequence:0>{_SEQUENCE_DIGITS}}{number:0{_INDEX_DIGITS}}")
+    tie = sequence.zfill(_SEQUENCE_DIGITS) + str(number).zfill(_INDEX_DIGITS)
+    return Place(int(ms), ENDED, tie)
+
+
+def place_in(chunk: Place, index: int) -> Place:
+    """The place of an entry of a chunk, by that of the chunk's first one."""
+    return Place(chunk.ms, ENDED, chunk.tie[:_SEQUENCE_DIGITS] + str(index).zfill(_INDEX_DIGITS))
+
+
+def rest_of(chunk: Place, count: int, span: Span) -> range:
+    """The indexes of a chunk's entries that are still to be read, in the order of reading; the
+    chunk by the place of its first entry, with so many."""
+    after, first, end = span.after, 0, count
+    if after.kind == ENDED and after.ms == chunk.ms and chunk_of(after) == chunk_of(chunk):
+        index = int(after.tie[_SEQUENCE_DIGITS:])
+        first, end = (0, min(index, count)) if span.down else (index + 1, count)
+    elif not span.past(chunk, after):
+        end = 0
+    return range(first, end)[:: -1 if span.down else 1]
 
 
 def _can_be(place: Place) -> bool:

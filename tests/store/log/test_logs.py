@@ -112,9 +112,7 @@ async def test_what_has_ended_is_found_at_once_among_attempts_that_are_made_agai
 async def test_a_rare_kind_comes_in_short_pages_with_a_cursor_to_go_on(scene: Scene) -> None:
     """A page looks at a bounded number of entries, and says where it stopped."""
     start_ms = await scene.clock.now_ms() - 100_000
-    bucket, _ = url_place(URLS[0])
-    others = (f"https://example.org/{n}" for n in range(100_000))
-    twin = next(each for each in others if url_place(each)[0] == bucket)
+    twin = _twin(URLS[0])
     [ended] = await write(scene, [(start_ms - 1, 0, Status.COMPLETED, URLS[0])])
     await write(scene, [(start_ms + n, 0, Status.COMPLETED, twin) for n in range(2500)])
     due_ms = await scene.clock.now_ms() + 60_000
@@ -223,3 +221,36 @@ async def test_of_a_long_url_the_log_has_the_start_and_finds_it_by_the_whole(sce
     for url, is_shown, times in zip(urls, shown, (2, 1, 1, 1), strict=True):
         assert [entry.url for entry in await scene.log(url=url)] == [is_shown] * times
     assert await scene.log(url=LONG.ljust(600, "a") + "3") == []
+
+
+@pytest.mark.usefixtures("endless_searches")
+@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
+@pytest.mark.parametrize("twin", [True, False], ids=["one-index", "two"])
+@pytest.mark.parametrize(("every", "few"), [(50, True), (11, True), (4, False), (2, False)])
+async def test_chunks_of_a_url_are_read_together_where_they_lie_side_by_side(
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    every: int,
+    few: bool,
+    twin: bool,
+    descending: bool,
+) -> None:
+    """Every so many chunks are of another URL."""
+    start_ms, other = await scene.clock.now_ms() - 100_000, _twin(URLS[0]) if twin else URLS[1]
+    urls = [other if n % every == every - 1 else URLS[0] for n in range(40)]
+    made = await write(
+        scene, [(start_ms + n, 0, Status.COMPLETED, url) for n, url in enumerate(urls)]
+    )
+    asked = reads_of(scene, monkeypatch)
+    page = await page_of(scene, url=URLS[0], descending=descending)
+    found = [each for each, url in zip(made, urls, strict=True) if url == URLS[0]]
+    assert ids_of(page.entries) == (found[::-1] if descending else found)
+    assert page.next_cursor is None
+    chunks = [words for words in asked if words[1] == scene.base + keys.LOG]
+    assert (len(chunks) == 3) is few
+
+
+def _twin(url: str) -> str:
+    """Another URL in the same index."""
+    others = (f"https://example.org/{n}" for n in range(100_000))
+    return next(each for each in others if url_place(each)[0] == url_place(url)[0])
