@@ -120,7 +120,7 @@ STORE = r"""
 ~ 'PX', kept_ms or [-2000-]{+900+})
 @ scheduler/store/lifecycle/create/create.lua tests/store/lifecycle/create/test_create_by_key.py
 # a create by an API key whose reply was lost is judged again
-~ if [-group.is_stored-]{+false+} then
+~ if [-is_stored-]{+false+} then
 # an inactive API key stores
 ~ elseif [-not (holder.active and account.plan)-]{+false+} then
 # the use of an API key by a create is not noted
