@@ -1,4 +1,5 @@
-"""The items of a batch: most are judged and packed in one pass, without a `Request` in between.
+"""The items of a batch, and bodies of creates that come one after the other: most are judged and
+packed in one pass, without a `Request` in between.
 
 They differ from the item before in their URL, body, lane and reference, seldom in their time and
 headers, and hardly ever in the host or in how they are sent. An item with a body of another kind or
@@ -26,6 +27,7 @@ from scheduler.models import Delivery, Packed, Request, Upsert, usual_method
 from scheduler.store.stored import pack, tail_of
 from scheduler.target.targets import usual_place
 
+_MOST_PLACES = 16
 _NULL = msgspec.Raw(b"null")
 _encode = msgspec.msgpack.Encoder().encode
 _Text = str | UnsetType
@@ -57,9 +59,9 @@ _decode = msgspec.json.Decoder(cast("type[_Item]", _Whole)).decode
 
 
 class Items:
-    """Judges the items of one batch in turn, as of one moment. Keeps what it has judged: each
-    scheme, host and port; the time, headers and further fields of the last item; and whether that
-    was refused, for the next one is likely to be refused as well."""
+    """Judges the items of one batch in turn, as of one moment. Keeps what it has judged: schemes,
+    hosts and ports; the time, headers and further fields of the last item; and whether that was
+    refused, for the next one is likely to be refused as well."""
 
     def __init__(self, allowed: Rules, now_ms: int, trace: bytes | None = None) -> None:
         self._rules, self._now_ms, self._trace = allowed, now_ms, trace
@@ -75,6 +77,12 @@ class Items:
         self._keep: bool | None = None
         self._max_wait_ms: int | None = None
         self._was_refused = False
+
+    def renew(self, now_ms: int) -> None:
+        """The next item is judged as of another moment. Few places outlive it."""
+        self._now_ms, self._time = now_ms, None
+        if len(self._places) > _MOST_PLACES:
+            self._places.clear()
 
     def judged(self, text: bytes) -> Packed | Request | Upsert:
         """The request to store for an item in UTF-8 JSON. Raises as `parse_create` does."""
