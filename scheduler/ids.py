@@ -31,7 +31,6 @@ _TAIL_BITS = 80
 _TAIL = (1 << _TAIL_BITS) - 1
 _HALF_BITS = 40
 _HALF = (1 << _HALF_BITS) - 1
-_HALF_SHIFTS = range(30, -1, -10)
 _ROOM = (1 << 16) - 1
 _STEPS_AT_ONCE = 64  # of 32 bits each
 # The highest random bit below the variant: the first id of a millisecond has a 0 there.
@@ -217,7 +216,8 @@ def _base32(value: int) -> str:
 
 
 def _digits(half: int) -> str:
-    return "".join([_PAIRS[(half >> shift) & 1023] for shift in _HALF_SHIFTS])
+    high, low = _PAIRS[half >> 30] + _PAIRS[half >> 20 & 1023], half & (1 << 20) - 1
+    return high + _PAIRS[low >> 10] + _PAIRS[low & 1023]
 
 
 # Ids of one millisecond have it in common.

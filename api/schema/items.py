@@ -56,6 +56,9 @@ _rest_of = attrgetter(*_REST)
 _TYPED = [(name, msgspec.Raw | UnsetType, UNSET) for name in _REST]
 _Whole = msgspec.defstruct("_Whole", _TYPED, bases=(_Item,), forbid_unknown_fields=True)
 _decode = msgspec.json.Decoder(cast("type[_Item]", _Whole)).decode
+_decode_bare = msgspec.json.Decoder(_Item).decode
+# Raised for what breaks a rule or is unusual.
+_CLOSER_LOOK = (ValueError, RecursionError, InvalidRequest)
 
 
 class Items:
@@ -70,6 +73,7 @@ class Items:
         self._due_ms = 0
         self._headers, self._packed_headers = _NULL, msgspec.Raw(_encode({}))
         self._rest: tuple[msgspec.Raw | UnsetType, ...] | None = None
+        self._is_bare = False  # whether that item had no further fields
         # The packed fields after the body, for an item with a method and for one without.
         self._tails: tuple[tuple[object, ...], ...] = ()
         self._delivery = Delivery.AT_LEAST_ONCE
@@ -86,13 +90,18 @@ class Items:
 
     def judged(self, text: bytes) -> Packed | Request | Upsert:
         """The request to store for an item in UTF-8 JSON. Raises as `parse_create` does."""
+        if self._is_bare and not self._was_refused:
+            try:
+                return self._placed(_decode_bare(text))
+            except _CLOSER_LOOK:
+                pass  # it may have further fields
         rest = None
         try:
             item = _decode(text)
             rest = _rest_of(item)
             if rest == self._rest:
                 return self._placed(item)
-        except (ValueError, RecursionError, InvalidRequest):
+        except _CLOSER_LOOK:
             rest = None
         was_refused, self._was_refused = self._was_refused, True
         parsed = parse_create(text, self._rules, self._now_ms, is_doubtful=was_refused)
@@ -102,15 +111,18 @@ class Items:
         if rest is not None and isinstance(request, Request):
             either = (replace(request, method_given=given) for given in (True, False))
             self._rest, self._tails = rest, tuple(map(tail_of, either))
+            self._is_bare = all(each is UNSET for each in rest)
             self._delivery = request.delivery
         return wanted
 
     def _placed(self, item: _Item) -> Packed | Upsert:
         """Raises as `_packed` does."""
+        packed = self._packed(item)
+        if item.on_existing is UNSET and item.max_wait is UNSET:
+            return packed
         ways = item.on_existing, item.max_wait
         if ways != self._ways:
             self._judge_ways(*ways)
-        packed = self._packed(item)
         if self._keep is None:
             return packed
         if item.reference is None:

@@ -74,6 +74,11 @@ def rows_of(
 ) -> Iterator[CreateRow]:
     """One for each new id. `bases` are those of `row_of`."""
     for place, (schedule_id, wanted) in enumerate(zip(new, what.requests, strict=True)):
+        if type(wanted) is Packed and not (wanted.lane or wanted.reference or wanted.recurring):
+            # As below, in two thirds of the time: nearly all items of batches are so. No replay is.
+            packed = secrecy.seal(wanted.request)
+            yield CreateRow(ids.local(schedule_id), wanted.trigger_at_ms, packed, "", "", 0, "")
+            continue
         if isinstance(wanted, Upsert):
             each, last = row_of(wanted, created_ms, *bases[place : place + 1])
         else:
