@@ -39,7 +39,7 @@ class JsonResponse:
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
     def lines(self, rate: Rate | None) -> list[tuple[bytes, bytes]]:
-        lines = [*self.fixed, (b"content-length", b"%d" % len(self.body)), *_rate_headers(rate)]
+        lines = [*self.fixed, (b"content-length", b"%d" % len(self.body)), *rate_headers(rate)]
         if self.headers:
             lines += [(name.encode(), value.encode()) for name, value in self.headers.items()]
         return lines
@@ -80,7 +80,7 @@ def note_rate(scope: Scope, rate: Rate) -> None:
     cast("dict[str, Any]", scope)[_RATE] = rate
 
 
-def _rate_headers(rate: Rate | None) -> list[tuple[bytes, bytes]]:
+def rate_headers(rate: Rate | None) -> list[tuple[bytes, bytes]]:
     if rate is None:
         return []
     return [

@@ -7,8 +7,10 @@ lower-case characters that sort by creation time. A schedule and its only invoca
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -29,9 +31,8 @@ _TAIL_BITS = 80
 _TAIL = (1 << _TAIL_BITS) - 1
 _HALF_BITS = 40
 _HALF = (1 << _HALF_BITS) - 1
-_HALF_SHIFTS = range(30, -1, -10)
 _ROOM = (1 << 16) - 1
-_STEP_BITS = 32
+_STEPS_AT_ONCE = 64  # of 32 bits each
 # The highest random bit below the variant: the first id of a millisecond has a 0 there.
 _ROOM_TO_ASCEND = 1 << 61
 _SHOWN_CHARACTERS = 6
@@ -53,7 +54,7 @@ class _Sequence:
 
     def first_of(self, count: int, now_ms: int) -> int:
         if self._last >> _TAIL_BITS == now_ms:
-            first = self._last + secrets.randbits(_STEP_BITS) + 1
+            first = self._last + next(_steps) + 1
         else:
             first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL & ~_ROOM_TO_ASCEND
         if count > 1:
@@ -62,7 +63,13 @@ class _Sequence:
         return first
 
 
-_sequence = _Sequence()
+def _random_steps() -> Iterator[int]:
+    """Many with one system call, which would take longer than all else of an id."""
+    while True:
+        yield from memoryview(os.urandom(_STEPS_AT_ONCE * 4)).cast("I")
+
+
+_sequence, _steps = _Sequence(), _random_steps()
 
 
 def new_schedule_ids(count: int, now_ms: int) -> list[str]:
@@ -205,8 +212,16 @@ def _base32(value: int) -> str:
     """128 bits as 26 characters, two at a time; the first 10 are the moment in a UUIDv7."""
     # Numbers of one machine word take half the time.
     high, low = (value & _TAIL) >> _HALF_BITS, value & _HALF
-    tail = [_PAIRS[(half >> shift) & 1023] for half in (high, low) for shift in _HALF_SHIFTS]
-    return moment_digits(value >> _TAIL_BITS) + "".join(tail)
+    return moment_digits(value >> _TAIL_BITS) + _high_digits(high) + _digits(low)
+
+
+def _digits(half: int) -> str:
+    high, low = _PAIRS[half >> 30] + _PAIRS[half >> 20 & 1023], half & (1 << 20) - 1
+    return high + _PAIRS[low >> 10] + _PAIRS[low & 1023]
+
+
+# Ids of one millisecond have it in common.
+_high_digits = lru_cache(maxsize=64)(_digits)
 
 
 @lru_cache(maxsize=64)

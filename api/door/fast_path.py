@@ -1,8 +1,9 @@
 """Creates past the parser of HTTP and past ASGI: a client that creates one schedule after another
-sends the same head each time, but for the length.
+sends the same head each time, but for the length, and bodies that are much alike.
 
 A head that led to a 201 is remembered. A request with it is judged by its body and API key alone,
-and goes to the store at once. A refused request goes the usual way, which answers it.
+as an item of a batch is, and goes to the store at once. A refused request goes the usual way, which
+answers it.
 """
 
 from __future__ import annotations
@@ -12,23 +13,34 @@ import time
 from asyncio import Future
 from typing import Any, NamedTuple, cast
 
+import msgspec
 from litestar.types import Scope
 
-from api.answer import JsonResponse, note_rate
+from api.answer import JsonResponse, note_rate, rate_headers
 from api.auth import known_key
-from api.calls.schedule import created_answer
 from api.door.connections import ConnectionLimits
 from api.door.http11 import ReadState
 from api.door.protocol import Protocol
 from api.reading import HEAD, REFUSAL, SMALL_BYTES
 from api.request_ids import HEADER, new_request_id
+from api.schema.bodies import CreatedBody
+from api.schema.items import Items
 from api.schema.payload import parse_request
+from api.schema.rules import Rules
 from api.service import Service
 from scheduler.callers import KnownKey, Rate
 from scheduler.errors import InvalidRequest
+from scheduler.ids import local
+from scheduler.models import Packed, Request, Upsert
 from scheduler.store.lifecycle.create.create import Begun
+from scheduler.times import format_iso8601
 
-_CREATED = b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b\r\n%b\r\n%b"
+_BODY = msgspec.json.encode(CreatedBody("sch_%b", "inv_%b", "%b", "Scheduled for %b"))
+# The id of the request, the lines that change once a second, the rate's, and the body.
+_CREATED = b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b\r\n%b%b\r\n" + _BODY
+# Ids and timestamps have the same length in each answer.
+_LOCAL, _AT = b"0" * 26, format_iso8601(0).encode()
+_LENGTH_LINE = (b"content-length", b"%d" % len(_BODY % (_LOCAL, _LOCAL, _AT, _AT)))
 _LINE = b"POST /schedule HTTP/1.1\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,5})\r\n", re.IGNORECASE)
 # A head with any other name, or with one of these twice, goes the usual way.
@@ -46,34 +58,67 @@ _PLAIN = frozenset(
     }
 )
 _MOST_HEADS, _MOST_HEADS_OF_A_KEY, _MOST_HEAD_BYTES = 4096, 8, 1024
+# What is kept of the bodies behind a head comes from such as are no longer.
+_MOST_COMPARED_BYTES = 1024
+
+
+class KnownHead:
+    """Whose key a head has, and what was judged of the last bodies behind it."""
+
+    __slots__ = ("_items", "_rules", "key")
+
+    def __init__(self, key: KnownKey, rules: Rules) -> None:
+        self.key, self._rules = key, rules
+        self._items = Items(rules, 0)
+
+    def judged(self, body: bytes, now_ms: int) -> Packed | Request | Upsert:
+        """The request of a body. Raises ValueError or InvalidRequest, not always for all faults."""
+        if len(body) > _MOST_COMPARED_BYTES:
+            return parse_request(body, self._rules, now_ms)
+        body.decode()  # an item's batch is known to be UTF-8
+        self._items.renew(now_ms)
+        return self._items.judged(body)
 
 
 class KnownHeads:
-    """Heads without their length, and whose key each has. A key has few, so that its holder pushes
-    out no more of others'."""
+    """Heads without their length. A key has few, so that its holder pushes out no more of others'.
+    Beside them, lines of the answer: those that change once a second, joined."""
 
     def __init__(self) -> None:
-        self._keys: dict[bytes, KnownKey] = {}
+        self._known: dict[bytes, KnownHead] = {}
         self._of: dict[KnownKey, list[bytes]] = {}
+        self._lines: tuple[object, bytes] = None, b""
 
-    def get(self, head: bytes) -> KnownKey | None:
-        return self._keys.get(head)
+    def get(self, head: bytes) -> KnownHead | None:
+        return self._known.get(head)
 
-    def remember(self, head: bytes, key: KnownKey) -> None:
-        if head in self._keys:
+    def remember(self, head: bytes, key: KnownKey, rules: Rules) -> None:
+        if head in self._known:
             return
         ours = self._of.setdefault(key, [])
         if len(ours) == _MOST_HEADS_OF_A_KEY:
-            del self._keys[ours.pop(0)]
+            del self._known[ours.pop(0)]
         ours.append(head)
-        self._keys[head] = key
-        if len(self._keys) > _MOST_HEADS:
-            self.forget(next(iter(self._keys.values())))
+        self._known[head] = KnownHead(key, rules)
+        if len(self._known) > _MOST_HEADS:
+            self.forget(next(iter(self._known.values())).key)
 
     def forget(self, key: KnownKey) -> None:
         """All heads of a key. Safe to repeat."""
         for head in self._of.pop(key, ()):
-            del self._keys[head]
+            del self._known[head]
+
+    def lines(self, defaults: list[tuple[bytes, bytes]]) -> bytes:
+        """Those of a 201, with uvicorn's own, of which it makes a new list each second."""
+        of, joined = self._lines
+        if of is not defaults:
+            joined = _joined([*defaults, *JsonResponse.fixed, _LENGTH_LINE])
+            self._lines = defaults, joined
+        return joined
+
+
+def _joined(lines: list[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % line for line in lines])
 
 
 class _Request(NamedTuple):
@@ -127,23 +172,25 @@ class FastPath(Protocol):
         if length is None or length.end() > end - 2:
             return False
         head = data[: length.start(1)] + data[length.end(1) : end]
-        key, size = self._heads.get(head), int(length[1])
-        if key is None:
+        known, size = self._heads.get(head), int(length[1])
+        if known is None:
             self._head = head
             return False
         if len(data) != end + size or size > min(SMALL_BYTES, self._settings.max_body_bytes):
             return False
-        return self._begin(data, data[end:], key)
+        return self._begin(data, data[end:], known)
 
-    def _begin(self, data: bytes, body: bytes, key: KnownKey) -> bool:
+    def _begin(self, data: bytes, body: bytes, known: KnownHead) -> bool:
         began_s, store = time.perf_counter(), self._service.store
         now_ms = store.clock.now_ms()
         try:
-            wanted = parse_request(body, self._service.rules, now_ms)
-        except InvalidRequest:
+            wanted = known.judged(body, now_ms)
+        except (ValueError, InvalidRequest):
             return False
-        begun = store.schedules.begin_by_key(key, wanted, None, now_ms)
-        self._fast = _Request(data, key, begun, wanted.trigger_at_ms, began_s)
+        if isinstance(wanted, Upsert):
+            return False
+        begun = store.schedules.begin_by_key(known.key, wanted, None, now_ms)
+        self._fast = _Request(data, known.key, begun, wanted.trigger_at_ms, began_s)
         begun.reply.add_done_callback(self._on_reply)
         return True
 
@@ -159,7 +206,7 @@ class FastPath(Protocol):
         if created is not None:
             took_s = time.perf_counter() - fast.began_s
             self._service.tally.note("/schedule", "POST", 201, took_s)
-            self._answer(created_answer(created, fast.trigger_at_ms), *rates)
+            self._answer(created.schedule_ids[0], fast.trigger_at_ms, *rates)
         else:
             self._heads.forget(fast.key)
             left = fast.data + left
@@ -169,16 +216,18 @@ class FastPath(Protocol):
         if self._ends:
             super().shutdown()
 
-    def _answer(self, answer: JsonResponse, rate: Rate | None = None) -> None:
+    def _answer(self, schedule_id: str, trigger_at_ms: int, rate: Rate | None = None) -> None:
+        """As `created_answer` has it."""
         if self.transport.is_closing():
             return
         self.server_state.total_requests += 1
         self.recent, self.is_first, self._began_s = True, False, 0.0
-        lines = [*self.server_state.default_headers, *answer.lines(rate)]
-        if self._ends:
-            lines.append((b"connection", b"close"))
-        head = b"".join([b"%b: %b\r\n" % line for line in lines])
-        self.transport.write(_CREATED % (new_request_id(), head, answer.body))
+        lines, more = self._heads.lines(self.server_state.default_headers), b""
+        if rate is not None or self._ends:
+            closes = [(b"connection", b"close")] if self._ends else []
+            more = _joined([*rate_headers(rate), *closes])
+        name, at = local(schedule_id).encode(), format_iso8601(trigger_at_ms).encode()
+        self.transport.write(_CREATED % (new_request_id(), lines, more, name, name, at, at))
         if self._ends:
             self.transport.close()
 
@@ -206,7 +255,7 @@ class FastPath(Protocol):
             and len(values) == len(headers)
             and values.get(b"connection", b"keep-alive").lower() == b"keep-alive"
         ):
-            self._heads.remember(head, key)
+            self._heads.remember(head, key, self._service.rules)
 
     def shutdown(self) -> None:
         """The answer under way is the last one."""

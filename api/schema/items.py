@@ -1,4 +1,5 @@
-"""The items of a batch: most are judged and packed in one pass, without a `Request` in between.
+"""The items of a batch, and bodies of creates that come one after the other: most are judged and
+packed in one pass, without a `Request` in between.
 
 They differ from the item before in their URL, body, lane and reference, seldom in their time and
 headers, and hardly ever in the host or in how they are sent. An item with a body of another kind or
@@ -26,6 +27,7 @@ from scheduler.models import Delivery, Packed, Request, Upsert, usual_method
 from scheduler.store.stored import pack, tail_of
 from scheduler.target.targets import usual_place
 
+_MOST_PLACES = 16
 _NULL = msgspec.Raw(b"null")
 _encode = msgspec.msgpack.Encoder().encode
 _Text = str | UnsetType
@@ -54,12 +56,15 @@ _rest_of = attrgetter(*_REST)
 _TYPED = [(name, msgspec.Raw | UnsetType, UNSET) for name in _REST]
 _Whole = msgspec.defstruct("_Whole", _TYPED, bases=(_Item,), forbid_unknown_fields=True)
 _decode = msgspec.json.Decoder(cast("type[_Item]", _Whole)).decode
+_decode_bare = msgspec.json.Decoder(_Item).decode
+# Raised for what breaks a rule or is unusual.
+_CLOSER_LOOK = (ValueError, RecursionError, InvalidRequest)
 
 
 class Items:
-    """Judges the items of one batch in turn, as of one moment. Keeps what it has judged: each
-    scheme, host and port; the time, headers and further fields of the last item; and whether that
-    was refused, for the next one is likely to be refused as well."""
+    """Judges the items of one batch in turn, as of one moment. Keeps what it has judged: schemes,
+    hosts and ports; the time, headers and further fields of the last item; and whether that was
+    refused, for the next one is likely to be refused as well."""
 
     def __init__(self, allowed: Rules, now_ms: int, trace: bytes | None = None) -> None:
         self._rules, self._now_ms, self._trace = allowed, now_ms, trace
@@ -68,6 +73,7 @@ class Items:
         self._due_ms = 0
         self._headers, self._packed_headers = _NULL, msgspec.Raw(_encode({}))
         self._rest: tuple[msgspec.Raw | UnsetType, ...] | None = None
+        self._is_bare = False  # whether that item had no further fields
         # The packed fields after the body, for an item with a method and for one without.
         self._tails: tuple[tuple[object, ...], ...] = ()
         self._delivery = Delivery.AT_LEAST_ONCE
@@ -76,15 +82,26 @@ class Items:
         self._max_wait_ms: int | None = None
         self._was_refused = False
 
+    def renew(self, now_ms: int) -> None:
+        """The next item is judged as of another moment. Few places outlive it."""
+        self._now_ms, self._time = now_ms, None
+        if len(self._places) > _MOST_PLACES:
+            self._places.clear()
+
     def judged(self, text: bytes) -> Packed | Request | Upsert:
         """The request to store for an item in UTF-8 JSON. Raises as `parse_create` does."""
+        if self._is_bare and not self._was_refused:
+            try:
+                return self._placed(_decode_bare(text))
+            except _CLOSER_LOOK:
+                pass  # it may have further fields
         rest = None
         try:
             item = _decode(text)
             rest = _rest_of(item)
             if rest == self._rest:
                 return self._placed(item)
-        except (ValueError, RecursionError, InvalidRequest):
+        except _CLOSER_LOOK:
             rest = None
         was_refused, self._was_refused = self._was_refused, True
         parsed = parse_create(text, self._rules, self._now_ms, is_doubtful=was_refused)
@@ -94,15 +111,18 @@ class Items:
         if rest is not None and isinstance(request, Request):
             either = (replace(request, method_given=given) for given in (True, False))
             self._rest, self._tails = rest, tuple(map(tail_of, either))
+            self._is_bare = all(each is UNSET for each in rest)
             self._delivery = request.delivery
         return wanted
 
     def _placed(self, item: _Item) -> Packed | Upsert:
         """Raises as `_packed` does."""
+        packed = self._packed(item)
+        if item.on_existing is UNSET and item.max_wait is UNSET:
+            return packed
         ways = item.on_existing, item.max_wait
         if ways != self._ways:
             self._judge_ways(*ways)
-        packed = self._packed(item)
         if self._keep is None:
             return packed
         if item.reference is None:

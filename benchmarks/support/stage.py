@@ -23,7 +23,7 @@ from cli.serving.embedded import (
     server_environment,
 )
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 300.0  # below Valgrind on a busy machine a process takes minutes to start
 _NGINX = """
 worker_processes 1; daemon off; pid {home}/nginx.pid; error_log {home}/error.log;
 events {{ worker_connections 16384; multi_accept on; }}
@@ -155,12 +155,13 @@ def worker(redis_url: str, *, below: Sequence[str] = (), **settings: object) -> 
 
 
 @contextlib.contextmanager
-def api(redis_url: str, **settings: object) -> Iterator[Running]:
-    """A `postdate api`, ready to serve."""
+def api(redis_url: str, *, below: Sequence[str] = (), **settings: object) -> Iterator[Running]:
+    """A `postdate api`, ready to serve; `below`: the command that runs it."""
     port = free_port()
     given = {"redis_url": redis_url, "port": port, "metrics_port": 0, **settings}
     environment = {f"POSTDATE_{name.upper()}": str(value) for name, value in given.items()}
-    with _process([sys.executable, "-m", "cli.main", "api"], environment=environment) as process:
+    command = [*below, sys.executable, "-m", "cli.main", "api"]
+    with _process(command, environment=environment) as process:
         until(lambda: _accepts(port), "the API")
         yield Running(process, f"http://127.0.0.1:{port}")
 

@@ -120,9 +120,11 @@ STORE = r"""
 ~ 'PX', kept_ms or [-2000-]{+900+})
 @ scheduler/store/lifecycle/create/create.lua tests/store/lifecycle/create/test_create_by_key.py
 # a create by an API key whose reply was lost is judged again
-~ if [-group.is_stored-]{+false+} then
+~ if [-is_stored-]{+false+} then
 # an inactive API key stores
 ~ elseif [-not (holder.active and account.plan)-]{+false+} then
+# of requests that come together none is judged by the room that is left
+~ or not [-has_room(account, plain_weight(row))-]{+true+} and V.NO_ROOM
 # the use of an API key by a create is not noted
 ~ if [-holder.is_used and holder.stale-]{+false+} then
 @ scheduler/store/lifecycle/create/create.lua tests/store/whole/test_half_writes.py -k 'valkey and API'

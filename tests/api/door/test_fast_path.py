@@ -24,7 +24,7 @@ from scheduler.models import Plan, Request
 from scheduler.runtime.settings import Settings
 from scheduler.store import keys
 from tests.api.conftest import CREDITS, URL, Api, payload
-from tests.api.schema.test_payload import BAD, NO_JSON, TAKEN
+from tests.api.schema.test_payload import BAD, NO_JSON, RULES, TAKEN
 from tests.support.apps import app_of
 from tests.support.waiting import until_async
 
@@ -322,14 +322,16 @@ async def test_a_client_that_leaves_costs_nothing_but_its_schedule(two: Two) -> 
 def test_heads_are_few_and_those_of_a_key_push_out_their_own() -> None:
     heads = KnownHeads()
     first = KnownKey(0, "first", "acc_a")
-    heads.remember(b"first", first)
+    heads.remember(b"first", first, RULES)
     other = KnownKey(0, "other", "acc_b")
     for n in range(2 * _MOST_HEADS_OF_A_KEY):
-        heads.remember(b"%d" % n, other)
+        heads.remember(b"%d" % n, other, RULES)
     known = [n for n in range(2 * _MOST_HEADS_OF_A_KEY) if heads.get(b"%d" % n)]
     assert known == list(range(_MOST_HEADS_OF_A_KEY, 2 * _MOST_HEADS_OF_A_KEY))
-    assert heads.get(b"first") == first
+    known_first = heads.get(b"first")
+    assert known_first is not None
+    assert known_first.key == first
     for n in range(2 * _MOST_HEADS):
-        heads.remember(b"of %d" % n, KnownKey(0, str(n), "acc_c"))
+        heads.remember(b"of %d" % n, KnownKey(0, str(n), "acc_c"), RULES)
     assert sum(heads.get(b"of %d" % n) is not None for n in range(2 * _MOST_HEADS)) <= _MOST_HEADS
     assert heads.get(b"first") is None

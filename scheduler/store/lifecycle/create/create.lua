@@ -17,6 +17,8 @@
 --          16 bytes, then the caller's own), '' or, of a part, what `part.inc.lua` says, kind, how
 --          many schedules, and for each of these a row, as `put.inc.lua` has it
 --          kind `plain`: plain rows; `new`: named rows
+--          kind `alone`: plain rows of an API key without once-key or part, each a request by
+--          itself, which is judged and counted as in a group of its own
 --          kind `replay`, or `replay-again` for also those that were replayed before: named rows,
 --          each followed by the ended schedule as a member of `failed`
 --          kind `upsert`: named rows, each followed by its way, as `on_existing.inc.lua` says
@@ -28,7 +30,8 @@
 --          and LIMITED of `on_existing.inc.lua`: nothing was done; DAMAGED: a key of the account
 --          is damaged, nothing of it was changed. By an API key: UNKNOWN also if it is not active,
 --          SUSPENDED, LIMITED (beyond the rate). If the plan has a rate, an array: the verdict,
---          limit, remaining, until full (s), until allowed (s)
+--          limit, remaining, until full (s), until allowed (s). To a group of kind `alone`: for each
+--          row one of these verdicts; in an array of such replies if the plan has a rate
 --@include shared/now
 --@include shared/rate
 --@include lifecycle/row/place
@@ -47,7 +50,7 @@ local quotas, rates, first = {}, {}, 5 + 3 * ARGV[4]
 for i = 5, first - 1, 3 do
   quotas[ARGV[i]], rates[ARGV[i]] = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 end
-local WIDTHS = {plain = 3, new = 6, replay = 7, ['replay-again'] = 7, upsert = 7} -- of a row
+local WIDTHS = {plain = 3, alone = 3, new = 6, replay = 7, ['replay-again'] = 7, upsert = 7} -- of a row
 
 -- Reading comes first; an account for which it raises is damaged.
 local function account_of(name)
@@ -86,6 +89,7 @@ while i <= #ARGV do
   local account, kind = holder and holder.account or account_of(ARGV[i]), ARGV[i + 5]
   local group = {account = account, holder = holder, keep = ARGV[i + 3],
     part = part_of(ARGV[i + 4]), is_plain = kind == 'plain', is_upsert = kind == 'upsert',
+    is_alone = kind == 'alone',
     is_again = kind == 'replay-again', is_replay = kind == 'replay' or kind == 'replay-again',
     count = tonumber(ARGV[i + 6]), width = WIDTHS[kind], first = i + 7, keys = #keys}
   if kind == 'upsert' then
@@ -203,25 +207,44 @@ if replays then
 --@include lifecycle/create/replay
 end
 
--- Why the holder of an API key may not store a group; nil: it may. A repeat of one that is stored,
--- because its reply was lost, is not judged or counted again.
-local function refused(group, account)
-  local holder, rate = group.holder, account.rate
-  if group.is_stored then
-    group.standing = rate and standing(account.paid_until, rate, 0)
-    return nil
+-- Why the holder of an API key may not make a request (nil: it may), and how the rate stands. A
+-- repeat of one that is stored, because its reply was lost, is not judged or counted again.
+local function refused(holder, account, is_stored)
+  local rate, stands = account.rate, nil
+  if is_stored then
+    return nil, rate and standing(account.paid_until, rate, 0)
   elseif not (holder.active and account.plan) then
     return V.UNKNOWN
   elseif account.suspended then
     return V.SUSPENDED
   elseif rate then
-    account.paid_until, group.standing = count(account.paid_until, rate)
+    account.paid_until, stands = count(account.paid_until, rate)
     account.is_counted = true
-    if group.standing[4] > 0 then
-      return V.LIMITED
+    if stands[4] > 0 then
+      return V.LIMITED, stands
     end
   end
   holder.is_used = true
+  return nil, stands
+end
+
+-- The replies to a group of kind `alone`, whose account exists.
+local function take_alone(group)
+  local account, replies = group.account, {}
+  for n = 1, group.count do
+    local key, row = keys[group.keys + n], group.first + 3 * (n - 1)
+    local why, stands = refused(group.holder, account, there[key])
+    if not (why or there[key]) then
+      why = account.left < 1 and V.UNPAID or not has_room(account, plain_weight(row)) and V.NO_ROOM
+        or nil
+      if not why then
+        take_plain(account, key, row)
+      end
+    end
+    local verdict = why and string.char(why) or DONE
+    replies[n] = stands and {verdict, unpack(stands)} or verdict
+  end
+  return account.rate and replies or table.concat(replies)
 end
 
 local place_onto
@@ -250,13 +273,23 @@ local function place(group)
   return verdicts, string.find(verdicts, DONE, 1, true)
 end
 
+-- A verdict on all of a group.
+local function for_each(group, verdict)
+  return string.rep(string.char(verdict), group.is_alone and group.count or 1)
+end
+
 -- Takes up a group's schedules if that is allowed; returns its reply.
 local function take_up(group)
   local account = group.account
   if not account.plan then
-    return string.char(V.UNKNOWN)
+    return for_each(group, V.UNKNOWN)
+  elseif group.is_alone then
+    return take_alone(group)
   end
-  local why = group.holder and refused(group, account)
+  local why
+  if group.holder then
+    why, group.standing = refused(group.holder, account, group.is_stored)
+  end
   if why then
     return string.char(why)
   end
@@ -344,7 +377,7 @@ local replies = {}
 for n, group in ipairs(groups) do
   local reply, standing = group.reply, group.standing
   if not group.account.sound then
-    replies[n] = string.char(V.DAMAGED)
+    replies[n] = for_each(group, V.DAMAGED)
   else
     replies[n] = standing and {reply, unpack(standing)} or reply
   end

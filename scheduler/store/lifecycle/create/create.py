@@ -30,7 +30,7 @@ from scheduler.store.idempotency import (
     kept,
     once_name,
 )
-from scheduler.store.lifecycle.create.create_rows import group_of, rows_of
+from scheduler.store.lifecycle.create.create_rows import alone_of, group_of, rows_of
 from scheduler.store.lifecycle.create.creator import Creator
 from scheduler.store.lifecycle.create.replays import (
     CreatePlan,
@@ -63,11 +63,13 @@ _CHANGE = Script("lifecycle/create/change")
 
 
 class Begun(NamedTuple):
-    """A create that was sent to the store: the new id, its note, and the reply to come."""
+    """A create that was sent to the store: the new id, its note, and the reply to come, which is a
+    verdict if it went `alone`."""
 
     new: list[str]
     note: bytes
     reply: Future[Any]
+    alone: bool = False
 
 
 class Schedules:
@@ -143,7 +145,7 @@ class Schedules:
     async def create_by_key(
         self,
         key: KnownKey,
-        request: Request,
+        request: Request | Packed,
         once: Idempotency | None,
         now_ms: int,
         on_rate: Callable[[Rate], None],
@@ -155,11 +157,15 @@ class Schedules:
         return self.end_by_key(begun, await begun.reply, on_rate)
 
     def begin_by_key(
-        self, key: KnownKey, request: Request, once: Idempotency | None, now_ms: int
+        self, key: KnownKey, request: Request | Packed, once: Idempotency | None, now_ms: int
     ) -> Begun:
         """The first half of `create_by_key`, for callers without a task."""
-        what = CreatePlan([request], b"" if once is None else once.note)
         new = ids.new_schedule_ids(1, now_ms)
+        if once is None and request.lane is None and request.reference is None:
+            packed = stored.seal_request(request, self._secrecy)
+            group = alone_of(key.sha256, new[0], request, packed)
+            return Begun(new, b"", self._creator.submit(key.shard, group), alone=True)
+        what = CreatePlan([request], b"" if once is None else once.note)
         rows = list(rows_of(new, what, now_ms, self._secrecy))
         group = group_of(("", key.sha256), what, once, new[0], rows)
         return Begun(new, what.note, self._creator.submit(key.shard, group))
@@ -171,8 +177,12 @@ class Schedules:
         if isinstance(reply, list):
             reply, *standing = reply
             on_rate(Rate(*standing))
-        if reply[0] in _KEY_REFUSED:
+        verdict = reply if isinstance(reply, int) else reply[0]
+        if verdict in _KEY_REFUSED:
             return None
+        if begun.alone:
+            self._creator.stored_alone(verdict)
+            return CreateResult(begun.new)
         return CreateResult.of(self._creator.made(reply, begun.new, begun.note))
 
     async def created_before(self, account_id: str, once: Idempotency) -> CreateResult | None:

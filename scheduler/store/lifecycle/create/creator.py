@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from scheduler import ids
-from scheduler.errors import TooManyUpserts
+from scheduler.errors import InsufficientCredits, TooManyUpserts
 from scheduler.models import Idempotency, Plan
 from scheduler.runtime.pause import collected
 from scheduler.store import keys
@@ -19,7 +19,9 @@ from scheduler.store.lifecycle.create.create_rows import (
     Part,
     group_of,
     part_from,
+    replies_of,
     rows_of,
+    together,
 )
 from scheduler.store.lifecycle.create.on_existing import bases_of
 from scheduler.store.lifecycle.create.replays import CreatePlan
@@ -86,6 +88,13 @@ class Creator:
             self.created += made.verdicts.count(Verdict.DONE)
         return made
 
+    def stored_alone(self, verdict: int) -> None:
+        """The script's verdict on a request that went `alone`: counts it, or raises why it was not
+        stored."""
+        if verdict != Verdict.DONE:
+            raise InsufficientCredits if verdict == Verdict.UNPAID else refusal_of_all("", verdict)
+        self.created += 1
+
     async def make(
         self,
         account_id: str,
@@ -122,7 +131,7 @@ class Creator:
         sent = slice(part.before, part.until)
         for _ in range(MOST_CHANGES_MET):
             group = group_of((account, ""), what, once, new[0], rows, part)
-            if group[1] > _LONG:
+            if group.weight > _LONG:
                 async with self._server.long_script(keys.shard(shard), account_id):
                     reply: bytes = await self.submit(shard, group)
             else:
@@ -139,19 +148,19 @@ class Creator:
         raise refusal("", Verdict.CHANGED)
 
     def _new_creator(self, shard: int) -> Coalescer[CreateGroup, Any]:
-        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group[1])
+        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group.weight)
 
     async def _create(self, shard: int, groups: list[CreateGroup]) -> list[Any]:
         lasting = self._retention
         arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
         arguments += self._plans
-        for asked, _ in groups:
-            arguments += asked
+        asked, places = together(groups)
+        arguments += asked
         now_us, replies = await self._server.repeated(
             lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
         )
         self._clock.observe(now_us)
-        return list(replies)
+        return replies_of(groups, places, replies)
 
 
 def _plans(retention: Retention, rates: Mapping[Plan, int]) -> list[Argument]:

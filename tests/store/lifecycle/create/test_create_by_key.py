@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.callers import KnownKey, Rate
-from scheduler.errors import InsufficientCredits, OutcomeUnknown
-from scheduler.models import Request, Status
+from scheduler.errors import InsufficientCredits, OutcomeUnknown, QuotaExceeded
+from scheduler.models import Plan, Request, Status
+from scheduler.runtime.settings import Settings
 from scheduler.store import keys
 from scheduler.store.lifecycle.create.results import CreateResult
 from tests.store.scene import CREDITS, URL, Scene
@@ -41,10 +43,11 @@ class Holder:
     def stored(self) -> str:
         return keys.shard(self.key.shard) + keys.API_KEY + self.key.sha256
 
-    async def create(self) -> CreateResult | None:
+    async def create(self, request: Request = SMALL) -> CreateResult | None:
         now_ms = await self.scene.clock.now_ms()
         schedules = self.scene.store.schedules
-        return await schedules.create_by_key(self.key, SMALL, None, now_ms, self.standings.append)
+        on_rate = self.standings.append
+        return await schedules.create_by_key(self.key, request, None, now_ms, on_rate)
 
     async def deactivate(self) -> None:
         await self.scene.store.api_keys.deactivate(self.key_id)
@@ -146,3 +149,19 @@ async def test_a_damaged_neighbour_in_the_same_batch_costs_nothing(valkey_scene:
     await damaged.damage()
     done = await asyncio.gather(damaged.create(), sound.create())
     assert [each is None for each in done] == [True, False]
+
+
+async def test_those_that_come_together_are_judged_one_by_one(scene: Scene) -> None:
+    """Room is left for two long ones, and there are credits for four."""
+    holder = await Holder.of(scene)
+    base, long = keys.account(holder.account_id), replace(SMALL, body=b"a" * 10_000)
+    used_bytes = Settings().stored_bytes[Plan.FREE] - 25_000
+    account = {"credits": 4, "spent": CREDITS - 4, "bytes": used_bytes}
+    await scene.redis.hset(base + keys.ACCOUNT, mapping=account)
+    requests = [SMALL, long, long, long, SMALL, SMALL]
+    done = await asyncio.gather(*map(holder.create, requests), return_exceptions=True)
+    refused = [QuotaExceeded, CreateResult, InsufficientCredits]
+    assert [type(each) for each in done] == [CreateResult] * 3 + refused
+    assert [each.remaining for each in holder.standings] == [9, 8, 7, 6, 5, 4]
+    assert await scene.redis.hget(base + keys.ACCOUNT, "credits") == b"0"
+    assert await scene.redis.zcard(base + keys.WAITING) == 4
