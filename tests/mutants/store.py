@@ -249,7 +249,7 @@ STORE = r"""
 ~ local names = redis.[-pcall-]{+call+}(
 @ scheduler/store/server/clock.py tests/worker/whole/test_suspended.py
 # the store's clock stops while the machine sleeps
-~ + self._offset_us[- + self._asleep_us()-]
+~ now_us += [-self._asleep_us()-]{+0+}
 # a reply from before a sleep sets the store's clock back
 ~ if [-knows_of_it-]{+True+} or self
 @ scheduler/store/lifecycle/create/create.py tests/store/lifecycle/create/test_replays.py
