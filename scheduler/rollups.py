@@ -8,7 +8,8 @@ the fewest of them; parts of a second at either end are read from the log. Secon
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -160,12 +161,17 @@ def sums_of(packed: bytes | None) -> dict[str, int]:
     return {name: value for name, value in sums.items() if type(value) is int and value > 0}
 
 
-def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:
-    """What an execution counts in of both histograms, by the names in a rollup."""
-    response = RESPONSES[bisect_left(RESPONSE_BOUNDS_MS, response_ms)]
-    if lateness_ms is None:
-        return [response]
-    return [response, LATENESSES[bisect_left(LATENESS_BOUNDS_MS, lateness_ms)]]
+def buckets_of(responses_ms: Iterable[int], latenesses_ms: Iterable[int]) -> dict[str, int]:
+    """What executions count in of both histograms, by the names in a rollup."""
+    found: dict[str, int] = {}
+    for values_ms, bounds_ms, names in (
+        (responses_ms, RESPONSE_BOUNDS_MS, RESPONSES),
+        (latenesses_ms, LATENESS_BOUNDS_MS, LATENESSES),
+    ):
+        for value_ms, count in Counter(values_ms).items():  # in a burst many are the same
+            name = names[bisect_left(bounds_ms, value_ms)]
+            found[name] = found.get(name, 0) + count
+    return found
 
 
 def kept_from(now_ms: int, retention_ms: int) -> int:

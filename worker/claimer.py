@@ -278,7 +278,8 @@ class Claimer:
             self._holdings.add([each.invocation for each in batch.unread])
         self.claims += 1
         self.claimed += len(batch.invocations)
-        self.taken_over += sum(each.taken_over for each in batch.invocations)
+        again = [each for each in batch.invocations if each.attempt > 1]
+        self.taken_over += sum(each.taken_over for each in again)
 
     def _note_hold(self, shard: int, *, is_on_hold: bool) -> None:
         """Tells of the first shard, and when none is left: a command that was interrupted leaves

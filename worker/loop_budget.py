@@ -129,13 +129,13 @@ class SendBatch:
             return
         self._round = self._loop.call_soon(self._go_on)
         until_s = time.monotonic() + ROUND_S
-        waiting, before = self._waiting, self._waiting.turns
+        fire, waiting, before = self._fire, self._waiting, self._waiting.turns
         while waiting and time.monotonic() < until_s:
             waiting.turns += 1
-            self._fire(waiting.pop_rated() if waiting.rated else waiting.pop())
+            fire(waiting.pop_rated() if waiting.rated else waiting.pop())
         for _ in range(max(1, (waiting.turns - before) // 10)):
             if self._callbacks:
-                self._fire(self._callbacks.pop())
+                fire(self._callbacks.pop())
 
 
 def bound_reading(transport: asyncio.BaseTransport) -> None:

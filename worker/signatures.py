@@ -45,11 +45,9 @@ class Hmac:
         self._inner = hashlib.sha256(block.translate(_INNER))
         self._outer = hashlib.sha256(block.translate(_OUTER))
 
-    def base64(self, before: bytes, text: bytes | None) -> bytes:
+    def base64(self, text: bytes) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(before)
-        if text:
-            inner.update(text)
+        inner.update(text)
         outer.update(inner.digest())
         return b2a_base64(outer.digest(), newline=False)
 
@@ -79,8 +77,8 @@ class Signer:
             self._turn_to(seconds, moment_ms)
         if not self._keys:
             return None
-        before = message_id + self._signed_moment
-        signatures = b" v1,".join([key.base64(before, body) for _, key in self._keys])
+        signed = message_id + self._signed_moment + (body or b"")
+        signatures = b" v1,".join([key.base64(signed) for _, key in self._keys])
         return b"".join((b"webhook-id: ", message_id, self._moment_lines, signatures, b"\r\n"))
 
     def _turn_to(self, seconds: int, moment_ms: int) -> None:

@@ -83,7 +83,8 @@ def _appended(base: str, stream_id: str, past: Past, totals: tuple[int, ...]) ->
 
 def _count(sums: Sums, spent: Counter[str], past: Past) -> None:
     mark = "c" if past.outcome.status is Status.COMPLETED else "f"
-    histograms = buckets_of(past.outcome.response_time_ms, past.lateness_ms)
+    latenesses_ms = [] if past.lateness_ms is None else [past.lateness_ms]
+    histograms = buckets_of([past.outcome.response_time_ms], latenesses_ms)
     minute, hour, day = (past.at_ms // span for span in (MINUTE_MS, HOUR_MS, DAY_MS))
     places = (
         (f"minute:{minute}", past.at_ms // 1000 % 60, False),

@@ -40,13 +40,13 @@ STORE = r"""
 - redis.pcall('ZADD', prefix .. K.PARKED, now_ms, group.account)
 @ scheduler/store/lifecycle/end/end_rows.py tests/store/lifecycle/end/test_retries.py
 # a stopped schedule looks like one that failed by itself
-~ unmade = [-max(1, invocation.retry.number) if sha1s and invocation.retry else -]0
+~ unmade = [-max(1, retry.number) if sha1s and retry else -]0
 # one that failed at its last attempt looks stopped
-~ unmade = max(1, invocation.retry.number) if [-sha1s and -]invocation.retry else 0
+~ unmade = max(1, retry.number) if [-sha1s and -]retry else 0
 @ scheduler/store/lifecycle/end/end_rows.py tests/store/lifecycle/create/test_on_existing.py
 # a stop of what was replaced between two attempts looks like an end by itself
-- unmade = max(1, invocation.retry.number) if sha1s and invocation.retry else 0
-+ unmade = invocation.retry.number if sha1s and invocation.retry else 0
+- unmade = max(1, retry.number) if sha1s and retry else 0
++ unmade = retry.number if sha1s and retry else 0
 @ scheduler/store/lifecycle/end/end_rows.py tests/store/lifecycle/end/test_answers.py
 # what was said to an attempt before is told as the last one's
 ~ return ()[- if retry is None else (place, b"")-]
@@ -251,7 +251,7 @@ STORE = r"""
 ~ local names = redis.[-pcall-]{+call+}(
 @ scheduler/store/server/clock.py tests/worker/whole/test_suspended.py
 # the store's clock stops while the machine sleeps
-~ + self._offset_us[- + self._asleep_us()-]
+~ now_us += [-self._asleep_us()-]{+0+}
 # a reply from before a sleep sets the store's clock back
 ~ if [-knows_of_it-]{+True+} or self
 @ scheduler/store/lifecycle/create/create.py tests/store/lifecycle/create/test_replays.py

@@ -39,12 +39,12 @@ def headers_of(lines: bytes) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines.decode().splitlines())
 
 
-@given(st.binary(max_size=200), st.binary(max_size=300), st.none() | st.binary(max_size=300))
-def test_it_is_the_hmac_of_the_standard_library(key: bytes, before: bytes, text: Any) -> None:
+@given(st.binary(max_size=200), st.binary(max_size=600))
+def test_it_is_the_hmac_of_the_standard_library(key: bytes, text: bytes) -> None:
     """Twice: the first one leaves nothing behind."""
     ours = Hmac(key)
-    expected = b64encode(hmac.digest(key, before + (text or b""), "sha256"))
-    assert [ours.base64(before, text) for _ in range(2)] == [expected] * 2
+    expected = b64encode(hmac.digest(key, text, "sha256"))
+    assert [ours.base64(text) for _ in range(2)] == [expected] * 2
 
 
 @pytest.mark.parametrize("body", [None, b'{"n":1.50}', bytes(range(256))])

@@ -151,7 +151,7 @@ class Firer:
         if not self._slots.queued:
             self.pool.keep(wire)
             return
-        origin, _, account_id = wire.route
+        origin, account_id = wire.route.origin, wire.route.account_id
         if self._slots.is_due(origin, account_id, wire.opened_s):
             wire.abort()
             self._slots.makes_room(origin)
@@ -195,7 +195,7 @@ class Firer:
             self._end(fire, self._failed(reason.failure))
             return
         if addresses is not None and fire.invocation.request.delivery is not AT_MOST_ONCE:
-            wire = self.pool.take(target.origin, addresses, fire.account_id)
+            wire = self.pool.take(target.origin, addresses, fire.invocation.account_id)
         if wire is None:
             self._get_wire(fire)
         else:

@@ -65,7 +65,10 @@ class Pool:
         if self._closed or (wire.closes_first and len(self._kept) >= MAX_IDLE):
             wire.abort()
             return
-        self._idle.setdefault(wire.route.origin, {}).setdefault(_key(wire), {})[wire] = None
+        route = wire.route
+        key = _CLOSING if wire.closes_first else (route.address, route.account_id)
+        self._idle.setdefault(route.origin, {}).setdefault(key, {})[wire] = None
+        wire.kept_for = key
         self._kept[wire] = None
         wire.idle_since_s = elapsed_s()
         if wire.closes_first:
@@ -141,7 +144,7 @@ class Pool:
 
     def _remove(self, wire: Wire) -> None:
         del self._kept[wire]
-        origin, key = wire.route.origin, _key(wire)
+        origin, key = wire.route.origin, wire.kept_for
         routes = self._idle[origin]
         wires = routes[key]
         del wires[wire]
@@ -149,8 +152,3 @@ class Pool:
             del routes[key]
             if not routes:
                 del self._idle[origin]
-
-
-def _key(wire: Wire) -> tuple[str, str]:
-    """Whom a kept connection is for: its account at its address, or the target, to close it."""
-    return _CLOSING if wire.closes_first else wire.route[1:]

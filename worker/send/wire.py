@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import httptools
+import msgspec
 
 from scheduler.target.targets import Origin
 from worker.loop_budget import LoopBudget
@@ -52,7 +53,7 @@ _LAST_LINE_S = 1.0
 _RESET_MIDWAY = "Connection reset before the answer was complete"
 
 
-class Route(NamedTuple):
+class Route(msgspec.Struct, frozen=True):
     """The key of alike connections. A connection carries requests of one account only, because a
     target may take the rest of one request for the beginning of the next one."""
 
@@ -75,7 +76,8 @@ class WireEvents(NamedTuple):
 class Wire(AnswerReader, asyncio.Protocol):
     """One connection. `send` starts an exchange, which ends in one of the `events`.
 
-    `exchanges` counts those that were started here; `idle_since_s` belongs to the pool.
+    `exchanges` counts those that were started here. `idle_since_s` and `kept_for` belong to the
+    pool: since when, and for which account at which address, or for the target, to close it.
     `received` is of the last one. `opened_s` is when the connection was made, by the monotonic
     clock. `closes_first`: the target said that it closes the connection after this answer.
     """
@@ -92,6 +94,7 @@ class Wire(AnswerReader, asyncio.Protocol):
         self.route = route
         self.exchanges = 0
         self.idle_since_s = 0.0
+        self.kept_for = ("", "")
         self._events = events
         self._max_body_bytes = max_body_bytes
         self._keep_bytes = keep_bytes

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from scheduler.runtime.elapsed import slept_s
+from scheduler.runtime.elapsed import elapsed_s, slept_s
 
 _REMEMBERED = 32
 # More than the time limit of a reply.
@@ -72,7 +72,11 @@ class StoreClock:
         return time_us(time) // 1000
 
     def now_us(self) -> int:
-        now_us = time.monotonic_ns() // 1000 + self._offset_us + self._asleep_us()
+        awake_us = time.monotonic_ns() // 1000
+        now_us = awake_us + self._offset_us
+        # One look at the clock that counts sleep tells whether it slept at all.
+        if elapsed_s() - awake_us / 1e6 - self._slept_s >= _NAP_S:
+            now_us += self._asleep_us()
         if not now_us < self._told_us < now_us + _JITTER_US:
             self._told_us = now_us
         return self._told_us
@@ -100,7 +104,7 @@ class StoreClock:
 
     def at_us(self, monotonic_s: float) -> int:
         """The server's time at a moment of this process's monotonic clock (`loop.time()`)."""
-        return int(monotonic_s * 1_000_000) + self._offset_us
+        return int(monotonic_s * 1e6) + self._offset_us
 
     def offset_since_us(self, reading: int) -> int:
         """How far the monotonic clock is surely behind the server's, by the `reading`-th reply and

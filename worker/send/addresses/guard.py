@@ -10,8 +10,8 @@ import asyncio
 import ipaddress
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from scheduler.target.destinations import Destinations
@@ -40,7 +40,7 @@ Resolve = Callable[[str], Awaitable[list[str]]]
 """The addresses of a name, in the order of preference. Raises OSError or UnicodeError."""
 
 
-class Resolved(NamedTuple):
+class Resolved(msgspec.Struct, frozen=True):
     """The remembered answer for a host. Times by the loop's clock."""
 
     addresses: tuple[str, ...]
@@ -141,7 +141,7 @@ class Guard:
         answer, old = _resolved(account_id, found, now), self._names.get(host)
         if found is Failure.UNRESOLVED and old and now < old.usable_until_s:
             # A resolver that stumbles takes nothing back; one that says "private" does.
-            answer = old._replace(fresh_until_s=now + FAILURE_S)
+            answer = msgspec.structs.replace(old, fresh_until_s=now + FAILURE_S)
         self._names.put(host, answer)
         return answer
 

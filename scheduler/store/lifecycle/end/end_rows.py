@@ -4,7 +4,6 @@ one way, or are to be tried again, with what log, index and statistics gain by t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -180,16 +179,14 @@ def _executed_group(
     rows: list[Argument] = []
     said: list[Argument] = []
     wishes: list[Argument] = []
-    completed = response_ms = completed_bytes = failed_bytes = 0
-    buckets: list[str] = []
+    completed = completed_bytes = failed_bytes = 0
     for place, ack in enumerate(acks, 1):
         invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
-        schedule_id, made = invocation.schedule_id, invocation.attempt
-        before_ms = invocation.retry.failed_at_ms if invocation.retry else None
-        what = (schedule_id, invocation.request, outcome, lateness_ms, made)
-        entries.append(entry(*what, before_ms=before_ms))
+        schedule_id, request, retry = invocation.schedule_id, invocation.request, invocation.retry
+        made, before_ms = invocation.attempt, retry.failed_at_ms if retry else None
+        entries.append(entry(schedule_id, request, outcome, lateness_ms, made, None, before_ms))
         # 0 for a request that replaced the attempted one: its owner stops it all the same.
-        unmade = max(1, invocation.retry.number) if sha1s and invocation.retry else 0
+        unmade = max(1, retry.number) if sha1s and retry else 0
         packed = pack_outcome(outcome, lateness_ms, made, unmade)
         rows += (ids.local(schedule_id), invocation.token, packed)
         if sha1s:
@@ -200,18 +197,18 @@ def _executed_group(
         else:
             failed_bytes += invocation.size_bytes
             said += _said(place, ack, secrecy)
-        if invocation.request.callback is not None:
-            wishes += place, _wish(invocation.request.callback, outcome)
-        response_ms += outcome.response_time_ms
-        buckets += buckets_of(outcome.response_time_ms, lateness_ms)
-    failed, spread = len(acks) - completed, Counter(buckets)
+        if request.callback is not None:
+            wishes += place, _wish(request.callback, outcome)
+    responses_ms = [ack.outcome.response_time_ms for ack in acks]
+    latenesses_ms = [ack.lateness_ms for ack in acks if ack.lateness_ms is not None]
+    failed = len(acks) - completed
     counts = ((Status.COMPLETED, completed), (Status.FAILED, failed))
     statuses = [status for status, count in counts if count]
     ended = [(ack.invocation.schedule_id, ack.invocation.request) for ack in acks]
     account_id, kind = acks[0].invocation.account_id, _STOPPED if sha1s else _FIRED
     head = _head(kind, account_id, entries, statuses, ended, _runs_of(acks), wishes)
-    head += (completed, failed, response_ms, completed_bytes, failed_bytes)
-    head += _list(flat(spread.items()))
+    head += (completed, failed, sum(responses_ms), completed_bytes, failed_bytes)
+    head += _list(flat(buckets_of(responses_ms, latenesses_ms).items()))
     return [*head, *_list(said), *rows]
 
 
