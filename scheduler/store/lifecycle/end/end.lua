@@ -184,11 +184,11 @@ end
 local function end_fired(group, ended_at)
   local called = group.called or {}
   for i, schedule in ipairs(group.schedules) do
-    local name, outcome = group.key .. schedule, group.outcomes[i]
+    local name, outcome = group.base .. schedule, group.outcomes[i]
     if type(redis.pcall('HSET', name, 'o', ended_at .. outcome)) ~= 'number' then
       for n = 1, i - 1 do
-        redis.call('HDEL', group.key .. group.schedules[n], 'o', 'c')
-        redis.call('PERSIST', group.key .. group.schedules[n])
+        redis.call('HDEL', group.base .. group.schedules[n], 'o', 'c')
+        redis.call('PERSIST', group.base .. group.schedules[n])
       end
       return i
     end
@@ -203,7 +203,7 @@ end
 
 local function end_cancelled(group, ended_at)
   for i, schedule in ipairs(group.schedules) do
-    local name, kept = group.key .. schedule, ARGV[group.first + 5 * i - 1]
+    local name, kept = group.base .. schedule, ARGV[group.first + 5 * i - 1]
     redis.call('HSET', name, 'r', kept, 'o', ended_at .. group.outcomes[i])
     redis.call('PEXPIRE', name, kept_ms)
   end
@@ -220,7 +220,7 @@ end
 local function try_again(group, run, failed_at)
   local due, tried, earliest = {}, {}, math.huge
   for i, schedule in ipairs(run.schedules) do
-    local row, name = group.first + 6 * (run.before + i - 1), group.key .. schedule
+    local row, name = group.first + 6 * (run.before + i - 1), group.base .. schedule
     local due_ms = tonumber(ARGV[row + 3])
     redis.call('HSET', name, 'n', failed_at .. moment(due_ms)
       .. group.outcomes[run.before + i])
@@ -234,7 +234,7 @@ end
 
 local function record_executions(plan, group)
   for i = 1, #group.said, 2 do
-    note_said(group.key .. group.schedules[tonumber(group.said[i])], group.said[i + 1])
+    note_said(group.base .. group.schedules[tonumber(group.said[i])], group.said[i + 1])
   end
   if plan.trimmed then
     note_failed(group.base, plan.letters, plan.referred, plan.trimmed, failed_ms)
@@ -242,7 +242,8 @@ local function record_executions(plan, group)
   if plan.used then
     for i, schedule in ipairs(group.schedules) do
       if plan.used[i] then -- the answer that a failed one got stays
-        redis.call('HDEL', group.key .. schedule, 'n', has_failed(group.outcomes[i]) and 'n' or 's')
+        local gone = has_failed(group.outcomes[i]) and 'n' or 's'
+        redis.call('HDEL', group.base .. schedule, 'n', gone)
       end
     end
   end
@@ -255,7 +256,6 @@ end
 -- Returns a verdict for each row, and whether all were recorded.
 local function record(group)
   group.base = prefix .. group.account .. ':'
-  group.key = group.base .. K.SCHEDULE
   group.runs = group.lanes and of_lanes().runs_of(prefix, group.account, group.lanes)
     or {{queue = queue_of(prefix, group.account)}}
   group.queue = group.runs[1].queue

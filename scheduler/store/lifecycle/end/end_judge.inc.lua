@@ -8,7 +8,7 @@ local function judge_row(group, row, score)
   if there and group.kind == 'fired' then
     return V.DONE
   end
-  local stored = redis.pcall('HMGET', group.key .. ARGV[row], by_owner and 'r' or 'o', 'o', 'n')
+  local stored = redis.pcall('HMGET', group.base .. ARGV[row], by_owner and 'r' or 'o', 'o', 'n')
   if stored.err then
     return (there or by_owner) and V.DAMAGED or V.HELD
   elseif stored[2] and not there then
