@@ -162,6 +162,12 @@ def parts(account_id: str) -> ids.Sharded:
     return found
 
 
+def is_prefix(key: str | bytes) -> bool:
+    """Whether it is the prefix of a shard or of an account, and no key's name."""
+    name = key if isinstance(key, str) else key.decode(errors="replace")
+    return name.endswith(":") or (name.endswith("}") and name.startswith(ROOT + "{"))
+
+
 def split(key: bytes) -> tuple[bytes, bytes]:
     """The account's prefix, and what follows it, of a key that has one."""
     end = key.index(b"}") + 1 + _LOCAL + len(":")
