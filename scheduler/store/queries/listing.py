@@ -35,7 +35,8 @@ from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import FIELDS, is_sealed, kept_part
+from scheduler.store.stored import FIELDS, is_sealed
+from scheduler.target.short_texts import kept_part
 
 # How many members one page may look at, and how many bytes of requests it may read. A page that is
 # over one of these is short.
