@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, TraceFlags
 
 from scheduler.models import Invocation, Outcome, Status
+from scheduler.target.short_texts import spelt_headers
 from scheduler.target.targets import parse_target
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Traces:
             if signed is None or (not was_sampled and random.random() >= self._ratio):  # noqa: S311
                 return signed
             context = self._begun(invocation).get_span_context()
-            if any(name.lower() == "traceparent" for name in request.headers):
+            if any(name.lower() == "traceparent" for name in spelt_headers(request.headers)):
                 return signed
             header = f"traceparent: 00-{context.trace_id:032x}-{context.span_id:016x}-01\r\n"
             return signed + header.encode()

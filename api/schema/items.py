@@ -24,12 +24,11 @@ from api.schema.payload import parse_create, way_of
 from api.schema.rules import Rules
 from scheduler.errors import InvalidRequest
 from scheduler.models import Delivery, Packed, Request, Upsert, usual_method
-from scheduler.store.stored import pack, tail_of
+from scheduler.store.stored import pack, pack_headers, tail_of
 from scheduler.target.targets import usual_place
 
 _MOST_PLACES = 16
 _NULL = msgspec.Raw(b"null")
-_encode = msgspec.msgpack.Encoder().encode
 _Text = str | UnsetType
 
 
@@ -71,7 +70,7 @@ class Items:
         self._places: set[tuple[str, str]] = set()
         self._time: tuple[_Text, _Text | int] | None = None
         self._due_ms = 0
-        self._headers, self._packed_headers = _NULL, msgspec.Raw(_encode({}))
+        self._headers, self._packed_headers = _NULL, pack_headers({})
         self._rest: tuple[msgspec.Raw | UnsetType, ...] | None = None
         self._is_bare = False  # whether that item had no further fields
         # The packed fields after the body, for an item with a method and for one without.
@@ -169,7 +168,7 @@ class Items:
 
     def _judge_headers(self, text: msgspec.Raw) -> None:
         headers = {} if text == _NULL else fine_headers(bytes(text))
-        self._headers, self._packed_headers = text, msgspec.Raw(_encode(headers))
+        self._headers, self._packed_headers = text, pack_headers(headers)
 
     def _judge_ways(self, *texts: msgspec.Raw | UnsetType) -> None:
         given = (_NULL if text is UNSET else text for text in texts)

@@ -1,13 +1,12 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
-`r` is the request, sealed if there is a key for it; its method and the scheme of its URL are one
-letter: 2 bytes for "POST" and "https://" instead of 13. Its lane, its reference and its recurring
-schedule stand in clear before it (`heads`). `o`, once it has ended, is the moment (ms by the
-server, six bytes) and the outcome; `a`, once it was replayed, the new schedule. `n`, between
-attempts and while the next one is made, is the last one: its moment and when the next one is due
-(six bytes each), and its outcome. `s`, sealed likewise, is the target's answer to the attempt of
-`o` or `n`: it goes with the next one that has none. `c` is how its callback stands
-(`callback_state`). The id has the moment of creation."""
+`r` is the request, sealed if there is a key for it; common texts of it are short (`short_texts`).
+Its lane, its reference and its recurring schedule stand in clear before it (`heads`). `o`, once it
+has ended, is the moment (ms by the server, six bytes) and the outcome; `a`, once it was replayed,
+the new schedule. `n`, between attempts and while the next one is made, is the last one: its moment
+and when the next one is due (six bytes each), and its outcome. `s`, sealed likewise, is the
+target's answer to the attempt of `o` or `n`: it goes with the next one that has none. `c` is how
+its callback stands (`callback_state`). The id has the moment of creation."""
 
 from __future__ import annotations
 
@@ -59,6 +58,7 @@ from scheduler.store.heads import (
     reference_head,
 )
 from scheduler.store.secrecy import SEALED, Secrecy
+from scheduler.target.short_texts import BY_LETTER, short_headers, short_target, spelt_headers
 from scheduler.times import are_moments
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -81,20 +81,6 @@ NOTE_BYTES = 128
 # The place of the status code says whether there was a body, which is not kept.
 CANCELLATION = _encode([CANCELLED])
 CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
-
-# Of https; of http it is the small letter.
-_LETTERS = {
-    "GET": "G",
-    "POST": "P",
-    "PUT": "U",
-    "PATCH": "A",
-    "DELETE": "D",
-    "HEAD": "H",
-    "OPTIONS": "O",
-}
-_BY_LETTER = {each: (name, "https://") for name, each in _LETTERS.items()}
-_BY_LETTER |= {each.lower(): (name, "http://") for name, each in _LETTERS.items()}
-_LETTER_OF = {scheme + name: each for each, (name, scheme) in _BY_LETTER.items()}
 
 _MOMENT_BYTES = 6
 # An attempt that ended later than so much from now was made by a clock that was set back since.
@@ -164,11 +150,17 @@ def sha1_of(packed: bytes | None) -> str:
 
 def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
     """The request that is stored so. Raises Unreadable."""
+    return _spelt(open_claimed(sealed, secrecy))
+
+
+def open_claimed(sealed: bytes, secrecy: Secrecy) -> Request:
+    """The same with short headers, which a worker spells once for all requests that share them.
+    Raises Unreadable."""
     try:
         if not has_head(sealed):
-            return unpack_request(secrecy.open(sealed))
+            return _unpacked(secrecy.open(sealed))
         lane, reference, recurring, packed = heads_of(sealed)
-        request = unpack_request(secrecy.open(packed))
+        request = _unpacked(secrecy.open(packed))
         if lane:
             _set_lane(request, lane)
         if reference:  # safe: not shared yet
@@ -189,7 +181,8 @@ def _set_lane(request: Request, head: bytes) -> None:
 
 
 def pack_request(request: Request) -> bytes:
-    what = request.trigger_at_ms, request.method, request.url, request.headers, request.body
+    headers = request.headers and short_headers(request.headers)
+    what = request.trigger_at_ms, request.method, request.url, headers, request.body
     return pack(*what, tail_of(request))
 
 
@@ -201,8 +194,13 @@ def pack(
     body: bytes | None,
     tail: tuple[object, ...],
 ) -> bytes:
-    """A packed request of its first fields, and its `tail_of`."""
-    return _encode((trigger_at_ms, *_short(method, url), headers, body, *tail))
+    """A packed request of its first fields, with short or packed headers, and its `tail_of`."""
+    return _encode((trigger_at_ms, *short_target(method, url), headers, body, *tail))
+
+
+def pack_headers(headers: dict[str, str]) -> msgspec.Raw:
+    """Headers for `pack`, where many requests have the same."""
+    return msgspec.Raw(_encode(short_headers(headers)))
 
 
 def due_at(request: Request | Packed, due_ms: int) -> Request | Packed:
@@ -227,21 +225,6 @@ def tail_of(request: Request) -> tuple[object, ...]:
     return tail[:count]
 
 
-def _short(method: str, url: str) -> tuple[str, str]:
-    """Method and URL as they are stored; whole, if their spelling is an unusual one."""
-    scheme, slashes, rest = url.partition("://")
-    letter = _LETTER_OF.get(f"{scheme}{slashes}{method}")
-    return (method, url) if letter is None else (letter, rest)
-
-
-def kept_part(part: bytes) -> bytes:
-    """The part, in small letters, as a packed request has it: its URL's scheme is a letter."""
-    if part in b"https://" or part in b"http://":
-        return b""
-    _, scheme, rest = part.partition(b"://")
-    return rest if scheme else part.removeprefix(b"/").removeprefix(b"/")
-
-
 def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
     """The outcome of a cancellation, and the request without its body: it will not be fired, and a
     body of a quarter of a megabyte would be kept for no credit."""
@@ -252,8 +235,18 @@ def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
 
 
 def unpack_request(packed: bytes) -> Request:
+    return _spelt(_unpacked(packed))
+
+
+def _spelt(request: Request) -> Request:
+    if request.headers:  # safe: not shared yet
+        msgspec.structs.force_setattr(request, "headers", spelt_headers(request.headers))
+    return request
+
+
+def _unpacked(packed: bytes) -> Request:
     request = _decode_request(packed)
-    spelt = _BY_LETTER.get(request.method)
+    spelt = BY_LETTER.get(request.method)
     if spelt is not None:  # safe: not shared yet
         method, scheme = spelt
         msgspec.structs.force_setattr(request, "method", method)

@@ -152,7 +152,7 @@ STORE = r"""
 - tried[#tried + 1], tried[#tried + 2] = schedule, attempt
 @ scheduler/store/lifecycle/claim/claim.lua tests/store/lifecycle/end/test_retries.py
 # a worker is not told what the attempts before came to
-~ local before = [-used and redis.call('HGET', key .. schedule, 'n') or -]''
+~ local before = [-used and redis.call('HGET', base .. schedule, 'n') or -]''
 @ scheduler/store/lifecycle/claim/claim.lua tests/store/lifecycle/claim/test_parked.py -k fakeredis
 # an account stays parked after its repair
 - redis.call('ZREM', prefix .. K.PARKED, account)

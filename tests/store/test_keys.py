@@ -29,14 +29,26 @@ def test_all_of_a_shard_lies_in_one_slot_and_no_other_shards() -> None:
     assert len({keys.tag(shard) for shard in range(256)}) == 256
 
 
+def test_a_prefix_tells_itself_from_a_key() -> None:
+    account_id = ids.new_account_id(3)
+    for each in (keys.shard(3), keys.account(account_id)):
+        assert keys.is_prefix(each)
+        assert keys.is_prefix(each.encode())
+    beside = (keys.META, keys.WORKERS, keys.SERVICE_EVENTS, keys.ACTS, keys.NAME + "a}")
+    below = (keys.shard(3) + keys.HEADS, keys.schedule(account_id, new_id()))
+    for each in (*beside, *below):
+        assert not keys.is_prefix(each)
+        assert not keys.is_prefix(each.encode())
+
+
 @given(st.text().map(lambda name: keys.NAME + name) | st.just(keys.ACTS) | st.just(keys.META))
 def test_what_is_written_before_a_wait_lies_in_the_keys_slot_and_is_of_no_user(key: str) -> None:
     marker = keys.waited(key)
     assert keys.slot_of(marker) == keys.slot_of(key)
-    tag = marker.removeprefix("pd:{").removesuffix("}:waited")
+    tag = marker.removeprefix("pd:{").removesuffix("}waited")
     assert tag.isascii()
     assert tag.isalnum()
-    assert marker == f"pd:{{{tag}}}:waited"
+    assert marker == f"pd:{{{tag}}}waited"
 
 
 def test_a_shard_has_one_key_to_write_before_a_wait() -> None:

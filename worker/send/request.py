@@ -7,6 +7,7 @@ import functools
 from scheduler.models import BodyKind, Delivery, Request
 from scheduler.runtime.version import version
 from scheduler.target.http import FRAMING, LINE_BREAK, METHODS, TOKEN
+from scheduler.target.short_texts import spelt_headers
 from scheduler.target.targets import Target
 from scheduler.times import format_iso8601
 
@@ -70,20 +71,21 @@ def _shared(
     method: str, host_header: str, headers: tuple[tuple[str, str], ...], kind: BodyKind | None
 ) -> bytes:
     """All that requests to one host mostly share, whatever their paths: the end of the request
-    line, the caller's headers in their order, then the defaults for those that it did not set."""
+    line, the caller's headers in their order, then the defaults for those that it did not set.
+    Headers may be short, as they are stored."""
     if method not in METHODS:
         raise ValueError("The method is not one that is fired.")
     start = f" HTTP/1.1\r\nHost: {host_header}\r\n".encode("ascii")
     length = b"Content-Length: 0\r\n" if method in _WITH_LENGTH and kind is None else b""
-    return start + _header_lines(headers, kind) + length
+    return start + _header_lines(spelt_headers(dict(headers)), kind) + length
 
 
-def _header_lines(headers: tuple[tuple[str, str], ...], kind: BodyKind | None) -> bytes:
-    names = {name.lower() for name, _ in headers}
+def _header_lines(headers: dict[str, str], kind: BodyKind | None) -> bytes:
+    names = set(map(str.lower, headers))
     # Refused at POST as well; here one would let a stored request smuggle a second one.
     if not names.isdisjoint(FRAMING):
         raise ValueError("A header frames the request.")
-    lines = [_line(name, value) for name, value in headers]
+    lines = [_line(name, value) for name, value in headers.items()]
     if kind is not None and "content-type" not in names:
         lines.append(_line("Content-Type", kind.content_type))
     if "user-agent" not in names:

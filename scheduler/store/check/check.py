@@ -271,13 +271,14 @@ class _Look:
 
     async def _lanes(self, names: Iterable[bytes]) -> None:
         """By the names of their keys, of which each lane has up to three."""
-        for base, name, lane in map(keys.parts_of_lane, map(text, names)):
+        for base, below in (map(text, keys.split(each)) for each in names):
+            kind, colon, lane = below.partition(":")
             owner = self._owners.get(base)
             if owner is not None and not owner.leaving:
                 about = f"{owner.account_id}: lane {lane}"
                 with noting_damage(self._found, about):
-                    if name != keys.LANE:
-                        async for fault in strangers_in(self._server, base, name + lane, lane):
+                    if kind + colon != keys.LANE:
+                        async for fault in strangers_in(self._server, base, below, lane):
                             self._found.append(f"{owner.account_id}: {fault}")
                     faults = await faults_of_lane(self._server, base, lane)
                     self._found += [f"{about} {fault}" for fault in faults]
@@ -306,8 +307,8 @@ class _Look:
         being deleted."""
         by_account: dict[Owner, list[bytes]] = {}
         for name in names:
-            base, _, local = name.rpartition(kind.encode())
-            owner = self._owners.get(text(base))
+            base, below = keys.split(name)
+            owner, local = self._owners.get(text(base)), below.removeprefix(kind.encode())
             if owner is not None:
                 by_account.setdefault(owner, []).append(local)
             elif not text(name).startswith(tuple(self._unlisted)):

@@ -113,8 +113,10 @@ def kind_of(key: str) -> str | None:
         return None
     if not key.startswith(keys.ROOT + "{"):
         return _kind(key.removeprefix(keys.ROOT), _BESIDE)
-    _, _, of_shard = key.partition("}:")
+    _, _, of_shard = key.partition("}")
     _, colon, of_account = of_shard.partition(":")
+    if ids.is_schedule_id(ids.schedule_id(of_account)):
+        return _OF_AN_ACCOUNT[keys.SCHEDULE]
     return _kind(of_shard, _OF_A_SHARD) or (_kind(of_account, _OF_AN_ACCOUNT) if colon else None)
 
 

@@ -7,7 +7,7 @@
 --@include lifecycle/row/weight
 local found = {}
 for _, schedule in ipairs(ARGV) do
-  local key = KEYS[1] .. K.SCHEDULE .. schedule
+  local key = KEYS[1] .. schedule
   local there = redis.call('TYPE', key).ok == 'hash'
   found[#found + 1] = there and stored_weight(key) or 0
   found[#found + 1] = redis.call('PEXPIRETIME', key)

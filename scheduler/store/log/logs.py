@@ -31,7 +31,8 @@ from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import NUMBERS, kept_part, moment_of
+from scheduler.store.stored import NUMBERS, moment_of
+from scheduler.target.short_texts import kept_part
 from scheduler.target.targets import split_url
 
 _ENDED = frozenset(LogStatus) - {LogStatus.SCHEDULED}

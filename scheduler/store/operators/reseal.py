@@ -185,8 +185,8 @@ class Resealer:
             async for names in self._server.keys(pattern, _SCHEDULES_AT_ONCE):
                 by_account: dict[str, list[str]] = {}
                 for name in names:
-                    base, _, local = text(name).rpartition(kind)
-                    by_account.setdefault(base, []).append(local)
+                    base, below = map(text, keys.split(name))
+                    by_account.setdefault(base, []).append(below.removeprefix(kind))
                 for base, some in by_account.items():
                     await self._requests(walk, base, kind, some)
                     tell(done)
@@ -268,5 +268,5 @@ class Resealer:
 
 def _named(key: str) -> str:
     """The id of what has a key, by that below its account's prefix."""
-    kind, colon, local = key.partition(":")
-    return ids.recurring_id(local) if kind + colon == keys.RULE else ids.schedule_id(local)
+    rule = key.removeprefix(keys.RULE)
+    return ids.schedule_id(key) if rule == key else ids.recurring_id(rule)

@@ -40,7 +40,7 @@ for i = 1, #members, 2 do
   local schedule, name = members[i], account
   local lease_end = redis.call('ZSCORE', base .. K.WAITING, schedule)
   if not lease_end then
-    local request = redis.call('HGET', base .. K.SCHEDULE .. schedule, 'r')
+    local request = redis.call('HGET', base .. schedule, 'r')
     local lane = request and lane_of(request)
     name = lane and account .. '/' .. lane or account
     lease_end = redis.call('ZSCORE', base .. K.LANED, schedule)

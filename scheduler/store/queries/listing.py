@@ -35,7 +35,8 @@ from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import FIELDS, is_sealed, kept_part
+from scheduler.store.stored import FIELDS, is_sealed
+from scheduler.target.short_texts import kept_part
 
 # How many schedules one round trip brings: the longest page, and whether another one follows.
 CHUNK = 101

@@ -28,7 +28,6 @@ local function account_of(name)
   if not account then
     account = payer_of(prefix, name)
     account.rules, account.rule_key = {}, account.base .. K.RULE
-    account.key = account.base .. K.SCHEDULE
     account.sound = pcall(read_payer, account, quotas)
     accounts[name] = account
   end
@@ -47,7 +46,7 @@ local function take_up(account, i)
   if why then
     return why
   end
-  names.take(account, account.key .. ARGV[i + ROW], i + ROW)
+  names.take(account, account.base .. ARGV[i + ROW], i + ROW)
   account.rules[#account.rules + 1] = i
   return V.DONE
 end

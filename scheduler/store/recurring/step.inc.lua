@@ -60,7 +60,7 @@ end
 -- The same of the occurrence: of a new one, or of one that gets another request. Takes it up.
 local function judge_occurrence(one, account)
   local row, request = one.row, ARGV[one.row + 2]
-  local schedule, key = ARGV[row], one.base .. K.SCHEDULE .. ARGV[row]
+  local schedule, key = ARGV[row], one.base .. ARGV[row]
   if one.row_size == 6 then
     if redis.call('HEXISTS', key, 'r') == 1 then
       return V.CHANGED

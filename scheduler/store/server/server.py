@@ -337,7 +337,7 @@ class Server:
 
     async def _one(self, key: str | bytes, words: Sequence[Argument]) -> Any:
         # A prefix stands for all that its shard has.
-        whole = key[-1:] in (":", b":")
+        whole = keys.is_prefix(key)
         with translated(but=exceptions.NoScriptError):
             [reply] = await self.way.replies([words], key, whole=whole)
             if isinstance(reply, Exception):

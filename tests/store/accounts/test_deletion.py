@@ -50,7 +50,7 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
 async def everything(store: Store) -> set[bytes]:
     """The names of all keys but those that are not the account's."""
     await redis_of(store).delete(keys.META, keys.WORKERS)
-    return {key async for key in redis_of(store).scan_iter() if b":link:" not in key}
+    return {key async for key in redis_of(store).scan_iter() if b"link:" not in key}
 
 
 async def test_nothing_of_it_is_left(scene: Scene) -> None:

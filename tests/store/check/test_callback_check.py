@@ -57,7 +57,7 @@ async def sent_again(scene: Scene) -> None:
 
 
 async def ended_ones(scene: Scene) -> list[str]:
-    names = await scene.redis.keys(scene.base.replace("{", "\\{") + keys.SCHEDULE + "*")
+    names = await scene.redis.keys(scene.base.replace("{", "\\{") + "[0-7]*")
     return ["sch_" + name.decode()[-26:] for name in names]
 
 

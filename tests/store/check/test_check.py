@@ -190,7 +190,7 @@ async def test_it_tells_how_much_it_has_read(scene: Scene) -> None:
 
 
 async def test_a_key_of_an_account_with_the_name_of_a_schedule_in_it_is_none(scene: Scene) -> None:
-    await scene.redis.hset(f"{scene.base}lane:a:{keys.SCHEDULE}b", "rate", 1)
+    await scene.redis.hset(f"{scene.base}lane:a:{new_id()[4:]}", "rate", 1)
     assert await scene.store.check() == []
 
 

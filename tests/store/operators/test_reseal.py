@@ -97,7 +97,7 @@ def before_the_first_write(
 async def sealed_by(store: Store, key_id: str, account_id: str = "") -> int:
     """How many requests this key has sealed, of one account or of all."""
     head, count = b"\xc1" + bytes.fromhex(key_id), 0
-    whose = keys.account(account_id) + "s:*" if account_id else keys.ALL_SCHEDULES
+    whose = keys.account(account_id) + "[0-7]*" if account_id else keys.ALL_SCHEDULES
     async for name in redis_of(store).scan_iter(match=whose):
         _, packed = head_of(await redis_of(store).hget(name, "r") or b"")
         count += packed.startswith(head)
@@ -353,7 +353,7 @@ async def test_a_key_that_is_lost_can_be_given_up(stores: Stores) -> None:
 @pytest.mark.parametrize(
     ("place", "named"),
     [
-        ("s:{}", "{}: its key is damaged"),
+        ("{}", "{}: its key is damaged"),
         ("signing", "what signs for"),
         ("held", "what its account weighs is damaged"),
         ("account", "what its account weighs is damaged"),

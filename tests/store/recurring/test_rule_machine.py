@@ -273,7 +273,7 @@ class RuleMachine(Machine):
 
     def occurrences(self) -> list[Occurrence]:
         client, found = redis_of(self.store), []
-        for name in self.run(client.keys(self.scene.base + "s:*")):
+        for name in self.run(client.keys(self.scene.base + "[0-7]*")):
             packed, ended = self.run(client.hmget(name, "r", "o"))
             mark = heads_of(packed).recurring
             if mark and (one := read_recurring(mark)).slot_ms is not None:

@@ -49,10 +49,10 @@ def pattern_of(key: str) -> str:
     if not key.startswith("pd:{"):
         beside = key.removeprefix("pd:")
         return "pd:" + (beside if "{" in beside else re.sub(r":.*$", ":", beside))
-    below = key.partition("}:")[2]
+    below = key.partition("}")[2]
     of_account = re.match(r"[0-9a-z]{8}:", below)
     below = below[9:] if of_account else below
-    return re.sub(r":.*$", ":", below, flags=re.DOTALL)
+    return keys.SCHEDULE if below[0].isdigit() else re.sub(r":.*$", ":", below, flags=re.DOTALL)
 
 
 async def fill(scene: Scene) -> None:

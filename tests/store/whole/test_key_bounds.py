@@ -81,7 +81,7 @@ def documented() -> dict[str, Bound]:
 
 
 def _pattern(documented_name: str) -> str:
-    return re.sub(r"^<\w+>:|<\w+>$", "", documented_name)
+    return re.sub(r"^<\w+>:?|<\w+>$", "", documented_name)
 
 
 def test_the_table_has_each_kind_of_key_and_the_check_knows_it() -> None:

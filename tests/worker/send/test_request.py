@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.models import BodyKind, Delivery, Request
+from scheduler.target.short_texts import short_headers
 from scheduler.target.targets import parse_target
 from worker.send.request import render
 
@@ -88,6 +89,11 @@ def test_the_callers_headers_replace_the_defaults_in_any_case() -> None:
     names = [line.split(":")[0].lower() for line in lines]
     assert len(names) == len(set(names))
     assert {"content-TYPE: text/x", "USER-agent: mine", "accept: text/y"} <= set(lines)
+
+
+def test_short_headers_go_out_as_they_were_spelt() -> None:
+    own = {"content-type": "application/json", "X-A": "text/plain", "Accept": "*/*"}
+    assert rendered("POST", short_headers(own), b"{}") == rendered("POST", own, b"{}")
 
 
 @pytest.mark.parametrize(

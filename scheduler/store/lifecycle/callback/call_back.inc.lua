@@ -34,7 +34,7 @@ keep_called = function(group, hours)
   end
   for i in pairs(group.called) do
     local schedule = group.schedules[i]
-    local size = redis.pcall('HSTRLEN', group.key .. schedule, 'r')
+    local size = redis.pcall('HSTRLEN', group.base .. schedule, 'r')
     local bytes = weight_of(tonumber(size) or 0) -- of a damaged one `end_fired` stops the group
     if has_failed(group.outcomes[i]) then
       bytes = bytes + (said[i] or 0) + (members[schedule] or 0)

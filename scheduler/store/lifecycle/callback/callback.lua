@@ -51,7 +51,7 @@ local function read(queue, rows)
   check_callbacks(queue)
   for n, score in ipairs(redis.call('ZMSCORE', queue.pending, unpack(schedules))) do
     local schedule, row = schedules[n], rows[n]
-    local key, due_ms = queue.base .. K.SCHEDULE .. schedule, tonumber(ARGV[row + 5])
+    local key, due_ms = queue.base .. schedule, tonumber(ARGV[row + 5])
     local stored = redis.pcall('HMGET', key, 'o', 'c')
     local is_held = not seen[schedule] and names(ARGV[row + 2], score)
     verdicts[n] = stored.err and V.DAMAGED or is_held and V.DONE or seen[schedule] and V.ENDED

@@ -23,7 +23,7 @@ for i = 3, #ARGV, 4 do
     -- No whole millisecond, as no lease ends at one.
     ends[#ends + 1], ends[#ends + 2] = now_ms - 0.5, schedule
   elseif score and not held and state ~= '' then
-    local key = queue.base .. K.SCHEDULE .. schedule
+    local key = queue.base .. schedule
     if redis.call('HGET', key, 'c') == state then
       due[#due + 1], due[#due + 2] = ARGV[i + 3], schedule
       moved[#moved + 1] = {key, 'p' .. moment(now_ms) .. ARGV[i + 2]}

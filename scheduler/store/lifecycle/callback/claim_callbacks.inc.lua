@@ -44,7 +44,7 @@ local function take_of(account, most)
   local url = redis.call('HGET', queue.base .. K.CALLBACK, 'url') or ''
   local free, _, most_fail = free_calls(queue)
   for _, schedule in ipairs(due_callbacks(queue, math.min(most, free))) do
-    local key = queue.base .. K.SCHEDULE .. schedule
+    local key = queue.base .. schedule
     local n, stored = #rows, redis.pcall('HMGET', key, 'r', 'o', 'c')
     if stored.err or stored[1] then
       ends[#ends + 1], ends[#ends + 2] = lease_end, schedule

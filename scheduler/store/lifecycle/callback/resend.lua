@@ -57,7 +57,7 @@ redis.call('ZCARD', queue.failed)
 local paid_until = read_paid_until(base, K.RESENDS, MOST_AHEAD_US)
 local bytes = account[1] and stored_bytes(base, account[2], account[3])
 for row = first, #ARGV, 5 do
-  local key, place = base .. K.SCHEDULE .. ARGV[row], #answer + 1
+  local key, place = base .. ARGV[row], #answer + 1
   local stored = redis.pcall('HMGET', key, 'r', 'o', 'c')
   local verdict, said = before and string.byte(before, (place + 1) / 2) or judge(row, stored), ''
   if before then

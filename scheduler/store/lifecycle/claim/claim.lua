@@ -110,7 +110,7 @@ end
 
 -- Adds a schedule to a part of the reply. used: attempts before, where it is retried, was released
 -- or lost. Returns its attempt.
-local function add(part, key, schedule, request, is_held, used)
+local function add(part, base, schedule, request, is_held, used)
   local rows, later = part[2], part[3]
   local n = #rows
   rows[n + 1], rows[n + 2] = schedule, request
@@ -120,7 +120,7 @@ local function add(part, key, schedule, request, is_held, used)
     made = is_held and 1 or 0
   end
   if made > 0 then
-    local before = used and redis.call('HGET', key .. schedule, 'n') or ''
+    local before = used and redis.call('HGET', base .. schedule, 'n') or ''
     later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, made + 1, before
   end
   return made + 1
@@ -130,7 +130,6 @@ end
 -- these it left to the workers that hold them.
 local function take_from(account, first, most)
   local queue = queue_of(prefix, account)
-  local key = queue.base .. K.SCHEDULE
   local due = redis.call('ZRANGE', queue.waiting, '-inf', due_by, 'BYSCORE', 'LIMIT', first, most,
     'WITHSCORES')
   if #due == 0 then
@@ -162,10 +161,10 @@ local function take_from(account, first, most)
     else
       visible_again[#visible_again + 1] = held_until
       visible_again[#visible_again + 1] = schedule
-      local request = redis.pcall('HGET', key .. schedule, 'r')
+      local request = redis.pcall('HGET', queue.base .. schedule, 'r')
       -- Only in a damaged store is it none: it waits for a lease, and does not block others.
       if type(request) == 'string' then
-        local attempt = add(part, key, schedule, request, held_since[i], used[i])
+        local attempt = add(part, queue.base, schedule, request, held_since[i], used[i])
         if attempt > 1 then
           tried[#tried + 1], tried[#tried + 2] = schedule, attempt
         end

@@ -23,7 +23,7 @@ local are_set = {} -- accounts of which a lane whose turn has come has settings 
 local function read_free(account, most)
   local base = prefix .. account .. ':'
   local laned, held, tried = base .. K.LANED, base .. K.HELD, base .. K.TRIED
-  local heads, key = base .. K.LANE_HEADS, base .. K.SCHEDULE
+  local heads = base .. K.LANE_HEADS
   local due = redis.call('ZRANGE', laned, '-inf', due_by, 'BYSCORE', 'LIMIT', 0, FEW + 1,
     'WITHSCORES')
   local count = #due / 2
@@ -63,7 +63,7 @@ local function read_free(account, most)
   local lanes, bytes, ends, newly_held = {}, 0, {}, {}
   for i = 1, #due, 2 do
     local schedule, at = due[i], tonumber(due[i + 1])
-    local request = redis.call('HGET', key .. schedule, 'r')
+    local request = redis.call('HGET', base .. schedule, 'r')
     local name, _, expires_ms = lane_of(request)
     local lane = met[name or '']
     -- Only leases end at other than whole milliseconds.
@@ -112,7 +112,7 @@ local function read_free(account, most)
       used[schedules[i]] = attempts
     end
   end
-  return {queue = {waiting = laned, held = held, tried = tried}, key = key, heads = heads,
+  return {queue = {waiting = laned, held = held, tried = tried}, base = base, heads = heads,
     lanes = lanes, bytes = bytes, first_due = due[2], ends = ends, newly_held = newly_held,
     looks = looks, next_turn = next_turn, used = used}
 end
@@ -132,7 +132,7 @@ take_free = function(account)
       part[2] = {}
       for n = 1, #lane.rows, 2 do
         local schedule = lane.rows[n]
-        local attempt = add(part, plan.key, schedule, lane.rows[n + 1], false, used[schedule])
+        local attempt = add(part, plan.base, schedule, lane.rows[n + 1], false, used[schedule])
         if attempt > 1 then
           tried[#tried + 1], tried[#tried + 2] = schedule, attempt
         end

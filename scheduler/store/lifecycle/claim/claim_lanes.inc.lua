@@ -27,7 +27,7 @@ local function lanes_with_due(base)
   local names, met = {}, {}
   local due = redis.call('ZRANGE', base .. K.LANED, '-inf', due_by, 'BYSCORE', 'LIMIT', 0, room)
   for _, schedule in ipairs(due) do
-    local request = redis.pcall('HGET', base .. K.SCHEDULE .. schedule, 'r')
+    local request = redis.pcall('HGET', base .. schedule, 'r')
     local sound, name = pcall(lane_of, type(request) == 'string' and request or ' ')
     if sound and name and not met[name] then
       met[name], names[#names + 1] = true, name
@@ -175,7 +175,7 @@ local function take_stretch(lane, most)
   if #schedules > 0 then
     held_since, used = read_rows(lane, schedules, is_any_held)
   end
-  local key, account, part = queue.base .. K.SCHEDULE, lane.account, claimed[queue.name]
+  local account, part = lane.account, claimed[queue.name]
   local ends, newly_held, tried, moves = account.ends, account.newly_held, account.tried, lane.moves
   local taken, passed, is_over = 0, 0, false
   for i, schedule in ipairs(schedules) do
@@ -186,7 +186,7 @@ local function take_stretch(lane, most)
       is_over = true
       break
     else
-      local request = redis.pcall('HGET', key .. schedule, 'r')
+      local request = redis.pcall('HGET', queue.base .. schedule, 'r')
       local is_there = type(request) == 'string'
       local slot, has_place
       if is_there then
@@ -204,7 +204,7 @@ local function take_stretch(lane, most)
             part[4], part[5], part[6] = {}, 0, 1
           end
         end
-        local attempt = add(part, key, schedule, request, since, used[i])
+        local attempt = add(part, queue.base, schedule, request, since, used[i])
         if attempt > 1 then
           tried[#tried + 1], tried[#tried + 2] = schedule, attempt
         end

@@ -10,7 +10,7 @@ from scheduler.errors import Unreadable
 from scheduler.models import Invocation, Request
 from scheduler.store.lifecycle.callback.reports import Lease, report_of
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.stored import open_request, unpack_attempt
+from scheduler.store.stored import open_claimed, unpack_attempt
 
 # The attempt of a first claim, and the attempt before it.
 _FIRST = (1, b"")
@@ -52,7 +52,7 @@ class Claim(NamedTuple):
             schedule_id, packed = "sch_" + rows[place].decode(), rows[place + 1]
             attempt, before = attempts.get(place // 2, _FIRST)
             try:
-                request = open_request(packed, secrecy)
+                request = open_claimed(packed, secrecy)
                 retry = unpack_attempt(before) if before else None
             except Unreadable as error:
                 unknown = (schedule_id, token, attempt, until_s, _UNKNOWN, 0, len(packed))

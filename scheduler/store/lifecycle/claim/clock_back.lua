@@ -17,7 +17,7 @@ local function stand_of(schedule)
   local name, score = ARGV[1], redis.call('ZSCORE', base .. K.WAITING, schedule)
   if not score then
     score = redis.call('ZSCORE', base .. K.LANED, schedule)
-    local request = score and redis.call('HGET', base .. K.SCHEDULE .. schedule, 'r')
+    local request = score and redis.call('HGET', base .. schedule, 'r')
     local lane = request and lane_of(request)
     name = lane and name .. '/' .. lane or name
   end
@@ -37,14 +37,14 @@ for i = 3, #ARGV, 4 do
     -- No whole millisecond, as no lease ends at one.
     rows[#rows + 1] = {queue, now_ms - 0.5, schedule}
   elseif not held and score and attempt ~= '' and
-    redis.call('HGET', base .. K.SCHEDULE .. schedule, 'n') == attempt then
+    redis.call('HGET', base .. schedule, 'n') == attempt then
     rows[#rows + 1] = {queue, tonumber(ARGV[i + 3]), schedule, ARGV[i + 2]}
   end
 end
 for _, row in ipairs(rows) do
   local queue, at, schedule, attempt = unpack(row)
   if attempt then
-    redis.call('HSET', base .. K.SCHEDULE .. schedule, 'n', attempt)
+    redis.call('HSET', base .. schedule, 'n', attempt)
     wait(queue, {at, schedule}, at)
   else
     prolong(queue, {at, schedule}, {}, at)

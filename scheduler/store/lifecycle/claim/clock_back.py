@@ -62,7 +62,7 @@ class ClockBack:
     async def _mend_callbacks(
         self, shard: int, account: str, some: Sequence[str], lease_ms: int
     ) -> int:
-        base, now_ms = keys.shard(shard) + account + ":" + keys.SCHEDULE, self._clock.now_ms()
+        base, now_ms = keys.shard(shard) + account + ":", self._clock.now_ms()
         states = await self._server.reads([("HGET", base + each, "c") for each in some])
         rows: list[Argument] = []
         for schedule, state in zip(some, states, strict=True):
@@ -77,7 +77,7 @@ class ClockBack:
         return int(count)
 
     async def _mend(self, shard: int, account: str, some: Sequence[str], lease_ms: int) -> int:
-        base = keys.shard(shard) + account + ":" + keys.SCHEDULE
+        base = keys.shard(shard) + account + ":"
         stored = await self._server.reads([("HMGET", base + each, "r", "n") for each in some])
         rows: list[Argument] = []
         for schedule, (packed, attempt) in zip(some, stored, strict=True):

@@ -22,7 +22,7 @@ for i = 14, #ARGV, 2 do
 end
 local account, schedule, due = payer_of(KEYS[1], ARGV[1]), ARGV[ROW], tonumber(ARGV[ROW + 1])
 local base = account.base
-local key = base .. K.SCHEDULE .. schedule
+local key = base .. schedule
 local stored = redis.call('HMGET', key, 'r', 'o', 'n')
 local attempt = stored[3] or ''
 if not stored[1] then

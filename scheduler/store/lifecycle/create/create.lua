@@ -101,9 +101,9 @@ while i <= #ARGV do
     local sound, known = pcall(read_note, group)
     account.sound, group.known = account.sound and sound, known
   end
-  local base, last, row = account.base .. K.SCHEDULE, #keys, i + 7
+  local last, row = #keys, i + 7
   for n = 1, group.count do
-    keys[last + n], row = base .. ARGV[row], row + group.width
+    keys[last + n], row = account.base .. ARGV[row], row + group.width
   end
   groups[#groups + 1] = group
   i = row

@@ -51,7 +51,7 @@ local function waiting_with(account, reference)
     end
     local held = #schedules > 0 and redis.call('ZMSCORE', account.queue.held, unpack(schedules))
     for i, schedule in ipairs(schedules) do
-      local key = account.base .. K.SCHEDULE .. schedule
+      local key = account.base .. schedule
       if not held[i] and not waits_for_slot(account, key) then
         found[#found + 1] = {schedule = schedule, key = key}
       end

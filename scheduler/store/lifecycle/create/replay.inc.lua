@@ -27,7 +27,7 @@ add_replays = function(group)
     local new, row = keys[group.keys + n], group.first + 7 * n - 7
     local letter = ARGV[row + 6]
     local original = string.sub(letter, 1, 26)
-    local key = account.base .. K.SCHEDULE .. original
+    local key = account.base .. original
     local found = not there[new] and fault(account, key, group.is_again, row)
     if not there[new] and not found then
       add(account, new, row)

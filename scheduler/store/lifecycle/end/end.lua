@@ -182,14 +182,14 @@ end
 -- Writes each schedule's outcome. These first writes are their own check: where one fails it undoes
 -- those before it, and returns its place.
 local function end_fired(group, ended_at)
-  local key, outcomes, called = group.key, group.outcomes, group.called or {}
+  local base, outcomes, called = group.base, group.outcomes, group.called or {}
   local completed_until, failed_until = whole(now_ms + kept_ms), whole(now_ms + failed_kept_ms)
   for i, schedule in ipairs(group.schedules) do
-    local name, outcome = key .. schedule, outcomes[i]
+    local name, outcome = base .. schedule, outcomes[i]
     if type(redis.pcall('HSET', name, 'o', ended_at .. outcome)) ~= 'number' then
       for n = 1, i - 1 do
-        redis.call('HDEL', key .. group.schedules[n], 'o', 'c')
-        redis.call('PERSIST', key .. group.schedules[n])
+        redis.call('HDEL', base .. group.schedules[n], 'o', 'c')
+        redis.call('PERSIST', base .. group.schedules[n])
       end
       return i
     end
@@ -204,7 +204,7 @@ end
 
 local function end_cancelled(group, ended_at)
   for i, schedule in ipairs(group.schedules) do
-    local name, kept = group.key .. schedule, ARGV[group.first + 5 * i - 1]
+    local name, kept = group.base .. schedule, ARGV[group.first + 5 * i - 1]
     redis.call('HSET', name, 'r', kept, 'o', ended_at .. group.outcomes[i])
     redis.call('PEXPIRE', name, kept_ms)
   end
@@ -221,7 +221,7 @@ end
 local function try_again(group, run, failed_at)
   local due, tried, earliest = {}, {}, math.huge
   for i, schedule in ipairs(run.schedules) do
-    local row, name = group.first + 6 * (run.before + i - 1), group.key .. schedule
+    local row, name = group.first + 6 * (run.before + i - 1), group.base .. schedule
     local due_ms = tonumber(ARGV[row + 3])
     redis.call('HSET', name, 'n', failed_at .. moment(due_ms)
       .. group.outcomes[run.before + i])
@@ -235,7 +235,7 @@ end
 
 local function record_executions(plan, group)
   for i = 1, #group.said, 2 do
-    note_said(group.key .. group.schedules[tonumber(group.said[i])], group.said[i + 1])
+    note_said(group.base .. group.schedules[tonumber(group.said[i])], group.said[i + 1])
   end
   if plan.trimmed then
     note_failed(group.base, plan.letters, plan.referred, plan.trimmed, failed_ms)
@@ -243,7 +243,8 @@ local function record_executions(plan, group)
   if plan.used then
     for i, schedule in ipairs(group.schedules) do
       if plan.used[i] then -- the answer that a failed one got stays
-        redis.call('HDEL', group.key .. schedule, 'n', has_failed(group.outcomes[i]) and 'n' or 's')
+        local gone = has_failed(group.outcomes[i]) and 'n' or 's'
+        redis.call('HDEL', group.base .. schedule, 'n', gone)
       end
     end
   end
@@ -256,7 +257,6 @@ end
 -- Returns a verdict for each row, and whether all were recorded.
 local function record(group)
   group.base = prefix .. group.account .. ':'
-  group.key = group.base .. K.SCHEDULE
   group.runs = group.lanes and of_lanes().runs_of(prefix, group.account, group.lanes)
     or {{queue = queue_of(prefix, group.account)}}
   group.queue = group.runs[1].queue

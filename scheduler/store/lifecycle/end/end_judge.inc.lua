@@ -3,7 +3,7 @@
 -- The verdict on a row, for which its schedule is read; there: it is at the score that the row names.
 local function judge_row(group, row, score, there)
   local by_owner = group.kind == 'stopped' or group.kind == 'cancelled'
-  local stored = redis.pcall('HMGET', group.key .. ARGV[row], by_owner and 'r' or 'o', 'o', 'n')
+  local stored = redis.pcall('HMGET', group.base .. ARGV[row], by_owner and 'r' or 'o', 'o', 'n')
   if stored.err then
     return (there or by_owner) and V.DAMAGED or V.HELD
   elseif stored[2] and not there then

@@ -25,7 +25,7 @@ local function read_failed(base, count, at, kept_ms, most, schedule_ms, hours)
       if #gone >= over then
         break
       end
-      local key, forgotten_ms = base .. K.SCHEDULE .. schedule, ended_ms + schedule_ms
+      local key, forgotten_ms = base .. schedule, ended_ms + schedule_ms
       if forgotten_later(key, forgotten_ms, hours, letter_weight(member)) then
         earlier[#earlier + 1], earlier[#earlier + 2] = key, whole(forgotten_ms)
       end

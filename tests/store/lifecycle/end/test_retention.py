@@ -7,7 +7,9 @@ import pytest
 from scheduler.errors import NotFound
 from scheduler.models import Idempotency, Request
 from scheduler.rollups import DAY_MS, HOUR_MS
+from scheduler.store import keys
 from tests.store.scene import Scene
+from tests.store.whole.filled import pattern_of
 
 
 async def test_an_ended_schedule_is_kept_for_its_time_and_its_log_entry_longer(
@@ -41,8 +43,8 @@ async def test_all_that_is_kept_for_a_time_has_an_end(scene: Scene) -> None:
     endless = set()
     async for key in scene.redis.scan_iter(match=scene.base + "*"):
         if await scene.redis.pttl(key) == -1:
-            endless.add(key.decode()[len(scene.base) :].split(":")[0])
-    assert endless == {"account", "signing", "expiring", "waiting", "s"}
+            endless.add(pattern_of(key.decode()))
+    assert endless == {keys.ACCOUNT, keys.SIGNING, keys.EXPIRING, keys.WAITING, keys.SCHEDULE}
 
 
 async def test_an_idle_accounts_log_and_rollups_expire(fake_scene: Scene) -> None:
