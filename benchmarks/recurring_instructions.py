@@ -37,10 +37,13 @@ from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.recurring.rules import key_of
+from scheduler.store.recurring.rules import StoredRule
+from scheduler.store.recurring.steps import Steps
+from scheduler.store.retention import Retention
 
 HOUR_MS = 3_600_000
 URL = "https://example.com/hook"
+_FEWEST = 256  # occurrences of a process below Valgrind
 
 
 class Case(NamedTuple):
@@ -82,20 +85,18 @@ class Rules:
             self._named.append((owner, ids.local(created.rule.recurring_id)))
 
     async def claimed(self) -> list[Invocation]:
-        commands = [("HMGET", key_of(*each), "i", "s", "r") for each in self._named]
-        found = await self._store.server.reads(commands)
-        return [
-            self._occurrence(*named, *row) for named, row in zip(self._named, found, strict=True)
-        ]
+        steps = Steps(self._store.server, self._store.clock, Retention.of(Settings()))
+        found = await steps.read(self._named)
+        return [occurrence(rule) for _, rule in found if isinstance(rule, StoredRule)]
 
-    def _occurrence(
-        self, owner: str, local: str, schedule: bytes, slot: bytes, packed: bytes
-    ) -> Invocation:
-        slot_ms, mark = int(slot), Occurrence(ids.recurring_id(local), int(slot))
-        made = msgspec.structs.replace(request(URL, slot_ms), recurring=mark)
-        shard, schedule_id = keys.parts(owner).shard, ids.schedule_id(schedule.decode())
-        what = (shard, owner, schedule_id, "", 1, 0.0, made, slot_ms)
-        return Invocation(*what, size_bytes=len(packed))
+
+def occurrence(rule: StoredRule) -> Invocation:
+    slot_ms = rule.slot_ms or 0
+    mark = Occurrence(rule.recurring_id, slot_ms)
+    made = msgspec.structs.replace(request(URL, slot_ms), recurring=mark)
+    schedule_id = ids.schedule_id(rule.occurrence)
+    what = (keys.parts(rule.account_id).shard, rule.account_id, schedule_id, "", 1, 0.0)
+    return Invocation(*what, made, slot_ms, size_bytes=len(rule.packed))
 
 
 async def of_store(server: Counted, name: str, rounds: int) -> float:
@@ -115,9 +116,10 @@ async def of_store(server: Counted, name: str, rounds: int) -> float:
 
 def of_worker(name: str, rounds: int) -> float:
     """So many calls are some milliseconds beside a process's start."""
+    calls = max(rounds, _FEWEST // CASES[name].rules)
     with stage.valkey() as server:
-        with_calls, without = (below_valgrind(server.url, name, rounds, n) for n in (rounds, 0))
-    return (with_calls - without) / 1000 / rounds / CASES[name].rules
+        with_calls, without = (below_valgrind(server.url, name, calls, n) for n in (calls, 0))
+    return (with_calls - without) / 1000 / calls / CASES[name].rules
 
 
 def below_valgrind(url: str, name: str, rounds: int, advances: int) -> int:
@@ -160,7 +162,7 @@ def main() -> None:
     with counted(of="") as server:
         for name in options.cases or [*CASES]:
             store = uvloop.run(of_store(server, name, options.rounds))
-            worker = of_worker(name, 4 * options.rounds)
+            worker = of_worker(name, options.rounds)
             print(f"{name:22}{worker:9,.1f}{store:9,.1f}", flush=True)
 
 

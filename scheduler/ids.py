@@ -31,7 +31,7 @@ _HALF_BITS = 40
 _HALF = (1 << _HALF_BITS) - 1
 _HALF_SHIFTS = range(30, -1, -10)
 _ROOM = (1 << 16) - 1
-_STEP_BITS = 32
+_STEP = (1 << 32) - 1  # random in a UUIDv7, whatever counter stands above
 # The highest random bit below the variant: the first id of a millisecond has a 0 there.
 _ROOM_TO_ASCEND = 1 << 61
 _SHOWN_CHARACTERS = 6
@@ -52,10 +52,11 @@ class _Sequence:
         self._last = 0
 
     def first_of(self, count: int, now_ms: int) -> int:
+        drawn: int = uuid_utils.uuid7().int
         if self._last >> _TAIL_BITS == now_ms:
-            first = self._last + secrets.randbits(_STEP_BITS) + 1
+            first = self._last + (drawn & _STEP) + 1
         else:
-            first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL & ~_ROOM_TO_ASCEND
+            first = now_ms << _TAIL_BITS | drawn & _TAIL & ~_ROOM_TO_ASCEND
         if count > 1:
             first += -first & _ROOM  # so that none of the others overflows
         self._last = first + count - 1
