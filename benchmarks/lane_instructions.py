@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,24 +71,27 @@ class Counted:
     async def of(self, act: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
         """Thousands of instructions of the scripts, and what the call returns."""
         result = await act()
-        await asyncio.to_thread(self._dump)
+        await self.dump()
         newest = max(self._home.glob("out.*"), key=lambda file: int(file.suffix[1:]))
         totals = re.search(r"^totals: (\d+)", newest.read_text(), re.MULTILINE)
         assert totals, newest
         return int(totals[1]) / 1000, result
 
-    def _dump(self) -> None:
+    async def dump(self) -> None:
         """What was counted since the last time."""
         command = ["callgrind_control", "--dump", str(self._pid)]
-        subprocess.run(command, check=True, capture_output=True)
+        how = partial(subprocess.run, command, check=True, capture_output=True)
+        await asyncio.to_thread(how)
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[Counted]:
+def counted(*, of: str = _COUNTED) -> Iterator[Counted]:
+    """`of`: what is executed within this function is counted; empty: all."""
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as folder:
         home = Path(folder)
         listen = home / "valkey.sock"
-        below = ["valgrind", "-q", "--tool=callgrind", f"--toggle-collect={_COUNTED}"]
+        below = ["valgrind", "-q", "--tool=callgrind"]
+        below += [f"--toggle-collect={of}"] if of else []
         below.append(f"--callgrind-out-file={home}/out")
         server = [str(find_server()), *server_arguments(home, listen, home / "log")]
         process = subprocess.Popen(

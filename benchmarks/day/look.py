@@ -57,22 +57,21 @@ def descriptors(process: stage.Running) -> int:
 async def kinds(store: Store) -> dict[str, int]:
     """How many keys there are of each kind: all of them, by SCAN."""
     found: Counter[str] = Counter()
-    schedules = 0
-    infix = f":{keys.SCHEDULE}".encode()
     async for some in store.server.keys("*", _AT_ONCE):
-        others = [each for each in some if infix not in each]
-        schedules += len(some) - len(others)
-        found.update(kind_of(each.decode()) for each in others)
-    return {"s": schedules, **dict(sorted(found.items()))}
+        found.update(kind_of(each.decode()) for each in some)
+    return dict(sorted(found.items()))
 
 
 def kind_of(key: str) -> str:
-    """What `scheduler.store.keys` calls it, without whose it is."""
+    """What `scheduler.store.keys` calls it, without whose it is; a schedule's, whose name is its id
+    alone, is `s`."""
     name = key.removeprefix(keys.ROOT)
     if name.startswith("{"):
-        name = name.partition("}:")[2]
+        name = name.partition("}")[2]
         if name[_LOCAL : _LOCAL + 1] == ":":
             name = name[_LOCAL + 1 :]
+            if name[0].isdigit():
+                return "s"
     return name.partition(":")[0].partition("{")[0]
 
 

@@ -82,13 +82,6 @@ def names_of(lane: str | None, reference: str | None) -> Names:
     return Names(lane or "", reference or "", weight)
 
 
-def names_in(stored: bytes) -> Names:
-    """Those of a stored request, which is not opened. Raises ValueError for a damaged head."""
-    heads = heads_of(stored)
-    lane = read_lane(heads.lane).lane if heads.lane else None
-    return names_of(lane, read_reference(heads.reference) if heads.reference else None)
-
-
 def recurring_head(occurrence: Occurrence) -> bytes:
     """The head of an occurrence, behind the others."""
     rule = ids.local(occurrence.recurring_id).encode("ascii")

@@ -88,9 +88,9 @@ LANE_HEADS = "lane_heads"  # ZSET: lane with something unended -> when to look a
 LANE_QUEUE = "lane_queue:"  # <lane>, ZSET: schedule -> due at (ms); those that a worker holds stand
 # at their lease's end, below zero if they run, above if they are only to be ended
 RULE = "rule:"  # <rule>, HASH, a recurring schedule: `v` its version, `d` its definition, `r` the
-# request of its occurrences, `s` the slot (ms) of the one that waits, or is next to be made, `i`
-# that schedule, `l` the newest slot (ms) that was fired or missed, `c` that was cancelled, `p` its
-# state and why, `m` how many slots were missed since it is blocked
+# request of its occurrences, `n` the one that waits, the slot (ms) of that or of the next to be
+# made, and the newest slot (ms) that was fired or missed, `c` that was cancelled, `p` its state and
+# why, `m` how many slots were missed since it is blocked
 RULES = "rules"  # ZSET: recurring schedule -> 0
 RULE_STATES = "rule_states"  # ZSET: one that is not active -> 1 it is paused, 2 blocked, 3 ended
 RULE_NAMES = "rule_names"  # HASH: a name -> the recurring schedule that has it

@@ -846,11 +846,11 @@ STORE = r"""
 - note_done(base, operation, nil, table.concat(came))
 @ scheduler/store/lifecycle/end/end.lua tests/store/recurring/test_occurrences.py -k valkey
 # a cancellation takes any occurrence of a rule for the one that waits
-~ if [-stored[1] == schedule and -]counted then
+~ if [-string.sub(stands, 1, #schedule) == schedule and -]counted then
 # a cancelled occurrence leaves its rule as it was
-~ '[-i', '', '-]v', rules[i + 1])
+~ '[-n', stands, '-]v', version)
 # a rule without an occurrence is looked after by nothing
-- redis.call('ZADD', prefix .. K.RULES_DUE, now_ms, group.account .. ':' .. rules[i])
+- redis.call('ZADD', prefix .. K.RULES_DUE, now_ms, group.account .. ':' .. rule)
 + redis.call('ZCARD', prefix .. K.RULES_DUE)
 # a writer that read the rule before the cancellation goes by what it has read
 ~ rule, [-whole(version)-]{+stored[2]+}
@@ -879,9 +879,9 @@ STORE = r"""
 @ scheduler/store/lifecycle/row/put.inc.lua tests/store/recurring/test_recurring.py
 # an occurrence that a rule makes costs nothing
 ~ account.left, account.weight = account.left[- - 1-], account.weight
-@ scheduler/store/lifecycle/row/named.inc.lua tests/store/recurring/test_recurring.py
+@ scheduler/store/recurring/advance.lua tests/store/recurring/test_recurring.py
 # a rule goes on without credits
-~ if [-account.left < 1-]{+false+} then
+~ elseif [-account.left < 1-]{+false+} then
 @ scheduler/store/recurring/advance.lua tests/store/recurring/test_recurring.py tests/store/whole/test_half_writes.py -k 'valkey and (advance or recurring)'
 # what stands under an occurrence's key is written over
 ~ [-redis.call('EXISTS', unpack(keys)) == 0-]{+true+}

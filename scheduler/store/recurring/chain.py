@@ -10,7 +10,7 @@ from scheduler.errors import Unreadable
 from scheduler.lane_settings import Pause
 from scheduler.recurrence.recurrence import NONE_MISSED, Missed, following, missed_between
 from scheduler.recurrence.recurring import RuleState
-from scheduler.store.heads import RECURRING, names_in, names_of, with_slot
+from scheduler.store.heads import NO_NAMES, RECURRING, names_of, with_slot
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
 from scheduler.store.recurring.merged import merged, timed_anew
 from scheduler.store.recurring.rules import (
@@ -68,7 +68,7 @@ class Chain:
             missed = await missed_between(timing, rule.settled_ms, now_ms + 1)
             rule.note_passed(now_ms)
             slot_ms = await following(timing, rule.settled_ms)
-        fields = rule.floors
+        fields = dict[str, Argument]()
         if was_paused:
             fields["h"] = ""
         if was_blocked:
@@ -79,12 +79,12 @@ class Chain:
             blocked_entry = entry = self._entry(rule, missed) or entry
             still_blocked = {"m": 0, "u": ""}
         if slot_ms is None or slot_ms > now_ms + self._horizon_ms:
-            fields |= {"p": RuleState.ENDED, "i": "", "s": ""}
+            fields |= rule.place("", None) | {"p": RuleState.ENDED}
             return _step(rule, fields, None, entry, missed.count)
 
         def blocked(verdict: Verdict) -> Step:
             state = state_value(RuleState.BLOCKED, reason_of(verdict))
-            others = {"p": state, "i": "", "s": slot_ms, **still_blocked}
+            others = {"p": state, **rule.place("", slot_ms), **still_blocked}
             assert slot_ms is not None
             ahead_ms = slot_ms - _TRY_AHEAD_MS
             at_ms = ahead_ms if ahead_ms > now_ms else slot_ms
@@ -93,11 +93,11 @@ class Chain:
             return _step(rule, fields | others, due_ms, blocked_entry, missed.count)
 
         schedule = ids.local(ids.new_schedule_ids(1, now_ms)[0])
-        made: dict[str, Argument] = {"i": schedule, "s": slot_ms}
+        made = fields | rule.place(schedule, slot_ms)
         if rule.state != RuleState.ACTIVE:
-            made |= {"p": RuleState.ACTIVE}
-        step = _step(rule, fields | made, look_at_ms(slot_ms, now_ms), entry, missed.count)
-        step.occurrence = (schedule, *self._row(rule, slot_ms))
+            made["p"] = RuleState.ACTIVE
+        step = _step(rule, made, look_at_ms(slot_ms, now_ms), entry, missed.count)
+        step.occurrence = (schedule, *self.row(rule, slot_ms))
         step.instead = blocked
         return step
 
@@ -106,11 +106,11 @@ class Chain:
         slot_ms, definition = rule.slot_ms, packed_definition(rule.definition)
         assert slot_ms is not None
         fields: dict[str, Argument] = {"d": definition, "r": rule.packed, "p": rule.state}
-        fields |= {"i": rule.occurrence, "s": slot_ms, "l": rule.fired_ms}
+        fields["n"] = rule.stands(rule.occurrence, slot_ms)
         step = Step.of(rule, fields, look_at_ms(slot_ms, now_ms))
         step.version, step.more_bytes = None, rule.size_bytes
         step.names = ("", rule.definition.name or "", "enters")
-        step.occurrence = (rule.occurrence, *self._row(rule, slot_ms))
+        step.occurrence = (rule.occurrence, *self.row(rule, slot_ms))
         return step
 
     async def moved(
@@ -131,7 +131,8 @@ class Chain:
         is_owners = before.timing.times == after.timing.times and trigger_at_ms != before.slot_ms
         if slot_ms != before.slot_ms and not is_owners:
             trigger_at_ms = slot_ms
-        step = Step.of(before, after.floors | {"s": slot_ms}, look_at_ms(slot_ms, now_ms))
+        place = after.place(before.occurrence, slot_ms)
+        step = Step.of(before, place, look_at_ms(slot_ms, now_ms))
         if after.packed is not before.packed:
             rules = before.request(self._secrecy), after.request(self._secrecy)
             request = merged(request, *rules)
@@ -174,26 +175,23 @@ class Chain:
             if state != DELETED:
                 raise
         rule = msgspec.structs.replace(rule, pause=pause)
-        step = Step.of(rule, rule.floors | rule.stretch | rule.pausing | {"p": state}, now_ms)
+        stays = rule.place(rule.occurrence, rule.slot_ms) | rule.stretch
+        step = Step.of(rule, stays | rule.pausing | {"p": state}, now_ms)
         step.entry = entry
         if state == DELETED:
             step.names = (rule.definition.name or "", "", "leaves")
         return step
 
-    def _row(self, rule: StoredRule, slot_ms: int) -> tuple[Argument, ...]:
+    def row(self, rule: StoredRule, slot_ms: int) -> tuple[Argument, ...]:
         """Of the occurrence of a slot, behind its id, as `put.inc.lua` has it."""
-        packed = self.packed(rule, slot_ms, slot_ms)
-        return slot_ms, packed, *names_in(packed)
-
-    def packed(self, rule: StoredRule, slot_ms: int, trigger_at_ms: int) -> bytes:
-        """The request of an occurrence."""
         if rule.timing.expires_after_ms is None:
-            usual = retimed(rule.packed, slot_ms, trigger_at_ms, self._secrecy)
+            usual = retimed(rule.packed, slot_ms, self._secrecy)
             if usual is not None:
-                return usual
+                return slot_ms, usual, *NO_NAMES
         request = rule.request(self._secrecy)
-        made = occurrence_of(request, rule.timing, slot_ms, trigger_at_ms)
-        return seal_request(made, self._secrecy)
+        made = occurrence_of(request, rule.timing, slot_ms, slot_ms)
+        names = names_of(request.lane, request.reference)
+        return slot_ms, seal_request(made, self._secrecy), *names
 
     async def advanced(self, rule: StoredRule) -> Step:
         """The occurrence of a rule is about to be fired: the next one is made, if there is one. Of
@@ -202,7 +200,7 @@ class Chain:
         if rule.state != RuleState.ACTIVE:
             return self.let_go(rule)
         if rule.is_newer:  # by an older tzdata the same day may come again
-            return Step.of(rule, rule.floors | {"i": ""}, self._clock.now_ms())
+            return Step.of(rule, rule.place("", rule.slot_ms), self._clock.now_ms())
         step = await self.filled(rule)
         step.only_makes = bool(step.occurrence and not step.entry)
         return step
@@ -214,7 +212,7 @@ class Chain:
             return Step.of_removal(rule)
         if not rule.occurrence:
             return Step.of(rule, {}, rule.resumes_at_ms)
-        return Step.of(rule, rule.floors | {"i": ""}, rule.resumes_at_ms)
+        return Step.of(rule, rule.place("", rule.slot_ms), rule.resumes_at_ms)
 
     def looked_at(self, rule: StoredRule) -> Step:
         """Its occurrence is as it should be. The later it is, the later is the next look."""
@@ -277,10 +275,10 @@ def _step(
     return step
 
 
-def retimed(packed: bytes, slot_ms: int, trigger_at_ms: int, secrecy: Secrecy) -> bytes | None:
-    """The same as `seal_request` makes of a rule's stored request with this time and slot, in half
-    the time; None if the request has a lane or a reference, is unusual, or cannot be read."""
-    if packed[:1] != _RECURRING or trigger_at_ms < _SHORTER:
+def retimed(packed: bytes, slot_ms: int, secrecy: Secrecy) -> bytes | None:
+    """The same as `seal_request` makes of a rule's stored request at this slot, in half the time;
+    None if the request has a lane or a reference, is unusual, or cannot be read."""
+    if packed[:1] != _RECURRING or slot_ms < _SHORTER:
         return None
     head, sealed = with_slot(packed, slot_ms)
     try:
@@ -290,5 +288,5 @@ def retimed(packed: bytes, slot_ms: int, trigger_at_ms: int, secrecy: Secrecy) -
         unpack_request(text)  # a damaged one makes no occurrence
     except (Unreadable, msgspec.MsgspecError, ValueError, LookupError):
         return None
-    made = b"%b%b%b%b" % (text[:1], _LONG, trigger_at_ms.to_bytes(8, "big"), text[2:])
+    made = b"%b%b%b%b" % (text[:1], _LONG, slot_ms.to_bytes(8, "big"), text[2:])
     return head + secrecy.seal(made)

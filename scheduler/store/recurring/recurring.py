@@ -362,7 +362,8 @@ class Recurring(Tending):
         if pause is None or before.state == RuleState.PAUSED:
             # A pause may have died before it cancelled the occurrence.
             due_ms = now_ms if before.occurrence else after.resumes_at_ms
-            return Step.of(before, after.floors | after.pausing, due_ms)
+            stays = after.place(before.occurrence, before.slot_ms)
+            return Step.of(before, stays | after.pausing, due_ms)
         pause = replace(pause, since_ms=now_ms)
         step = await self._chain.stopped(before, RuleState.PAUSED, pause)
         if differs:

@@ -50,11 +50,12 @@ class Renewal:
                 (account_id, each) for account_id in by_account for each in by_account[account_id]
             ]
             asked = [
-                ("HGET", key_of(account_id, ids.local(each)), "l") for account_id, each in names
+                ("HGET", key_of(account_id, ids.local(each)), "n") for account_id, each in names
             ]
-            fired = await self._server.reads(asked, damaged=True)
-            for (account_id, each), fired_ms in zip(names, fired, strict=True):
-                if isinstance(fired_ms, bytes) and fired_ms.isdigit() and int(fired_ms) > latest_ms:
+            found = await self._server.reads(asked, damaged=True)
+            for (account_id, each), stands in zip(names, found, strict=True):
+                fired_ms = stands.rpartition(b" ")[2] if isinstance(stands, bytes) else b""
+                if fired_ms.isdigit() and int(fired_ms) > latest_ms:
                     count += await self._tending.bring_back(account_id, [each])
         return count
 

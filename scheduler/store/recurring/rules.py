@@ -3,13 +3,14 @@
 Its HASH has `v`, a version that each write raises by one; `d`, the definition (msgpack: name,
 timing, version of tzdata); `r`, the request of its occurrences, packed, sealed and with heads as
 requests are, due at 0 and without a slot; `p`, its state, and behind a space why it is blocked;
-`i`, the occurrence that is made for its next slot ("": none), and `s`, that slot (ms; "": none).
-Of an active rule without an occurrence, `s` is the slot of the one that was cancelled; of a blocked
-one, the next slot to be made. `l` is the newest slot (ms) that was fired or missed, `c` the newest
-that was cancelled: no occurrence is made of these and earlier ones. With other times only `l`
-counts, which never goes back. `m` counts the slots missed since the rule was blocked last, also
-after it went on. `u` has those of them that no log entry tells yet: the first (ms), a space, and
-how many ("": none). `h` is its pause (msgpack; "": it is not paused).
+`n`, where it stands, three values with a space between: the occurrence that is made for its next
+slot (empty: none), that slot (ms; empty: none), and the newest slot (ms) that was fired or missed.
+Of an active rule without an occurrence the slot is that of the one that was cancelled; of a blocked
+one, the next slot to be made. `c` is the newest slot (ms) that was cancelled. No occurrence is made
+of the newest slot that was fired or missed, of `c`, and of earlier ones. With other times only the
+former counts, which never goes back. `m` counts the slots missed since the rule was blocked last,
+also after it went on. `u` has those of them that no log entry tells yet: the first (ms), a space,
+and how many ("": none). `h` is its pause (msgpack; "": it is not paused).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from scheduler.store.server import Argument
 from scheduler.store.stored import open_request, seal_request
 from scheduler.store.verdict import Verdict
 
-FIELDS = ("v", "d", "r", "p", "i", "s", "l", "c", "m", "u", "h")
+FIELDS = ("v", "d", "r", "p", "n", "c", "m", "u", "h")
+STORED_FIELDS = tuple(each.encode() for each in FIELDS)
 # As scripts number them in `rule_states`, where active and deleted rules are not.
 STATE_NUMBERS: dict[str, int] = {
     RuleState.PAUSED.value: 1,
@@ -40,6 +42,7 @@ STATE_NUMBERS: dict[str, int] = {
 }
 # The state of a rule whose owner has deleted it, until its occurrence is cancelled.
 DELETED = "deleted"
+_STATES: dict[str, str] = {DELETED: DELETED} | {each.value: each for each in RuleState}
 # The store's clock may have been ahead by so much without a rule changing for it.
 LONGEST_AHEAD_MS = 3_600_000
 # Of a rule, beside its request and definition.
@@ -175,9 +178,12 @@ class StoredRule(msgspec.Struct):
         cancelled_ms = self.cancelled_ms if self.cancelled_ms < self.fired_ms else 0
         return msgspec.structs.replace(self, fired_ms=now_ms, cancelled_ms=cancelled_ms)
 
-    @property
-    def floors(self) -> dict[str, Argument]:
-        return {"l": self.fired_ms, "c": self.cancelled_ms}
+    def stands(self, occurrence: str, slot_ms: int | None) -> str:
+        """Its `n` with this occurrence and slot."""
+        return f"{occurrence} {'' if slot_ms is None else slot_ms} {self.fired_ms}"
+
+    def place(self, occurrence: str, slot_ms: int | None) -> dict[str, Argument]:
+        return {"n": self.stands(occurrence, slot_ms), "c": self.cancelled_ms}
 
     @property
     def stretch(self) -> dict[str, Argument]:
@@ -196,30 +202,30 @@ class StoredRule(msgspec.Struct):
 
 def stored_rule(account_id: str, local: str, row: list[bytes | None]) -> StoredRule | None:
     """Of the values of FIELDS; None if there is no such rule. Raises Unreadable."""
-    version, definition, packed, state, occurrence, slot, fired, *rest = row
-    cancelled, missed, untold, pause = rest
+    version, definition, packed, state, stands, cancelled, missed, untold, pause = row
     if version is None:
         return None
     try:
         told, _, reason = (state or b"").decode().partition(" ")
+        occurrence, slot, fired = (stands or b"").decode().split(" ")
         return StoredRule(
             account_id,
             local,
             int(version),
             _definition_of(definition or b""),
             packed or b"",
-            told if told == DELETED else RuleState(told),
+            _STATES[told],
             reason,
-            (occurrence or b"").decode(),
+            occurrence,
             int(slot) if slot else None,
-            int(fired or 0),
+            int(fired),
             int(cancelled or 0),
             int(missed or 0),
             Missed(*map(int, untold.split(b" "))) if untold else NONE_MISSED,
             weight_of(definition or b"", packed or b""),
             _decode_pause(pause) if pause else None,
         )
-    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, KeyError) as error:
         raise Unreadable(f"The recurring schedule {ids.recurring_id(local)} is damaged") from error
 
 

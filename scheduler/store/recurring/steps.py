@@ -13,14 +13,14 @@ from scheduler.store import keys
 from scheduler.store.idempotency import ONCE_KEPT_MS
 from scheduler.store.queries.reading import CHUNK, CHUNK_BYTES
 from scheduler.store.recurring.rules import (
-    FIELDS,
+    STORED_FIELDS,
     StoredRule,
     key_of,
     packed_definition,
     stored_rule,
 )
 from scheduler.store.retention import Retention
-from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server import Argument, Script, Server, pairs
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.verdict import VERDICTS, Verdict
 
@@ -102,7 +102,7 @@ class Step(msgspec.Struct):
     def row(self) -> tuple[Argument, ...]:
         """For `advance.lua`, of one that `only_makes`."""
         account, version = keys.parts(self.account_id).local, self.version or 0
-        when = version + 1, self.due_ms or 0, self.fields["l"]
+        when = version + 1, self.due_ms or 0, self.fields["n"]
         return (account, self.local, version, *when, *self.occurrence)
 
     @property
@@ -142,15 +142,15 @@ class Steps:
 
     async def read(self, names: Sequence[Named]) -> list[tuple[Named, Found]]:
         """These rules with their requests. Read-only."""
-        rows = await self._server.reads(
-            [("HMGET", key_of(*each), *FIELDS) for each in names], damaged=True
-        )
+        # A rule has half of the fields at most times: HMGET would look for each of them.
+        asked = [("HGETALL", key_of(*each)) for each in names]
         found = list[tuple[Named, Found]]()
-        for each, row in zip(names, rows, strict=True):
+        for each, row in zip(names, await self._server.reads(asked, damaged=True), strict=True):
             try:
-                found.append(
-                    (each, row if isinstance(row, Unreadable) else stored_rule(*each, row))
-                )
+                if isinstance(row, Unreadable):
+                    raise row
+                values = list(map(pairs(row).get, STORED_FIELDS))
+                found.append((each, stored_rule(*each, values)))
             except Unreadable as error:
                 found.append((each, anew(error)))
         return found

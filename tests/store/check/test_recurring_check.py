@@ -45,6 +45,18 @@ def fields(**values: object) -> Breakage:
     return lambda scene, rule: scene.redis.hset(key(scene, rule), mapping=values)
 
 
+def stands(*, occurrence: str | None = None, slot: int | None = None, fired: int = 0) -> Breakage:
+    """Another place than it has; None: the same."""
+
+    async def harm(scene: Scene, rule: Rule) -> object:
+        was = rule.schedule_id or "sch_", rule.slot_ms
+        at = ids.local(was[0]) if occurrence is None else occurrence
+        value = f"{at} {was[1] if slot is None else slot} {fired}"
+        return await scene.redis.hset(key(scene, rule), "n", value)
+
+    return harm
+
+
 def listed(name: str, member_: str) -> Breakage:
     return lambda scene, _: scene.redis.zadd(scene.base + name, {member_: 0})
 
@@ -106,10 +118,10 @@ async def another_for_its_slot(scene: Scene, rule: Rule) -> object:
         (misnamed, ["has the name 'nightly', which does not lead to it"]),
         (looked_at(None), ["needs to be looked after, and no worker will"]),
         (looked_at(FAR_MS), ["is looked after too late"]),
-        (fields(i=""), ["has no occurrence for its slot"]),
-        (fields(i=new_id()[4:]), ["has no occurrence for its slot"]),
-        (fields(s=1), ["has no occurrence for its slot"]),
-        (fields(l=FAR_MS), ["which is settled"]),
+        (stands(occurrence=""), ["has no occurrence for its slot"]),
+        (stands(occurrence=new_id()[4:]), ["has no occurrence for its slot"]),
+        (stands(slot=1), ["has no occurrence for its slot"]),
+        (stands(fired=FAR_MS), ["which is settled"]),
         (occurrence_ended, ["has no occurrence for its slot"]),
         (another_for_its_slot, ["has two schedules for its slot"]),
         (fields(p="dancing"), ["cannot be read", "its schedules that have not ended"]),
@@ -216,7 +228,7 @@ async def test_a_worker_finds_a_rule_that_nobody_would_look_after(scene: Scene, 
         pause = Pause("us", FAR_MS if state == "paused until then" else None)
         await scene.store.recurring.pause(scene.account_id, rule.recurring_id, pause)
     if state == "paused with an occurrence":
-        await fields(i=new_id()[4:])(scene, rule)
+        await stands(occurrence=new_id()[4:])(scene, rule)
     if state == "ended":
         await fields(p="ended")(scene, rule)
         await scene.redis.zadd(scene.base + keys.RULE_STATES, {ids.local(rule.recurring_id): 3})

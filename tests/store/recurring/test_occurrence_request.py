@@ -9,6 +9,7 @@ from scheduler.errors import Unreadable
 from scheduler.models import Delivery, Request
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
+from scheduler.store.heads import names_of
 from scheduler.store.recurring.chain import Chain, retimed
 from scheduler.store.recurring.rules import StoredRule, new_rule, occurrence_of, template
 from scheduler.store.secrecy import Secrecy
@@ -27,12 +28,15 @@ def rule_of(request: Request, secrecy: Secrecy = CLEAR, **timing: int) -> Stored
 
 
 def made(rule: StoredRule, at_ms: int = SLOT_MS, secrecy: Secrecy = CLEAR) -> bytes:
-    return Chain(secrecy, StoreClock(), 10**12).packed(rule, SLOT_MS, at_ms)
+    slot_ms, packed, *names = Chain(secrecy, StoreClock(), 10**12).row(rule, at_ms)
+    request = rule.request(secrecy)
+    assert (slot_ms, tuple(names)) == (at_ms, names_of(request.lane, request.reference))
+    return bytes(packed)
 
 
 def packed_again(rule: StoredRule, at_ms: int = SLOT_MS) -> bytes:
     request = open_request(rule.packed, CLEAR)
-    return seal_request(occurrence_of(request, rule.timing, SLOT_MS, at_ms), CLEAR)
+    return seal_request(occurrence_of(request, rule.timing, at_ms, at_ms), CLEAR)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,7 @@ def packed_again(rule: StoredRule, at_ms: int = SLOT_MS) -> bytes:
 def test_it_is_the_same_as_packed_again(request_: Request, is_short: bool, at_ms: int) -> None:
     rule = rule_of(request_)
     assert made(rule, at_ms) == packed_again(rule, at_ms)
-    is_timed = retimed(rule.packed, SLOT_MS, at_ms, CLEAR) is not None
+    is_timed = retimed(rule.packed, at_ms, CLEAR) is not None
     assert is_timed == (is_short and at_ms >= 1 << 32)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from scheduler import ids
 from scheduler.errors import InvalidRequest
 from scheduler.lane_settings import Pause
 from scheduler.recurrence.recurrence import Timing
@@ -139,7 +140,8 @@ async def test_a_stop_on_each_server_writes_the_entry_with_the_state(scene: Scen
     since_ms = await scene.clock.now_ms() - 60 * SECOND_MS
     rule = await rules.create(replace(EACH_SECOND, starts_at_ms=since_ms))
     late_ms = (rule.slot_ms or 0) - 10 * SECOND_MS
-    await scene.redis.hset(rules.key(rule), mapping={"s": late_ms, "l": late_ms - SECOND_MS})
+    stands = f"{ids.local(rule.schedule_id or '')} {late_ms} {late_ms - SECOND_MS}"
+    await scene.redis.hset(rules.key(rule), "n", stands)
     await pause(rules, rule)
     [entry] = await scene.log(statuses=["skipped"])
     assert entry.scheduled_at_ms == late_ms + SECOND_MS

@@ -29,8 +29,9 @@ local function mend(rules)
     local is_at_rest = states[i] == PAUSED or states[i] == ENDED
     if not looks[i] and is_at_rest then
       -- An occurrence that waits is yet to be cancelled.
-      local stored = redis.call('HMGET', base .. K.RULE .. rule, 'i', 'h')
-      is_at_rest = (stored[1] or '') == '' and not ends(stored[2])
+      local stored = redis.call('HMGET', base .. K.RULE .. rule, 'n', 'h')
+      local has_none = not stored[1] or string.sub(stored[1], 1, 1) == ' '
+      is_at_rest = has_none and not ends(stored[2])
     end
     if not looks[i] and not is_at_rest then
       redis.call('ZADD', due, now_ms, members[i])
