@@ -32,7 +32,7 @@ _TAIL = (1 << _TAIL_BITS) - 1
 _HALF_BITS = 40
 _HALF = (1 << _HALF_BITS) - 1
 _ROOM = (1 << 16) - 1
-_STEPS_AT_ONCE = 64  # of 32 bits each
+_STEPS_DRAWN = 64  # of 32 bits each
 # The highest random bit below the variant: the first id of a millisecond has a 0 there.
 _ROOM_TO_ASCEND = 1 << 61
 _SHOWN_CHARACTERS = 6
@@ -66,7 +66,7 @@ class _Sequence:
 def _random_steps() -> Iterator[int]:
     """Many with one system call, which would take longer than all else of an id."""
     while True:
-        yield from memoryview(os.urandom(_STEPS_AT_ONCE * 4)).cast("I")
+        yield from memoryview(os.urandom(_STEPS_DRAWN * 4)).cast("I")
 
 
 _sequence, _steps = _Sequence(), _random_steps()

@@ -267,10 +267,11 @@ class Invocation(msgspec.Struct, eq=False):
     sending, from 1: retries, takeovers from lost workers, and repeats on a fresh connection.
     `token` names the lease: when it ends (us, the store's clock); several such moments with colons
     between if replies to extensions were lost. The lease surely lasts until `lease_until_s`
-    (`elapsed_s`). `size_bytes`: of the request as stored. It may start from `slot_us` (None: when
-    it is due), and in a `lane` with a rate no later than `slack_us` after that (0: no rate).
-    `bounded`: the lane's parallelism is. `is_callback`: it reports the end of the schedule;
-    `request` is the report, and `retry` and `attempt` are the callback's."""
+    (`elapsed_s`). `request` has short headers (`short_texts`). `size_bytes`: of it as stored. It
+    may start from `slot_us` (None: when it is due), and in a `lane` with a rate no later than
+    `slack_us` after that (0: no rate). `bounded`: the lane's parallelism is. `is_callback`: it
+    reports the end of the schedule; `request` is the report, and `retry` and `attempt` are the
+    callback's."""
 
     shard: int
     account_id: str

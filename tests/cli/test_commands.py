@@ -53,7 +53,7 @@ def test_a_list_tells_what_is_stored_of_what_may_be_or_that_it_cannot_be_read(
 ) -> None:
     postdate("account", "create", "bob", "--plan", "unlimited", redis_url=url)
     with Redis.from_url(url) as client:
-        [base] = client.keys(f"*:{account_id[-8:]}:account")
+        [base] = client.keys(f"*}}{account_id[-8:]}:account")
         client.hset(base, "bytes", "garbage")
         client.set(base.removesuffix(b"account") + b"expiring", "garbage")
     listed = {each["name"]: each for each in postdate_json("account", "list", redis_url=url)}

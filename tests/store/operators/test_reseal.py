@@ -25,6 +25,7 @@ from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Resealed
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
+from scheduler.target.short_texts import short_headers
 from tests.store.clocks import ServerClock
 from tests.store.keyed import NEW, OLD, REQUEST, Stores, account_of, everything
 from tests.store.lifecycle.end.dead_letters import replay
@@ -415,5 +416,7 @@ async def test_a_lane_stays_in_clear_before_its_request(stores: Stores) -> None:
     assert new.request != old.request
     after = await stores.open(NEW)
     [invocation] = await claim(after)
-    assert (invocation.lane, invocation.request) == ("mail", request)
+    headers = short_headers(request.headers)
+    assert invocation.request == msgspec.structs.replace(request, headers=headers)
+    assert invocation.lane == "mail"
     assert await after.check() == []

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.models import Idempotency, Request, Schedule
 from scheduler.store.lifecycle.create.replays import Replays
 from scheduler.store.verdict import Verdict
+from scheduler.target.short_texts import spelt_headers
 from tests.store.scene import COMPLETED, FAILED, Scene, ids_of
 
 LARGE_BYTES = 2**40
@@ -36,7 +38,8 @@ async def complete_all(scene: Scene) -> list[Request]:
     """Fires all due schedules; returns their requests."""
     claimed = await scene.claim(most=1000)
     assert await scene.ack(claimed, COMPLETED) == [1] * len(claimed)
-    return [each.request for each in claimed]
+    requests = [each.request for each in claimed]
+    return [replace(each, headers=spelt_headers(each.headers)) for each in requests]
 
 
 async def letters(scene: Scene, **selected: Any) -> list[Schedule]:
