@@ -58,12 +58,12 @@ _PLAIN = frozenset(
     }
 )
 _MOST_HEADS, _MOST_HEADS_OF_A_KEY, _MOST_HEAD_BYTES = 4096, 8, 1024
-# What is kept of the bodies behind a head comes from such as are no longer.
+# Longer bodies go through the parser, so that a head keeps at most so much of its last body.
 _MOST_COMPARED_BYTES = 1024
 
 
 class KnownHead:
-    """Whose key a head has, and what was judged of the last bodies behind it."""
+    """The API key of a head, and the parts of its last bodies that were found valid."""
 
     __slots__ = ("_items", "_rules", "key")
 

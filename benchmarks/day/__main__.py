@@ -1,4 +1,4 @@
-"""A day in 24 minutes: does anything grow that should not, and how late is what is sent?
+"""A day in 24 minutes: does anything grow that should not, and how late do requests go out?
 
     python -m benchmarks.day [--hours 24] [--minutes-per-hour 1] [--waiting 5000000]
                              [--valley 20] [--peak 2000] [--rules 2000] [--logged 200000] [--draw]
@@ -73,7 +73,7 @@ def record(found: Recorded) -> None:
 
 
 def drawn() -> None:
-    """Draws what is recorded."""
+    """Draws the recorded day."""
     found = msgspec.json.decode(_RESULTS.read_bytes(), type=Recorded)
     _SVG.write_text(draw(found.hours[1:], found.foot))
     print(f"Drawn: {_SVG.relative_to(_ROOT)}")

@@ -1,4 +1,4 @@
-"""What is in the store before a day begins: accounts, an old log, rules, and all that waits."""
+"""Fills the store before a day begins: accounts, an old log, rules, and waiting schedules."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def _waiting_of(
 
 
 def _due(plan: Plan, account: int, start_ms: int) -> Iterator[int]:
-    """One account's share: what is due in the day, and the rest in the 30 days after it."""
+    """One account's share: some are due in the day, the others in the 30 days after it."""
     dice, left = random.Random(account), plan.waiting // ACCOUNTS
     for hour in range(plan.hours):
         all_of_hour = moments(start_ms + hour * HOUR_MS, plan.busy_ms, plan.due(hour, "waited"))

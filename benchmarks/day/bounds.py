@@ -81,7 +81,7 @@ def _bytes(hours: Sequence[Hour]) -> Iterator[Bound]:
     before = hours[0]
 
     def implied(each: Hour) -> float:
-        """Bytes that may be used, by what is stored."""
+        """Bytes that the store may use for its schedules and log."""
         schedules = max(0, each.kinds["s"] - before.kinds["s"])
         entries = max(0, each.logged - before.logged)
         more = _SCHEDULE_BYTES * schedules + _ENTRY_BYTES * entries

@@ -152,7 +152,7 @@ def entries_of(packed: bytes) -> list[StoredEntry]:
         raise Unreadable(str(error)) from error
 
 
-# Of the entries of a chunk those that somebody wants, with their indexes, in any order.
+# Chooses entries of a chunk, and gives them with their indexes, in any order.
 Choose = Callable[[list[StoredEntry]], Iterable[tuple[int, StoredEntry]]]
 
 
