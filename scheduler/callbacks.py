@@ -19,10 +19,13 @@ class CallbackOn(StrEnum):
 
 class Callback(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Where the end of a schedule is reported, and which ends. `url`: None, the account's, if it
-    has one; NO_URL, nowhere."""
+    has one; NO_URL, nowhere. `failure_url`: where a failure is reported instead. `with_response`:
+    the report has the headers and the body of the target's answer."""
 
     url: str | None = None
     on: CallbackOn = CallbackOn.EXECUTED
+    failure_url: str | None = None
+    with_response: bool = False
 
     def reports(self, *, failed: bool) -> bool:
         """Whether it reports such an end, if there is a URL. That of a cancellation never is."""
@@ -35,6 +38,15 @@ def sent_to(before: Callback | None, url: str | None) -> Callback | None:
     if url is None:
         return before if before and before.url is None else None
     return Callback(url) if before is None or url == NO_URL else replace(before, url=url)
+
+
+class Response(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A target's answer as a callback reports it: its headers in their order, at most 16 KiB, and
+    the beginning of its body; `cut`: there was more. Stored as one msgpack array."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    cut: bool = False
 
 
 class CallbackStatus(StrEnum):

@@ -44,6 +44,13 @@ class Delivery(StrEnum):
     AT_MOST_ONCE = "at-most-once"
 
 
+class RetryOn(StrEnum):
+    """Which failures are tried again: those that say "not now", or every answer that is not 2xx."""
+
+    TRANSIENT = "transient"
+    ANY = "any"
+
+
 class BodyKind(StrEnum):
     """How a body was given: as a JSON object, as text, or as any bytes."""
 
@@ -78,8 +85,9 @@ class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
     of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
     create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `callback`: None, as the
-    account's default says. `lane`, `reference`, the caller's own id, and `recurring` stand before
-    the array (`scheduler.store.heads`), and stay the last here."""
+    account's default says. `door`: what another door of the API made the schedule with and shows
+    again, 512 bytes at most; nothing else reads it. `lane`, `reference`, the caller's own id, and
+    `recurring` stand before the array (`scheduler.store.heads`), and stay the last here."""
 
     trigger_at_ms: int
     method: str
@@ -96,6 +104,9 @@ class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
     trace: bytes | None = None
     timeout_s: int = LONGEST_TIMEOUT_S
     callback: Callback | None = None
+    retry_on: RetryOn = RetryOn.TRANSIENT
+    labels: tuple[str, ...] = ()
+    door: bytes | None = None
     lane: str | None = None
     reference: str | None = None
     recurring: Occurrence | None = None

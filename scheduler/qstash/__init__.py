@@ -1,0 +1,1 @@
+"""When a recurring schedule is due: cron expressions, intervals and time zones. Pure."""
