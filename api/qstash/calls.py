@@ -1,0 +1,47 @@
+"""What the files of the door share: a call as their handlers get it, and its routes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from litestar.types import Scope
+
+from api.answer import JsonResponse
+from api.service import Service
+from scheduler.store import Store
+
+
+class QStashCall(NamedTuple):
+    """A request to the door whose caller is known. `parts` are what stands in the place of each
+    `{name}` of its route, percent-decoded but for a `{url}`, which is the rest of the path as it
+    was sent. `query` has every value of a parameter, in order; `headers` all of them, their names
+    in small letters. `body` was read within the limit."""
+
+    service: Service
+    store: Store
+    account_id: str
+    key_id: str
+    scope: Scope
+    parts: tuple[str, ...]
+    query: dict[str, list[str]]
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+class Refused(Exception):
+    """What the door answers with this status and `{"error": sentence}`, beside errors of Postdate,
+    which have the status that native calls have."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Route(NamedTuple):
+    """`path` is below `/qstash`, such as `/v2/messages/{messageId}`; `{url}` at its end takes the
+    rest. Each file of the door has its `ROUTES`."""
+
+    method: str
+    path: str
+    handler: Callable[[QStashCall], Awaitable[JsonResponse]]
