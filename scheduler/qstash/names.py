@@ -82,6 +82,11 @@ def flow_key_of(lane: str | None) -> str | None:
     return lane.removeprefix(_FLOW) if lane and lane.startswith(_FLOW) else None
 
 
+def canonical(header: str) -> str:
+    """The name of a header as QStash spells it: `x-some-name` is `X-Some-Name`."""
+    return "-".join(part.capitalize() for part in header.split("-"))
+
+
 def _lane(prefix: str, name: str) -> str | None:
     lane = prefix + name
     return lane if name and is_lane(lane) else None
