@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 import uvicorn
 
-from api.app import create_app
+from api.app import App, create_app
 from api.door.connections import ConnectionLimits
 from api.door.fast_path import FastPath, KnownHeads
 from api.door.protocol import Protocol
@@ -56,7 +56,7 @@ def serve(
     Raises StoreMisconfigured if the store answers but cannot be used.
     """
     sys.setswitchinterval(_SWITCH_S)
-    app = create_app(settings)
+    app = _app_of(settings)
     guard = ConnectionLimits(settings)
     service: Service = app.state.service
     config = uvicorn_config(app, guard, service)
@@ -69,6 +69,14 @@ def serve(
         server.run(listeners)
     if server.misconfigured is not None:
         raise server.misconfigured
+
+
+def _app_of(settings: Settings) -> App:
+    if settings.qstash == "off":
+        return create_app(settings)
+    from api.qstash.app import create_door  # of those who want it alone
+
+    return create_door(settings)
 
 
 def uvicorn_config(

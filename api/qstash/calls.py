@@ -8,6 +8,7 @@ from typing import NamedTuple
 from litestar.types import Scope
 
 from api.answer import JsonResponse
+from api.auth import Call
 from api.service import Service
 from scheduler.store import Store
 
@@ -27,6 +28,11 @@ class QStashCall(NamedTuple):
     query: dict[str, list[str]]
     headers: Sequence[tuple[str, str]]
     body: bytes
+
+    @property
+    def native(self) -> Call:
+        """The same caller, as native calls have it."""
+        return Call(self.service, self.store, self.account_id, {}, self.key_id)
 
 
 class Refused(Exception):

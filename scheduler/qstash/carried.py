@@ -24,7 +24,8 @@ class CallbackWay(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Carried(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Stored as one msgpack array in the order of the fields: new ones go to the end, with a
     default. `retry_delay` is the expression that the waits were computed from, `flow_value` the
-    text of `Upstash-Flow-Control-Value`, `redacted` that of `Upstash-Redact-Fields`."""
+    text of `Upstash-Flow-Control-Value`, `redacted` that of `Upstash-Redact-Fields`,
+    `schedule_id` that of `Upstash-Schedule-Id`."""
 
     caller_ip: str = ""
     retry_delay: str = ""
@@ -32,6 +33,7 @@ class Carried(msgspec.Struct, array_like=True, frozen=True, gc=False):
     redacted: str = ""
     callback: CallbackWay | None = None
     failure_callback: CallbackWay | None = None
+    schedule_id: str = ""
 
 
 _encode = msgspec.msgpack.Encoder().encode

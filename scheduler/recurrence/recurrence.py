@@ -32,7 +32,8 @@ _searches = ThreadPoolExecutor(1, thread_name_prefix="recurrence")
 
 
 class Timing(msgspec.Struct, array_like=True, frozen=True):
-    """By `cron` on the clock of `zone`, or each `every_ms` from `anchor_ms` on: one of the two."""
+    """By `cron` on the clock of `zone`, or each `every_ms` from `anchor_ms` on: one of the two; and
+    so much later each time as `delay_ms` says, which only QStash's calls set."""
 
     cron: str | None = None
     every_ms: int | None = None
@@ -41,6 +42,7 @@ class Timing(msgspec.Struct, array_like=True, frozen=True):
     ends_at_ms: int | None = None
     expires_after_ms: int | None = None
     anchor_ms: int = 0
+    delay_ms: int = 0
 
     @property
     def times(self) -> Timing:
@@ -117,7 +119,8 @@ def next_slot(timing: Timing, after_ms: int) -> int | None:
     if timing.cron is None:
         slot_ms: int | None = _next_interval(timing, after_ms)
     else:
-        slot_ms = _next_time(timing.cron, timing.zone, after_ms // _MINUTE_MS)
+        slot_ms = _next_time(timing.cron, timing.zone, _minute(timing, after_ms))
+        slot_ms = None if slot_ms is None else slot_ms + timing.delay_ms
     return slot_ms if slot_ms is not None and _is_within(timing, slot_ms) else None
 
 
@@ -138,7 +141,8 @@ def upcoming(timing: Timing, after_ms: int, most: int) -> list[int]:
     if timing.cron is None:
         slots = range(_next_interval(timing, after_ms), 2**63, timing.every_ms or 1)
     else:
-        slots = _times(timing.cron, timing.zone, after_ms // _MINUTE_MS)
+        times = _times(timing.cron, timing.zone, _minute(timing, after_ms))
+        slots = (time_ms + timing.delay_ms for time_ms in times)
     return list(islice(takewhile(lambda slot_ms: _is_within(timing, slot_ms), slots), most))
 
 
@@ -161,8 +165,8 @@ async def missed_between(timing: Timing, slot_ms: int, until_ms: int) -> Missed:
         return NONE_MISSED
     if timing.cron is None:
         return Missed(first_ms, (last_ms - first_ms) // (timing.every_ms or 1) + 1)
-    from_minute = _not_before_start(timing, slot_ms) // _MINUTE_MS
-    what = (timing.cron, timing.zone, from_minute, last_ms // _MINUTE_MS)
+    from_minute = _minute(timing, _not_before_start(timing, slot_ms))
+    what = (timing.cron, timing.zone, from_minute, _minute(timing, last_ms))
     return Missed(first_ms, await _in_thread(_count, *what))
 
 
@@ -180,14 +184,20 @@ def _not_before_start(timing: Timing, after_ms: int) -> int:
     return after_ms if timing.starts_at_ms is None else max(after_ms, timing.starts_at_ms - 1)
 
 
+def _minute(timing: Timing, slot_ms: int) -> int:
+    """The minute of the cron's clock that such a slot comes from, or the one before."""
+    return (slot_ms - timing.delay_ms) // _MINUTE_MS
+
+
 def _is_within(timing: Timing, slot_ms: int) -> bool:
     return are_moments(slot_ms) and (timing.ends_at_ms is None or slot_ms <= timing.ends_at_ms)
 
 
 def _next_interval(timing: Timing, after_ms: int) -> int:
     every_ms = timing.every_ms or 1
-    passed = (after_ms - timing.anchor_ms) // every_ms + 1
-    return timing.anchor_ms + max(passed, 0) * every_ms
+    first_ms = timing.anchor_ms + timing.delay_ms
+    passed = (after_ms - first_ms) // every_ms + 1
+    return first_ms + max(passed, 0) * every_ms
 
 
 def _times(cron: str, zone_name: str, after_minute: int) -> Iterable[int]:
@@ -204,8 +214,9 @@ def _zone_named(name: str) -> tzinfo:
 
 
 def describe(timing: Timing) -> str:
-    """`At 09:00 on weekdays, New York`; `Every 1h30m`."""
+    """`At 09:00 on weekdays, New York`; `Every 1h30m`; `Every hour, UTC, 10s later`."""
+    later = f", {format_duration(timing.delay_ms)} later" if timing.delay_ms else ""
     if timing.cron is None:
-        return f"Every {format_duration(timing.every_ms or 0)}"
+        return f"Every {format_duration(timing.every_ms or 0)}{later}"
     place = timing.zone.rpartition("/")[2].replace("_", " ")
-    return f"{described(timing.cron)}, {place}"
+    return f"{described(timing.cron)}, {place}{later}"

@@ -524,7 +524,7 @@ STORE = r"""
 - bytes = bytes + S.REFERENCE_BYTES + #member
 @ scheduler/store/lifecycle/row/failed.inc.lua tests/store/queries/test_references.py
 # a dead letter that is trimmed stays in the list by reference
-- each_thousand('ZREM', others, trimmed[3])
+- each_thousand('ZREM', base .. K.FAILED_REFERENCES, going[3])
 # an index by reference never expires
 - redis.call('PEXPIRE', others, kept_ms)
 @ scheduler/store/lifecycle/create/create.lua tests/store/queries/test_references.py
@@ -636,23 +636,23 @@ STORE = r"""
 ~ elseif [-ARGV[4] ~= '' and digest_of(settings_of(key, FIELDS, PAUSED), LAST) ~= ARGV[4]-]{+false+} then
 @ scheduler/lane_settings.py tests/store/test_preconditions.py
 # a lane that is paused and has no other setting is not there
-~ return self.is_set[- or self.pause is not None-]
+~ return any((self.rate, self.parallelism, self.note[-, self.pause-]))
 @ scheduler/store/lanes/set.lua tests/store/lanes/test_lane_settings.py -k 'ten_thousand and not redis'
 # among 10,000 lanes nothing more is set, not even to nothing
 ~ if [-table.concat(after) ~= '' and -]not enlist(queue) then
 @ scheduler/store/lifecycle/row/lane.inc.lua tests/store/lanes/test_lane_settings.py -k 'nothing_keeps and not redis'
 # an empty lane stays after its pause has ended by itself
-~ not lane.set and lane.[-shut-]{+calm+} > now_ms
+~ lane.shut < ENDLESS and lane.[-shut-]{+calm+} or 0)
 # it stays among the paused ones
 - redis.pcall('ZREM', queue.base .. K.LANES_PAUSED, queue.lane)
 @ scheduler/lane_settings.py tests/store/lanes/test_lane_settings.py -k 'nothing_keeps and not redis'
 # a lane that was set to nothing counts among the lanes
-~ return [-any((self.rate, self.parallelism, self.note))-]{+True+}
+~ return [-pinned or self.note is not None-]{+True+}
 @ scheduler/store/lanes/lanes.py tests/store/lanes/test_lane_settings.py
 # a deploy resumes what an operator paused
 ~ return replace(limits, [-pause=before.pause-])
 # If-Match refuses a repeat of what it did
-~ is_so = [-after == before and not is_calmed-]{+False+}
+~ is_so = [-after == before and not is_calmed and not frees_rate-]{+False+}
 # any number of lists of lanes a second
 - scan.us += sum(_USED_US + _LANE_US if _is_used(row) else _LANE_US for row in rows)
 @ scheduler/store/shared/settings.inc.lua tests/store/accounts/test_pauses.py

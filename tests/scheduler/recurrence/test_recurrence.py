@@ -9,6 +9,7 @@ import threading
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.errors import InvalidRequest, Unreadable
 from scheduler.recurrence import cron, recurrence
@@ -197,6 +198,8 @@ def test_rules_that_are_due_together_share_one_search(monkeypatch: pytest.Monkey
         (Timing(cron="0 9 * * 1-5", zone="America/New_York"), "At 09:00 on weekdays, New York"),
         (Timing(cron="0 9 * * 7"), "At 09:00 on Sunday, UTC"),
         (Timing(every_ms=5_400_000, zone="Asia/Tokyo"), "Every 1h30m"),
+        (Timing("0 9 * * 7", delay_ms=10_000), "At 09:00 on Sunday, UTC, 10s later"),
+        (Timing(every_ms=3_600_000, delay_ms=1500), "Every 1h, 1s500ms later"),
     ],
 )
 def test_the_sentence_names_the_zone(timing: Timing, sentence: str) -> None:
@@ -227,3 +230,19 @@ def test_any_text_is_refused_or_has_a_next_time_and_a_sentence(text: str) -> Non
 def test_a_time_zone_of_a_later_tzdata_is_no_fault_of_the_rule() -> None:
     with pytest.raises(Unreadable, match="has no time zone Mars/Olympus"):
         next_slot(Timing(cron="* * * * *", zone="Mars/Olympus"), NOW)
+
+
+@pytest.mark.parametrize("timing", [Timing("*/10 * * * *"), Timing(every_ms=90_000, anchor_ms=NOW)])
+@given(after=st.integers(NOW, NOW + DAY_MS), delay=st.integers(1, DAY_MS))
+@example(after=NOW, delay=10_000)
+@example(after=NOW + 10_000, delay=10_000)
+@example(after=NOW + 9_999, delay=10_000)
+def test_a_delay_moves_each_slot_of_a_rule(timing: Timing, after: int, delay: int) -> None:
+    later, moved = replace(timing, delay_ms=delay), after + delay
+    assert upcoming(later, moved, 3) == [each + delay for each in upcoming(timing, after, 3)]
+    assert next_slot(later, moved) == upcoming(later, moved, 1)[0] > moved
+    until = moved + 3 * MINUTE_MS
+    missed = asyncio.run(missed_between(timing, after, until - delay))
+    expected = Missed(missed.first_ms and missed.first_ms + delay, missed.count)
+    assert asyncio.run(missed_between(later, moved, until)) == expected
+    assert later.times != timing.times
