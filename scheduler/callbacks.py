@@ -19,25 +19,52 @@ class CallbackOn(StrEnum):
 
 class Callback(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Where the end of a schedule is reported, and which ends. `url`: None, the account's, if it
-    has one; NO_URL, nowhere. `failure_url`: where a failure is reported instead. `with_response`:
-    the report has the headers and the body of the target's answer."""
+    has one; NO_URL, nowhere. `on`: None, with the account's URL only: as the account says.
+    `failure_url`: where a failure is reported instead. `with_response`: the report has the headers
+    and the body of the target's answer."""
 
     url: str | None = None
-    on: CallbackOn = CallbackOn.EXECUTED
+    on: CallbackOn | None = CallbackOn.EXECUTED
     failure_url: str | None = None
     with_response: bool = False
 
+    def url_of(self, *, failed: bool) -> str | None:
+        """Where such an end is reported, if it is: None, to the account's URL; NO_URL, nowhere."""
+        return self.failure_url if failed and self.failure_url is not None else self.url
+
     def reports(self, *, failed: bool) -> bool:
         """Whether it reports such an end, if there is a URL. That of a cancellation never is."""
-        return self.url != NO_URL and (failed or self.on is CallbackOn.EXECUTED)
+        return self.url_of(failed=failed) != NO_URL and (
+            failed or self.on is not CallbackOn.FAILED
+        )
+
+
+UNSAID = Callback(None, None)
+"""The callback of a schedule that says nothing of it; stored as None."""
+
+
+def or_none(callback: Callback) -> Callback | None:
+    return None if callback == UNSAID else callback
 
 
 def sent_to(before: Callback | None, url: str | None) -> Callback | None:
     """The same callback with this URL. With the account's (None) the account also says which ends
     are reported, as in a create without a callback, unless it had that URL already."""
+    before = before or UNSAID
     if url is None:
-        return before if before and before.url is None else None
-    return Callback(url) if before is None or url == NO_URL else replace(before, url=url)
+        on = before.on if before.url is None else None
+    else:
+        on = CallbackOn.EXECUTED if url == NO_URL else before.on or CallbackOn.EXECUTED
+    return or_none(replace(before, url=url, on=on))
+
+
+def sent_again_to(before: Callback | None, url: str | None, *, failed: bool) -> Callback | None:
+    """The same callback after a call that sends the report of such an end to this URL: it stands
+    where that end was reported so far. The account's (None) stands for both."""
+    if before is None or not failed or before.failure_url is None:
+        return sent_to(before, url)
+    before = replace(before, failure_url=url)
+    return sent_to(before, None) if url is None else before
 
 
 class Response(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from scheduler.callbacks import Callback, CallbackAttempt, CallbackState
+from scheduler.callbacks import Callback, CallbackAttempt, CallbackState, Response
 from scheduler.lane_settings import HeldBy
 from scheduler.schema import LONGEST_TIMEOUT_S
 from scheduler.stages import Stage
@@ -159,8 +159,8 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
     attempt that it waits for or is at. `attempts` counts those of lost workers too. `lateness_ms`
     is from due to the first byte sent; None if none was. `replayed_as` is its last replay.
     `body_dropped`: its body was not kept when it was cancelled. `stopped`: its owner ended it
-    between two attempts. `callback` is None if none was to report its end. `held_by` is None where
-    nobody looked, too."""
+    between two attempts. `callback` is None if none was to report its end. `response` is the last
+    answer, read for a report that has it. `held_by` is None where nobody looked, too."""
 
     schedule_id: str
     created_at_ms: int
@@ -176,6 +176,7 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
     body_dropped: bool = False
     stopped: bool = False
     callback: CallbackState | None = None
+    response: Response | None = None
     held_by: HeldBy | None = None
 
     @property
@@ -241,7 +242,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How an execution ended. Without an answer `status_code` is 0 and `error_message` says why.
     `retry_after` is the target's header, not stored. `answer` is the body of a failure; between two
     attempts only a beginning of it is stored, and claims do not read it. `phases` are kept of
-    failures, slow ones and new connections."""
+    failures, slow ones and new connections. `response` is for a callback that has it."""
 
     status: Status
     status_code: int
@@ -250,6 +251,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     retry_after: str = ""
     answer: Answer | None = None
     phases: Phases | None = None
+    response: Response | None = None
 
     @property
     def known_phases(self) -> Phases | None:

@@ -6,7 +6,8 @@ has ended, is the moment (ms by the server, six bytes) and the outcome; `a`, onc
 the new schedule. `n`, between attempts and while the next one is made, is the last one: its moment
 and when the next one is due (six bytes each), and its outcome. `s`, sealed likewise, is the
 target's answer to the attempt of `o` or `n`: it goes with the next one that has none. `c` is how
-its callback stands (`callback_state`). The id has the moment of creation."""
+its callback stands (`callback_state`); `w`, sealed likewise, is the whole answer for a report that
+has it, until that is delivered. The id has the moment of creation."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler import ids
+from scheduler.callbacks import Response
 from scheduler.errors import Unreadable
 from scheduler.lanes import MOST_LANES as MOST_LANES
 from scheduler.models import (
@@ -100,10 +102,13 @@ class Fields(NamedTuple):
     attempt: bytes | None = None
     said: bytes | None = None
     callback: bytes | None = None
+    response: bytes | None = None
     held: bool = False
 
 
 FIELDS = ("r", "o", "a", "n", "s", "c")
+# Read by claims, and by walks through all that is stored: it may be long.
+RESPONSE = "w"
 
 
 class _StoredOutcome(msgspec.Struct, array_like=True, gc=False):
@@ -119,6 +124,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True, gc=False):
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
+_decode_response = msgspec.msgpack.Decoder(Response).decode
 # Trigger, method, URL, headers and body come first; what the heads say is not in the array.
 _HEAD_FIELDS, _IN_HEADS = 5, 3
 _USUAL_TAIL = Request.__struct_defaults__[2:-_IN_HEADS]
@@ -272,6 +278,10 @@ def seal_said(answer: Answer, secrecy: Secrecy) -> bytes:
     return secrecy.seal(_encode((answer.content_type, answer.body)))
 
 
+def seal_response(response: Response, secrecy: Secrecy) -> bytes:
+    return secrecy.seal(_encode(response))
+
+
 def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = _IN_CLEAR) -> Retry:
     """The next attempt by an `n` field, with the `s` field beside it. Raises Unreadable."""
     try:
@@ -365,6 +375,7 @@ def _ended(
         body_dropped=cancelled and end.status_code == 1,
         stopped=end.retry > 0,
         callback=None if fields.callback is None else open_callback(fields.callback),
+        response=_decode_response(secrecy.open(fields.response)) if fields.response else None,
     )
 
 

@@ -45,7 +45,7 @@ local function take_of(account, most)
   local free, _, most_fail = free_calls(queue)
   for _, schedule in ipairs(due_callbacks(queue, math.min(most, free))) do
     local key = queue.base .. schedule
-    local n, stored = #rows, redis.pcall('HMGET', key, 'r', 'o', 'c')
+    local n, stored = #rows, redis.pcall('HMGET', key, 'r', 'o', 'c', 'w')
     if stored.err or stored[1] then
       ends[#ends + 1], ends[#ends + 2] = lease_end, schedule
     else
@@ -53,11 +53,13 @@ local function take_of(account, most)
     end
     -- A damaged one waits for a lease, and does not block others.
     if stored[1] and stored[2] and stored[3] then
-      rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = schedule, unpack(stored)
+      local answer = stored[4] or ''
+      rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = schedule, unpack(stored, 1, 3)
+      rows[n + 5] = answer
       if most_fail then
         slots[#slots + 1] = math.floor((counts_at + #slots * FAILURE_MS) * 1000)
       end
-      room_bytes = room_bytes - #stored[1]
+      room_bytes = room_bytes - #stored[1] - #answer
     end
     if room_bytes <= 0 then
       break

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -19,6 +20,7 @@ from scheduler.times import format_iso8601
 _RETRIES = 5
 _Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 _ENDS = ("completed", "failed")
+_Code = Annotated[str, Meta(extra_json_schema={"enum": ["utf-8", "base64"]})]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -34,7 +36,8 @@ class Lease(NamedTuple):
 class EndedSchedule(msgspec.Struct, rename="camel", frozen=True, gc=False, kw_only=True):
     """How a schedule ended. `recurringId`, `lane` and `reference` are there if it has them;
     `statusCode` is 0 without an answer, and `errorMessage` says why it failed. Secrets in
-    `targetUrl` are masked."""
+    `targetUrl` are masked. With `callbackInclude` it has the target's answer, if one came;
+    `responseDropped`: one came, and is not kept."""
 
     schedule_id: str
     invocation_id: str
@@ -50,6 +53,11 @@ class EndedSchedule(msgspec.Struct, rename="camel", frozen=True, gc=False, kw_on
     response_time_ms: int
     error_message: str
     attempts: int
+    response_headers: dict[str, list[str]] | UnsetType = UNSET
+    response_body: str | UnsetType = UNSET
+    response_body_encoding: _Code | UnsetType = UNSET
+    response_cut: bool | UnsetType = UNSET
+    response_dropped: bool | UnsetType = UNSET
 
 
 class ScheduleEnded(msgspec.Struct, frozen=True, gc=False):
@@ -63,12 +71,13 @@ class ScheduleEnded(msgspec.Struct, frozen=True, gc=False):
 def report_of(
     lease: Lease, schedule_id: str, row: Sequence[bytes], url: str, secrecy: Secrecy
 ) -> Invocation:
-    """By what the claim replied of the schedule: request, outcome, and its callback's state. `url`
-    is the account's ("": none). Raises Unreadable."""
-    packed, outcome, callback = row
-    ended = schedule(schedule_id, Fields(packed, outcome, callback=callback), secrecy)
+    """By what the claim replied of the schedule: request, outcome, its callback's state, and the
+    target's answer ("": none). `url` is the account's ("": none). Raises Unreadable."""
+    packed, outcome, callback, response = row
+    fields = Fields(packed, outcome, callback=callback, response=response or None)
+    ended = schedule(schedule_id, fields, secrecy)
     state, wish = ended.callback, ended.request.callback
-    url = (wish.url if wish else None) or url
+    url = (wish.url_of(failed=ended.status is Status.FAILED) if wish else None) or url
     if state is None or state.next_attempt_at_ms is None or not url:
         raise Unreadable("It has no callback that is due, or no URL for it")
     due_ms, retry = state.next_attempt_at_ms, None
@@ -78,11 +87,16 @@ def report_of(
         )
         made = (state.attempts, last, state.attempted_at_ms)
         retry = Retry(state.retry, due_ms, *made, earlier=state.earlier)
-    body, reference = report(ended), ended.request.reference
-    request = Request(due_ms, "POST", url, body=body, retries=_RETRIES, reference=reference)
+    request = request_of(ended, url, due_ms)
     shard, account_id, token, until_s = lease
     what = (shard, account_id, schedule_id, token, state.attempts + 1, until_s, request, due_ms)
-    return Invocation(*what, len(body), retry, is_callback=True)
+    return Invocation(*what, len(request.body or b""), retry, is_callback=True)
+
+
+def request_of(ended: Schedule, url: str, due_ms: int) -> Request:
+    """The request that reports it, due then: the same at each attempt."""
+    body, reference = report(ended), ended.request.reference
+    return Request(due_ms, "POST", url, body=body, retries=_RETRIES, reference=reference)
 
 
 def report(ended: Schedule) -> bytes:
@@ -111,9 +125,28 @@ def report(ended: Schedule) -> bytes:
                 response_time_ms=outcome.response_time_ms,
                 error_message=outcome.error_message,
                 attempts=ended.attempts,
+                **_answer_in(ended),
             ),
         )
     )
+
+
+def _answer_in(ended: Schedule) -> dict[str, Any]:
+    """What its report says of the target's answer."""
+    request, outcome, response = ended.request, ended.outcome, ended.response
+    if response is None:
+        wanted = request.callback is not None and request.callback.with_response
+        is_gone = wanted and outcome is not None and outcome.status_code > 0
+        return {"response_dropped": True} if is_gone else {}
+    headers: dict[str, list[str]] = {}
+    for name, value in response.headers:
+        headers.setdefault(name.lower(), []).append(value)
+    said: dict[str, Any] = {"response_headers": headers, "response_cut": response.cut}
+    try:
+        body, code = response.body.decode(), "utf-8"
+    except UnicodeDecodeError:
+        body, code = b64encode(response.body).decode(), "base64"
+    return said | {"response_body": body, "response_body_encoding": code}
 
 
 def _or_unset(text: str | None) -> str | UnsetType:

@@ -21,9 +21,9 @@
 --          attempt}, and, where they may not start as soon as they are due: {from when on each may
 --          (us)}, how much later the lane's rate allows (us; 0: no rate), 1 if its parallelism is
 --          limited; or, for <account>#: {that, {schedule, packed request, outcome, its callback's
---          state, … of those whose callback is due}, the account's URL ('': none), {from when on
---          each may start (us); empty: at once}}}, accounts with damaged data, of which not all was
---          claimed}
+--          state, the target's answer ('': none), … of those whose callback is due}, the account's
+--          URL ('': none), {from when on each may start (us); empty: at once}}}, accounts with
+--          damaged data, of which not all was claimed}
 --@include shared/now
 --@include lifecycle/row/queue
 local prefix = KEYS[1]

@@ -76,13 +76,13 @@ class Claim(NamedTuple):
         and `slots_us` is empty if they may start at once."""
         lease = Lease(self.shard, account_id, self.token, self.until_s)
         found = []
-        for place in range(0, len(rows), 4):
-            schedule_id, row = "sch_" + rows[place].decode(), rows[place + 1 : place + 4]
+        for place in range(0, len(rows), 5):
+            schedule_id, row = "sch_" + rows[place].decode(), rows[place + 1 : place + 5]
             try:
                 own = self.secrecy.open(url).decode()
                 invocation = report_of(lease, schedule_id, row, own, self.secrecy)
                 if slots_us:
-                    invocation.slot_us = slots_us[place // 4]
+                    invocation.slot_us = slots_us[place // 5]
                 found.append(invocation)
             except Unreadable as error:
                 unknown = (schedule_id, self.token, 1, self.until_s, _UNKNOWN, 0, len(row[0]))
