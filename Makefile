@@ -3,8 +3,8 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test flaky chaos attack fuzz mutants schema typescript examples runtimes clients lint-openapi check \
-	fmt bench peers docs clean
+.PHONY: help up test flaky chaos attack fuzz mutants schema typescript examples runtimes clients lint-openapi \
+	peers-tests check fmt bench peers docs clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -73,6 +73,9 @@ clients: $(VENV)/installed-dev ## Make three clients of the OpenAPI document, an
 
 lint-openapi: $(VENV)/installed-dev ## Judge the OpenAPI document by Redocly and Spectral; needs npm
 	@$(BIN)/python -m tests.generated.lint
+
+peers-tests: $(VENV)/installed-dev ## Run the own tests of QStash's SDKs against Postdate; needs git, npm, port 443
+	@$(BIN)/python -m tests.qstash.peers $(ARGS)
 
 check: $(VENV)/installed-dev $(if $(NPM),typescript) ## Lint, formatting, types, import directions, documents and their snippets
 	@$(BIN)/ruff check $(CODE)

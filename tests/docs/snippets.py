@@ -89,6 +89,11 @@ def operates(page: Path) -> bool:
     return any(_OPERATING.search(each.text + each.setup) for each in read(page).fences)
 
 
+def speaks_qstash(page: Path) -> bool:
+    """Whether it turns on the door that speaks QStash."""
+    return any("POSTDATE_QSTASH=on" in each.text for each in read(page).fences)
+
+
 def lacking(page: Path) -> list[str]:
     """What its snippets need and this machine does not have: programs, or the TypeScript client."""
     languages = {each.language for each in read(page).fences if not each.skip}

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.docs.pages import DOCUMENTS, ROOT, Fence, Page, name_of, read
-from tests.docs.snippets import NOT_RUN, RUN, Place, Runner, lacking, operates
+from tests.docs.snippets import NOT_RUN, RUN, Place, Runner, lacking, operates, speaks_qstash
 from tests.programs import lack_of
 from tests.support.commands import own_account
 from tests.support.customer import Customer
@@ -31,10 +31,11 @@ PAGES = [page for page in DOCUMENTS if read(page).fences]
 @contextmanager
 def place_for(page: Path, shared: PostdateProcess, receiver: Receiver) -> Iterator[Place]:
     """A page that only uses the API has an account of its own; one that operates Postdate has a
-    whole one, whose first account it is."""
+    whole one, whose first account it is, and so has the one that turns a door on."""
     with ExitStack() as stack:
-        if operates(page):
-            up = stack.enter_context(PostdateProcess())
+        if operates(page) or speaks_qstash(page):
+            door = {"qstash": "on"} if speaks_qstash(page) else {}
+            up = stack.enter_context(PostdateProcess(**door))
             key = up.api_key
         else:
             up, key = shared, own_account(shared, 10_000)["api_key"]

@@ -1,0 +1,217 @@
+"""Runs the SDKs' own tests against Postdate in QStash's place: `make peers-tests`.
+
+    python -m tests.qstash.peers [python] [typescript]
+
+Fetches the two repositories with git, or takes them from the folder that QSTASH_SDKS names (with
+`qstash-py` and `qstash-js` in it). Starts a store, an API with the door, a worker, and an HTTPS
+server in the place of the hosts that the tests call, whose port 443 a process has to be allowed to
+take. Prints what passed, what failed, and what was left out and why. Needs npm for TypeScript.
+A test that fails runs once more, alone, before it counts: they were written for a service whose
+requests are not on their way within the millisecond.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import click
+import httpx
+
+from tests.qstash.https_target import HttpsTarget
+from tests.support.deployment import Deployment
+
+_SOURCE = "https://github.com/upstash/{}.git"
+_PATIENCE_S = 1800
+
+# What a test's name or file says, and why the test is left out. What is no key of either passes.
+NOT_OFFERED = {
+    r"url_group|urlGroup|url ?[gG]roup|when there is a single item": "URL groups are not offered",
+    r"llm": "LLM endpoints are not offered",
+    r"global_parallelism|global parallelism": "there is no parallelism of a whole account",
+    r"test_timeout|with timeout|cancel many and all": "they ask for 90 s; an attempt has at most 30",
+}
+_TYPESCRIPT = (
+    "client", "messages", "queue", "schedules", "dlq", "logs", "flow-control", "http",
+)  # fmt: skip
+# What the TypeScript tests import, and the program that they are written for.
+_PACKAGES = {
+    "bun": "1.4.5", "crypto-js": "4.2.0", "jose": "5.10.0", "nanoid": "5.1.6",
+    "neverthrow": "7.2.0",
+}  # fmt: skip
+# Some of them make URL groups before they test something else.
+_PRELOAD = """
+const real = globalThis.fetch;
+globalThis.fetch = ((input, init) =>
+  String(input).includes("/v2/topics") ? Promise.resolve(Response.json([])) : real(input, init)
+) as typeof fetch;
+"""
+_DOTENV = "def load_dotenv() -> None: ..."  # what their tests read from a file is in the environment
+
+
+class Case(NamedTuple):
+    """A test, and what became of it; `failure` is empty if it passed."""
+
+    file: str
+    name: str
+    failure: str = ""
+
+    @property
+    def left_out(self) -> str:
+        """Why it does not count, or an empty text."""
+        whole = f"{self.file} {self.name}"
+        return next((why for what, why in NOT_OFFERED.items() if re.search(what, whole)), "")
+
+
+Run = Callable[[Path, Path, dict[str, str], Case | None], list[Case]]
+
+
+def python(source: Path, folder: Path, settings: dict[str, str], only: Case | None) -> list[Case]:
+    """pytest, all of it or one test."""
+    (folder / "dotenv.py").write_text(_DOTENV)
+    report = folder / "report.xml"
+    chosen = ["tests"] if only is None else [f"{only.file}::{only.name}"]
+    options = ("-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=strict", "--rootdir", ".")
+    plugins = ("-p", "no:schemathesis", "-p", "no:random_order", "-p", "no:anyio")
+    kinds = ("-k", "not url_group and not llm and not global_parallelism")
+    command = (sys.executable, "-m", "pytest", *options, *plugins, *kinds, *chosen)
+    path = {"PYTHONPATH": f"{source}:{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
+    _call(source, {**settings, **path}, *command, f"--junitxml={report}")
+    return [
+        case._replace(file=case.file.replace(".", "/") + ".py")
+        for case in _cases(report, "classname")
+    ]
+
+
+def typescript(
+    source: Path, folder: Path, settings: dict[str, str], only: Case | None
+) -> list[Case]:
+    """Bun's own runner: each file by itself, as some count all messages of the account."""
+    bun = _bun(source, folder)
+    cases: list[Case] = []
+    files = [f"src/client/{each}.test.ts" for each in _TYPESCRIPT] + ["src/receiver.test.ts"]
+    for file in files if only is None else [only.file]:
+        report = folder / "report.xml"
+        report.unlink(missing_ok=True)
+        chosen = [] if only is None else ["-t", re.escape(only.name.rpartition(" > ")[2])]
+        reporter = ("--reporter=junit", f"--reporter-outfile={report}")
+        preload = ("--preload", "./preload.ts")
+        _call(folder / "js", settings, bun, "test", *preload, *reporter, f"./{file}", *chosen)
+        cases += [case._replace(file=file) for case in _cases(report, "name")]
+    return cases
+
+
+def _bun(source: Path, folder: Path) -> str:
+    """The program, beside a copy of the tests and what they import."""
+    place = folder / "js"
+    if not place.exists():
+        shutil.copytree(source / "src", place / "src")
+        shutil.copy(source / "version.ts", place)
+        shutil.copytree(source / "src", place / "dist")  # for a type that a test imports
+        (place / "preload.ts").write_text(_PRELOAD)
+        (place / "package.json").write_text(json.dumps({"dependencies": _PACKAGES}))
+        quiet = "--no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error"
+        subprocess.run(["npm", "install", *quiet.split()], cwd=place, check=True)
+    return str(next(iter(place.glob("node_modules/@oven/bun-linux-*/bin/bun"))))
+
+
+def _call(place: Path, settings: dict[str, str], *command: str) -> None:
+    """Its status says only that some failed; the report says which."""
+    done = subprocess.run(
+        command, cwd=place, env={**os.environ, **settings}, capture_output=True, text=True,
+        timeout=_PATIENCE_S, check=False,
+    )  # fmt: skip
+    (place / "output.txt").write_text(done.stdout + done.stderr)
+    if "-v" in sys.argv:
+        click.echo(done.stdout + done.stderr)
+
+
+def _cases(report: Path, _: str) -> Iterator[Case]:
+    for case in ElementTree.parse(report).iter("testcase"):
+        bad = [each for kind in ("failure", "error") for each in case.findall(kind)]
+        failure = " ".join(f"{each.get('message') or each.get('type')}" for each in bad)
+        if case.find("skipped") is None:
+            yield Case(case.get("classname", ""), case.get("name", ""), failure)
+
+
+LANGUAGES: dict[str, tuple[str, Run]] = {
+    "python": ("qstash-py", python),
+    "typescript": ("qstash-js", typescript),
+}
+
+
+def _source(name: str, folder: Path) -> Path:
+    if given := os.environ.get("QSTASH_SDKS"):
+        return Path(given) / name
+    subprocess.run(
+        ["git", "clone", "--quiet", "--depth", "1", _SOURCE.format(name), folder / name], check=True
+    )
+    return folder / name
+
+
+def main() -> int:
+    asked = [each for each in sys.argv[1:] if each in LANGUAGES] or list(LANGUAGES)
+    failed = 0
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pd-qstash-")))
+        stack.enter_context(HttpsTarget(folder))
+        running = stack.enter_context(Deployment(qstash="on", forked=False))
+        running.api()
+        running.worker()
+        for language in asked:
+            name, run = LANGUAGES[language]
+            source = _source(name, folder)
+            cases = run(source, folder, _settings(running), None)
+            again = [each for each in cases if each.failure and not each.left_out]
+            for each in again:
+                [second] = run(source, folder, _settings(running), each)
+                cases[cases.index(each)] = second
+            failed += _tell(language, cases, {(each.file, each.name) for each in again})
+        problems = running.problems()
+        click.echo("\n".join(problems) or "postdate check: nothing is wrong with the store")
+    return int(failed > 0 or bool(problems))
+
+
+def _settings(running: Deployment) -> dict[str, str]:
+    """Those of the SDKs, of a new account."""
+    customer = running.customer()
+    url, headers = f"{customer.base_url}/qstash", {"Authorization": f"Bearer {customer.key}"}
+    keys = httpx.get(f"{url}/v2/keys", headers=headers).raise_for_status().json()
+    return {
+        "QSTASH_URL": url,
+        "QSTASH_TOKEN": customer.key,
+        "QSTASH_CURRENT_SIGNING_KEY": keys["current"],
+        "QSTASH_NEXT_SIGNING_KEY": keys["next"],
+    }
+
+
+def _tell(language: str, cases: list[Case], again: set[tuple[str, str]]) -> int:
+    """How many failed that should have passed."""
+    passed = [each for each in cases if not each.failure]
+    left_out = [each for each in cases if each.failure and each.left_out]
+    failed = [each for each in cases if each.failure and not each.left_out]
+    for each in passed:
+        late = ", at the second try" if (each.file, each.name) in again else ""
+        click.echo(f"passed    {each.file} {each.name}{late}")
+    for each in left_out:
+        click.echo(f"left out  {each.file} {each.name}: {each.left_out}")
+    for each in failed:
+        click.echo(f"FAILED    {each.file} {each.name}\n    {each.failure[:1000]}")
+    click.echo(
+        f"{language}: {len(passed)} passed, {len(failed)} failed, {len(left_out)} left out\n"
+    )
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The SDKs of QStash, as registries have them, against a real Postdate."""
