@@ -45,7 +45,10 @@ async def get_message(call: QStashCall) -> JsonResponse:
 
 async def cancel_message(call: QStashCall) -> JsonResponse:
     """One that is being sent goes on: of that 0 are cancelled."""
-    [done] = await _cancel(call, [names.schedule_id(call.parts[0]) or ""])
+    schedule_id = names.schedule_id(call.parts[0])
+    if schedule_id is None:
+        raise _unknown()
+    [done] = await _cancel(call, [schedule_id])
     if isinstance(done.refusal, Damaged):
         raise anew(done.refusal)
     if not _is_held(done) and not _is_cancelled(done):
