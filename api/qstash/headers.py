@@ -12,6 +12,8 @@ import msgspec
 
 from api.door.proxies import client_address
 from api.qstash.calls import QStashCall, Refused
+from api.qstash.flow_control import flow_value
+from api.qstash.queues import of_queue
 from api.qstash.retry_delay import waits_ms
 from api.reading import BodyTooLarge, trace_of
 from api.schema import rules
@@ -24,7 +26,6 @@ from scheduler.errors import FieldError, InvalidRequest
 from scheduler.lane_settings import LaneSettings
 from scheduler.models import BodyKind, Idempotency, Request, RetryOn
 from scheduler.qstash.carried import CallbackWay, Carried, pack
-from scheduler.qstash.flow import flow_value, of_queue
 from scheduler.qstash.names import flow_lane, queue_lane
 from scheduler.schema import LONGEST_TIMEOUT_S, MOST_RAW_BODY_BYTES
 
