@@ -71,14 +71,15 @@ class MessageFastPath(FastPath):
         if at < 0 or length is None or length.end() > end - 2:
             return False
         url, size = data[len(_LINE) - 4 : at], int(length[1])
+        if _URL.fullmatch(url) is None:  # a key in it is not one of the head
+            return False
         head = str(self.client and self.client[0]).encode() + data[at : length.start(1)]
         head += data[length.end(1) : end]
         known = self._heads.get(head)
         if not isinstance(known, KnownMessage):
             self._head = head
             return False
-        most_bytes = min(SMALL_BYTES, self._settings.max_body_bytes)
-        if len(data) != end + size or size > most_bytes or not _URL.fullmatch(url):
+        if len(data) != end + size or size > min(SMALL_BYTES, self._settings.max_body_bytes):
             return False
         known.url = url
         return self._begin(data, data[end:], known)
