@@ -127,12 +127,14 @@ def _events(entry: LogEntry, schedule: Schedule | None, now_ms: int) -> list[Eve
 
 def _message(entry: LogEntry, schedule: Schedule | None) -> Event:
     """What all events of a message show; once it is no longer kept, only what the log has."""
-    if schedule is None:
+    if schedule is not None:
+        shown = message_of(schedule)
+    else:
         rule = Occurrence(entry.recurring_id) if entry.recurring_id else None
         what = (entry.scheduled_at_ms, entry.method, entry.url)
         request = Request(*what, labels=entry.labels, lane=entry.lane, recurring=rule)
-        schedule = Schedule(entry.schedule_id, entry.created_at_ms, request, Status.SCHEDULED)
-    shown = message_of(schedule)
+        ended = Schedule(entry.schedule_id, entry.created_at_ms, request, Status.COMPLETED)
+        shown = message_of(ended) | {"maxRetries": None}
     text, encoded = shown.pop("body", ""), shown.pop("bodyBase64", "")
     encoded = encoded or base64.b64encode(text.encode()).decode()
     shown["body"] = encoded if len(encoded) <= _LONGEST_BODY else ""

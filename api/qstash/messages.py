@@ -11,6 +11,7 @@ from api.answer import JsonResponse
 from api.limits import MAX_ITEMS
 from api.qstash.calls import QStashCall, Refused, Route
 from api.qstash.filters import PARTS, asked, carried_by
+from api.qstash.flow_control import flow_value
 from api.recurring_times import follow
 from scheduler.callbacks import Callback
 from scheduler.errors import Damaged, NotFound, Reason, TooManyScans, anew
@@ -18,7 +19,6 @@ from scheduler.events import Kind
 from scheduler.masks import masked, masked_url
 from scheduler.models import Request, Schedule, Status
 from scheduler.qstash import names
-from scheduler.qstash.flow import flow_value
 from scheduler.qstash.redacted import redacted
 from scheduler.schema import LONGEST_TIMEOUT_S
 from scheduler.store.lifecycle.end.cancel import Cancellation
@@ -45,7 +45,10 @@ async def get_message(call: QStashCall) -> JsonResponse:
 
 async def cancel_message(call: QStashCall) -> JsonResponse:
     """One that is being sent goes on: of that 0 are cancelled."""
-    [done] = await _cancel(call, [names.schedule_id(call.parts[0]) or ""])
+    schedule_id = names.schedule_id(call.parts[0])
+    if schedule_id is None:
+        raise _unknown()
+    [done] = await _cancel(call, [schedule_id])
     if isinstance(done.refusal, Damaged):
         raise anew(done.refusal)
     if not _is_held(done) and not _is_cancelled(done):

@@ -15,6 +15,7 @@ from api.calls.schedule import rate_noted
 from api.limits import MAX_ITEMS
 from api.qstash.calls import QStashCall, Refused, Route
 from api.qstash.headers import NOT_OFFERED, Published, published
+from api.reading import connection_of
 from api.schema.findings import invalid
 from api.schema.incremental_json import LARGE_BYTES, ListInPieces, check_utf8
 from api.schema.json_text import List, Object, Part
@@ -88,6 +89,8 @@ async def publish_at_once(call: QStashCall, key: KnownKey) -> JsonResponse | Non
     if created is None:
         store.api_keys.forget(key)
         return None
+    if (connection := connection_of(call.scope)) is not None:
+        connection.remember_message(call.scope, message)
     return JsonResponse(200, _said(created.schedule_ids[0], created))
 
 

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from api.answer import JsonResponse
 from api.qstash.calls import QStashCall, Refused, Route
+from api.schema.rules import lane_filter
 from scheduler.lane_settings import MOST_PARALLEL, Lane, LaneSettings, Pause
-from scheduler.qstash.flow import of_queue
 from scheduler.qstash.names import queue_lane, queue_of
 
-_QUEUES = "queue:"
 # A list has at most so many queues; it is read in pages.
 _MOST_LISTED, _PAGE = 1000, 100
 
@@ -28,6 +27,11 @@ class _Upsert(msgspec.Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Upsert).decode
 
 
+def of_queue(before: LaneSettings) -> LaneSettings:
+    """The settings of a queue's lane when a message comes: one at a time, if nothing is set."""
+    return before if before.is_set else replace(before, parallelism=1)
+
+
 async def upsert_queue(call: QStashCall) -> JsonResponse:
     """Replaces parallelism and pause."""
     try:
@@ -36,93 +40,85 @@ async def upsert_queue(call: QStashCall) -> JsonResponse:
         raise Refused(400, str(error)) from None
     if not 1 <= wanted.parallelism <= MOST_PARALLEL:
         raise Refused(400, f"parallelism: it must be from 1 to {MOST_PARALLEL:,}")
-    pause = await pause_of(call) if wanted.paused else None
-
-    def changed(before: LaneSettings) -> LaneSettings:
-        after = replace(before, parallelism=wanted.parallelism, unpinned=frozenset())
-        return replace(after, pause=pause and pause.instead_of(before.pause))
-
-    return await _changed(call, wanted.queue_name, changed)
+    limits = {"parallelism": wanted.parallelism, "unpinned": frozenset[str]()}
+    pauses = await paused(call) if wanted.paused else resumed
+    lane = queue_lane(wanted.queue_name)
+    return await changed(call, lane, lambda before: pauses(replace(before, **limits)))
 
 
 async def list_queues(call: QStashCall) -> JsonResponse:
-    found, cursor = list[dict[str, Any]](), None
+    found, cursor, begin = list[dict[str, Any]](), None, named(queue_lane("x"))[:-1]
     for _ in range(_MOST_LISTED // _PAGE):
-        page = await call.store.lanes.page(call.account_id, _PAGE, cursor, begin=_QUEUES)
+        page = await call.store.lanes.page(call.account_id, _PAGE, cursor, begin=begin)
         found += [_shown(lane) for lane in page.lanes if lane.settings.is_there]
-        cursor = page.next_cursor
-        if cursor is None:
+        if (cursor := page.next_cursor) is None:
             break
     return JsonResponse(200, found)
 
 
 async def get_queue(call: QStashCall) -> JsonResponse:
-    return JsonResponse(200, _shown(await _found(call)))
+    lane = await call.store.lanes.read(call.account_id, named(queue_lane(call.parts[0])))
+    if not lane.settings.is_there:
+        raise Refused(404, "There is no such queue")
+    return JsonResponse(200, _shown(lane))
 
 
 async def delete_queue(call: QStashCall) -> JsonResponse:
-    """What waits in it goes on, all at once."""
-    await call.store.lanes.clear(
-        call.account_id, _lane(call.parts[0]), who=await call.native.who()
-    )
+    """What waits in it goes on without limits."""
+    lane, who = named(queue_lane(call.parts[0])), await call.native.who()
+    await call.store.lanes.clear(call.account_id, lane, who=who)
     return JsonResponse(200, {})
 
 
 async def pause_queue(call: QStashCall) -> JsonResponse:
-    pause = await pause_of(call)
-
-    def paused(before: LaneSettings) -> LaneSettings:
-        return replace(of_queue(before), pause=pause.instead_of(before.pause))
-
-    return await _changed(call, call.parts[0], paused)
+    pauses = await paused(call)
+    return await changed(call, queue_lane(call.parts[0]), lambda old: pauses(of_queue(old)))
 
 
 async def resume_queue(call: QStashCall) -> JsonResponse:
-    await _found(call)
-    return await _changed(call, call.parts[0], resumed)
+    await get_queue(call)
+    return await changed(call, queue_lane(call.parts[0]), resumed)
 
 
-async def pause_of(call: QStashCall) -> Pause:
-    """One without an end, begun by the caller."""
-    return Pause(await call.store.api_keys.name_of(call.key_id))
+async def paused(call: QStashCall) -> Callable[[LaneSettings], LaneSettings]:
+    """The change that begins a pause without an end."""
+    pause = Pause(await call.store.api_keys.name_of(call.key_id))
+    return lambda before: replace(before, pause=pause.instead_of(before.pause))
 
 
 def resumed(before: LaneSettings) -> LaneSettings:
     return replace(before, pause=None)
 
 
-async def _changed(
-    call: QStashCall, queue: str, change: Callable[[LaneSettings], LaneSettings]
+async def changed(
+    call: QStashCall,
+    lane: str | None,
+    change: Callable[[LaneSettings], LaneSettings],
+    *,
+    frees_rate: bool = False,
 ) -> JsonResponse:
-    who = await call.native.who()
-    await call.store.lanes.change(call.account_id, _lane(queue), change, who=who)
+    name, who = named(lane), await call.native.who()
+    await call.store.lanes.change(call.account_id, name, change, frees_rate=frees_rate, who=who)
     return JsonResponse(200, {})
 
 
-async def _found(call: QStashCall) -> Lane:
-    lane = await call.store.lanes.read(call.account_id, _lane(call.parts[0]))
-    if not lane.settings.is_there:
-        raise Refused(404, "There is no such queue")
-    return lane
-
-
-def _lane(queue: str) -> str:
-    lane = queue_lane(queue)
-    if lane is None:
-        raise Refused(400, "queueName: it must have 1 to 58 letters, digits and . _ : -")
-    return lane
+def named(lane: str | None) -> str:
+    """Raises Refused where no lane can be named so."""
+    try:
+        return lane or lane_filter("")
+    except ValueError as error:
+        raise Refused(400, f"The name of a queue or key: {error}") from None
 
 
 def _shown(lane: Lane) -> dict[str, Any]:
     """Lanes have no dates."""
-    settings = lane.settings
     return {
         "name": queue_of(lane.lane),
-        "parallelism": settings.parallelism or MOST_PARALLEL,
+        "parallelism": lane.settings.parallelism or MOST_PARALLEL,
         "createdAt": 0,
         "updatedAt": 0,
         "lag": lane.waiting,
-        "paused": settings.pause is not None,
+        "paused": lane.settings.pause is not None,
     }
 
 

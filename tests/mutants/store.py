@@ -527,6 +527,27 @@ STORE = r"""
 - each_thousand('ZREM', base .. K.FAILED_REFERENCES, going[3])
 # an index by reference never expires
 - redis.call('PEXPIRE', others, kept_ms)
+@ scheduler/store/lifecycle/end/forget.lua tests/store/lifecycle/end/test_letters.py
+# a dead letter that was let go is kept for a week
+~ member, [-tonumber(ended_ms) + kept_ms-]{+nil+}, hours)
+# one that is named twice goes twice
+- seen[member] = true
+@ scheduler/store/lifecycle/end/forget.lua tests/store/whole/test_lost_replies.py -k forget
+# a repeat says that there was none
+- note_done(base, operation, nil, came)
+@ scheduler/store/lanes/set.lua tests/store/lanes/test_unpinned.py
+# limits go before the message that they came with is there
+- after[1] = whole(now_ms + MESSAGE_MS)
+# messages push other events out of the account's
+~ if is_set [-and after[UNPINNED] == '' -]then
+# a rate that is reset is used as before
+- redis.call('HDEL', key, 'tat')
+@ scheduler/store/lifecycle/row/lane.inc.lua tests/store/lanes/test_unpinned.py
+# a rate is forgotten with the last schedule of its lane
+~ lane.interval and [-math.ceil(lane.tat / 1000)-]{+0+} or 0
+@ scheduler/lane_settings.py tests/store/lanes/test_unpinned.py
+# a key that was used once counts among the lanes for ever
+~ is not None and [-limit not in self.unpinned-]{+True+}
 @ scheduler/store/lifecycle/create/create.lua tests/store/queries/test_references.py
 # a dead letter that is replayed stays in the list by reference
 - each_thousand('ZREM', account.base .. K.FAILED_REFERENCES, account.named)
