@@ -6,7 +6,8 @@ has ended, is the moment (ms by the server, six bytes) and the outcome; `a`, onc
 the new schedule. `n`, between attempts and while the next one is made, is the last one: its moment
 and when the next one is due (six bytes each), and its outcome. `s`, sealed likewise, is the
 target's answer to the attempt of `o` or `n`: it goes with the next one that has none. `c` is how
-its callback stands (`callback_state`). `g` marks a dead letter that was let go. The id has the moment of creation."""
+its callback stands (`callback_state`). `g` marks a dead letter that was let go. The id has the
+moment of creation."""
 
 from __future__ import annotations
 
