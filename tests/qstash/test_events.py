@@ -306,8 +306,7 @@ async def test_a_long_body_is_left_out(door: Door) -> None:
 async def test_without_its_message_an_event_has_what_the_log_has(door: Door) -> None:
     message = await published(door, label="one", queue_name="q")
     await attempted(door, DONE)
-    server = door.store.server
-    await server.write("DEL", keys.schedule(door.account_id, schedule_id(message) or ""))
+    await door.store.server.call("DEL", keys.schedule(door.account_id, schedule_id(message) or ""))
     [found] = await events(door, state="DELIVERED", label="one")
     assert found["queueName"] == "q"
     assert found["labels"] == ["one"]
