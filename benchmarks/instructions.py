@@ -6,7 +6,8 @@ noise.
 A process runs below Valgrind, whose cachegrind counts what it executes in user space, and works
 twice in each round: a little, and `count` more. The difference is of the work alone. `fire` is of a
 worker, the others of an API process: creates one by one on 50 connections, a URL each, items of
-batches of 1,000, and messages of a QStash client as the creates. The rounds differ by some 2 %. Needs `valgrind`.
+batches of 1,000, and messages of a QStash client, as the creates. The rounds differ by some 2 %.
+Needs `valgrind`.
 """
 
 from __future__ import annotations

@@ -118,7 +118,9 @@ class QStashApp(App):
         if method == "OPTIONS" and found.routes:
             return Options(found.routes)
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        headers = [(name.decode("latin-1"), text.decode("latin-1")) for name, text in scope["headers"]]
+        headers = [
+            (name.decode("latin-1"), text.decode("latin-1")) for name, text in scope["headers"]
+        ]
         told, is_read = (scope, found.parts, query, headers), False
         if _is_quick(found, scope) and (key := known_key(service, scope)) is not None:
             body, is_read = await read_body(scope, receive, settings.max_body_bytes), True

@@ -8,7 +8,7 @@ from typing import Any
 
 from api.answer import JsonResponse
 from api.qstash.calls import QStashCall, Refused, Route
-from api.qstash.filters import PARTS, Asked, asked
+from api.qstash.filters import PARTS, asked
 from api.qstash.messages import lists_of, message_of, text_or_base64
 from api.schema.payload import AS_IT_WAS
 from scheduler.events import Kind
@@ -32,7 +32,8 @@ async def get_letter(call: QStashCall) -> JsonResponse:
 async def list_letters(call: QStashCall) -> JsonResponse:
     """The newest ones first. A page may be short before the end, which has no cursor."""
     found, size, next_cursor = list[Schedule](), 0, None
-    async for letters, next_cursor in _meant(call):
+    async for page in _meant(call):
+        letters, next_cursor = page
         size += sum(len(each.request.body or b"") for each in letters)
         if found and size > _MOST_BYTES:
             raise Refused(413, f"dlqIds: their bodies are over {_MOST_BYTES:,} bytes; name fewer")
@@ -49,7 +50,8 @@ async def delete_letter(call: QStashCall) -> JsonResponse:
 async def delete_letters(call: QStashCall) -> JsonResponse:
     """The schedules are kept as long as others that have ended, and can be read natively."""
     count, next_cursor = 0, None
-    async for letters, next_cursor in _meant(call):
+    async for page in _meant(call):
+        letters, next_cursor = page
         count += sum(await call.store.letters.forget(call.account_id, letters))
     if count:
         await call.native.note(Kind.BULK, f"{count:,} dead letters deleted")
@@ -61,7 +63,8 @@ async def retry_letters(call: QStashCall) -> JsonResponse:
     store, made, next_cursor = call.store, list[dict[str, str]](), None
     remade = partial(AS_IT_WAS.of_replay, now_ms=store.clock.now_ms())
     most_bytes = call.service.settings.max_batch_bytes
-    async for letters, next_cursor in _meant(call):
+    async for page in _meant(call):
+        letters, next_cursor = page
         named = [each.schedule_id for each in letters]
         done = await store.schedules.replay_all(
             call.account_id, named, remade, most_bytes=most_bytes

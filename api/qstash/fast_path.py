@@ -1,5 +1,5 @@
-"""Messages past the parser of HTTP and past ASGI, as `api.door.fast_path` leads creates: a client that
-publishes one after another sends the same head each time, but for the destination and the length.
+"""Messages past the parser of HTTP and past ASGI, as `api.door.fast_path` leads creates: a client
+that publishes one after another sends the same head each time, but for destination and length.
 """
 
 from __future__ import annotations

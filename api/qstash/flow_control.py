@@ -50,7 +50,7 @@ class FlowValue(NamedTuple):
 def flow_value(text: str) -> FlowValue:
     """Of `parallelism=2, rate=10, period=1m`; each part may be missing. Raises ValueError."""
     parts = [_PART.fullmatch(each) for each in text.split(",", maxsplit=8) if each.strip()]
-    given = dict(each.groups() for each in parts if each is not None)
+    given = {each[1]: each[2] for each in parts if each is not None}
     if len(given) < len(parts):
         raise ValueError(_SAYS)
     return _flow_of(given)

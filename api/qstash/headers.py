@@ -34,7 +34,8 @@ USER_AGENT = "Upstash-QStash"
 # QStash's waits before retries that have no expression, up to the one that repeats.
 _WAITS_MS = tuple(min(DAY_MS, math.ceil(1000 * math.exp(2.5 * n))) for n in range(1, 6))
 _ONCE_KEPT_MS = 600_000
-_PREFIX, _FORWARD, _CALLBACK, _FAILURE = "upstash-", "forward-", "callback-", "failure-callback-"
+_PREFIX = "upstash-"
+_FORWARDED = re.compile("(forward-|(?:failure-)?callback-)(?:(?<=k-)forward-)?")
 _OF_CALLBACKS = frozenset({"method", "retries", "retry-delay", "delay", "timeout", "redact-fields"})
 _MOST_IGNORED = 64
 _SECONDS = re.compile("[0-9]{1,11}")
@@ -75,8 +76,8 @@ def published(
     queue: str = "",
     schedule_id: str = "",
 ) -> Published:
-    """The message that they ask for, as of now. `queue`: where it is enqueued. Raises InvalidRequest
-    with the header, BodyTooLarge, and Refused for what is not offered."""
+    """The message that they ask for, as of now. `queue`: where it is enqueued. Raises BodyTooLarge,
+    InvalidRequest with the header, and Refused for what is not offered."""
     allowed, now_ms = call.service.rules, call.store.clock.now_ms()
     sent = _sent(headers, call.service.tally.ignored)
     own = _judged("Upstash-", {"queue-name": queue} | sent.own, allowed, now_ms)
@@ -111,26 +112,25 @@ def _sent(headers: Headers, ignored: dict[str, int]) -> _Sent:
         name = name.lower()
         if name == "content-type":
             content_type = value
-        if not name.startswith(_PREFIX):
-            continue
-        name = name[len(_PREFIX) :]
-        if name.startswith(_FORWARD):
-            _add(sent.target, name[len(_FORWARD) :], value)
-        elif name.startswith(_CALLBACK):
-            _add(sent.callback, name[len(_CALLBACK) :].removeprefix(_FORWARD), value)
-        elif name.startswith(_FAILURE):
-            _add(sent.failure, name[len(_FAILURE) :].removeprefix(_FORWARD), value)
-        elif name in RULES:
-            _add(sent.own, name, value)
-        elif name.startswith("workflow-"):
-            raise Refused(501, NOT_OFFERED.format("Workflows"))
-        elif not name.startswith("telemetry-"):
-            name = name[:64] if len(ignored) < _MOST_IGNORED or name in ignored else "other"
-            ignored[name] = ignored.get(name, 0) + 1
+        elif name.startswith(_PREFIX):
+            _sort(sent, name[len(_PREFIX) :], value, ignored)
     if content_type is not None:
         sent.target.setdefault("content-type", content_type)
     sent.target.setdefault("user-agent", USER_AGENT)
     return sent
+
+
+def _sort(sent: _Sent, name: str, value: str, ignored: dict[str, int]) -> None:
+    if (forwarded := _FORWARDED.match(name)) is not None:
+        to = {"forward-": sent.target, "callback-": sent.callback}
+        _add(to.get(forwarded[1], sent.failure), name[forwarded.end() :], value)
+    elif name in RULES:
+        _add(sent.own, name, value)
+    elif name.startswith("workflow-"):
+        raise Refused(501, NOT_OFFERED.format("Workflows"))
+    elif not name.startswith("telemetry-"):
+        name = name[:64] if len(ignored) < _MOST_IGNORED or name in ignored else "other"
+        ignored[name] = ignored.get(name, 0) + 1
 
 
 def _add(headers: dict[str, str], name: str, value: str) -> None:

@@ -12,6 +12,7 @@ from api.limits import MAX_ITEMS
 from api.qstash.calls import QStashCall, Refused, Route
 from api.qstash.filters import PARTS, asked, carried_by
 from api.qstash.flow_control import flow_value
+from api.qstash.headers import USER_AGENT
 from api.recurring_times import follow
 from scheduler.callbacks import Callback
 from scheduler.errors import Damaged, NotFound, Reason, TooManyScans, anew
@@ -122,10 +123,12 @@ def request_fields(request: Request) -> dict[str, Any]:
     not show, and values that look like secrets are masked. None has no member."""
     carried = carried_by(request)
     request, callback = redacted(request, carried), request.callback or Callback("")
-    ways = carried.callback, carried.failure_callback
+    ways, headers = (carried.callback, carried.failure_callback), lists_of(request.headers)
+    if headers.get("User-Agent") == [USER_AGENT]:
+        del headers["User-Agent"]
     fields: dict[str, Any] = {
         "method": request.method,
-        "header": lists_of(request.headers),
+        "header": headers,
         "callback": masked_url(callback.url or ""),
         "failureCallback": masked_url(callback.failure_url or ""),
         "callbackHeader": ways[0] and lists_of(ways[0].headers),

@@ -66,7 +66,7 @@ async def publish(call: QStashCall) -> JsonResponse:
     created = await call.store.schedules.create_all(
         call.account_id, [message.request], message.once
     )
-    return JsonResponse(200, _said(created.schedule_ids[0], created))
+    return _answer(call, message, created)
 
 
 async def publish_at_once(call: QStashCall, key: KnownKey) -> JsonResponse | None:
@@ -89,6 +89,10 @@ async def publish_at_once(call: QStashCall, key: KnownKey) -> JsonResponse | Non
     if created is None:
         store.api_keys.forget(key)
         return None
+    return _answer(call, message, created)
+
+
+def _answer(call: QStashCall, message: Published, created: CreateResult) -> JsonResponse:
     if (connection := connection_of(call.scope)) is not None:
         connection.remember_message(call.scope, message)
     return JsonResponse(200, _said(created.schedule_ids[0], created))
@@ -117,7 +121,10 @@ async def batch(call: QStashCall) -> JsonResponse:
     those_once = [each for each in messages if each.once is not None]
     calls = [_created(call, plain, None)] if plain else []
     calls += [_created(call, [each.request], each.once) for each in those_once]
-    made = iter(await asyncio.gather(*calls))
+    created = await asyncio.gather(*calls)
+    if not any(each.schedule_ids for each in created):
+        raise InsufficientCredits
+    made = iter(created)
     of_plain = _said_of(next(made)) if plain else iter(())
     answers = [next(of_plain if each.once is None else _said_of(next(made))) for each in messages]
     return JsonResponse(200, answers)

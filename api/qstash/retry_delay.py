@@ -1,7 +1,7 @@
 """`Upstash-Retry-Delay`: an expression over `retried`, which gives each wait in milliseconds. Pure.
 
-    value  ("+" | "-")* atom (sign value)*, where "^" binds before "*" "/" "%", these before "+" "-"
-    atom   number | "retried" | name "(" value ("," value)* ")" | "(" value ")"
+value  ("+" | "-")* atom (sign value)*, where "^" binds before "*" "/" "%", these before "+" "-"
+atom   number | "retried" | name "(" value ("," value)* ")" | "(" value ")"
 """
 
 from __future__ import annotations

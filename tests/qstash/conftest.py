@@ -35,7 +35,7 @@ class Door(msgspec.Struct, frozen=True):
         self, url: str = URL, body: bytes = b"hello", **headers: str
     ) -> httpx.Response:
         """Each `a_b` of the headers is `Upstash-A-B`."""
-        named = {f"Upstash-{name.replace('_', '-').title()}": text for name, text in headers.items()}
+        named = {f"upstash-{name.replace('_', '-')}": text for name, text in headers.items()}
         return await self.client.post(f"/qstash/v2/publish/{url}", content=body, headers=named)
 
     async def message(self, answer: httpx.Response | dict[str, Any]) -> Schedule:

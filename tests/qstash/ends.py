@@ -57,19 +57,19 @@ async def said(answer: httpx.Response) -> Any:
     return answer.json()
 
 
-async def get(door: Door, path: str, **query: Any) -> Any:
+async def get(door: Door, path: str, /, **query: Any) -> Any:
     return await said(await door.client.get(f"/qstash/v2/{path}", params=query))
 
 
-async def post(door: Door, path: str, **query: Any) -> Any:
+async def post(door: Door, path: str, /, **query: Any) -> Any:
     return await said(await door.client.post(f"/qstash/v2/{path}", params=query))
 
 
-async def delete(door: Door, path: str, body: Any = None, **query: Any) -> Any:
+async def delete(door: Door, path: str, body: Any = None, /, **query: Any) -> Any:
     return await said(await deleted(door, path, body, **query))
 
 
-async def deleted(door: Door, path: str, body: Any = None, **query: Any) -> httpx.Response:
+async def deleted(door: Door, path: str, body: Any = None, /, **query: Any) -> httpx.Response:
     return await door.client.request("DELETE", f"/qstash/v2/{path}", params=query, json=body)
 
 

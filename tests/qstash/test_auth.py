@@ -65,7 +65,7 @@ async def test_a_deactivated_key_is_refused_at_once(door: Door) -> None:
 
 async def test_a_suspended_account_is_a_403(door: Door) -> None:
     await door.publish()
-    await door.store.accounts.suspend(door.account_id)
+    await door.store.changes.suspend(door.account_id)
     answer = await door.publish()
     assert answer.status_code == 403
     assert "suspended" in answer.json()["error"]

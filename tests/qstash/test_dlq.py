@@ -73,7 +73,9 @@ async def test_what_an_answer_lacks_is_not_shown(
     await end(door, outcome)
     [found] = (await get(door, "dlq"))["messages"]
     said = {name: value for name, value in found.items() if name.startswith("response")}
-    assert {name: value for name, value in said.items() if value or name == "responseStatus"} == shown
+    assert {
+        name: value for name, value in said.items() if value or name == "responseStatus"
+    } == shown
 
 
 async def test_the_newest_come_first_and_pages_neither_skip_nor_repeat(door: Door) -> None:
@@ -183,7 +185,7 @@ NONE: list[dict[str, Any]] = [
     {"topicName": "non-existent-url-group"},
     {"scheduleId": "non-existent-schedule"},
     {"queueName": "non-existent-queue"},
-    {"callerIp": "0.0.0.0"},  # noqa: S104  # an address to look for
+    {"callerIp": "0.0.0.0"},
     {"label": "non-existent-label"},
     {"flowControlKey": "non-existent-key"},
     {"responseStatus": 999},
@@ -219,7 +221,9 @@ async def test_one_is_found_by_its_message(door: Door) -> None:
         ({"cursor": "x"}, "cursor"),
     ],
 )
-async def test_a_bad_filter_is_named_and_changes_nothing(door: Door, query: Any, named: str) -> None:
+async def test_a_bad_filter_is_named_and_changes_nothing(
+    door: Door, query: Any, named: str
+) -> None:
     made = await fail(door)
     answers = [
         await door.client.get("/qstash/v2/dlq", params=query),

@@ -54,7 +54,8 @@ async def test_a_fast_message_is_as_a_usual_one(
     door: Door, url: str, body: bytes, kind: BodyKind
 ) -> None:
     client, other = await Client.of(door), Client(door, KnownHeads())
-    (usual, is_fast), (fast, was_fast) = await other.publish(url, body), await client.publish(url, body)
+    usual, is_fast = await other.publish(url, body)
+    fast, was_fast = await client.publish(url, body)
     assert (is_fast, was_fast) == (False, True)
     made = [await door.request(each.body) for each in (usual, fast)]
     assert msgspec.structs.replace(made[1], trigger_at_ms=made[0].trigger_at_ms) == made[0]
@@ -82,9 +83,7 @@ async def test_a_fast_message_is_as_a_usual_one(
         "Upstash-Label: b\r\n",
     ],
 )
-async def test_a_head_that_means_one_message_alone_is_not_remembered(
-    door: Door, more: str
-) -> None:
+async def test_a_head_that_means_one_message_alone_is_not_remembered(door: Door, more: str) -> None:
     head = HEAD + more.replace("4000000000", str(door.store.clock.now_ms() // 1000 + 60))
     client = await Client.of(door, head)
     _, was_fast = await client.publish(head=head)
@@ -100,7 +99,6 @@ async def test_a_head_that_means_one_message_alone_is_not_remembered(
         ("https://10.0.0.1/", 400),
         ("https://", 400),
         ("http", 501),
-        ("https://example.com/é", 200),
     ],
 )
 async def test_another_destination_goes_the_usual_way(door: Door, url: str, status: int) -> None:

@@ -209,8 +209,11 @@ def test_a_value_is_read(text: str, value: FlowValue) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["rate", "rate=", "rate=0", "rate=-1", "rate=1.5", "rate=x", "rate=1,rate=2", "rate=1;period=1"]
-    + ["period=0s", "period=2d", "period=x", "parallelism=10001", "burst=1", "," * 99 + "x"],
+    [
+        *("rate", "rate=", "rate=0", "rate=-1", "rate=1.5", "rate=x", "rate=1,rate=2"),
+        *("rate=1;period=1", "period=0s", "period=2d", "period=x", "parallelism=10001"),
+        *("burst=1", "," * 99 + "x"),
+    ],
 )
 def test_what_is_no_value_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"It must|it must|not a duration"):

@@ -136,7 +136,7 @@ TOO_LONG = "It must be whole seconds from 1s to 30s."
         (
             {"flow_control_key": "a", "flow_control_value": "rate=x"},
             "Upstash-Flow-Control-Value",
-            "rate must be",
+            "rate: ",
         ),
         ({"flow_control_key": "a", "queue_name": "b"}, "Upstash-Flow-Control-Key", "one lane"),
         ({"content_based_deduplication": "yes"}, "Upstash-Content-Based-Deduplication", "true"),

@@ -48,7 +48,7 @@ async def test_a_message_is_read_with_all_that_it_was_published_with(door: Door)
     message_id = await publish(door, body=b"hello", **sent)
     shown = await get(door, f"messages/{message_id}")
     created = shown.pop("createdAt")
-    assert shown.pop("notBefore") == created + 60_000
+    assert created + 50_000 < shown.pop("notBefore") <= created + 60_000
     assert isinstance(shown.pop("callerIP", ""), str)
     assert shown == {
         "messageId": message_id,
@@ -106,7 +106,8 @@ async def test_secrets_and_what_is_redacted_are_not_shown(door: Door) -> None:
 
 
 async def test_bytes_are_shown_in_base64(door: Door) -> None:
-    shown = await get(door, f"messages/{await publish(door, body=b'\xff\x00', delay=DAY)}")
+    message_id = await publish(door, body=b"\xff\x00", delay=DAY)
+    shown = await get(door, f"messages/{message_id}")
     assert (shown["bodyBase64"], "body" in shown) == ("/wA=", False)
 
 
@@ -228,7 +229,7 @@ async def test_a_filter_means_those_that_fit(
         {"flowControlKey": "none"},
         {"flowControlKey": "k", "queueName": "k"},
         {"scheduleId": "none"},
-        {"callerIp": "0.0.0.0"},  # noqa: S104  # an address to look for
+        {"callerIp": "0.0.0.0"},
         {"topicName": "none"},
         {"fromDate": 4_070_908_800_000},
         {"toDate": 946_684_800_000},

@@ -119,7 +119,7 @@ async def test_a_path_that_leads_nowhere_is_refused(
     assert answer.headers["postdate-request-id"]
     if status == 405:
         assert answer.headers["allow"] == "POST"
-    if path.startswith("/qstash/"):
+    if path.startswith("/qstash/") and method != "HEAD":
         assert list(answer.json()) == ["error"]
 
 
@@ -183,7 +183,8 @@ async def test_a_deduplication_lasts_ten_minutes_and_is_of_one_account(door: Doo
     base, name = keys.account(door.account_id), once_name(Idempotency("message a", ""))
     left_ms = await door.store.schedules._server.read("PTTL", base + keys.ONCE + name)
     assert 590_000 < left_ms <= 600_000
-    assert (await door.publish(deduplication_id="a")).json()["messageId"] == first.json()["messageId"]
+    again = await door.publish(deduplication_id="a")
+    assert again.json() == first.json() | {"deduplicated": True}
 
 
 async def test_racing_duplicates_make_one_message(door: Door) -> None:
@@ -294,9 +295,9 @@ async def test_a_large_batch_is_stored_whole(door: Door) -> None:
 
 async def test_a_rate_is_told_as_qstash_tells_it(door: Door, store: Store) -> None:
     slow = await door_of(door.app, store, plan=Plan.FREE)
-    answers = [await slow.publish() for _ in range(12)]
+    answers = await asyncio.gather(*(slow.publish() for _ in range(50)))
     assert {each.status_code for each in answers} == {200, 429}
-    refused = answers[-1]
+    refused = next(each for each in answers if each.status_code == 429)
     assert refused.headers["retry-after"]
     assert refused.headers["burst-ratelimit-limit"] == "10"
     assert "ratelimit-limit" not in refused.headers
@@ -329,23 +330,25 @@ async def test_the_document_and_native_paths_know_nothing_of_the_door(door: Door
         assert (await client.post(f"/qstash/v2/publish/{URL}")).status_code == 404
 
 
-HEADERS = """method delay not-before retries retry-delay timeout deduplication-id label redact-fields
-content-based-deduplication callback failure-callback flow-control-key flow-control-value queue-name
-forward-x forward- callback-forward-a callback-retries callback-timeout failure-callback-delay cron
-telemetry-sdk brand-new""".split()
-VALUES = """GET POST 10s 1h 0 3 21 -1 1800000000 5000*retried pow(retried,2)*1e3 1/0 30 30s 31 true
-false a,b,c body,header[A] all https://example.com/x http://10.0.0.1/ queue:1 parallelism=2,rate=3
-rate=0 é \x7f ² ( ' " \\ {} [] %00 Infinity NaN 1e999""".split()
+NAMES = (
+    "method delay not-before retries retry-delay timeout deduplication-id label redact-fields cron"
+    " content-based-deduplication callback failure-callback flow-control-key flow-control-value"
+    " queue-name forward-x forward- callback-forward-a callback-retries callback-timeout brand-new"
+    " failure-callback-delay telemetry-sdk"
+)
+VALUES = (
+    "GET POST 10s 1h 0 3 21 -1 1800000000 5000*retried pow(retried,2)*1e3 1/0 30 30s 31 true false"
+    " a,b,c body,header[A] all https://example.com/x http://10.0.0.1/ queue:1 rate=0"
+    " parallelism=2,rate=3 é \x7f ² ( ' \" \\ {} [] %00 Infinity NaN 1e999"
+)
 
 
 @pytest.mark.slow
 async def test_10_000_random_headers_break_nothing(door: Door) -> None:
-    chosen = random.Random(46)
-    statuses = set()
-    for _ in range(1000):
-        lines = [
-            (f"upstash-{chosen.choice(HEADERS)}".encode(), _value(chosen)) for _ in range(10)
-        ]
+    chosen, names, statuses = random.Random(46), NAMES.split(), set()
+    for number in range(2000):
+        drawn = chosen.choices(names, k=9 if number % 2 else 1)
+        lines = [(f"upstash-{name}".encode(), _value(chosen)) for name in drawn]
         answer = await door.client.post(f"/qstash/v2/publish/{URL}", headers=lines)
         statuses.add(answer.status_code)
         assert answer.status_code in (200, 400), (lines, answer.text)
@@ -355,6 +358,5 @@ async def test_10_000_random_headers_break_nothing(door: Door) -> None:
 
 def _value(chosen: random.Random) -> bytes:
     if chosen.random() < 0.9:
-        return chosen.choice(VALUES).encode("latin-1")
+        return chosen.choice(VALUES.split()).encode("latin-1")
     return bytes(chosen.choices(range(256), k=chosen.randrange(300)))
-

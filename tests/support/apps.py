@@ -13,13 +13,13 @@ from api.service import Service
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
-
 Make = Callable[[Settings], App]
 
 
 def app_of(settings: Settings, store: Store, make: Make = create_app) -> App:
-    """What `create_app`, or another maker, makes of them. The routes are the same for all and were registered once:
-    that takes longer than most tests do. No lifespan: all that it does is to open a store."""
+    """What `create_app`, or another maker, makes of them. The routes are the same for all and were
+    registered once: that takes longer than most tests do. No lifespan: all that it does is to open
+    a store."""
     return _serving(copy.copy(built(make)), settings, store)
 
 

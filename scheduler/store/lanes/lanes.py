@@ -311,10 +311,11 @@ def _next_slot_ms(settings: LaneSettings, tat_us: float, gate_ms: int) -> int | 
 
 
 def _rate_used(settings: LaneSettings, tat_us: float, now_ms: int) -> int:
-    """How many starts have used the rate further than it has come since."""
+    """How many starts the rate has not made up for; but for a hundredth of one, as they may come a
+    little later than now."""
     if settings.pace is None:
         return 0
-    return max(0, math.ceil((tat_us - now_ms * 1000) / settings.pace[0]))
+    return max(0, math.ceil((tat_us - now_ms * 1000) / settings.pace[0] - 0.01))
 
 
 def _is_used(row: list[Any]) -> bool:

@@ -153,9 +153,7 @@ class Creator:
             rows[sent] = await collected(anew)
         raise refusal("", Verdict.CHANGED)
 
-    def _new_creator(
-        self, shard: int, kept_ms: int = ONCE_KEPT_MS
-    ) -> Coalescer[CreateGroup, Any]:
+    def _new_creator(self, shard: int, kept_ms: int = ONCE_KEPT_MS) -> Coalescer[CreateGroup, Any]:
         create = partial(self._create, shard, kept_ms)
         return Coalescer(create, _MOST_AT_ONCE, lambda group: group.weight)
 

@@ -35,7 +35,9 @@ class Letters:
             failed = [each for each in found if each.status is Status.FAILED]
             if failed:
                 [scores] = await self._server.reads([("ZMSCORE", key, *map(_member, failed))])
-                yield [each for each, score in zip(failed, scores, strict=True) if score is not None]
+                yield [
+                    each for each, score in zip(failed, scores, strict=True) if score is not None
+                ]
 
     async def forget(self, account_id: str, letters: Sequence[Schedule]) -> list[bool]:
         """Takes them off the list of dead letters, and says for each whether it was there. Its
