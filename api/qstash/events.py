@@ -35,7 +35,7 @@ _ENDS = {
     LogStatus.CANCELLED: ["CANCELED"],
 }
 _MOST_OF_ONE = 4
-_EVERY = "CREATED ACTIVE RETRY ERROR DELIVERED FAILED CANCELED".split()
+_EVERY = ["CREATED", "ACTIVE", "RETRY", "ERROR", "DELIVERED", "FAILED", "CANCELED"]
 _STATES: dict[str | None, list[str]] = {each: [each] for each in _EVERY}
 _STATES |= {"IN_PROGRESS": ["ACTIVE", "RETRY", "ERROR"], "CANCEL_REQUESTED": [], None: _EVERY}
 _DOWN = {"latestFirst": True, "earliestFirst": False, None: True}

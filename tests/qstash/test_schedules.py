@@ -71,7 +71,7 @@ async def test_a_schedule_is_shown_as_it_was_made(door: Door) -> None:
         callback="https://example.com/done",
         failure_callback="https://example.com/failed",
         label="one,two",
-        **{"forward_test_header": "value"},
+        forward_test_header="value",
     )
     assert schedule_id.startswith("scd_")
     found = await shown(door, schedule_id)
