@@ -19,6 +19,7 @@ from scheduler.models import LogEntry, LogStatus, Occurrence, Request, Schedule,
 from scheduler.qstash.names import schedule_id
 from scheduler.store.log.entries import logged_url
 from scheduler.store.log.logs import LogQuery
+from scheduler.store.queries.timeline import just_before
 
 T = TypeVar("T")
 Event = dict[str, Any]
@@ -34,7 +35,7 @@ _ENDS = {
     LogStatus.CANCELLED: ["CANCELED"],
 }
 _MOST_OF_ONE = 4
-_EVERY = "CREATED ACTIVE RETRY ERROR DELIVERED FAILED CANCELED".split()
+_EVERY = ["CREATED", "ACTIVE", "RETRY", "ERROR", "DELIVERED", "FAILED", "CANCELED"]
 _STATES: dict[str | None, list[str]] = {each: [each] for each in _EVERY}
 _STATES |= {"IN_PROGRESS": ["ACTIVE", "RETRY", "ERROR"], "CANCEL_REQUESTED": [], None: _EVERY}
 _DOWN = {"latestFirst": True, "earliestFirst": False, None: True}
@@ -87,27 +88,25 @@ async def _some(
     query = query._replace(limit=max(1, most // _MOST_OF_ONE), cursor=place.cursor or None)
     page = await logs.page(call.account_id, query)
     kept = await logs.schedules(call.account_id, page.entries, _MOST_BYTES)
-    told, now_ms = list[Event](), call.store.clock.now_ms()
+    told = list[Event]()
     for entry in page.entries:
-        events = _events(entry, kept.get(entry.schedule_id), now_ms)
+        events = _events(entry, kept.get(entry.schedule_id))
         chosen = [each for each in events if each["state"] in states]
         told += chosen if query.descending else chosen[::-1]
     first = page.entries[0].schedule_id if page.entries else ""
     before = place.told if place.of == first else 0
-    if len(told) - before > most:  # then they are of one entry
-        return told[before : before + most], place._replace(told=before + most, of=first)
+    if len(told) - before > most and page.first_cursor:  # then they are of one entry
+        cursor = just_before(page.first_cursor, down=query.descending)
+        return told[before : before + most], _Place(place.query, before + most, first, cursor)
     behind = _Place(place.query + 1)
     if page.next_cursor is not None:
         behind = _Place(place.query, cursor=page.next_cursor)
     return told[before:], behind if behind.query < len(queries) else None
 
 
-def _events(entry: LogEntry, schedule: Schedule | None, now_ms: int) -> list[Event]:
-    """Those of one entry, the last one first. The next occurrence of a schedule is no message until
-    it is due."""
+def _events(entry: LogEntry, schedule: Schedule | None) -> list[Event]:
+    """Those of one entry, the last one first."""
     waits, next_ms = entry.status is LogStatus.SCHEDULED, entry.next_attempt_at_ms
-    if waits and entry.recurring_id and entry.at_ms > now_ms and next_ms is None:
-        return []
     made = [(state, entry.at_ms) for state in _ENDS[entry.status]]
     if schedule and schedule.stopped and entry.status is LogStatus.FAILED:
         made = [("CANCELED", entry.at_ms)]
@@ -166,6 +165,7 @@ async def _queries(call: QStashCall, what: Asked) -> list[LogQuery]:
         lane=what.lane,
         recurring_id=rules[0] if len(rules) == 1 else None,
         also=is_meant if given or of_rules else None,
+        fresh=True,
     )
     named = [each for name in ("messageId", "messageIds") for each in what.texts.get(name, ())]
     known = sorted({*filter(None, map(schedule_id, named))}, reverse=query.descending)

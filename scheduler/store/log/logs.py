@@ -63,7 +63,8 @@ class LogQuery(NamedTuple):
     reference, in any letter case. `replayable`: only those that failed, are kept, and were not
     replayed. `late_ms`: only those that were sent at least so late, or are overdue for so long.
     `held`: only due ones that something keeps from starting. `callback`: only the ends of schedules
-    that are kept, and whose callback stands so by now. `also`: only those that it accepts."""
+    that are kept, and whose callback stands so by now. `also`: only those that it accepts.
+    `fresh`: of what waits only what no other entry tells of, and no next occurrences."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -85,6 +86,7 @@ class LogQuery(NamedTuple):
     held: bool = False
     callback: CallbackStatus | None = None
     also: Callable[[Request | StoredEntry | LogEntry], bool] | None = None
+    fresh: bool = False
 
     @property
     def beginning(self) -> str:
@@ -98,7 +100,7 @@ class LogQuery(NamedTuple):
         texts = (self.url_part, self.host, self.text, self.answer)
         asked = (*named, self.late_ms, self.callback, self.also)
         named_one = any(each is not None for each in asked)
-        return named_one or any(texts) or self.replayable or self.held
+        return named_one or any(texts) or self.replayable or self.held or self.fresh
 
     @property
     def part(self) -> bytes:
@@ -351,6 +353,9 @@ class Logs:
 
         def wanted(schedule: Schedule) -> bool:
             is_late = query.late_ms is None or schedule.due_at_ms <= late_before_ms
+            told = schedule.waits_for_slot or (schedule.retry and not schedule.executing)
+            if query.fresh and told:
+                return False
             return is_late and query.wants(schedule.request)
 
         found = None
