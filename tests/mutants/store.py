@@ -762,6 +762,8 @@ STORE = r"""
 ~ [-(default == 'executed' or has_failed(outcome))-]{+true+}
 # a schedule that has an account's URL and no default is called back
 ~ {+or kind == 'a' +}or default and ([-kind == 'a'-]{+false+}
+# the reference of a dead letter weighs twice
+~ (said[i] or 0)[- + (members[schedule] or 0)-]
 @ scheduler/store/lifecycle/callback/call_back.inc.lua tests/store/lifecycle/callback/test_responses.py -k valkey
 # answers for reports know no quota
 ~ if [-bytes + #wish - 1 <= free-]{+true+} then
@@ -779,8 +781,6 @@ STORE = r"""
 @ scheduler/callbacks.py tests/store/lifecycle/callback/test_failure_urls.py -k valkey
 # a failure is reported where all is
 ~ return [-self.failure_url if failed and self.failure_url is not None else -]self.url
-# the reference of a dead letter weighs twice
-~ (said[i] or 0)[- + (members[schedule] or 0)-]
 @ scheduler/store/lifecycle/end/end_rows.py tests/store/lifecycle/callback/test_callback_life.py -k valkey
 # an end is reported that is not to be
 ~ return b"[-0-]{+1+}"

@@ -62,6 +62,7 @@ BOTH = {"callbackUrl": URL, "callbackOn": "failed"}
 HERE_IF_FAILED, THERE_IF_FAILED = (Callback(url, CallbackOn.FAILED) for url in (URL, THERE))
 ON_FAILED = Callback(None, CallbackOn.FAILED)
 FAILURES, RESPONSE = {"failureCallbackUrl": THERE}, {"callbackInclude": "response"}
+NO_URL_BUT_RESPONSE = RESPONSE | {"callbackUrl": None}
 FAILURES_ALONE = Callback(None, None, THERE)
 ALL = Callback(URL, CallbackOn.FAILED, THERE, with_response=True)
 ALL_BUT_RESPONSE = Callback(URL, CallbackOn.FAILED, THERE)
@@ -102,7 +103,11 @@ TAKEN = [
     callback(BOTH | FAILURES | RESPONSE, ALL, URL, "failed"),
     (FAILURES | RESPONSE, {}, FAILURES | RESPONSE),
     (RESPONSE, {"callback": Callback(None, None, None, True)}, {"failureCallbackUrl": None}),
-    (RESPONSE | {"callbackUrl": None}, {"callback": Callback(NO_URL, with_response=True)}, RESPONSE),
+    (
+        RESPONSE | {"callbackUrl": None},
+        {"callback": Callback(NO_URL, with_response=True)},
+        RESPONSE,
+    ),
     (
         {"failureCallbackUrl": HUSH},
         {"callback": Callback(None, None, HUSH)},

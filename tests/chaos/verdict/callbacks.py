@@ -187,6 +187,7 @@ def _answered_wrongly(entry: Entry, story: Story, told: dict[str, Any]) -> list[
         return []
     expected = answer_to(final.path, entry.attempt)
     whole = told.get("responseBody") == expected and told.get("responseCut") is False
+    whole = whole and "responseDropped" not in told
     length = told.get("responseHeaders", {}).get("content-length")
     if whole and length == [str(len(expected))]:
         return []

@@ -153,6 +153,14 @@ def _a_retry_comes(asked: Asked, after_ms: float) -> Plant:
     return last_arrival(asked.callback_path, at_ms=_ENDED_MS + after_ms)
 
 
+def _failures_go_where_all_does(it: History) -> None:
+    here = _FAILED.failure_path
+    it.arrivals = [
+        msgspec.structs.replace(each, path=_FAILED.callback_path) if each.path == here else each
+        for each in it.arrivals
+    ]
+
+
 PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
     "called back: as it ended": [
         _only(_CALLED, 0),
@@ -167,7 +175,7 @@ PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
         lambda it: _report(it, _CALLED, responseBody="another"),
         lambda it: _report(it, _CALLED, responseDropped=True),
         lambda it: _report(it, _FAILED, responseBody="unasked"),
-        last_arrival(_FAILED.failure_path, path=_FAILED.callback_path),
+        _failures_go_where_all_does,
         lambda it: _report(it, _CALLED, after_ms=-5),
     ],
     "called back: none that wants none": [
