@@ -343,8 +343,8 @@ FIELDS = (
         kind=Kind.CHOICE,
         option="callback_include",
         description="With `response`, the report has the target's last answer: its headers, up to "
-        "16 KiB, and its body, up to a limit of this installation (64 KiB, unless it says "
-        "otherwise). The answer counts as stored until the report has arrived. Null: nothing.",
+        "16 KiB, and its body, up to 64 KiB unless this installation says otherwise. It counts as "
+        "stored until the report has arrived. Null: nothing.",
         help="Report the target's answer, too.",
         label="It includes",
         hint="The headers and the body of the target's last answer.",

@@ -119,8 +119,8 @@ export interface ScheduleRequest {
   failureCallbackUrl?: string | null | undefined;
   /**
    * With `response`, the report has the target's last answer: its headers, up to 16 KiB, and its
-   * body, up to a limit of this installation (64 KiB, unless it says otherwise). The answer counts
-   * as stored until the report has arrived. Null: nothing.
+   * body, up to 64 KiB unless this installation says otherwise. It counts as stored until the
+   * report has arrived. Null: nothing.
    */
   callbackInclude?: CallbackInclude | null | undefined;
   /**
