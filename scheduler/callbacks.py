@@ -34,9 +34,7 @@ class Callback(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     def reports(self, *, failed: bool) -> bool:
         """Whether it reports such an end, if there is a URL. That of a cancellation never is."""
-        return self.url_of(failed=failed) != NO_URL and (
-            failed or self.on is not CallbackOn.FAILED
-        )
+        return self.url_of(failed=failed) != NO_URL and (failed or self.on is not CallbackOn.FAILED)
 
 
 UNSAID = Callback(None, None)
@@ -74,6 +72,14 @@ class Response(msgspec.Struct, array_like=True, frozen=True, gc=False):
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     cut: bool = False
+
+
+MOST_HEADER_BYTES = 16 * 1024
+
+
+def size_of(response: Response) -> int:
+    """Roughly, as it is stored (bytes)."""
+    return len(response.body) + sum(len(name) + len(value) for name, value in response.headers)
 
 
 class CallbackStatus(StrEnum):

@@ -1,6 +1,7 @@
 """The wire: one connection to a target, one HTTP/1.1 exchange at a time.
 
-Drops the answer's body, but for the beginning of one that failed. Creates no task and no future.
+Drops the answer's body, but for the beginning of one that failed, or that a callback is to have.
+Creates no task and no future.
 """
 
 from __future__ import annotations
@@ -17,19 +18,16 @@ import msgspec
 from scheduler.target.targets import Origin
 from worker.loop_budget import LoopBudget
 from worker.send.answer import (
-    ASKING,
     BODILESS,
     LAST_CHUNK_BYTES,
     MAX_HEAD_BYTES,
     NOTHING,
     SMALL_BYTES,
     Received,
-    answer_of,
     ends_with_last_chunk,
     note_head,
     note_stray_body,
     oddity,
-    retry_after,
     text_of,
 )
 from worker.send.answer_reader import NO_PARSER, AnswerReader, Refused
@@ -90,14 +88,13 @@ class Wire(AnswerReader, asyncio.Protocol):
         events: WireEvents,
         keep_bytes: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(keep_bytes)
         self.route = route
         self.exchanges = 0
         self.idle_since_s = 0.0
         self.kept_for = ("", "")
         self._events = events
         self._max_body_bytes = max_body_bytes
-        self._keep_bytes = keep_bytes
         self._loop_budget = loop_budget
         self._exchange: Fire | None = None
         self._transport: asyncio.Transport  # set by connection_made, before any call
@@ -135,6 +132,8 @@ class Wire(AnswerReader, asyncio.Protocol):
         self._exchange = exchange
         self._is_to_head = head_only
         self.received = NOTHING
+        if exchange.response_bytes is not None:
+            self._known = b""  # the answer is read, however well known
         self.exchanges += 1
         if transport.is_closing():
             self._break(Failure.CLOSED_EARLY)
@@ -150,7 +149,7 @@ class Wire(AnswerReader, asyncio.Protocol):
         received = self.received
         if not (received.headers_done and received.odd):
             return False
-        self._give_up_body()
+        self._give_up_body(is_cut=True)
         return True
 
     def abort(self) -> None:
@@ -245,6 +244,8 @@ class Wire(AnswerReader, asyncio.Protocol):
             received.keep_alive or received.extra or received.was_early or received.odd
         )
         reason = text_of(received.reason)
+        if exchange is not None and exchange.response_bytes is not None:
+            self._note_response(data, exchange.response_bytes)
         says_no_more = 200 <= status < 300 or not self._leaves_something(data)
         if says_no_more and reusable and received.heard_s is None and not self._is_to_head:
             self._known, self._known_status, self._known_reason = data, status, reason
@@ -257,18 +258,6 @@ class Wire(AnswerReader, asyncio.Protocol):
         """Something came that is not all of a small answer."""
         if self.received.heard_s is None:
             self.received.heard_s = time.monotonic()
-
-    def _leaves_something(self, data: bytes) -> bool:
-        """Whether there is more to an answer that failed than its status: then it is read each
-        time, however well known."""
-        received = self.received
-        asks = received.status in ASKING
-        if asks and received.heard_s is None:
-            received.retry_after = retry_after(data, received.interims)
-        if self._keep_bytes and not self._is_to_head:
-            received.kept = answer_of(received.raw or data, received.interims, self._keep_bytes)
-            received.raw = None  # the connection may be kept, and a head may be long
-        return asks or received.kept is not None
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came: chunk
@@ -291,15 +280,15 @@ class Wire(AnswerReader, asyncio.Protocol):
             self._finish(data)
         elif received.stumbled:
             received.odd = received.odd or oddity(received.stumbled)
-            self._give_up_body()
+            self._give_up_body(is_cut=True)
         elif received.body_bytes > self._max_body_bytes or received.body_lines > MAX_LINES:
-            self._give_up_body()
+            self._give_up_body(is_cut=True)
         elif received.chunked:
             self._watch_last_chunk(data)
 
-    def _give_up_body(self) -> None:
+    def _give_up_body(self, *, is_cut: bool = False) -> None:
         """The status counts without the rest of the body, and the connection is closed."""
-        self.received.keep_alive = False
+        self.received.keep_alive, self.received.is_cut = False, is_cut
         self._finish(b"")
 
     def _watch_last_chunk(self, data: bytes) -> None:
@@ -342,7 +331,8 @@ class Wire(AnswerReader, asyncio.Protocol):
             if len(head) > MAX_HEAD_BYTES:
                 self._break(Failure.HEADERS_TOO_LARGE)
             return False
-        if not note_head(received, head, self._keep_bytes, self._is_to_head):
+        wanted = self._exchange.response_bytes if self._exchange else None
+        if not note_head(received, head, self._keep_bytes, self._is_to_head, wanted):
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
         return True
@@ -368,7 +358,7 @@ class Wire(AnswerReader, asyncio.Protocol):
                 received.odd = received.odd or (
                     _RESET_MIDWAY if error else Failure.CLOSED_MIDWAY.value
                 )
-            self._give_up_body()
+            self._give_up_body(is_cut=error is not None or received.framed)
         elif error is not None:
             self._break(Failure.RESET)
         else:
