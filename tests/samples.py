@@ -44,6 +44,7 @@ _ODD: dict[str, list[Any]] = {
     "retryDelays": [["1s", "1m30s", "7d"]],
     "callbackUrl": ["https://example.com/ended?token=s3cret", None],
     "callbackOn": ["failed"],
+    "labels": [["a"], ["!", "~" * 64, "a b: c"], [f"{n}" * 64 for n in range(8)]],
     "lane": ["a", "0", "Tenant-7.eu:x_y", "z" * 64],
     "reference": [",order-17,", "!", "a*b", "~" * 128],
 }

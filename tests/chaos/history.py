@@ -67,6 +67,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     lane: str | None = None
     callback: str | None = None
     callback_on: Literal["executed", "failed"] = "executed"
+    retry_on: Literal["any"] | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -88,6 +90,7 @@ class Ruled(msgspec.Struct, frozen=True, omit_defaults=True):
     anchor_ms: int = 0
     version: int = 0
     lane: str | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -207,6 +210,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     attempt: int = 1
     next_attempt_at: str | None = None
     recurring_id: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 class Skipped(msgspec.Struct, frozen=True, rename="camel"):

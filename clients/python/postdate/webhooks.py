@@ -50,6 +50,7 @@ class ScheduleEnded:
     recurring_id: str | None = None
     lane: str | None = None
     reference: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 def verify(

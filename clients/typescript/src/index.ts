@@ -87,6 +87,7 @@ export type {
   Replayed,
   ResendFilter,
   Resent,
+  RetryOn,
   RotationRequest,
   Schedule,
   ScheduleEnded,

@@ -175,12 +175,13 @@ function checkMoment(timestamp: string, now: Date): void {
   }
 }
 
-const FIELDS: Record<keyof EndedSchedule, "text" | "text?" | "number" | "moment"> = {
+const FIELDS: Record<keyof EndedSchedule, "text" | "text?" | "texts?" | "number" | "moment"> = {
   scheduleId: "text",
   invocationId: "text",
   recurringId: "text?",
   lane: "text?",
   reference: "text?",
+  labels: "texts?",
   targetUrl: "text",
   targetMethod: "text",
   triggerAt: "moment",
@@ -212,6 +213,7 @@ export function reportOf(webhookId: string, body: Uint8Array): CallbackReport {
 function is(kind: string, value: unknown): boolean {
   if (value === undefined) return kind.endsWith("?");
   if (kind === "number") return typeof value === "number";
+  if (kind === "texts?") return Array.isArray(value) && value.every((each) => is("text", each));
   return typeof value === "string" && (kind !== "moment" || !Number.isNaN(Date.parse(value)));
 }
 
