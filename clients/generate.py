@@ -16,8 +16,8 @@ from api.openapi.requests import REQUESTS
 from api.schema.fields import CHOICES
 from clients.typescript_types import typescript
 from scheduler import schema
+from scheduler.field_rows import FieldRow, Kind
 from scheduler.filters import FILTERS
-from scheduler.schema import FieldRow, Kind
 
 HERE = Path(__file__).parent
 PYTHON = HERE / "python/postdate/_schema.py"
@@ -27,6 +27,7 @@ _SPAN = "timedelta | float | str"
 # How each kind is annotated, and the function that writes it for the server.
 _PYTHON = {
     Kind.TEXT: ("str", "text"),
+    Kind.TEXTS: ("Sequence[str]", "texts"),
     Kind.URL: ("str", "text"),
     Kind.CHOICE: ("str", "text"),
     Kind.WHOLE: ("int", "whole"),
@@ -41,6 +42,7 @@ _PYTHON = {
 }
 # How each kind is annotated in an answer, if it is another one.
 _SHOWN = {Kind.SECONDS: "str", Kind.DURATIONS: "Sequence[str]", Kind.BASE64: "str"}
+_SHOWN[Kind.TEXTS] = "tuple[str, ...]"
 # What an answer has always.
 _ALWAYS = ("targetUrl", "targetMethod", "targetHeaders")
 _WHEN = "trigger_at_ms"
@@ -138,6 +140,8 @@ def _shown(row: FieldRow) -> str:
     if row.kind is Kind.URL and row.choices:
         [default] = row.choices
         annotation = f"{annotation} | None"
+    if row.kind is Kind.TEXTS:
+        return f"    {name}: {annotation} = ()"
     if default in (None, ""):
         return f"    {name}: {annotation} | None = None"
     return f"    {name}: {annotation} = {json.dumps(default)}"

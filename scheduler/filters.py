@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.schema import Kind
+from scheduler.field_rows import Kind
 
 
 class FilterRow(NamedTuple):
@@ -65,6 +65,16 @@ FILTERS = (
         of_entries="Only entries with this reference; with `*` at its end, those whose reference "
         "begins so.",
         example="order-17 or order-*",
+    ),
+    FilterRow(
+        name="label",
+        kind=Kind.TEXT,
+        option="label",
+        flag="--label",
+        help="Only those with this label.",
+        description="Only schedules with this label, exactly.",
+        of_entries="Only entries with this label, exactly.",
+        example="reminders",
     ),
     FilterRow(
         name="recurringId",

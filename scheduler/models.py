@@ -351,24 +351,7 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False):
     reference: str | None = None
     recurring_id: str | None = None
     missed: int = 0
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """Executions counted over a period: `from_ms` inclusive, `to_ms` exclusive."""
-
-    completed: int
-    failed: int
-    total_response_time_ms: int
-    from_ms: int
-    to_ms: int
-
-    @property
-    def executed(self) -> int:
-        return self.completed + self.failed
-
-    @property
-    def average_response_time_ms(self) -> float:
-        return self.total_response_time_ms / self.executed if self.executed else 0.0
+    labels: tuple[str, ...] = ()
 
 
 class Plan(StrEnum):

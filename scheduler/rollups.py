@@ -47,6 +47,24 @@ RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_
 LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in (*range(12), 14, 15, 16, 17, 12, 13))
 
 
+class Usage(msgspec.Struct, frozen=True):
+    """Executions counted over a period: `from_ms` inclusive, `to_ms` exclusive."""
+
+    completed: int
+    failed: int
+    total_response_time_ms: int
+    from_ms: int
+    to_ms: int
+
+    @property
+    def executed(self) -> int:
+        return self.completed + self.failed
+
+    @property
+    def average_response_time_ms(self) -> float:
+        return self.total_response_time_ms / self.executed if self.executed else 0.0
+
+
 class Range(NamedTuple):
     """Buckets `first` to `last` of one rollup, such as `hour:495412`."""
 

@@ -9,12 +9,10 @@ own in `api.schema.fields`.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Any, NamedTuple
-
 from scheduler.durations import DAY_MS, format_duration
+from scheduler.field_rows import FieldRow, Group, Kind
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
-from scheduler.references import LONGEST_REFERENCE, REFERENCE_PATTERN
+from scheduler.references import LABEL_PATTERN, LONGEST_REFERENCE, MOST_LABELS, REFERENCE_PATTERN
 from scheduler.target.http import METHODS
 
 LONGEST_URL = 8192
@@ -28,79 +26,6 @@ SHORTEST_DELAY_MS, LONGEST_DELAY_MS = 1000, 7 * DAY_MS
 # Where a schedule names none: ten seconds, a minute, ten, an hour, six.
 USUAL_DELAYS_MS = (10_000, 60_000, 600_000, 3_600_000, 21_600_000)
 _USUAL_DELAYS = ", ".join(map(format_duration, USUAL_DELAYS_MS))
-
-
-class Kind(StrEnum):
-    """What a value is: how it is read, judged and shown, unless a field has rules of its own."""
-
-    TEXT = "text"
-    URL = "url"
-    CHOICE = "choice"
-    WHOLE = "whole number"
-    MOMENT = "moment"  # in ms
-    DURATION = "duration"  # in ms
-    DURATIONS = "durations"  # in ms
-    SECONDS = "duration in seconds"
-    HEADERS = "headers"
-    OBJECT = "object"
-    BASE64 = "base64"
-    NAME = "name"  # an id or a name that can stand in a path
-
-
-class Group(StrEnum):
-    """The parts of a form, in order. A form shows the first two, and unfolds the others."""
-
-    WHAT = "What"
-    WHEN = "When"
-    SENT = "How it is sent"
-    FAILS = "If it fails"
-    FOUND = "Found by"
-    REPORTS = "Reports"
-
-
-class FieldRow(NamedTuple):
-    """One field. `attribute` is its name in a `Request`; rows of the same one are spellings of it,
-    of which a payload may have one, and `sets` are further attributes that tell them apart.
-
-    `description` is for the API's document, `help` for the command line, and `label`, `group` and
-    `placeholder` are for forms, which have an input for each attribute; `words` says each choice of
-    a form in words, and `hint` replaces the description's first sentence. `option` is its name
-    in the Python client and, with hyphens, on the command line. `choice` names the type of its
-    `choices` in the document; of a URL they are words in its place. `minimum` and `maximum` are in
-    the unit of the API's numbers, so that durations have seconds. `default` stands for null and,
-    except for `callbackUrl`, for a field left out. `instead` says what a recurring schedule has in
-    its place.
-    """
-
-    name: str
-    attribute: str
-    kind: Kind
-    option: str
-    description: str
-    help: str = ""
-    label: str = ""
-    group: Group = Group.SENT
-    hint: str = ""
-    placeholder: str = ""
-    examples: tuple[Any, ...] = ()
-    choices: tuple[str, ...] = ()
-    choice: str = ""
-    words: tuple[tuple[str, str], ...] = ()
-    pattern: str = ""
-    longest: int | None = None
-    minimum: int | None = None
-    maximum: int | None = None
-    default: Any = None
-    required: bool = False
-    sets: tuple[tuple[str, str], ...] = ()
-    instead: str = ""
-
-    @property
-    def said(self) -> str:
-        """One sentence for people who fill in a form."""
-        first = self.description.partition(". ")[0].removesuffix(".") + "."
-        return self.hint or first.replace("`", "")
-
 
 FIELDS = (
     FieldRow(
@@ -248,7 +173,8 @@ FIELDS = (
         kind=Kind.WHOLE,
         option="retries",
         description="How often it is sent again after no answer, or after 408, 409, 425, 429 or "
-        "5xx; 0 if it is left out. Any other answer is final. A retry costs no credit.",
+        "5xx; 0 if it is left out. Any other answer is final, unless `retryOn` is `any`. A retry "
+        "costs no credit.",
         help="How often it is sent again after no answer, 408, 409, 425, 429 or 5xx.  [default: 0]",
         label="Retries",
         group=Group.FAILS,
@@ -273,6 +199,25 @@ FIELDS = (
         examples=(("10s", "1m", "10m"),),
         longest=MOST_DELAYS,
         minimum=SHORTEST_DELAY_MS // 1000,
+    ),
+    FieldRow(
+        name="retryOn",
+        attribute="retry_on",
+        kind=Kind.CHOICE,
+        option="retry_on",
+        description="After which answers it is sent again: `transient` (the default): 408, 409, "
+        "425, 429 and 5xx; `any`: each answer that is not 2xx, so a redirect and any other 4xx "
+        "too. After no answer it is sent again either way. Without `retries` it does nothing.",
+        help="Retry after 408, 409, 425, 429 and 5xx, or after any answer that is not 2xx.  "
+        "[default: transient]",
+        label="Retry after",
+        hint="After which answers it is sent again.",
+        group=Group.FAILS,
+        examples=("any",),
+        choices=("transient", "any"),
+        choice="RetryOn",
+        words=(("", "408, 409, 425, 429 and 5xx"), ("any", "any answer that is not 2xx")),
+        default="transient",
     ),
     FieldRow(
         name="timeout",
@@ -382,6 +327,24 @@ FIELDS = (
         examples=("order-8412",),
         pattern=REFERENCE_PATTERN,
         longest=LONGEST_REFERENCE,
+    ),
+    FieldRow(
+        name="labels",
+        attribute="labels",
+        kind=Kind.TEXTS,
+        option="labels",
+        description=f"Words of your own, by which lists and the log find it: up to {MOST_LABELS}, "
+        "each of 1 to 64 characters. Printable ASCII without commas, and without a space at "
+        "either end. A label that is given twice counts once.",
+        help=f"A word of your own to find it by, as often as needed, up to {MOST_LABELS}.",
+        label="Labels",
+        hint=f"Up to {MOST_LABELS} words of your own, with commas between.",
+        group=Group.FOUND,
+        placeholder="reminders, eu",
+        examples=(("reminders", "eu"),),
+        pattern=LABEL_PATTERN,
+        longest=MOST_LABELS,
+        default=(),
     ),
 )
 # Fields of a create alone: they keep or replace the schedule that waits with its reference.

@@ -46,6 +46,7 @@ _ODD: dict[str, list[Any]] = {
     "callbackOn": ["failed"],
     "failureCallbackUrl": ["https://example.com/failed?token=s3cret"],
     "callbackInclude": ["response"],
+    "labels": [["a"], ["!", "~" * 64, "a b: c"], [f"{n}" * 64 for n in range(8)]],
     "lane": ["a", "0", "Tenant-7.eu:x_y", "z" * 64],
     "reference": [",order-17,", "!", "a*b", "~" * 128],
 }

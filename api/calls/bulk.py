@@ -198,7 +198,7 @@ def _filter(given: Mapping[str, Part], path: str, listed: Listed, findings: Find
     findings.refuse_if_any()
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
     named = {"lane": values["lane"], "reference": values["reference"]}
-    named["recurring_id"] = values["recurringId"]
+    named |= {"label": values["label"], "recurring_id": values["recurringId"]}
     held = values.get("held")
     walk = Walk(path, values[field], url, *named.values(), held)
     cursor = walk.taken_back(values["cursor"])

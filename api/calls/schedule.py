@@ -158,8 +158,8 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
     callback = query["callback"] and CallbackStatus(query["callback"])
     default = (Status.COMPLETED, Status.FAILED) if callback else (Status.SCHEDULED,)
     statuses = query["status"] or default
-    named = [query[each] for each in ("targetUrl", "lane", "reference", "recurringId")]
-    url, lane, reference, recurring_id = named
+    named = [query[each] for each in ("targetUrl", "lane", "reference", "label", "recurringId")]
+    url, lane, reference, label, recurring_id = named
     ascends = callback is CallbackStatus.PENDING
     if callback is None:
         by_reference = reference is not None and statuses == (Status.FAILED,)
@@ -174,6 +174,7 @@ async def list_schedules(request: HttpRequest) -> JsonResponse:
         walk.taken_back(query["cursor"]),
         lane=lane,
         reference=reference,
+        label=label,
         recurring_id=recurring_id,
         held=query["held"],
     )

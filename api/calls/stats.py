@@ -41,7 +41,7 @@ async def list_logs(request: HttpRequest) -> JsonResponse:
     call = await call_of(request, OF_LOGS)
     query, asked = call.query, log_query(call.query)
     order = "desc" if asked.descending else "asc"
-    names = ("targetUrl", "scheduleId", "lane", "reference", "recurringId", "callback")
+    names = ("targetUrl", "scheduleId", "lane", "reference", "label", "recurringId", "callback")
     walk = Walk("/stats/logs", order, ",".join(asked.statuses), *map(query.get, names))
     asked = asked._replace(cursor=walk.taken_back(query["cursor"]))
     page = await call.store.logs.page(call.account_id, asked)
@@ -87,6 +87,7 @@ def log_query(query: Mapping[str, Any]) -> LogQuery:
         schedule_id=query["scheduleId"],
         lane=query["lane"],
         reference=query["reference"],
+        label=query["label"],
         recurring_id=query["recurringId"],
         callback=query["callback"],
     )

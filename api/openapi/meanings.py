@@ -32,6 +32,7 @@ _MEANINGS = {
     "expiresAt": "The last moment at which it may be sent; null: there is none.",
     "retries": "How often it may be sent again after a failed attempt.",
     "retryDelays": "The waits before the retries, given or by default; null without `retries`.",
+    "retryOn": "After which answers it is sent again.",
     "timeout": "How long one attempt may take.",
     "callbackUrl": "The URL to which its end is reported; `default`: the account's; null: none.",
     "callbackOn": "The ends that are reported; null leaves it to the account.",
@@ -39,6 +40,7 @@ _MEANINGS = {
     "callbackInclude": "Whether the report has the target's answer (`response`); null: it has not.",
     "lane": "Its lane.",
     "reference": "Your own id of it.",
+    "labels": "Your own words for it.",
     # A schedule.
     "executedAt": "When the outcome was recorded; null before, and if it was cancelled.",
     "statusCode": "The status of the last answer; 0 without an answer, null without an attempt.",
@@ -178,6 +180,7 @@ _MEANINGS = {
     "EndedSchedule.recurringId": "The recurring schedule, if it belongs to one.",
     "EndedSchedule.lane": "Its lane, if it has one.",
     "EndedSchedule.reference": "Your own id of it, if it has one.",
+    "EndedSchedule.labels": "Your own words for it, if it has any.",
     "EndedSchedule.status": "How it ended.",
     "EndedSchedule.statusCode": "The status of the last answer; 0 without an answer.",
     "EndedSchedule.executedAt": "When the outcome was recorded.",

@@ -352,6 +352,7 @@ LOG_ENTRY = Shape(
         "responseBody": (str | None, "answer.text"),
         "lane": (str | None, "lane"),
         "reference": (str | None, "reference"),
+        "labels": (tuple[str, ...], "labels"),
         "recurringId": (RecurringId | None, "recurring_id"),
         "missed": (int, "missed"),
     },

@@ -45,6 +45,12 @@ DURATION = JsonType(["string", "integer"], duration_or_none, NO_DURATION, str | 
 DURATIONS = JsonType(
     ["array"], durations_or_none, "It must be an array of durations.", list[str | int] | None
 )
+TEXTS = JsonType(
+    ["array"],
+    msgspec.json.Decoder(list[str] | None).decode,
+    "It must be an array of strings.",
+    list[str] | None,
+)
 
 
 class Field(msgspec.Struct, frozen=True):

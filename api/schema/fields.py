@@ -12,16 +12,17 @@ from typing import Any
 import msgspec
 
 from api.schema import rules
-from api.schema.field import DURATION, DURATIONS, OBJECT, TEXT, WHOLE, Field, Schema
+from api.schema.field import DURATION, DURATIONS, OBJECT, TEXT, TEXTS, WHOLE, Field, Schema
 from api.schema.headers import MAX_HEADERS, read_headers
 from scheduler import durations, schema
 from scheduler.callbacks import NO_URL, UNSAID, Callback, CallbackOn, or_none, sent_to
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
+from scheduler.field_rows import FieldRow, Kind
 from scheduler.masks import masked, masked_url
-from scheduler.models import BodyKind, Delivery, Request, usual_method
+from scheduler.models import BodyKind, Delivery, Request, RetryOn, usual_method
 from scheduler.retries import delays_ms
-from scheduler.schema import DEFAULT, FieldRow, Kind
+from scheduler.schema import DEFAULT
 from scheduler.target.http import TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.times import format_iso8601
 
@@ -94,6 +95,15 @@ _KINDS = {
         more=lambda row: _given(
             pattern=f"^{row.pattern}$" if row.pattern else None, maxLength=row.longest
         ),
+    ),
+    Kind.TEXTS: _KindOf(
+        TEXTS,
+        more=lambda row: {
+            "items": {"type": "string", "pattern": f"^{row.pattern}$"},
+            "maxItems": row.longest,
+        },
+        show=list,
+        shown=lambda _: {"type": "array", "items": {"type": "string"}},
     ),
     Kind.URL: _KindOf(
         TEXT,
@@ -192,6 +202,10 @@ _OWN: dict[str, dict[str, Any]] = {
         "default": Delivery.AT_LEAST_ONCE,
     },
     "retryDelays": {"holds": lambda request: request.retry_delays_ms or delays_ms(request)},
+    "retryOn": {
+        "rule": rules.one_of(schema.NAMED["retryOn"].choices, RetryOn),
+        "default": RetryOn.TRANSIENT,
+    },
     "callbackUrl": {
         "rule": rules.callback_url,
         "more": {"anyOf": [_DEFAULT, _CALLBACK_URL, {"type": "null"}]},
@@ -215,6 +229,7 @@ _OWN: dict[str, dict[str, Any]] = {
     },
     "lane": {"rule": rules.lane},
     "reference": {"rule": rules.reference},
+    "labels": {"rule": rules.labels},
     "onExisting": {"show": None},
     "maxWait": {"rule": rules.max_wait, "show": None},
 }

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from api.schema.field import Schema
 from api.schema.findings import Findings, invalid
-from api.schema.rules import lane_filter, reference_filter, timestamp, url_filter
+from api.schema.rules import label_filter, lane_filter, reference_filter, timestamp, url_filter
 from scheduler.callbacks import CallbackStatus
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.filters import FILTERS
@@ -19,7 +19,7 @@ from scheduler.ids import is_recurring_id, is_schedule_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.models import LogStatus, Status
 from scheduler.recurrence.recurring import RuleState
-from scheduler.references import FILTER_PATTERN
+from scheduler.references import FILTER_PATTERN, LABEL_PATTERN
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
@@ -146,6 +146,7 @@ _MOMENT: Schema = {"format": "date-time"}
 _FILTERS: dict[str, tuple[Callable[[str], Any], Schema]] = {
     "lane": (lane_filter, {"pattern": f"^{LANE_PATTERN}$", "maxLength": LONGEST_LANE}),
     "reference": (reference_filter, {"pattern": f"^({FILTER_PATTERN})$"}),
+    "label": (label_filter, {"pattern": f"^{LABEL_PATTERN}$"}),
     "recurringId": (_recurring_id, {"pattern": "^rec_[0-7][0-9a-hjkmnp-tv-z]{25}$"}),
     "from": (moment, _MOMENT),
     "to": (moment, _MOMENT),

@@ -11,9 +11,17 @@ import msgspec
 
 from api.schema.findings import NotAnew
 from scheduler.durations import DAY_MS, parse_duration
+from scheduler.field_rows import FieldRow
 from scheduler.lanes import LONGEST_LANE, is_lane
 from scheduler.masks import has_mask
-from scheduler.references import LONGEST_REFERENCE, is_filter, is_reference
+from scheduler.references import (
+    LONGEST_LABEL,
+    LONGEST_REFERENCE,
+    MOST_LABELS,
+    is_filter,
+    is_label,
+    is_reference,
+)
 from scheduler.runtime.settings import Settings
 from scheduler.schema import (
     DEFAULT,
@@ -21,7 +29,6 @@ from scheduler.schema import (
     MOST_DELAYS,
     MOST_RAW_BODY_BYTES,
     SHORTEST_DELAY_MS,
-    FieldRow,
 )
 from scheduler.target.destinations import Destinations
 from scheduler.target.http import METHODS
@@ -203,6 +210,13 @@ def reference(text: str, rules: Rules, now_ms: int) -> str:
     return text
 
 
+def labels(texts: list[str], rules: Rules, now_ms: int) -> tuple[str, ...]:
+    """Each once, in their order."""
+    if len(texts) > MOST_LABELS:
+        raise ValueError(f"It may have at most {MOST_LABELS} labels.")
+    return tuple(dict.fromkeys(map(label_filter, texts)))
+
+
 def max_wait(span: str | int, rules: Rules, now_ms: int) -> int:
     ms = duration(span)
     if ms > rules.max_horizon_days * DAY_MS:
@@ -214,6 +228,16 @@ def reference_filter(text: str) -> str:
     """A reference to search by, or how some begin, with a `*` behind it."""
     if not is_filter(text):
         raise ValueError("It must be a reference, or how references begin and a * behind that.")
+    return text
+
+
+def label_filter(text: str) -> str:
+    """A label to search by."""
+    if not is_label(text):
+        raise ValueError(
+            f"A label must have 1 to {LONGEST_LABEL} printable ASCII characters, no comma, and no"
+            " space at either end."
+        )
     return text
 
 

@@ -88,8 +88,8 @@ def logs_command(
             or "scheduled" in (statuses or ())
         ):
             raise click.UsageError(
-                "--follow goes with --status (of what ended), --target, --reference, --lane,"
-                " --recurring, --limit."
+                "--follow goes with --status (of what ended), --target, --reference, --label,"
+                " --lane, --recurring, --limit."
             )
         tail = Tail(remote.client, statuses or ["all"], filters)
         _follow(remote, tail, limit)

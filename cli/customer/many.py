@@ -52,7 +52,7 @@ class Counted(NamedTuple):
 
 
 # Without ids, one of these (or --failed) must be given.
-CHOOSING = ("url", "lane", "reference", "recurring_id")
+CHOOSING = ("url", "lane", "reference", "label", "recurring_id")
 FLAGS = ", ".join(row.flag for row in FILTERS)
 ALONE = "A period or a limit alone is not enough."
 

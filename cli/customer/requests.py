@@ -9,7 +9,7 @@ import click
 
 from cli import parameters
 from scheduler import schema
-from scheduler.schema import FieldRow, Kind
+from scheduler.field_rows import FieldRow, Kind
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -90,6 +90,9 @@ def _option(row: FieldRow) -> Option:
         kind = parameters.Choice(row.choices)
     elif row.kind is Kind.WHOLE:
         kind = parameters.Whole(row.minimum, row.maximum)
+    if row.kind is Kind.TEXTS:  # one at a time
+        flag = "--" + row.option.removesuffix("s")
+        return click.option(flag, row.option, multiple=True, metavar="TEXT", help=row.help)
     flag, metavar = "--" + row.option.replace("_", "-"), _METAVARS.get(row.kind)
     metavar = _METAVARS_OF.get(row.name, metavar)
     return click.option(flag, type=kind, metavar=metavar, help=row.help)
@@ -157,11 +160,12 @@ def request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         raise click.UsageError("Say when, with one of --in, --delay and --at.")
     if sum(options[name] is not None for name in _BODIES) > 1:
         raise click.UsageError("Give one body, with --body, --text, --data or --base64.")
-    given = {_argument(name): value for name, value in options.items() if value is not None}
+    given = {_argument(n): value for n, value in options.items() if value not in (None, ())}
     if given.get("callback_url") == "none":
         given["callback_url"] = None
-    headers = given.pop("headers")
-    return {**given, "headers": dict(headers)} if headers else given
+    if "headers" in given:
+        given["headers"] = dict(given["headers"])
+    return given
 
 
 def change_arguments(

@@ -21,8 +21,9 @@ from cli.customer.requests import (
     schedule_options,
 )
 from cli.tables import NOTE, REQUEST, Column, Ready, Row, at, fields
+from scheduler.field_rows import Kind
 from scheduler.lanes import hold_words
-from scheduler.schema import FIELDS, Kind
+from scheduler.schema import FIELDS
 
 if TYPE_CHECKING:
     from postdate import Callback, HeldBy, Phases, Schedule, StatusFilter

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from scheduler.field_rows import FieldRow, Group, Kind
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE
 from scheduler.recurrence.cron import LONGEST
 from scheduler.recurrence.recurrence import LONGEST_EVERY_MS, SHORTEST_EVERY_MS
 from scheduler.recurrence.zones import LONGEST_NAME
-from scheduler.schema import FieldRow, Group, Kind
 
 FIELDS = (
     FieldRow(

@@ -86,6 +86,8 @@ CANCELLATION = _encode([CANCELLED])
 CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
 
 _MOMENT_BYTES = 6
+# How a msgpack array of 16 fields and more begins.
+_LONG_ARRAY = 0xDC
 # An attempt that ended later than so much from now was made by a clock that was set back since.
 _CLOCK_SLACK_MS = 1000
 _IN_CLEAR = Secrecy()
@@ -214,10 +216,11 @@ def due_at(request: Request | Packed, due_ms: int) -> Request | Packed:
     """The same request with another moment."""
     moved = msgspec.structs.replace(request, trigger_at_ms=due_ms)
     if isinstance(moved, Packed):
-        # The moment is the first field of an array whose length is in one byte.
+        # The moment is the first field of an array, behind its length: one byte, or three.
         packed = moved.request
-        rest = packed[1 + len(_encode(request.trigger_at_ms)) :]
-        moved = msgspec.structs.replace(moved, request=packed[:1] + _encode(due_ms) + rest)
+        head = 3 if packed[0] == _LONG_ARRAY else 1
+        rest = packed[head + len(_encode(request.trigger_at_ms)) :]
+        moved = msgspec.structs.replace(moved, request=packed[:head] + _encode(due_ms) + rest)
     return moved
 
 

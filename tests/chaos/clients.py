@@ -32,7 +32,8 @@ _AHEAD_MS = (-200, 5000)
 _FAR = 0.12
 _FAR_MS = 3_600_000
 _REPEATS = 4
-_BEHAVIOURS = {"ok": 42, "slow": 26, "fail": 8, "busy": 4, "flaky": 10, "reset": 6, "never": 4}
+_BEHAVIOURS = {"ok": 40, "slow": 25, "fail": 8, "busy": 4, "flaky": 10, "reset": 6, "never": 4}
+_BEHAVIOURS |= {"missing": 3}
 _CALLS: dict[Kind, float] = {
     "create": 40,
     "batch": 10,
@@ -48,9 +49,13 @@ _CALLS: dict[Kind, float] = {
 }
 # Those that may end with an answer that is retried, most of all.
 _RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5, "calming": 0.7}
+_RETRIED |= {"missing": 0.8}
 _DELAYS_MS = ((1000,), (1000, 2000))
 _KEEP_FOR = ("0s", "4s", "30s", "30s")
 _MANY = 6
+# Retried after any answer that is not 2xx; of a target that answers 404, more.
+_ON_ANY, _ON_ANY_OF_MISSING = 0.2, 0.7
+LABELS = ("mail", "eu west", "a:b/c?", "~" * 64)
 # References whose creates all have onExisting; what else has one has its own.
 _SHARED = ("page-1", "page-2", "page-3")
 _FAR_OF_SHARED = 0.4
@@ -170,7 +175,9 @@ class Client:
     def _many(self, kind: Kind) -> dict[str, Any]:
         """Some that are named, one of them twice; for replays also what a filter finds."""
         if kind == "replay many" and self._random.random() < 0.5:
-            return {"body": json.dumps({"status": "failed", "reference": "order-*", "limit": 2})}
+            by_label = self._random.random() < 0.5
+            found = {"label": LABELS[0]} if by_label else {"reference": "order-*"}
+            return {"body": json.dumps({"status": "failed", "limit": 2, **found})}
         ids = self._random.choices(list(self._known), k=_MANY)
         return {"schedule_ids": ids, "body": json.dumps({"ids": [*ids, ids[0]]})}
 
@@ -226,8 +233,15 @@ class Client:
         )
         # Counted whatever comes of it: a version is wanted once.
         self._known[schedule_id] = wanted
-        cleared = ("timeout", "lane", "callbackUrl", "failureCallbackUrl", "callbackInclude")
-        payload = dict.fromkeys(cleared) | self._payload(wanted)
+        fields = (
+            "timeout",
+            "lane",
+            "callbackUrl",
+            "failureCallbackUrl",
+            "callbackInclude",
+            "labels",
+        )
+        payload = {**dict.fromkeys(fields), **self._payload(wanted)}
         del payload["delivery"]
         about = {"asked": [wanted], "schedule_id": schedule_id, "body": json.dumps(payload)}
         await self._call("change", "PATCH", f"/schedule/{schedule_id}", **about)
@@ -245,6 +259,7 @@ class Client:
             expires = random.random() < 0.15
         retried = random.random() < _RETRIED.get(behaviour, 0.0)
         limited = behaviour == "never" and random.random() < 0.5
+        on_any = _ON_ANY_OF_MISSING if behaviour == "missing" else _ON_ANY
         tag = f"{self.name}-{self._made}"
         [callback] = random.choices(list(_CALLBACKS), list(_CALLBACKS.values()))
         return Asked(
@@ -263,12 +278,14 @@ class Client:
             callback_on="failed" if random.random() < 0.2 else "executed",
             failure_callback=random.choice(_FAILURE_CALLBACKS) if random.random() < 0.3 else None,
             included=random.random() < 0.4,
+            retry_on="any" if retried and random.random() < on_any else None,
+            labels=tuple(random.sample(LABELS, random.choice((0, 0, 1, 3)))),
         )
 
     def _unretried(self, *, expires: bool | None = None, **fields: Any) -> Asked:
         """A new one with these fields, whose first answer counts."""
         wanted = self._want(expires=expires)
-        return msgspec.structs.replace(wanted, retries=0, delays_ms=(), **fields)
+        return msgspec.structs.replace(wanted, retries=0, delays_ms=(), retry_on=None, **fields)
 
     def _shares(self, asked: Asked) -> Asked:
         """The same, for a reference that others have too. It has no retries, as what waits for one
@@ -283,6 +300,7 @@ class Client:
             expires_at_ms=None,
             retries=0,
             delays_ms=(),
+            retry_on=None,
             reference=random.choice(_SHARED),
             on_existing=on_existing,
             max_wait_ms=random.randint(*_LONGEST_WAIT_MS) if bounded else None,
@@ -297,6 +315,8 @@ class Client:
             "retries": asked.retries or None,
             "retryDelays": [f"{each}ms" for each in asked.delays_ms] if asked.retries else None,
             "timeout": asked.timeout_s and f"{asked.timeout_s}s",
+            "retryOn": asked.retry_on,
+            "labels": asked.labels,
             "reference": asked.reference,
             "onExisting": asked.on_existing,
             "maxWait": asked.max_wait_ms and f"{asked.max_wait_ms}ms",

@@ -76,6 +76,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     callback_on: Literal["executed", "failed"] = "executed"
     failure_callback: str | None = None
     included: bool = False
+    retry_on: Literal["any"] | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def asks(self) -> bool:
@@ -106,6 +108,7 @@ class Ruled(msgspec.Struct, frozen=True, omit_defaults=True):
     anchor_ms: int = 0
     version: int = 0
     lane: str | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -225,6 +228,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     attempt: int = 1
     next_attempt_at: str | None = None
     recurring_id: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 class Skipped(msgspec.Struct, frozen=True, rename="camel"):

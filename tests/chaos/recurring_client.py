@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.clients import Client
+from tests.chaos.clients import LABELS, Client
 from tests.chaos.history import Answered, Kind, Ruled, iso, now_ms
 from tests.chaos.keeper import LANES
 
@@ -92,7 +92,8 @@ class RecurringClient(Client):
     def _next_version(self, rule_id: str) -> Ruled:
         """Other times, or another request alone."""
         before = self._ids[rule_id]
-        version = msgspec.structs.replace(before, version=before.version + 1)
+        labels = tuple(self._random.sample(LABELS, self._random.randint(0, 2)))
+        version = msgspec.structs.replace(before, version=before.version + 1, labels=labels)
         return self._timed(version) if self._random.random() < 0.6 else version
 
     def _timed(self, ruled: Ruled) -> Ruled:
@@ -113,7 +114,8 @@ class RecurringClient(Client):
         if ruled.every_ms:
             every, starts_at = f"{ruled.every_ms}ms", iso(ruled.anchor_ms)
             times = {"cron": None, "every": every, "startsAt": starts_at}
-        return {"targetUrl": self._customer.target + ruled.path, "lane": ruled.lane, **times}
+        request = {"targetUrl": self._customer.target + ruled.path, "lane": ruled.lane}
+        return {**request, "labels": ruled.labels, **times}
 
     async def _occurrence(self, rule_id: str, kind: Kind) -> None:
         """Cancels, alone or among others, or puts off the occurrence that waits."""

@@ -25,6 +25,7 @@ _FIRST["/calming"] = Answer(status=429, headers=(("Retry-After", str(CALM_MS // 
 _ANSWERS = {
     "/fail": Answer(status=500),
     "/busy": Answer(status=503),
+    "/missing": Answer(status=404),
     "/reset": Answer(reset=True),
     f"{REPORTS}{REFUSED}": Answer(status=404),
     "/never": Answer(never=True),

@@ -161,6 +161,8 @@ def test_text_is_no_data(client: Client, server: Server, value: Any) -> None:
         ("headers", {b"X-A": "x"}, "A name in headers must be a str, not bytes"),
         ("headers", [("X-A", "x")], "headers must be a mapping, not list"),
         ("retry_delays", [1, b"1s"], r"retry_delays\[1\] must be"),
+        ("labels", "mail", "labels must be a list of str, not str"),
+        ("labels", ["mail", 5], r"labels\[1\] must be a str, not int"),
         ("retries", 1.5, "retries must be an int, not float"),
         ("timeout", [5], "timeout must be a timedelta or a number of seconds, not list"),
     ],

@@ -32,7 +32,7 @@ _SCHEMAS = {
 RESULTS = """Account Callback Cancelled ClearedLane Created CreatedRecurring DeletedRecurring
 FieldError Lane LogEntry Phases Preview Recurring Replayed Resent Schedule SigningSecret
 Stats TimeRange"""
-WORDS = "CallbackOn CallbackStatus Delivery LaneState LogStatus RecurringState Status"
+WORDS = "CallbackOn CallbackStatus Delivery LaneState LogStatus RecurringState RetryOn Status"
 LISTS = {
     "lanes": "/lanes",
     "list": "/schedule",

@@ -182,11 +182,13 @@ DATA = REPORT["data"]
 
 
 def test_a_callback_is_read_and_a_schedules_own_request_is_not() -> None:
-    body = json.dumps(REPORT | {"data": DATA | {"lane": "a", "later": 1}, "version": 2}).encode()
+    named = {"lane": "a", "labels": ["b", "c d"]}
+    body = json.dumps(REPORT | {"data": DATA | named | {"later": 1}, "version": 2}).encode()
     assert verify(signed(body), body, SECRET, now=NOW_S) is None
     assert verify(signed(body, webhook_id="cbk_1"), body, SECRET, now=NOW_S) == ScheduleEnded(
         "cbk_1", "schedule.failed", ENDED_AT, "sch_1", "inv_1", "https://example.com/hook", "POST",
         ENDED_AT, ENDED_AT, "failed", 503, 41, "Service Unavailable", 6, lane="a",
+        labels=("b", "c d"),
     )  # fmt: skip
 
 

@@ -143,6 +143,24 @@ async def test_more_than_a_form_names_are_found_again_and_stopped(
     assert await browser.credits() == 99
 
 
+@pytest.mark.parametrize("most", [2, 1000])
+async def test_all_with_a_label_are_acted_on_and_no_other(
+    browser: Browser, settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(bulk, "MOST", most)
+    wanted = [await browser.schedule(labels=("eu west", "mail")) for _ in range(3)]
+    other = [await browser.schedule(labels=("eu",)), await browser.schedule()]
+    for action, more in (("lane", {"lane": "b"}), ("cancel", {})):
+        asked = await match(browser, action, label="eu west", status="scheduled")
+        assert set(ids_of(asked)) == (set(wanted) if most > 2 else set())
+        fields = fields_of(asked) | {"confirmed": "1", "once": action.ljust(16, "o")} | more
+        assert (await post_many(browser, action, ids_of(asked), **fields)).status_code == 303
+        await finish(browser, settings)
+        lanes = [(await browser.kept(each)).request.lane for each in (*wanted, *other)]
+        assert lanes == ["b"] * 3 + [None] * 2
+    assert set(await listed(browser, status="scheduled")) == set(other)
+
+
 async def test_a_press_stops_what_has_not_begun(browser: Browser, settings: Settings) -> None:
     waiting = [await browser.schedule() for _ in range(2)]
     await browser.store.changes.suspend(browser.account_id)

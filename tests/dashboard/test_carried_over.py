@@ -26,12 +26,12 @@ from api.dashboard.zones import UTC
 from api.schema.recurring_fields import OWN
 from api.schema.settings_fields import OF_PUT
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
+from scheduler.field_rows import Kind
 from scheduler.masks import MASK
-from scheduler.models import BodyKind, Request
+from scheduler.models import BodyKind, Request, RetryOn
 from scheduler.recurrence.fields import FIELDS
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule, RuleState
-from scheduler.schema import Kind
 from tests.dashboard.conftest import Browser
 from tests.dashboard.forms import faults_of, form_with
 from tests.dashboard.recurring.recurring import FORM, filled, made, rule_of, send
@@ -287,11 +287,14 @@ async def test_fields_that_a_form_cannot_mean_are_named(browser: Browser) -> Non
     given = {
         "retries": "2",
         "retryDelays": "5 1m,2h",
+        "retryOn": "any",
+        "labels": " eu west,mail , ,mail",
         "bodyKind": "base64",
         "targetBody": "AAEC\n/w==",
     }
     request = await scheduled(browser, **form | given)
     assert (request.retries, request.retry_delays_ms) == (2, (5000, 60_000, 7_200_000))
+    assert (request.retry_on, request.labels) == (RetryOn.ANY, ("eu west", "mail"))
     assert request.body == b"\0\1\2\xff"
 
 
@@ -320,7 +323,7 @@ async def test_the_pages_have_an_input_for_each_field_with_its_bounds(browser: B
             bounds = {"min": row.minimum, "max": row.maximum, "maxlength": row.longest}
             if not tags[row.name].startswith('<input type="number"'):
                 bounds = {"maxlength": row.longest}
-            if row.kind is Kind.DURATIONS or row.attribute == "body":
+            if row.kind in (Kind.DURATIONS, Kind.TEXTS) or row.attribute == "body":
                 bounds = {}
             for name, bound in bounds.items():
                 assert bound is None or f' {name}="{bound}"' in tags[row.name], row.name

@@ -189,7 +189,7 @@ async def test_the_box_of_filters_offers_the_same_hosts(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in the seconds in which both go by one look."""
-    monkeypatch.setattr("api.dashboard.requests.suggestions._HOSTS_OF", 1)
+    monkeypatch.setattr("api.dashboard.requests.suggestions._SEEN", 1)
     for host, due_in_ms in (("b.example.org", 120_000), ("a.example.org", 60_000)):
         await browser.schedule(url=f"https://{host}/x", due_in_ms=due_in_ms)
     box = await browser.client.get("/dashboard/requests/suggest", params={"find": "host:"})

@@ -46,7 +46,8 @@ async def test_the_list_runs_from_what_waits_through_now_to_what_was(browser: Br
 
 async def test_it_is_filtered_by_what_the_address_says(browser: Browser) -> None:
     good, bad = await browser.execute(), await browser.execute(503)
-    waiting, named = await browser.schedule(), await browser.schedule(reference="order-17")
+    waiting = await browser.schedule()
+    named = await browser.schedule(reference="order-17", labels=["eu west", "mail"])
     day = f"{in_days(-1):%Y-%m-%dT%H:%M}"
     for query, found in (
         ({"status": "failed"}, [bad]),
@@ -59,6 +60,8 @@ async def test_it_is_filtered_by_what_the_address_says(browser: Browser) -> None
         ({"reference": "order-17"}, [named]),
         ({"reference": "order-*", "status": "scheduled"}, [named]),
         ({"reference": "order-18"}, []),
+        ({"label": "eu west"}, [named]),
+        ({"label": "eu"}, []),
         ({"answer": "Service Unavailable"}, [bad]),
         ({"when": "15m"}, [bad, good]),
         ({"to": day}, []),
@@ -145,6 +148,7 @@ async def test_a_bad_filter_is_told_and_the_rest_is_kept(browser: Browser) -> No
         {"cursor": "x"},
         {"when": "soon"},
         {"reference": "a b"},
+        {"label": "a,b"},
         {"late": "soon"},
     ):
         answer = await browser.get("/requests", q="kept", **query)
@@ -171,10 +175,12 @@ async def test_what_is_typed_leads_to_the_address_that_says_the_same(browser: Br
 
 
 async def test_the_box_offers_names_and_then_their_values(browser: Browser) -> None:
-    await browser.schedule(lane="customer-17")
+    await browser.schedule(lane="customer-17", labels=["eu west", "mail"])
     await browser.execute()
     for text, offered in (
-        ("la", ["lane:", "late:", "sort:late"]),
+        ("la", ["lane:", "label:", "late:", "sort:late"]),
+        ("label:m", ["label:mail"]),
+        ('label:"eu', ["label:&#34;eu west&#34;"]),
         ("status:failed fai", ["status:failed", "callback:failed"]),
         ("status:C", ["status:completed", "status:cancelled"]),
         ("lane:cust", ["lane:customer-17"]),

@@ -28,6 +28,7 @@ _JSON = [
     b'"2026-11-20T09:00:00.123+01:00"', b'"0000-00-00T00:00:00Z"', b'"at-most-once"', b'"POST"',
     b'"P1DT2H"', b"{", b"}", b"[", b"]", b",", b":", b'""', b'"\\u0000"', b'"\\ud800"', b'"\\n"',
     b'"timeout":"5s"', b'"timeout":', b'"retries":3', b'"reference":"order-1"', b'"reference":',
+    b'"labels":["a"]', b'"labels":[', b'"labels":', b'"retryOn":"any"', b'"retryOn":',
     b'"onExisting":"keep"', b'"onExisting":"replace"', b'"onExisting":', b'"maxWait":"1m"',
     b'"maxWait":', b'"lane":"a:1"', b'"lane":',
     b'"callbackUrl":"https://example.com/b"', b'"callbackUrl":null', b'"callbackOn":"failed"',
@@ -38,6 +39,7 @@ _JSON = [
 _QUERY = [
     b"status=failed", b"status=failed,completed", b",", b"reference=order-1", b"reference=order-*",
     b"scheduleId=sch_01jd3m0000e0080000000000a0", b"scheduleId=", b"lane=a:1", b"lane=",
+    b"label=a", b"label=",
     b"targetUrl=http://a/", b"from=2026-11-20T08:00:00Z", b"to=now", b"limit=10",
     b"limit=1e3", b"order=asc", b"cursor=", b"cursor=k88AAAGh_rNOEwC5", b"&", b"=", b"%", b"%00",
     b"%ff", b"+", b";", b"a", b"\xff", b"%2", b"-1", b"from=9999-12-31T23:59:59Z", b"#", b"limit=",

@@ -56,7 +56,9 @@ globalThis.fetch = ((input, init) =>
   String(input).includes("/v2/topics") ? Promise.resolve(Response.json([])) : real(input, init)
 ) as typeof fetch;
 """
-_DOTENV = "def load_dotenv() -> None: ..."  # what their tests read from a file is in the environment
+_DOTENV = (
+    "def load_dotenv() -> None: ..."  # what their tests read from a file is in the environment
+)
 
 
 class Case(NamedTuple):

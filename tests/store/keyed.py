@@ -15,6 +15,8 @@ REQUEST = Request(
     {"Authorization": "Bearer hush"},
     b'{"iban":"DE12"}',
     reference="in-clear",
+    labels=("sealed label",),
+    door=b"sealed door",
 )
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.durations import DAY_MS
-from scheduler.models import Delivery, Invocation, Outcome, Request, Retry
+from scheduler.models import Delivery, Invocation, Outcome, Request, Retry, RetryOn
 from scheduler.schema import USUAL_DELAYS_MS
 from worker.send.outcome import (
     Failure,
@@ -53,8 +53,11 @@ def test_an_answer_that_says_not_now_is_tried_again(code: int, delivery: Deliver
 
 
 @pytest.mark.parametrize("code", [200, 301, 400, 404, 600])
-def test_any_other_answer_is_final(code: int) -> None:
-    assert wait_ms(answered(code, "", 5)) is None
+@pytest.mark.parametrize("delivery", [*Delivery])
+def test_any_other_answer_is_final_unless_any_is_retried(code: int, delivery: Delivery) -> None:
+    outcome, again = answered(code, "", 5), None if code == 200 else USUAL_DELAYS_MS[0]
+    assert wait_ms(outcome, delivery=delivery) is None
+    assert wait_ms(outcome, delivery=delivery, retry_on=RetryOn.ANY) == again
 
 
 FINAL = {Failure.NOT_ALLOWED, Failure.BAD_REQUEST, Failure.LOST, Failure.EXPIRED}
@@ -63,12 +66,14 @@ FINAL = {Failure.NOT_ALLOWED, Failure.BAD_REQUEST, Failure.LOST, Failure.EXPIRED
 @pytest.mark.parametrize("outcome", [*map(failed, Failure), timed_out(30_000)])
 def test_no_answer_is_tried_again_unless_it_can_only_come_to_the_same(outcome: Outcome) -> None:
     is_final = outcome.error_message in [each.value for each in FINAL]
-    assert wait_ms(outcome) == (None if is_final else USUAL_DELAYS_MS[0])
+    for retry_on in RetryOn:
+        expected = None if is_final else USUAL_DELAYS_MS[0]
+        assert wait_ms(outcome, retry_on=retry_on) == expected
 
 
 @pytest.mark.parametrize("outcome", [timed_out(30_000), *map(failed, sorted(set(Failure) - FINAL))])
 def test_at_most_once_is_tried_again_only_if_surely_nothing_was_sent(outcome: Outcome) -> None:
-    careful = invocation(delivery=AT_MOST_ONCE)
+    careful = invocation(delivery=AT_MOST_ONCE, retry_on=RetryOn.ANY)
     for sent, expected in ((True, None), (False, NOW_MS + USUAL_DELAYS_MS[0])):
         found = next_attempt_at_ms(careful, outcome, sent=sent, now_ms=NOW_MS, chance=0)
         assert found == expected

@@ -14,7 +14,16 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from scheduler.models import COMPLETED, Answer, Delivery, Invocation, Outcome, Request, Status
+from scheduler.models import (
+    COMPLETED,
+    Answer,
+    Delivery,
+    Invocation,
+    Outcome,
+    Request,
+    RetryOn,
+    Status,
+)
 from scheduler.retries import LONGEST_ASKED_MS, SPREAD
 from scheduler.schema import USUAL_DELAYS_MS
 from scheduler.texts import visible
@@ -52,7 +61,7 @@ NO_TLS = "the target does not speak TLS"
 # So long at most a lane starts nothing because its target asked for that.
 LONGEST_CALM_MS = 3_600_000
 # Of answers, those that say "not now". Any other 4xx is the target's word for "never again", as is
-# a redirect, which is not followed.
+# a redirect, which is not followed, unless the schedule asks for a retry after any answer.
 _RETRIED = frozenset({408, 409, 425, 429})
 # Errors that the same request would meet again, and those without an attempt. While errors are
 # concealed, a forbidden destination is retried like a missing one.
@@ -259,7 +268,7 @@ def _may_be_repeated(request: Request, outcome: Outcome, *, sent: bool) -> bool:
     if outcome.status is not Status.FAILED:
         return False
     if code:
-        return code in _RETRIED or 500 <= code < 600
+        return code in _RETRIED or 500 <= code < 600 or request.retry_on is RetryOn.ANY
     if outcome.error_message in _FINAL:
         return False
     # Without an answer the target may have acted on the request.

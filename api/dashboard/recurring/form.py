@@ -7,9 +7,9 @@ from typing import Any
 
 from api.dashboard.requests.form import edited, fields_of, given_of, request_given
 from api.dashboard.zones import Zone
+from scheduler.field_rows import Group
 from scheduler.recurrence.fields import FIELDS
 from scheduler.recurrence.recurring import Rule
-from scheduler.schema import Group
 
 # Those of the preview.
 TIMING = tuple(row for row in FIELDS if row.group is Group.WHEN)

@@ -173,7 +173,7 @@ def _filter_words(pairs: dict[str, str]) -> str:
     """Such as `failed, not replayed, host example.com`."""
     words = [pairs["status"]] if "status" in pairs else []
     words += ["not replayed"] * ("replayed" in pairs)
-    named = ("host", "reference", "lane", "recurring", "answer", "callback")
+    named = ("host", "reference", "label", "lane", "recurring", "answer", "callback")
     words += [f"{name} {pairs[name]}" for name in named if name in pairs]
     words += [f"with {pairs[name]}" for name in ("q",) if name in pairs]
     words += [WINDOWS[name].words for name in (pairs.get("when", ""),) if name in WINDOWS]

@@ -55,8 +55,9 @@ from scheduler.errors import (
     TooManyLanes,
     TooManyScans,
 )
+from scheduler.field_rows import FieldRow
 from scheduler.models import Request, Upsert
-from scheduler.schema import ON_EXISTING, FieldRow
+from scheduler.schema import ON_EXISTING
 from scheduler.store.lanes.lanes import LanePage
 from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
 from scheduler.store.preconditions import Precondition

@@ -102,6 +102,7 @@ def entry_of(schedule: Schedule) -> Entry:
         executing=schedule.executing,
         lane=request.lane,
         reference=request.reference,
+        labels=request.labels,
         recurring_id=request.recurring.recurring_id if request.recurring else None,
         schedule=schedule,
     )

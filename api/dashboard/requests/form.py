@@ -18,10 +18,11 @@ from scheduler import schema
 from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.durations import PATTERN, format_duration
 from scheduler.errors import FieldError, InvalidRequest
+from scheduler.field_rows import FieldRow, Group, Kind
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import Request
 from scheduler.recurrence import fields as of_rule
-from scheduler.schema import DEFAULT, FieldRow, Group, Kind
+from scheduler.schema import DEFAULT
 from scheduler.times import format_iso8601
 
 _BLANKS = " \t"  # around a header's value; of others Latin-1 has some that belong to it
@@ -45,7 +46,8 @@ _OTHER_WAY = {one: other for way in WAYS.values() for one in way for other in wa
 _CALLBACK = ("callbackUrl", "callbackOn", "failureCallbackUrl", "callbackInclude")
 _TOGETHER = {*_CALLBACK, *BODIES}
 # Pages show these in a way of their own.
-_SHOWN = {"url", "method", "headers", "body", "trigger_at_ms", "expires_at_ms", "lane", "reference"}
+_SHOWN = {"url", "method", "headers", "body", "trigger_at_ms", "expires_at_ms"}
+_SHOWN |= {"lane", "reference", "labels"}
 _SHOWN |= {schema.NAMED[name].attribute for name in _CALLBACK}
 _CLASS = re.compile(r"\[([^\]]*)\]")
 
@@ -102,7 +104,10 @@ def filled(
 
 
 def pattern_of(row: FieldRow) -> str:
-    """As an input takes it: in a class of HTML's patterns punctuation is escaped."""
+    """As an input takes it: in a class of HTML's patterns punctuation is escaped. An input of
+    several texts has none."""
+    if row.kind is Kind.TEXTS:
+        return ""
     pattern = rf"{PATTERN}|[0-9]{{1,15}}" if row.kind is Kind.DURATION else row.pattern
     return _CLASS.sub(lambda found: re.sub(r"[()|/{}]|-\]$", r"\\\g<0>", found[0]), pattern)
 
@@ -129,7 +134,7 @@ def facts_of(request: Request) -> list[tuple[str, str]]:
     facts = list[tuple[str, str]]()
     for row in schema.FIELDS:
         shown = None if row.attribute in _SHOWN else FIELDS[row.name].shown_in(request)
-        if shown not in (None, 0):
+        if shown not in (None, 0, []):
             facts.append((row.label, _fact(row, shown)))
     return facts
 
@@ -249,6 +254,10 @@ def _list(text: str) -> list[int | str]:
     return [_whole(each) for each in text.replace(",", " ").split()]
 
 
+def _texts(text: str) -> list[str]:
+    return [each for part in text.split(",") if (each := part.strip())]
+
+
 def _joined(delays_ms: Sequence[int]) -> str:
     return ", ".join(map(format_duration, delays_ms))
 
@@ -263,12 +272,14 @@ _READ: dict[Kind, Callable[[str], Any]] = {
     Kind.DURATION: _whole,
     Kind.SECONDS: _seconds,
     Kind.DURATIONS: _list,
+    Kind.TEXTS: _texts,
     Kind.HEADERS: headers_of,
 }
 _WRITTEN: dict[Kind, Callable[[Any], str]] = {
     Kind.URL: masked_url,
     Kind.DURATION: format_duration,
     Kind.DURATIONS: _joined,
+    Kind.TEXTS: ", ".join,
     Kind.HEADERS: _lines,
 }
 

@@ -11,6 +11,7 @@ from postdate import arguments as kinds
 from postdate.arguments import BytesLike
 
 Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
+RetryOn: TypeAlias = Literal["transient", "any"]
 CallbackOn: TypeAlias = Literal["executed", "failed"]
 CallbackInclude: TypeAlias = Literal["response"]
 
@@ -27,6 +28,7 @@ class RequestOptions(TypedDict, total=False):
     delivery: Delivery | None
     retries: int | None
     retry_delays: Sequence[timedelta | float | str] | None
+    retry_on: RetryOn | None
     timeout: timedelta | float | str | None
     callback_url: str | None
     callback_on: CallbackOn | None
@@ -34,6 +36,7 @@ class RequestOptions(TypedDict, total=False):
     callback_include: CallbackInclude | None
     lane: str | None
     reference: str | None
+    labels: Sequence[str] | None
 
 
 class ScheduleOptions(RequestOptions, total=False):
@@ -60,6 +63,7 @@ class Filters(TypedDict, total=False):
     url: str | None
     lane: str | None
     reference: str | None
+    label: str | None
     recurring_id: str | None
     from_: datetime | str | None
     to: datetime | str | None
@@ -78,6 +82,7 @@ class RequestFields:
     delivery: Delivery = "at-least-once"
     retries: int = 0
     retry_delays: Sequence[str] | None = None
+    retry_on: RetryOn = "transient"
     timeout: str = "30s"
     callback_url: str | None = "default"
     callback_on: CallbackOn | None = None
@@ -85,6 +90,7 @@ class RequestFields:
     callback_include: CallbackInclude | None = None
     lane: str | None = None
     reference: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 # The server's name of each option that does not say when, and how it is written.
@@ -99,6 +105,7 @@ FIELDS = {
     "expires_at": ("expiresAt", kinds.moment),
     "retries": ("retries", kinds.whole),
     "retry_delays": ("retryDelays", kinds.durations),
+    "retry_on": ("retryOn", kinds.text),
     "timeout": ("timeout", kinds.duration),
     "callback_url": ("callbackUrl", kinds.text),
     "callback_on": ("callbackOn", kinds.text),
@@ -106,6 +113,7 @@ FIELDS = {
     "callback_include": ("callbackInclude", kinds.text),
     "lane": ("lane", kinds.text),
     "reference": ("reference", kinds.text),
+    "labels": ("labels", kinds.texts),
     "on_existing": ("onExisting", kinds.text),
     "max_wait": ("maxWait", kinds.duration),
 }
@@ -113,6 +121,7 @@ FILTERS = {
     "url": ("targetUrl", kinds.text),
     "lane": ("lane", kinds.path_part),
     "reference": ("reference", kinds.text),
+    "label": ("label", kinds.text),
     "recurring_id": ("recurringId", kinds.path_part),
     "from_": ("from", kinds.moment),
     "to": ("to", kinds.moment),

@@ -33,6 +33,13 @@ def text(name: str, value: object) -> str:
     return value
 
 
+def texts(name: str, value: object) -> list[str]:
+    """A str is a TypeError: its letters would be taken for texts."""
+    if isinstance(value, str | _BYTES) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list of str, not {kind_of(value)}")
+    return [text(f"{name}[{n}]", each) for n, each in enumerate(value)]
+
+
 def path_part(name: str, value: object) -> str:
     """An id, a lane or a name, which goes into a path."""
     part = text(name, value)

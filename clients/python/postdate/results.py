@@ -286,6 +286,7 @@ class LogEntry:
     reference: str | None = None
     recurring_id: str | None = None
     missed: int = 0
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +325,8 @@ _PARTS: Mapping[str, type[Any]] = {"Callback": Callback, "HeldBy": HeldBy}
 def _value(kind: str, value: Any) -> Any:
     if kind.startswith("datetime"):
         return _moment(value)
+    if kind.startswith("tuple"):
+        return tuple(value)
     part = _PARTS.get(kind.partition(" ")[0])
     return read(part, value) if part and isinstance(value, Mapping) else value
 

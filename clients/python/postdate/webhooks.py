@@ -53,6 +53,7 @@ class ScheduleEnded:
     recurring_id: str | None = None
     lane: str | None = None
     reference: str | None = None
+    labels: tuple[str, ...] = ()
     response_headers: Mapping[str, Sequence[str]] | None = None
     response_body: str | None = None
     response_body_encoding: Literal["utf-8", "base64"] | None = None

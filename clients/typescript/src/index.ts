@@ -88,6 +88,7 @@ export type {
   Replayed,
   ResendFilter,
   Resent,
+  RetryOn,
   RotationRequest,
   Schedule,
   ScheduleEnded,

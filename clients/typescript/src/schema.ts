@@ -86,7 +86,7 @@ export interface ScheduleRequest {
   expiresAt?: Moment | null | undefined;
   /**
    * How often it is sent again after no answer, or after 408, 409, 425, 429 or 5xx; 0 if it is left
-   * out. Any other answer is final. A retry costs no credit.
+   * out. Any other answer is final, unless `retryOn` is `any`. A retry costs no credit.
    */
   retries?: number | null | undefined;
   /**
@@ -94,6 +94,12 @@ export interface ScheduleRequest {
    * The default is 10s, 1m, 10m, 1h, 6h. Each is lengthened at random by up to a fifth.
    */
   retryDelays?: readonly Duration[] | null | undefined;
+  /**
+   * After which answers it is sent again: `transient` (the default): 408, 409, 425, 429 and 5xx;
+   * `any`: each answer that is not 2xx, so a redirect and any other 4xx too. After no answer it is
+   * sent again either way. Without `retries` it does nothing.
+   */
+  retryOn?: RetryOn | null | undefined;
   /**
    * How long one attempt may take, from resolving the name to the last byte: whole seconds from 1s
    * to 30s, the default.
@@ -133,6 +139,12 @@ export interface ScheduleRequest {
    * without a `*` at its end. Need not be unique. It is stored unencrypted.
    */
   reference?: string | null | undefined;
+  /**
+   * Words of your own, by which lists and the log find it: up to 8, each of 1 to 64 characters.
+   * Printable ASCII without commas, and without a space at either end. A label that is given twice
+   * counts once.
+   */
+  labels?: readonly string[] | null | undefined;
   /**
    * With `reference`, if one schedule waits with it: `keep` leaves that one as it is, `replace`
    * gives it this request and time, for no credit. If none waits, a new one is stored.
@@ -310,6 +322,8 @@ export interface ScheduleFilter {
    * Waiting schedules and dead letters then come by reference, and `from` and `to` only filter.
    */
   reference?: string | undefined;
+  /** Only schedules with this label, exactly. */
+  label?: string | undefined;
   /** Only occurrences of this recurring schedule. */
   recurringId?: string | undefined;
   /** From this moment on. */
@@ -351,6 +365,8 @@ export interface LogFilter extends Pick<ScheduleFilter, "from" | "to" | "limit">
   lane?: string | undefined;
   /** Only entries with this reference; with `*` at its end, those whose reference begins so. */
   reference?: string | undefined;
+  /** Only entries with this label, exactly. */
+  label?: string | undefined;
   /** Only entries of this recurring schedule, `skipped` times included. */
   recurringId?: string | undefined;
   /**
@@ -404,6 +420,8 @@ export interface CancelFilter {
    * Waiting schedules and dead letters then come by reference, and `from` and `to` only filter.
    */
   reference?: string;
+  /** Only schedules with this label, exactly. */
+  label?: string;
   /** Only occurrences of this recurring schedule. */
   recurringId?: string;
   /** From this moment on. */
@@ -466,6 +484,8 @@ export interface Schedule {
   retries: number;
   /** The waits before the retries, given or by default; null without `retries`. */
   retryDelays: string[] | null;
+  /** After which answers it is sent again. */
+  retryOn: RetryOn;
   /** How long one attempt may take. */
   timeout: string;
   /** The URL to which its end is reported; `default`: the account's; null: none. */
@@ -480,6 +500,8 @@ export interface Schedule {
   lane: string | null;
   /** Your own id of it. */
   reference: string | null;
+  /** Your own words for it. */
+  labels: string[];
   /** When the outcome was recorded; null before, and if it was cancelled. */
   executedAt: string | null;
   /** The status of the last answer; 0 without an answer, null without an attempt. */
@@ -653,6 +675,8 @@ export interface LogEntry {
   lane: string | null;
   /** Your own id of it. */
   reference: string | null;
+  /** Your own words for it. */
+  labels: string[];
   /** The recurring schedule, if it belongs to one. */
   recurringId: string | null;
   /** How many times were missed, in a `skipped` entry; otherwise 0. */
@@ -771,8 +795,8 @@ export interface Account {
 /** A recurring schedule: its rule, its state, and the request of its occurrences. */
 export interface Recurring extends Pick<Schedule, "createdAt" | "targetUrl" | "targetMethod" |
   "targetHeaders" | "targetBody" | "targetBodyText" | "targetBodyBase64" | "delivery" | "retries" |
-  "retryDelays" | "timeout" | "callbackUrl" | "callbackOn" | "failureCallbackUrl" |
-  "callbackInclude" | "lane" | "reference"> {
+  "retryDelays" | "retryOn" | "timeout" | "callbackUrl" | "callbackOn" | "failureCallbackUrl" |
+  "callbackInclude" | "lane" | "reference" | "labels"> {
   /** The id of the recurring schedule. */
   recurringId: string;
   /** Its name. */
@@ -919,7 +943,7 @@ export interface TimeRange {
 }
 
 /**
- * How a schedule ended. `recurringId`, `lane` and `reference` are there if it has them;
+ * How a schedule ended. `recurringId`, `lane`, `reference` and `labels` are there if it has them;
  * `statusCode` is 0 without an answer, and `errorMessage` says why it failed. Secrets in
  * `targetUrl` are masked. With `callbackInclude` it has the target's answer, if one came; with
  * `responseDropped`, one came and is not kept.
@@ -935,6 +959,8 @@ export interface EndedSchedule {
   lane?: string;
   /** Your own id of it, if it has one. */
   reference?: string;
+  /** Your own words for it, if it has any. */
+  labels?: string[];
   /** Where the request goes. Secrets in its query are masked. */
   targetUrl: string;
   /** The method of the request. */
@@ -985,6 +1011,8 @@ export type Reason = "already_ended" | "already_replayed" | "already_started" | 
 export type TargetMethod = "DELETE" | "GET" | "HEAD" | "OPTIONS" | "PATCH" | "POST" | "PUT";
 
 export type Delivery = "at-least-once" | "at-most-once";
+
+export type RetryOn = "transient" | "any";
 
 /** Which ends a callback reports: all executions, or those that failed. */
 export type CallbackOn = "executed" | "failed";

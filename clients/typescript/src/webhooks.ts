@@ -182,13 +182,14 @@ export function responseContent(data: EndedSchedule): Uint8Array | null {
   return Uint8Array.from(atob(data.responseBody), (each) => each.charCodeAt(0));
 }
 
-type Kind = "text" | "text?" | "number" | "moment" | "flag?" | "headers?";
+type Kind = "text" | "text?" | "texts?" | "number" | "moment" | "flag?" | "headers?";
 const FIELDS: Record<keyof EndedSchedule, Kind> = {
   scheduleId: "text",
   invocationId: "text",
   recurringId: "text?",
   lane: "text?",
   reference: "text?",
+  labels: "texts?",
   targetUrl: "text",
   targetMethod: "text",
   triggerAt: "moment",
@@ -227,6 +228,7 @@ function is(kind: string, value: unknown): boolean {
   if (kind === "number") return typeof value === "number";
   if (kind === "flag?") return typeof value === "boolean";
   if (kind === "headers?") return typeof value === "object" && value !== null;
+  if (kind === "texts?") return Array.isArray(value) && value.every((each) => is("text", each));
   return typeof value === "string" && (kind !== "moment" || !Number.isNaN(Date.parse(value)));
 }
 

@@ -181,7 +181,8 @@ for (const [says, headers, body, secrets] of [
 
 test("reads a callback, and leaves a schedule's own request unread", async () => {
   const { data, ...report } = shared.report;
-  const body = JSON.stringify({ ...report, data: { ...data, lane: "a", later: 1 }, version: 2 });
+  const more = { lane: "a", labels: ["b"], later: 1 };
+  const body = JSON.stringify({ ...report, data: { ...data, ...more }, version: 2 });
   assert.deepEqual(await check(signed({ body }), body), new TextEncoder().encode(body));
   const ended = await check(signed({ body, id: "cbk_1" }), body);
   assert(!(ended instanceof Uint8Array) && ended.type === "schedule.failed");
@@ -203,9 +204,14 @@ test("refuses a signed callback that is no report, but accepts such a request", 
   const { data } = shared.report;
   const changed = [
     { data: { lane: "a" } },
-    ...[{ status: "completed" }, { attempts: "6" }, { triggerAt: "soon" }, { lane: 1 }].map(
-      (change) => ({ data: { ...data, ...change } }),
-    ),
+    ...[
+      { status: "completed" },
+      { attempts: "6" },
+      { triggerAt: "soon" },
+      { lane: 1 },
+      { labels: "a" },
+      { labels: [1] },
+    ].map((change) => ({ data: { ...data, ...change } })),
     { type: "schedule.lost", data: { ...data, status: "lost" } },
     { timestamp: 0 },
   ].map((change) => JSON.stringify({ ...shared.report, ...change }));

@@ -138,6 +138,7 @@ class _EndedOf(ListOf):
             selected.url,
             lane=selected.lane,
             reference=selected.reference,
+            label=selected.label,
             recurring_id=selected.recurring_id,
         ).ended()
         self._log, self._scan = log, scan

@@ -50,6 +50,7 @@ class StoredEntry(msgspec.Struct, array_like=True, gc=False):
     lane: str | None = None
     rule: str | None = None
     missed: int = 0
+    labels: tuple[str, ...] = ()
 
     @property
     def recurring_id(self) -> str | None:
@@ -92,9 +93,12 @@ def entry(
 _NO_ATTEMPT = (0, 0, "", None, 1, None, None, None)
 
 
-def _names(request: Request) -> tuple[str | None, ...]:
+def _names(request: Request) -> tuple[Any, ...]:
     """The end of an entry, which has nothing of a schedule with none of these."""
     reference, lane = request.reference, request.lane
+    if request.labels:
+        rule = None if request.recurring is None else ids.local(request.recurring.recurring_id)
+        return reference, lane, rule, 0, request.labels
     if request.recurring is not None:
         return reference, lane, ids.local(request.recurring.recurring_id)
     if lane is not None:
@@ -108,8 +112,9 @@ def skipped_entry(
     """The log's entry of so many times that a rule has missed, of which this is the first; `why`
     is its error message. `request`: as its occurrences have it."""
     what = ("", first_ms, logged_url(request.url), request.method, NUMBERS[LogStatus.SKIPPED])
-    names = request.reference, request.lane, ids.local(recurring_id)
-    return (*what, 0, 0, why, *_NO_ATTEMPT[3:], *names, missed)
+    names = (request.reference, request.lane, ids.local(recurring_id), missed)
+    named = (*names, request.labels) if request.labels else names
+    return (*what, 0, 0, why, *_NO_ATTEMPT[3:], *named)
 
 
 def pack_chunk(entries: Sequence[tuple[Any, ...]]) -> bytes:
@@ -226,6 +231,7 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         stored.reference,
         stored.recurring_id,
         stored.missed,
+        stored.labels,
     )
 
 
@@ -245,6 +251,7 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         lane=schedule.request.lane,
         reference=schedule.request.reference,
         recurring_id=schedule.request.recurring_id,
+        labels=schedule.request.labels,
     )
 
 
@@ -256,6 +263,11 @@ def place_name(reference: str) -> str:
 def lane_place_name(lane: str) -> str:
     """The same of a lane."""
     return f"\1{lane}"
+
+
+def label_place_name(label: str) -> str:
+    """The same of a label."""
+    return f"\2{label}"
 
 
 def url_place(url: str) -> tuple[str, bytes]:
@@ -275,6 +287,7 @@ def skipped_places(recurring_id: str, request: Request) -> list[str | bytes]:
     named = [request.url]
     named += [place_name(request.reference)] if request.reference is not None else []
     named += [lane_place_name(request.lane)] if request.lane is not None else []
+    named += map(label_place_name, request.labels)
     places = {LogStatus.SKIPPED.value: b"", **url_places(named, [recurring_id])}
     return [part for pair in places.items() for part in pair]
 

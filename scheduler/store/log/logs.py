@@ -17,6 +17,7 @@ from scheduler.store.log.attempts import Attempts
 from scheduler.store.log.ended import WHOLE_LOG, Ended, Wanted
 from scheduler.store.log.entries import (
     StoredEntry,
+    label_place_name,
     lane_place_name,
     logged_url,
     place_name,
@@ -58,13 +59,13 @@ class LogQuery(NamedTuple):
     """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. No
     `statuses`: all. `url_part` and `host` ignore letter case; `host` is a whole one, with its port
     if the URL has one. `answer` is a status code, or a whole error message. `schedule_id`: only the
-    entries of this one, `lane`: of this, `recurring_id`: of this rule. `reference`: only those of
-    it or, with `*` behind it, of all that begin so. `text` is a part of the URL or of the
-    reference, in any letter case. `replayable`: only those that failed, are kept, and were not
-    replayed. `late_ms`: only those that were sent at least so late, or are overdue for so long.
-    `held`: only due ones that something keeps from starting. `callback`: only the ends of schedules
-    that are kept, and whose callback stands so by now. `also`: only those that it accepts.
-    `fresh`: of what waits only what no other entry tells of, and no next occurrences."""
+    entries of this one, `lane`: of this, `label`: with this, `recurring_id`: of this rule.
+    `reference`: only those of it or, with `*` behind it, of all that begin so. `text` is a part of
+    the URL or of the reference, in any letter case. `replayable`: only those that failed, are kept,
+    and were not replayed. `late_ms`: only those that were sent at least so late, or are overdue for
+    so long. `held`: only due ones that something keeps from starting. `callback`: only the ends of
+    schedules that are kept, and whose callback stands so by now. `also`: only those that it
+    accepts. `fresh`: of what waits only what no other entry tells of, and no next occurrences."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -81,6 +82,7 @@ class LogQuery(NamedTuple):
     schedule_id: str | None = None
     lane: str | None = None
     reference: str | None = None
+    label: str | None = None
     recurring_id: str | None = None
     late_ms: int | None = None
     held: bool = False
@@ -97,8 +99,9 @@ class LogQuery(NamedTuple):
     def is_search(self) -> bool:
         """Whether entries are looked through for those that it names."""
         named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
+        others = (self.label, self.late_ms, self.callback)
         texts = (self.url_part, self.host, self.text, self.answer)
-        asked = (*named, self.late_ms, self.callback, self.also)
+        asked = (*named, *others, self.also)
         named_one = any(each is not None for each in asked)
         return named_one or any(texts) or self.replayable or self.held or self.fresh
 
@@ -108,7 +111,7 @@ class LogQuery(NamedTuple):
         beginning = self.reference and self.reference.removesuffix("*")
         rule = self.recurring_id and ids.local(self.recurring_id)
         named = (self.url_part, self.host, self.text, self.url, rule, beginning, self.lane)
-        return lowered(next(filter(None, named), None) or "")
+        return lowered(next(filter(None, (*named, self.label)), None) or "")
 
     @property
     def sieve(self) -> Sieve:
@@ -119,6 +122,8 @@ class LogQuery(NamedTuple):
         if self.url not in (None, one.url) or self.lane not in (None, one.lane):
             return False
         if self.reference is not None and not matches(self.reference, one.reference):
+            return False
+        if self.label is not None and self.label not in one.labels:
             return False
         if self.recurring_id not in (None, one.recurring_id):
             return False
@@ -155,6 +160,8 @@ class LogQuery(NamedTuple):
             return url_place(self.url)
         if self.reference and not self.reference.endswith("*"):
             return url_place(place_name(self.reference))
+        if self.label is not None:
+            return url_place(label_place_name(self.label))
         return None if self.lane is None else url_place(lane_place_name(self.lane))
 
     def ended(self) -> Wanted:

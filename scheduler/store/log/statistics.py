@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from scheduler.errors import Unreadable
-from scheduler.models import Status, Usage
+from scheduler.models import Status
 from scheduler.rollups import (
     COMPLETED,
     CREATED,
@@ -15,6 +15,7 @@ from scheduler.rollups import (
     RESPONSE_TIME,
     Cover,
     Range,
+    Usage,
     around,
     cover,
     kept_from,

@@ -50,7 +50,7 @@ _MOST_US = 70_000
 
 class Sieve(NamedTuple):
     """What is known of wanted schedules before their requests are opened: a part of the URL, by
-    `kept_part` (b"": none), the lane, and the rule (None: any)."""
+    `kept_part`, or of a label (b"": none), the lane, and the rule (None: any)."""
 
     part: bytes = b""
     lane: str | None = None
@@ -69,10 +69,10 @@ class Selection(NamedTuple):
     """Which schedules of a list are meant: those of this very URL (None: any), whose moment is in
     `[from_ms, to_ms)`, at most so many, behind a cursor; those that a worker has if `executing`;
     those of a lane (None: of any and of none); those of a reference or, with `*` behind it, of all
-    that begin so (None: any); those of a recurring schedule (None: of any and of none). With
-    `others` none that waits for a slot of a recurring schedule, unless that is named. `held`: of
-    those that wait, only due ones that something keeps from starting, or only others. `also` has to
-    accept each as well."""
+    that begin so (None: any); those with a label (None: any); those of a recurring schedule (None:
+    of any and of none). With `others` none that waits for a slot of a recurring schedule, unless
+    that is named. `held`: of those that wait, only due ones that something keeps from starting, or
+    only others. `also` has to accept each as well."""
 
     url: str | None = None
     from_ms: int | None = None
@@ -82,6 +82,7 @@ class Selection(NamedTuple):
     executing: bool = True
     lane: str | None = None
     reference: str | None = None
+    label: str | None = None
     recurring_id: str | None = None
     others: bool = False
     held: bool | None = None
@@ -94,18 +95,22 @@ class Selection(NamedTuple):
     @property
     def searches(self) -> bool:
         """Whether schedules are looked through for those that it names."""
-        named = (self.url, self.lane, self.reference, self.recurring_id, self.held, self.also)
+        texts = (self.url, self.lane, self.reference, self.label, self.recurring_id)
+        named = (*texts, self.held, self.also)
         return any(each is not None for each in named)
 
     @property
     def sieve(self) -> Sieve:
-        return Sieve(kept_part(lowered(self.url or "")), self.lane, self.recurring_id)
+        part = kept_part(lowered(self.url or "")) or lowered(self.label or "")
+        return Sieve(part, self.lane, self.recurring_id)
 
     def wants(self, schedule: Schedule) -> bool:
         request = schedule.request
         if self.reference is not None and not matches(self.reference, request.reference):
             return False
         if self.lane is not None and request.lane != self.lane:
+            return False
+        if self.label is not None and self.label not in request.labels:
             return False
         if self.recurring_id not in (None, request.recurring_id):
             return False

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 from scheduler.models import Occurrence, Request, usual_method
 from scheduler.recurrence.recurrence import Timing
 
-_ALONE = ("url", "headers", "delivery", "timeout_s", "callback", "lane", "reference")
+_ALONE = (
+    *("url", "headers", "delivery", "retry_on", "timeout_s", "callback"),
+    *("lane", "reference", "labels", "door"),
+)
 # Fields that have a meaning together only.
 _TOGETHER = (("body", "body_kind"), ("retries", "retry_delays_ms"))
 _GROUPS = (*((name,) for name in _ALONE), *_TOGETHER)

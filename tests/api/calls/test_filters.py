@@ -1,5 +1,5 @@
-"""Lists, the log and calls of many, of those in a lane, with a reference or of a recurring
-schedule. Which texts are filters: test_query.py."""
+"""Lists, the log and calls of many, of those in a lane, with a reference, with a label or
+of a recurring schedule. Which texts are filters: test_query.py."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.api.letters import BROKEN
 
 SLOT = 1_795_161_600_000
 RULE, OTHER = (new_recurring_id(SLOT + n) for n in (1, 2))
+LABELS = ({"labels": ("a", "b c")}, {"labels": ("b c",)}, {"labels": ("A", "b", "c")})
 LANES, REFERENCES = ({"lane": "a"}, {"lane": "b"}), ({"reference": "o-1"}, {"reference": "o-2"})
 OF_RULE = ({"recurring": Occurrence(RULE, SLOT)}, {"recurring": Occurrence(RULE)})
 OF_OTHER = {"recurring": Occurrence(OTHER, SLOT)}
@@ -36,9 +37,10 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
         ("lane", "a", [LANES[0]] * 2, [LANES[1], {}]),
         ("reference", "o-1", [REFERENCES[0]], [REFERENCES[1], {}]),
         ("reference", "o-*", REFERENCES, [{"reference": "other"}, {}]),
+        ("label", "b c", LABELS[:2], [LABELS[2], {}]),
         ("recurringId", RULE, OF_RULE, [OF_OTHER, {}]),
     ],
-    ids=["a lane", "a reference", "how references begin", "a recurring schedule"],
+    ids=["a lane", "a reference", "how references begin", "a label", "a recurring schedule"],
 )
 async def test_all_that_lists_or_acts_on_many_goes_by_it(
     api: Api, name: str, text: str, fields: list[dict[str, Any]], others: list[dict[str, Any]]

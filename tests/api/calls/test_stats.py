@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from scheduler.models import Usage
+from scheduler.rollups import Usage
 from tests.api.conftest import CREDITS, URL, Api, bad_fields
 
 

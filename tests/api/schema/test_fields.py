@@ -17,7 +17,7 @@ from scheduler.callbacks import NO_URL, Callback, CallbackOn
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.masks import MASK
-from scheduler.models import BodyKind, Delivery, Occurrence, Request, Schedule, Status
+from scheduler.models import BodyKind, Delivery, Occurrence, Request, RetryOn, Schedule, Status
 from scheduler.schema import MOST_RAW_BODY_BYTES
 from scheduler.times import parse_iso8601
 from tests.api.schema.test_payload import AT, NOW_MS, RULES, URL, parse, payload
@@ -50,6 +50,11 @@ def body(field: str, value: Any, content: bytes, kind: BodyKind) -> tuple[dict[s
     others = {name: None for name in BODIES if name != field}
     made = {"body": content, "body_kind": kind, "method": "POST"}
     return {field: value} | others, made, {field: value} | others
+
+
+def labels(given: Any, taken: list[str] | None = None) -> tuple[dict[str, Any], ...]:
+    taken = given if taken is None else taken
+    return {"labels": given}, {"labels": tuple(taken)}, {"labels": taken}
 
 
 def callback(
@@ -114,6 +119,11 @@ TAKEN = [
         {"failureCallbackUrl": MASKED, "callbackInclude": None},
     ),
     ({"failureCallbackUrl": None, "callbackInclude": None}, {"callback": None}, {}),
+    *(labels(each) for each in (["a"], ["a b", "!", "~" * 64], list("abcdefgh"))),
+    *(labels(*each) for each in ((None, []), ([], []), (["b", "a", "b"], ["b", "a"]))),
+    ({}, {"retry_on": RetryOn.TRANSIENT}, {"retryOn": "transient"}),
+    ({"retryOn": None}, {"retry_on": RetryOn.TRANSIENT}, {"retryOn": "transient"}),
+    ({"retryOn": "any"}, {"retry_on": RetryOn.ANY, "retries": 0}, {"retryOn": "any"}),
 ]
 
 
@@ -137,6 +147,9 @@ TOO_LARGE = "It may have at most 196,608 bytes."
 NO_LANE = (
     "It must have 1 to 64 letters, digits, dots, underscores, colons and hyphens, and begin with a"
     " letter or digit."
+)
+NO_LABEL = (
+    "A label must have 1 to 64 printable ASCII characters, no comma, and no space at either end."
 )
 NO_REFERENCE = "It must have 1 to 128 visible ASCII characters, no space, and no * at its end."
 TOO_LARGE_BASE64 = b64encode(b"x" * (MOST_RAW_BODY_BYTES + 1)).decode()
@@ -173,6 +186,12 @@ REFUSED: dict[tuple[str, str], tuple[Any, ...]] = {
     ("callbackUrl", "It may have at most 8,192 characters."): (URL.ljust(8193, "x"),),
     ("lane", NO_LANE): ("", "-a", "_", "a b", "a/b", "a*", "\u00e9", "a\n", "a" * 65),
     ("reference", NO_REFERENCE): ("", " ", "a b", "a*", "*", "é", "\x7f", "a\n", "a" * 129),
+    ("labels", "It must be an array of strings."): ("a", 1, {}, ["a", 1], [None], [["a"]]),
+    ("labels", "It may have at most 8 labels."): (["a"] * 9,),
+    ("labels", NO_LABEL): tuple(
+        ["ok", each] for each in ("", " ", "a,b", " a", "a ", "\u00e9", "a\n", "\x7f", "a" * 65)
+    ),
+    ("retryOn", "It must be transient or any."): ("never", "", "ANY"),
     ("onExisting", "It must be keep or replace."): ("drop",),
     ("onExisting", "It must be a string."): (1,),
     ("maxWait", "It may be at most 1,830 days."): ("9999d",),
@@ -243,6 +262,10 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (BEFORE, {"delivery": None}, {"delivery": Delivery.AT_LEAST_ONCE}),
     (BEFORE, {"expiresAt": None}, {"expires_at_ms": None}),
     (BEFORE, {"retries": 1}, {"retries": 1}),
+    (BEFORE, {"retryOn": "any"}, {"retry_on": RetryOn.ANY}),
+    ({"retryOn": "any"}, {"retryOn": None}, {"retry_on": RetryOn.TRANSIENT}),
+    ({"labels": ["a", "b"]}, {"labels": ["c"]}, {"labels": ("c",)}),
+    ({"labels": ["a", "b"]}, {"labels": None}, {"labels": ()}),
     (BEFORE, {"timeout": 7}, {"timeout_s": 7}),
     (BEFORE, {"timeout": None}, {"timeout_s": 30}),
     # A default method follows the body, and a given one stays.

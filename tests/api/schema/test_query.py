@@ -15,7 +15,7 @@ from scheduler.masks import MASK
 from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
 from scheduler.times import parse_iso8601
-from tests.api.schema.test_fields import NO_LANE
+from tests.api.schema.test_fields import NO_LABEL, NO_LANE
 from tests.store.scene import new_id
 
 NOW, AT = "2026-11-20T08:00:12.345Z", "2026-11-20T08:00:00Z"
@@ -110,6 +110,7 @@ NO_RULE = "It must be the id of a recurring schedule."
 BAD_FILTERS = {
     ("lane", NO_LANE): ("a*", ""),
     ("reference", NO_FILTER): ("", "a b", "é", "a" * 130),
+    ("label", NO_LABEL): ("", "a,b", " a", "é", "a" * 65),
     ("recurringId", NO_RULE): ("report", f"sch_{RULE[4:]}", RULE.upper(), ""),
 }
 

@@ -258,7 +258,7 @@ def _is_retry(case: Case, before: Arrival, after: Arrival) -> bool:
 
 def _said_wrongly(entry: Entry, story: Story, report: dict[str, Any]) -> list[str]:
     final = story.final or story.asked
-    named = {"lane": final.lane, "reference": final.reference}
+    named = {"lane": final.lane, "reference": final.reference, "labels": [*final.labels] or None}
     named["recurringId"] = entry.recurring_id
     expected = {
         "scheduleId": entry.schedule_id,

@@ -57,6 +57,7 @@ _OUTCOMES = {
     "long": Outcome("completed", 200, frozenset({""})),
     "fail": Outcome("failed", 500, frozenset({"Internal Server Error"})),
     "calming": Outcome("failed", 429, frozenset({"Too Many Requests"})),
+    "missing": Outcome("failed", 404, frozenset({"Not Found"})),
     "busy": Outcome("failed", 503, frozenset({"Service Unavailable"})),
     "reset": Outcome(
         "failed", 0, frozenset({"Connection reset", "Connection closed before an answer"})

@@ -22,6 +22,7 @@ from tests.chaos.history import (
     Run,
     iso,
 )
+from tests.chaos.verdict.evidence import outcome_of
 from tests.chaos.verdict.verdict import Verdict, judge
 
 START_MS = 1_800_000_000_000
@@ -103,10 +104,12 @@ class History:
         self.arrive(stands, schedule_id=schedule_id)
 
     def retry(self, asked: Asked, attempt: int, at_ms: float, next_ms: float) -> None:
-        """An attempt that is made again arrives, is answered 503, and is logged."""
+        """An attempt that is made again arrives, is answered as ever, and is logged."""
         self.arrive(asked, attempt, at_ms)
+        answer = outcome_of(asked.behaviour, attempt)
+        said = (answer.code, *answer.messages)
         ended = {"at_ms": at_ms + 5, "attempt": attempt, "next_attempt_at": iso(next_ms)}
-        self.further.append(entry_of(asked, "retrying", 503, "Service Unavailable", **ended))
+        self.further.append(entry_of(asked, "retrying", *said, **ended))
 
     def fault(self, what: str, target: str, from_ms: float, to_ms: float) -> None:
         op = len(self.events)
@@ -169,6 +172,7 @@ def entry_of(
         "status_code": code if executed else 0,
         "response_time_ms": 2 if executed else 0,
         "error_message": message,
+        "labels": asked.labels,
     }
     return Entry(**told | fields)
 
@@ -181,4 +185,5 @@ def body_of(entry: Entry) -> dict[str, Any]:
         "triggerAt": entry.scheduled_at,
         "executedAt": entry.executed_at,
         "errorMessage": entry.error_message,
+        "labels": [*entry.labels],
     }

@@ -31,7 +31,9 @@ def _wanted(tag: str, **fields: Any) -> Asked:
     return Asked(tag, "ok", _DUE_MS, **fields)
 
 
-_CALLED = _wanted("called", callback="ok", lane="rated", reference="r", included=True)
+_CALLED = _wanted(
+    "called", callback="ok", lane="rated", reference="r", labels=("mail", "eu"), included=True
+)
 _FAILED = Asked("ended badly", "fail", _DUE_MS, callback="ok", failure_callback="ok")
 _REFUSED = _wanted("called twice", callback="500")
 _ASKED = _wanted("called when asked", callback="429")
@@ -93,8 +95,8 @@ def _report(
 ) -> None:
     """A callback arrives, so long after the end."""
     entry = it.log[asked.tag]
-    named = {"lane": asked.lane, "reference": asked.reference}
-    data = body_of(entry) | {
+    named = {"lane": asked.lane, "reference": asked.reference, "labels": [*asked.labels]}
+    data = {name: value for name, value in body_of(entry).items() if name != "labels"} | {
         "scheduleId": entry.schedule_id,
         "invocationId": f"inv_{asked.tag}",
         **{name: value for name, value in named.items() if value},

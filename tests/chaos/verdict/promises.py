@@ -203,11 +203,15 @@ def is_logged_as_it_stands(_: Case, story: Story) -> Breaches:
         pairs += [("reference", story.final.reference), ("lane", story.final.lane)]
     if entry.status in ("completed", "failed"):
         pairs += [("errorMessage", entry.error_message)]
-    return [
+    found = [
         f"its {name} is {story.body.get(name)!r} by GET and {value!r} by the log"
         for name, value in pairs
         if story.body.get(name) != value
     ]
+    labels = story.final.labels if story.final else entry.labels
+    told = [tuple(story.body.get("labels", ()))]
+    told += [each.labels for each in (entry, *story.attempts)]
+    return found + [f"it has the labels {each}, not {labels}" for each in told if each != labels]
 
 
 def is_fired_in_time(case: Case, story: Story) -> Breaches:

@@ -22,6 +22,8 @@ from tests.chaos.verdict.evidence import (
 )
 
 LOST = "Worker lost; the request may have been sent"
+# Answers that are retried only where `retryOn` says so.
+_ONLY_IF_ANY = (404,)
 # A rotation holds everywhere within so long.
 _ROTATED_MS = 5000
 
@@ -72,6 +74,8 @@ def are_as_asked(case: Case, story: Story) -> list[str] | None:
     elif len(numbers) < wanted.retries and _is_left_over(story, entry):
         found.append(f"it ended after {len(numbers)} retries of {wanted.retries}")
     for number, each in enumerate(story.attempts[: wanted.retries]):
+        if each.status_code in _ONLY_IF_ANY and wanted.retry_on is None:
+            found.append(f"attempt {each.attempt} is made again after {each.status_code}")
         delay_ms = wanted.delays_ms[min(number, len(wanted.delays_ms) - 1)]
         found += _waits(case, story, each, delay_ms)
     return found
@@ -176,7 +180,11 @@ def _is_left_over(story: Story, entry: Entry) -> bool:
     if entry.status != "failed" or not unbounded or entry.error_message == LOST:
         return False
     told = [call for call in story.cancels if call.result == "unknown"]
-    is_retried = entry.status_code in (429, 500, 503) or story.final.delivery == "at-least-once"
+    is_retried = entry.status_code in (429, 500, 503) or (
+        story.final.retry_on == "any"
+        if entry.status_code
+        else story.final.delivery == "at-least-once"
+    )
     return is_retried and not told
 
 

@@ -48,6 +48,9 @@ KEYED, REFUSED, REFIRED = wanted("keyed"), wanted("refused"), wanted("refired")
 EXPIRING = wanted("expiring", expires_at_ms=DUE_MS + 500)
 STOPPED = wanted("stopped", "busy", retries=3, delays_ms=(1000,))
 SILENT = wanted("silent", "never", timeout_s=2)
+MISSING: dict[str, Any] = {"retries": 1, "delays_ms": (1000,), "labels": ("mail", "eu")}
+ON_ANY = wanted("any", "missing", retry_on="any", **MISSING)
+FINAL = wanted("404", "missing", **MISSING)
 PAGE: dict[str, Any] = {"reference": "page-1", "on_existing": "replace"}
 FIRST, LAST = wanted("first", **PAGE), wanted("last", **PAGE)
 BOUNDED = wanted("bounded", **PAGE | {"trigger_at_ms": END_MS, "max_wait_ms": DUE_MS - START_MS})
@@ -87,6 +90,11 @@ def sound() -> History:
     it.retry(STOPPED, 1, DUE_MS + 5, DUE_MS + 1100)
     it.call("cancel", schedule_id=sch("stopped"), became={sch("stopped"): "failed"})
     it.store(STOPPED, "failed", 503, "Service Unavailable", at_ms=DUE_MS + 500)
+    it.call("create", [ON_ANY])
+    it.retry(ON_ANY, 1, DUE_MS + 5, DUE_MS + 1100)
+    it.arrive(ON_ANY, 2, DUE_MS + 1105)
+    it.store(ON_ANY, "failed", 404, "Not Found", at_ms=DUE_MS + 1110, attempt=2)
+    it.fire(FINAL, "failed", 404, "Not Found")
     it.fire(FAILING, "failed", 500, "Internal Server Error")
     it.fire(SILENT, "failed", 0, "Timeout after 2 seconds", at_ms=DUE_MS + 2003)
     it.share(FIRST, LAST, KEEPS)
@@ -126,6 +134,14 @@ def two_wait(it: History) -> None:
         far = wanted(each, **PAGE | {"trigger_at_ms": END_MS + 60_000})
         it.call("create", [far], "unknown")
         it.store(far, "scheduled")
+
+
+def final_is_made_again(it: History) -> None:
+    it.retry(FINAL, 1, DUE_MS + 5, DUE_MS + 1100)
+
+
+def any_is_not_made_again(it: History) -> None:
+    it.further = [each for each in it.further if each.schedule_id != sch("any")]
 
 
 def one_is_stored_beside_another(it: History) -> None:
@@ -193,6 +209,7 @@ PLANTED: dict[str, list[Plant]] = {
         last_arrival(REFIRED.path, at_ms=KILLED_MS + 500 + LEASE_MS + SLACK_MS + 1),
     ],
     "given up: a worker had lost it": [without_faults],
+    "retried: as asked, and no sooner": [final_is_made_again, any_is_not_made_again],
     "stopped: no attempt follows": [lambda it: it.arrive(STOPPED, 2, DUE_MS + 8000)],
     "on hold: nothing goes out": [last_arrival(PLAIN.path, at_ms=HOLD_MS + SLACK_MS + 1)],
     "cancelled: never fires": [
@@ -205,7 +222,12 @@ PLANTED: dict[str, list[Plant]] = {
         lambda it: it.arrive(BEFORE),
     ],
     "expired: not sent": [lambda it: it.arrive(EXPIRING, 1, DUE_MS + 40_000)],
-    "one log entry, as GET tells": [lambda it: it.further.append(it.log["plain"]), get_disagrees],
+    "one log entry, as GET tells": [
+        lambda it: it.further.append(it.log["plain"]),
+        get_disagrees,
+        entry("any", labels=("mail",)),
+        lambda it: it.bodies.update(sch_404={"labels": []}),
+    ],
     "fired in time": [last_arrival(PLAIN.path, at_ms=LONG_AFTER_MS)],
     "fired again in time": [last_arrival(REFIRED.path, at_ms=LONG_AFTER_MS)],
     "ended in time": [entry("plain", executed_at=iso(LONG_AFTER_MS))],

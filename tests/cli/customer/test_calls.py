@@ -49,8 +49,9 @@ partner:b  paused  10 per 1m        1        7    2  2026-11-23 12:00:00
 """
 LIMITS = "--rate 10 --per 1m --burst 10 --parallelism 5 --note 'as agreed'"
 LIMITS_SENT = {"rate": 10, "per": "60000ms", "burst": 10, "parallelism": 5, "note": "as agreed"}
-RETRIES = "--retries 5 --retry-delays '1h, 90s' --timeout 5"
+RETRIES = "--retries 5 --retry-delays '1h, 90s' --retry-on any --timeout 5 --label a --label 'b c'"
 RETRIES_SENT = {"retries": 5, "retryDelays": ["3600000ms", "90000ms"], "timeout": "5000ms"}
+RETRIES_SENT |= {"retryOn": "any", "labels": ["a", "b c"]}
 
 
 class Call(NamedTuple):

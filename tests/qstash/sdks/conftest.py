@@ -76,7 +76,9 @@ class Recording:
         def call(*arguments: Any, **named: Any) -> Any:
             self.called.add(f"{self._noun}.{name}")
             result = found(*arguments, **named)
-            return self._runner.run(result) if asyncio.iscoroutine(result) and self._runner else result
+            return (
+                self._runner.run(result) if asyncio.iscoroutine(result) and self._runner else result
+            )
 
         return call
 

@@ -48,7 +48,11 @@ def messages(client: Any, receiver: Receiver) -> None:
         return client.log.list(filter=filters).logs
 
     [entry] = until(delivered)
-    assert (entry.url, entry.label, entry.response_status) == (f"{receiver.url}/published", "one", 200)
+    assert (entry.url, entry.label, entry.response_status) == (
+        f"{receiver.url}/published",
+        "one",
+        200,
+    )
     states = {each.state for each in client.log.list(filter={"label": "one"}).logs}
     assert states >= {LogState.CREATED, LogState.DELIVERED}
 
@@ -114,7 +118,9 @@ def batches(client: Any, receiver: Receiver) -> None:
     seen = client.message.get(plain[1].message_id)
     assert (seen.queue, seen.label, seen.body) == ("of-batch", "two", None)
     flow = {"key": "of-batch", "rate": 23, "period": "1h30m3s"}
-    [made] = client.message.batch_json([{"url": url, "body": [1], "delay": "1d", "flow_control": flow}])
+    [made] = client.message.batch_json(
+        [{"url": url, "body": [1], "delay": "1d", "flow_control": flow}]
+    )
     seen = client.message.get(made.message_id)
     assert (seen.body, seen.headers) == ("[1]", {"Content-Type": ["application/json"]})
     told = seen.flow_control

@@ -10,9 +10,7 @@ from tests.support.customer import Customer
 from tests.support.receiver import Receiver
 
 
-def test_every_method_does_what_it_says(
-    sdk: Node, customer: Customer, receiver: Receiver
-) -> None:
+def test_every_method_does_what_it_says(sdk: Node, customer: Customer, receiver: Receiver) -> None:
     receiver.answer("/gone", status=404, body=b"404 Not Found")
     job = {"url": base_url(customer), "token": customer.key, "target": receiver.url}
     [published, *queued] = json.loads(sdk("every_method.mjs", json.dumps(job)))

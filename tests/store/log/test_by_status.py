@@ -45,14 +45,24 @@ async def test_what_is_kept_no_longer_is_not_even_looked_for(
     assert (ids_of(first.schedules), first.next_cursor) == ([completed, failed], None)
 
 
-async def test_those_of_a_reference_are_found_by_its_index(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"reference": "order-1"}, {"reference": "order-1"}),
+        ({"labels": ("a", "b")}, {"label": "b"}),
+    ],
+)
+async def test_those_of_a_reference_or_label_are_found_by_its_index(
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, Any],
+    named: dict[str, str],
 ) -> None:
-    ended = await scene.run(FAILED, reference="order-1")
+    ended = await scene.run(FAILED, **fields)
     for _ in range(30):
         await scene.run(FAILED)
     asked = reads_of(scene, monkeypatch)
-    assert ids_of(await scene.listed(scene.store.kept, EXECUTED, reference="order-1")) == [ended]
+    assert ids_of(await scene.listed(scene.store.kept, EXECUTED, **named)) == [ended]
     assert len(asked) < 20
 
 

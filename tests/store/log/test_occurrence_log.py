@@ -35,7 +35,7 @@ append(KEYS[1], read_log(KEYS[1], 1, ARGV[1], nil), ARGV[1], 1, places, 10000000
 
 async def skip(scene: Scene, rule: str, missed: int) -> None:
     """So many times that a rule missed, as a script notes them."""
-    request = Request(0, "PUT", URL, lane="a", reference="x")
+    request = Request(0, "PUT", URL, lane="a", reference="x", labels=("b", "c"))
     chunk = pack_chunk([skipped_entry(rule, request, MISSED_MS, missed, WHY)])
     source = scripts._CONSTANT.sub(scripts._spelt, scripts._with_includes(_APPEND, set()))
     await scene.redis.eval(source, 1, scene.base, chunk, *skipped_places(rule, request))
@@ -56,8 +56,10 @@ async def test_missed_times_are_one_entry_and_in_no_statistics(scene: Scene) -> 
     assert (found.schedule_id, found.executed_at_ms, found.status_code) == ("", None, 0)
     assert (found.scheduled_at_ms, found.missed, found.attempt) == (MISSED_MS, 7, 0)
     assert (found.lane, found.reference, found.error_message) == ("a", "x", WHY)
+    assert found.labels == ("b", "c")
     assert (found.url, found.method, found.created_at_ms) == (URL, "PUT", found.at_ms)
-    for named in ({"statuses": (LogStatus.SKIPPED,)}, {"lane": "a"}, {"reference": "x"}):
+    skipped: dict[str, Any] = {"statuses": (LogStatus.SKIPPED,)}
+    for named in (skipped, {"lane": "a"}, {"label": "c"}, {"reference": "x"}):
         some = await scene.log(**named)
         assert [each.recurring_id for each in some] == RULES[::-1]
     assert len(await scene.log(url=URL)) == 3
@@ -80,7 +82,7 @@ def test_a_damaged_entry_is_refused(stored: Any, place: int) -> None:
         unpack_chunk(pack_chunk([tuple(fields)]))
 
 
-def test_an_entry_of_no_rule_has_not_a_byte_more() -> None:
+def test_an_entry_of_no_rule_and_no_label_has_not_a_byte_more() -> None:
     request, name = Request(1, "POST", URL), new_id()
     assert len(entry(name, request, FAILED)) == 9
     assert len(entry(name, request, None)) == 5
@@ -90,3 +92,7 @@ def test_an_entry_of_no_rule_has_not_a_byte_more() -> None:
     occurrence = msgspec.structs.replace(request, recurring=Occurrence(RULES[0]))
     assert entry(name, occurrence, None)[-3:] == (None, None, ids.local(RULES[0]))
     assert len(entry(name, occurrence, FAILED)) == 16
+    for each in (request, laned, occurrence):
+        labelled = msgspec.structs.replace(each, labels=("a", "b c"))
+        names = (None, each.lane, each.recurring and ids.local(RULES[0]), 0, labelled.labels)
+        assert [entry(name, labelled, end)[13:] for end in (FAILED, None)] == [names] * 2

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from scheduler.models import LogEntry, Outcome, Status, Usage
-from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from scheduler.models import LogEntry, Outcome, Status
+from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Usage
 from tests.store.scene import COMPLETED, FAILED, Scene
 
 SEED = 20_261_120

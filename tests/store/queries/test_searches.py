@@ -25,6 +25,7 @@ LANES = (None, None, "a", "a:1", "b")
 # Names that are near to one another in the order of bytes, or begin alike.
 NAMES = ("a", "a!", "a*b", "aa", "ab", "b", "order-1", "order-10", "order-2", "~" * 128)
 RULES = ["rec_01h455vb4pex5vsknk084sn02q", "rec_01h455vb4pex5vsknk084sn12q"]
+LABELS = ((), (), (), ("a",), ("a", "b c"), ("A", "b", "c"))
 OCCURRENCES = (None, None, *map(Occurrence, RULES))
 FILTERS: list[dict[str, str]] = [
     {},
@@ -33,6 +34,10 @@ FILTERS: list[dict[str, str]] = [
     *({"reference": each} for each in (*NAMES, "none")),
     *({"reference": each + "*"} for each in ("", "a", "a!", "order-", "order-1", "none")),
     *({"recurring_id": each} for each in (*RULES, ids.new_recurring_id(1))),
+    *({"label": each} for each in ("a", "b c", "A", "none")),
+    {"label": "a", "lane": "b"},
+    {"label": "a", "url": URLS[0]},
+    {"label": "b c", "reference": "order-*"},
     {"lane": "a", "reference": "a*"},
     {"lane": "b", "url": URLS[0]},
     {"recurring_id": RULES[0], "reference": "order-*"},
@@ -54,6 +59,7 @@ async def lived(scene: Scene, chance: random.Random) -> tuple[dict[str, Schedule
         for _ in range(6):
             fields = {"url": chance.choice(URLS), "lane": chance.choice(LANES)}
             fields |= {"reference": chance.choice((None, *NAMES)), "body": b'{"url": "org/a"}'}
+            fields |= {"labels": chance.choice(LABELS)}
             due_in_ms, occurrence = (
                 chance.choice((-9, -9, 60_000, 60_001)),
                 chance.choice(OCCURRENCES),
@@ -87,6 +93,8 @@ def is_meant(one: Any, wanted: dict[str, str]) -> bool:
             fits = one.status is not LogStatus.SCHEDULED and value in said
         elif name == "reference" and value.endswith("*"):
             fits = one.reference is not None and one.reference.startswith(value[:-1])
+        elif name == "label":
+            fits = value in one.labels
         else:
             fits = getattr(one, name) == value
         if not fits:

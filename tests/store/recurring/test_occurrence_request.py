@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from scheduler.callbacks import NO_URL, Callback
 from scheduler.errors import Unreadable
-from scheduler.models import Delivery, Request
+from scheduler.models import Delivery, Request, RetryOn
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft
 from scheduler.store.heads import names_of
@@ -48,6 +49,10 @@ def packed_again(rule: StoredRule, at_ms: int = SLOT_MS) -> bytes:
         (msgspec.structs.replace(PLAIN, delivery=Delivery.AT_MOST_ONCE, retries=3), True),
         (msgspec.structs.replace(PLAIN, trace=bytes(24)), True),
         (msgspec.structs.replace(PLAIN, timeout_s=7), True),
+        (msgspec.structs.replace(PLAIN, callback=Callback(NO_URL)), True),
+        (msgspec.structs.replace(PLAIN, retry_on=RetryOn.ANY), False),
+        (msgspec.structs.replace(PLAIN, labels=("a", "b")), False),
+        (msgspec.structs.replace(PLAIN, door=b"\x90"), False),
         (msgspec.structs.replace(PLAIN, lane="imports"), False),
         (msgspec.structs.replace(PLAIN, reference="order-1"), False),
     ],

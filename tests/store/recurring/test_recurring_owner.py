@@ -25,7 +25,7 @@ from scheduler.errors import (
     Unreadable,
 )
 from scheduler.lane_settings import Pause
-from scheduler.models import Idempotency, Plan
+from scheduler.models import Idempotency, Plan, RetryOn
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Put, RuleState
 from scheduler.store import keys
@@ -115,12 +115,14 @@ async def test_a_name_is_of_one_rule(rules: Rules) -> None:
 async def test_a_change_reaches_the_occurrence_that_waits(rules: Rules) -> None:
     scene = rules.scene
     rule = await rules.create(lane="a", reference="x")
-    changed = await rules.change(rule, lane="b", reference="y", body=b"{}")
+    more = {"labels": ("c", "d"), "retry_on": RetryOn.ANY, "door": b"as made"}
+    changed = await rules.change(rule, lane="b", reference="y", body=b"{}", **more)
     assert (changed.schedule_id, changed.slot_ms) == (rule.schedule_id, rule.slot_ms)
     assert changed.etag != rule.etag
     found = await scene.get(str(rule.schedule_id))
     assert (found.request.lane, found.request.reference) == ("b", "y")
     assert found.request.body == b"{}"
+    assert {name: getattr(found.request, name) for name in more} == more
     assert await rules.waiting() == [(rule.slot_ms, rule.slot_ms)]
     assert await scene.redis.zrange(scene.base + keys.LANES, 0, -1) == [b"b"]
     assert await scene.credits() == CREDITS - 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.models import Invocation
+from scheduler.models import Invocation, RetryOn
 from scheduler.runtime.elapsed import elapsed_s
 from scheduler.runtime.settings import Settings
 from scheduler.stages import Stage
@@ -279,3 +279,18 @@ async def test_a_lease_is_not_prolonged_while_it_is_settled_by_its_token(
     known.set()
     await asyncio.gather(settling, prolonging)
     assert scene.held == 0
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "307 Elsewhere", "204 No Content"])
+async def test_any_answer_but_2xx_is_retried_if_the_schedule_asks_for_it(
+    scene: Scene, status: str
+) -> None:
+    async with playing(answering(*[answer(b"", status)] * 2)) as target:
+        asking = scene.hand_out(url=target.url(), retries=1, retry_on=RetryOn.ANY)
+        other = scene.hand_out(url=target.url(), retries=1)
+        await scene.start()
+        await until(lambda: len(scene.claims.acked) == 2)
+        await scene.stop()
+    again = {ack.invocation: ack.next_attempt_at_ms for ack in scene.claims.acked}
+    assert again[other] is None
+    assert (again[asking] is None) == status.startswith("2")

@@ -34,8 +34,8 @@ class Lease(NamedTuple):
 
 
 class EndedSchedule(msgspec.Struct, rename="camel", frozen=True, gc=False, kw_only=True):
-    """How a schedule ended. `recurringId`, `lane` and `reference` are there if it has them;
-    `statusCode` is 0 without an answer, and `errorMessage` says why it failed. Secrets in
+    """How a schedule ended. `recurringId`, `lane`, `reference` and `labels` are there if it has
+    them; `statusCode` is 0 without an answer, and `errorMessage` says why it failed. Secrets in
     `targetUrl` are masked. With `callbackInclude` it has the target's answer, if one came;
     with `responseDropped`, one came and is not kept."""
 
@@ -44,6 +44,7 @@ class EndedSchedule(msgspec.Struct, rename="camel", frozen=True, gc=False, kw_on
     recurring_id: str | UnsetType = UNSET
     lane: str | UnsetType = UNSET
     reference: str | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
     target_url: str
     target_method: str
     trigger_at: _Moment
@@ -116,6 +117,7 @@ def report(ended: Schedule) -> bytes:
                 recurring_id=_or_unset(request.recurring_id),
                 lane=_or_unset(request.lane),
                 reference=_or_unset(request.reference),
+                labels=request.labels or UNSET,
                 target_url=masked_url(request.url),
                 target_method=request.method,
                 trigger_at=format_iso8601(request.trigger_at_ms),

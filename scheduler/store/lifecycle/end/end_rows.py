@@ -28,6 +28,7 @@ from scheduler.store import keys
 from scheduler.store.heads import reference_member
 from scheduler.store.log.entries import (
     entry,
+    label_place_name,
     lane_place_name,
     pack_chunk,
     place_name,
@@ -289,8 +290,8 @@ def _head(
     wishes: Sequence[Argument] = (),
 ) -> list[Argument]:
     """What each group begins with. The index notes each status, and each bucket of URLs,
-    references, lanes and rules, once. `made`: the schedules' ids and requests. `runs`: of `_runs`.
-    `wishes`: places of rows, and whether their end is reported."""
+    references, labels, lanes and rules, once. `made`: the schedules' ids and requests. `runs`: of
+    `_runs`. `wishes`: places of rows, and whether their end is reported."""
     places: list[Argument] = []
     for status in statuses:
         places += (status.value, b"")
@@ -298,6 +299,8 @@ def _head(
     referred = [(ids.local(each), name) for each, r in made if (name := r.reference) is not None]
     named.update(place_name(reference) for _, reference in referred)
     named.update(lane_place_name(str(lane)) for lane in runs[::3])
+    for labels in {one.labels for _, one in made if one.labels}:
+        named.update(map(label_place_name, labels))
     rules = {one.recurring.recurring_id for _, one in made if one.recurring is not None}
     for pair in url_places(named, rules).items():
         places += pair

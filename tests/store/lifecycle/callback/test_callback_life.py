@@ -122,7 +122,8 @@ async def test_one_that_its_owner_stopped_is_reported_as_failed(scene: Scene) ->
 
 
 async def test_the_report(scene: Scene) -> None:
-    call = await called(scene, FAILED, lane="a", reference="b", url=URL + "?token=hush")
+    named = {"lane": "a", "reference": "b", "labels": ("c d", "e")}
+    call = await called(scene, FAILED, **named, url=URL + "?token=hush")
     ended = await scene.get(call.schedule_id)
     assert b"hush" not in (call.request.body or b"")
     assert (call.is_callback, call.attempt, call.lane, call.retry) == (True, 1, None, None)
@@ -137,6 +138,7 @@ async def test_the_report(scene: Scene) -> None:
             "invocationId": "inv_" + call.schedule_id[4:],
             "lane": "a",
             "reference": "b",
+            "labels": ["c d", "e"],
             "targetUrl": masked_url(URL + "?token=hush"),
             "targetMethod": "POST",
             "triggerAt": report["data"]["triggerAt"],

@@ -9,13 +9,15 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.errors import OutcomeUnknown
-from scheduler.models import Idempotency, Invocation, Request, Upsert
+from scheduler.models import Idempotency, Invocation, Packed, Request, RetryOn, Upsert
 from scheduler.store import keys
 from scheduler.store.lifecycle.create.creator import _CREATE
 from scheduler.store.lifecycle.create.results import CreateResult
+from scheduler.store.stored import due_at, pack_request, unpack_request
 from scheduler.store.verdict import Verdict
 from tests.store.scene import CREDITS, URL, Scene
 from tests.store.whole.harm import commands
@@ -172,6 +174,18 @@ async def test_it_is_due_no_later_than_the_longest_wait_allows(
     assert placed.due_ms <= min(after_ms + due_in_ms, latest_ms)
     assert await scene.visible_at_ms(first) == placed.due_ms
     assert (await scene.get(first)).request.trigger_at_ms == placed.due_ms
+
+
+@pytest.mark.parametrize("fields", [{}, {"labels": ("a",)}, {"retry_on": RetryOn.ANY}])
+def test_a_packed_request_is_due_at_another_moment_however_many_fields_it_has(
+    fields: dict[str, Any],
+) -> None:
+    for before_ms, after_ms in ((1, 2**41), (2**41, 2**33), (2**41, 1)):
+        request = Request(before_ms, "POST", URL, **fields)
+        moved = due_at(Packed(before_ms, pack_request(request)), after_ms)
+        assert isinstance(moved, Packed)
+        assert unpack_request(moved.request) == replace(request, trigger_at_ms=after_ms)
+        assert moved.trigger_at_ms == after_ms
 
 
 @pytest.mark.parametrize("behind_ms", [400, -400])
