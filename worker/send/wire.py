@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import httptools
 import msgspec
 
+from scheduler.qstash.heeded import says_something
 from scheduler.target.targets import Origin
 from worker.loop_budget import LoopBudget
 from worker.send.answer import (
@@ -26,6 +27,7 @@ from worker.send.answer import (
     Received,
     answer_of,
     ends_with_last_chunk,
+    heeded_in,
     note_head,
     note_stray_body,
     oddity,
@@ -245,7 +247,7 @@ class Wire(AnswerReader, asyncio.Protocol):
             received.keep_alive or received.extra or received.was_early or received.odd
         )
         reason = text_of(received.reason)
-        says_no_more = 200 <= status < 300 or not self._leaves_something(data)
+        says_no_more = 200 <= status < 300 or not self._leaves_something(data, exchange)
         if says_no_more and reusable and received.heard_s is None and not self._is_to_head:
             self._known, self._known_status, self._known_reason = data, status, reason
         if self._is_to_head:
@@ -258,17 +260,21 @@ class Wire(AnswerReader, asyncio.Protocol):
         if self.received.heard_s is None:
             self.received.heard_s = time.monotonic()
 
-    def _leaves_something(self, data: bytes) -> bool:
+    def _leaves_something(self, data: bytes, exchange: Fire | None) -> bool:
         """Whether there is more to an answer that failed than its status: then it is read each
         time, however well known."""
         received = self.received
         asks = received.status in ASKING
-        if asks and received.heard_s is None:
+        if exchange is not None and exchange.is_of_message:
+            asks = True
+            if received.heard_s is None:
+                received.retry_after = heeded_in(data, received.interims)
+        elif asks and received.heard_s is None:
             received.retry_after = retry_after(data, received.interims)
         if self._keep_bytes and not self._is_to_head:
             received.kept = answer_of(received.raw or data, received.interims, self._keep_bytes)
             received.raw = None  # the connection may be kept, and a head may be long
-        return asks or received.kept is not None
+        return asks or received.kept is not None or says_something(data)
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came: chunk
@@ -345,6 +351,9 @@ class Wire(AnswerReader, asyncio.Protocol):
         if not note_head(received, head, self._keep_bytes, self._is_to_head):
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
+        exchange, failed = self._exchange, not 200 <= received.status < 300
+        if failed and exchange is not None and exchange.is_of_message:
+            received.retry_after = heeded_in(head, received.interims)
         return True
 
     def _is_mended(self, head: bytearray) -> bool:

@@ -73,6 +73,8 @@ class SteppedLoop:
 class Ends:
     """An exchange that notes how it ended."""
 
+    is_of_message = False
+
     def __init__(self, account_id: str = "acc_00_a") -> None:
         self.account_id = account_id
         self.noted: list[tuple[object, ...]] = []
