@@ -34,9 +34,7 @@ class Callback(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     def reports(self, *, failed: bool) -> bool:
         """Whether it reports such an end, if there is a URL. That of a cancellation never is."""
-        return self.url_of(failed=failed) != NO_URL and (
-            failed or self.on is not CallbackOn.FAILED
-        )
+        return self.url_of(failed=failed) != NO_URL and (failed or self.on is not CallbackOn.FAILED)
 
 
 UNSAID = Callback(None, None)

@@ -20,6 +20,7 @@ from scheduler.durations import PATTERN, format_duration
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import Request
+from scheduler.qstash.redacted import shown_headers
 from scheduler.recurrence import fields as of_rule
 from scheduler.schema import DEFAULT, FieldRow, Group, Kind
 from scheduler.times import format_iso8601
@@ -187,6 +188,8 @@ def request_given(
     asked: Request, zone: Zone = UTC, rows: Sequence[FieldRow] = REQUEST
 ) -> dict[str, str]:
     """The form of a request."""
+    if asked.door is not None:
+        asked = msgspec.structs.replace(asked, headers=shown_headers(asked))
     given = given_of(rows, asked, zone)
     if not asked.method_given:
         given["targetMethod"] = ""
