@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -47,12 +47,15 @@ _NOWHERE = "/-/-/-/-/-"
 _MISDIRECTED = "This service does not answer under this Host; POSTDATE_ALLOWED_HOSTS may name it"
 
 
-def create_app(settings: Settings, store: Store | None = None) -> App:
-    """The API as an ASGI app. It opens the store itself unless one is given, which stays open."""
+def create_app(
+    settings: Settings, store: Store | None = None, kind: type[App] | None = None
+) -> App:
+    """The API as an ASGI app, of a further kind if one is given. It opens the store itself unless
+    one is given, which stays open."""
     handlers = [handler for room in _ROOMS for handler in room.HANDLERS]
     pages = [dashboard_router(), looking_router()]
     paths = sorted({path for handler in handlers for path in handler.paths})
-    app = App(
+    app = (kind or App)(
         Service(settings, store),
         # The first one: each path that has none yet gets one of litestar's.
         [route(paths, http_method=HttpMethod.OPTIONS)(tell_methods), *handlers, *pages],
@@ -165,10 +168,15 @@ class App(Litestar):
         elif scope["path"] in _HEALTH:
             await work(scope, receive, send)
             return
+        await self._taken(work(scope, receive, send), scope)
+
+    def _taken(self, work: Coroutine[Any, Any, None], scope: Any) -> Awaitable[None]:
+        """The work of a request, in the turns of its account."""
+        service = self._service
         key = None if service.opened is None else known_key(service, scope)
         payer = Payer(STRANGERS if key is None else key.account_id)
         note_payer(scope, payer)
-        await service.turns.taken(work(scope, receive, send), payer)
+        return service.turns.taken(work, payer)
 
 
 async def _create(service: Service, scope: HTTPScope, receive: Receive, send: Send) -> None:

@@ -112,6 +112,13 @@ class ApiSource:
             {(reason,): count for reason, count in tally.refused.items()},
             ("reason",),
         )
+        if self._service.settings.qstash == "on":
+            yield counter(
+                "postdate_qstash_ignored_headers",
+                "Headers of QStash that its door does not know, by name; `other` beyond 64 names.",
+                {(name,): count for name, count in tally.ignored.items()},
+                ("name",),
+            )
         yield counter(
             "postdate_api_rejected",
             "Connections refused before they sent a request, by the code of the answer.",

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 import uvicorn
 
-from api.app import create_app
+from api.app import App, create_app
 from api.door.connections import ConnectionLimits
 from api.door.fast_path import FastPath, KnownHeads
 from api.door.protocol import Protocol
@@ -56,10 +56,11 @@ def serve(
     Raises StoreMisconfigured if the store answers but cannot be used.
     """
     sys.setswitchinterval(_SWITCH_S)
-    app = create_app(settings)
+    make, path = (create_app, FastPath) if settings.qstash == "off" else _with_door()
+    app = make(settings)
     guard = ConnectionLimits(settings)
     service: Service = app.state.service
-    config = uvicorn_config(app, guard, service)
+    config = uvicorn_config(app, guard, service, path)
     server = _Server(config, service, guard, parent_fd, on_ready)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
@@ -71,15 +72,26 @@ def serve(
         raise server.misconfigured
 
 
+def _with_door() -> tuple[Callable[[Settings], App], type[FastPath]]:
+    """Imported by those alone who want it."""
+    from api.qstash.app import create_door
+    from api.qstash.fast_path import MessageFastPath
+
+    return create_door, MessageFastPath
+
+
 def uvicorn_config(
-    app: object, guard: ConnectionLimits | None = None, service: Service | None = None
+    app: object,
+    guard: ConnectionLimits | None = None,
+    service: Service | None = None,
+    path: type[FastPath] = FastPath,
 ) -> uvicorn.Config:
     """How an app is served, and creates of a service, past the app; benchmarks serve other apps the
     same way."""
     guard = guard or ConnectionLimits(Settings())
     protocol: Callable[..., Protocol] = functools.partial(Protocol, guard)
     if service is not None:
-        protocol = functools.partial(FastPath, service, KnownHeads(), guard)
+        protocol = functools.partial(path, service, KnownHeads(), guard)
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # litestar's own names for the ASGI types
         loop="uvloop",

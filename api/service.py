@@ -96,12 +96,14 @@ class Outage:
 
 class RequestMetrics:
     """Requests, counted as they end: by route (its template, "none" where none fits), method and
-    status code (0: the client went away); `refused` by reason."""
+    status code (0: the client went away); `refused` by reason. `ignored`: headers that the door
+    for clients of QStash does not know, by name."""
 
     def __init__(self) -> None:
         self.requests: dict[tuple[str, str, int], int] = {}
         self.durations_s = defaultdict[str, Histogram](lambda: Histogram(_DURATION_S))
         self.refused: dict[str, int] = {}
+        self.ignored: dict[str, int] = {}
 
     def note(self, route: str, method: str, status: int, duration_s: float) -> None:
         of = (route, method if method in _METHODS else "other", status)

@@ -1,12 +1,13 @@
 """How many instructions does one fire take a worker, one create the API? Steady where CPU time is
 noise.
 
-    python -m benchmarks.instructions [fire create item] [--count 20000] [--rounds 3]
+    python -m benchmarks.instructions [fire create item publish] [--count 20000] [--rounds 3]
 
 A process runs below Valgrind, whose cachegrind counts what it executes in user space, and works
 twice in each round: a little, and `count` more. The difference is of the work alone. `fire` is of a
-worker, `create` and `item` of an API process: creates one by one on 50 connections, a URL each, and
-items of batches of 1,000. The rounds differ by some 2 %. Needs `valgrind`.
+worker, the others of an API process: creates one by one on 50 connections, a URL each, items of
+batches of 1,000, and messages of a QStash client, as the creates. The rounds differ by some 2 %.
+Needs `valgrind`.
 """
 
 from __future__ import annotations
@@ -64,13 +65,29 @@ def _item(number: int) -> bytes:
     return json.dumps(what | {"targetHeaders": HEADERS, "targetBody": json.loads(BODY)}).encode()
 
 
+def _publishes(count: int, below: Sequence[str]) -> None:
+    forwarded = "".join(f"Upstash-Forward-{name}: {text}\r\n" for name, text in HEADERS.items())
+    head = b"Content-Type: application/json\r\nUpstash-Delay: 30d\r\n" + forwarded.encode()
+    url = "/qstash/v2/publish/https://example.com/orders/{}"
+    lines = [url.format(number).encode() for number in range(count)]
+    _ask([(line, head, BODY) for line in lines], _CONNECTIONS, below)
+
+
 def _load(path: bytes, bodies: list[bytes], connections: int, below: Sequence[str]) -> None:
+    _ask([(path, b"", body) for body in bodies], connections, below)
+
+
+def _ask(
+    requests: list[tuple[bytes, bytes, bytes]], connections: int, below: Sequence[str]
+) -> None:
+    """Of each its path, further lines of its head, and its body."""
     with stage.valkey() as server:
-        key = uvloop.run(_key(server.url))
-        head = b"POST %b HTTP/1.1\r\nHost: api\r\nx-api-key: %b\r\n" % (path, key.encode())
-        left = iter([b"%bContent-Length: %d\r\n\r\n%b" % (head, len(b), b) for b in bodies])
-        with stage.api(server.url, below=below, allow_targets="127.0.0.0/8") as api:
-            uvloop.run(_ask_all(api.url, left, min(connections, len(bodies))))
+        key = uvloop.run(_key(server.url)).encode()
+        form = b"POST %b HTTP/1.1\r\nHost: api\r\nx-api-key: %b\r\n%bContent-Length: %d\r\n\r\n%b"
+        left = iter([form % (path, key, more, len(b), b) for path, more, b in requests])
+        door = "on" if requests[0][0].startswith(b"/qstash/") else "off"
+        with stage.api(server.url, below=below, allow_targets="127.0.0.0/8", qstash=door) as api:
+            uvloop.run(_ask_all(api.url, left, min(connections, len(requests))))
 
 
 async def _key(redis_url: str) -> str:
@@ -125,7 +142,7 @@ async def _ask_all(url: str, left: Iterator[bytes], connections: int) -> None:
     await asyncio.gather(*(client.over for _, client in made))
 
 
-_WORK = {"fire": _fires, "create": _creates, "item": _items}
+_WORK = {"fire": _fires, "create": _creates, "item": _items, "publish": _publishes}
 
 
 def instructions(work: Callable[[int, Sequence[str]], None], count: int) -> int:

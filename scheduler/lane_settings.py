@@ -61,9 +61,14 @@ class AccountSettings(msgspec.Struct, frozen=True):
     etag: str | None = None
 
 
+# The limits of a lane that a message may set.
+RATE, PARALLELISM = "rate", "parallelism"
+
+
 class LaneSettings(msgspec.Struct, frozen=True):
     """`rate` starts in `per_ms`, of which `burst` (None: 1) may come at once; `parallelism` at a
-    time. None: no limit. `etag` as above."""
+    time. None: no limit. `etag` as above. `unpinned`: of RATE and PARALLELISM, those that came with
+    a message of the QStash door, and that the next message may change."""
 
     rate: int | None = None
     per_ms: int | None = None
@@ -72,16 +77,23 @@ class LaneSettings(msgspec.Struct, frozen=True):
     note: str | None = None
     pause: Pause | None = None
     etag: str | None = None
+    unpinned: frozenset[str] = frozenset()
 
     @property
     def is_there(self) -> bool:
         """Whether it has any setting. If-Match: * means a lane that has."""
-        return self.is_set or self.pause is not None
+        return any((self.rate, self.parallelism, self.note, self.pause))
 
     @property
     def is_set(self) -> bool:
-        """Whether the lane stays for these, though nothing is in it, as it does for a pause."""
-        return any((self.rate, self.parallelism, self.note))
+        """Whether the lane stays for these, though nothing is in it, as it does for a pause. It
+        does not stay for limits that came with a message."""
+        pinned = self.is_pinned(RATE) or self.is_pinned(PARALLELISM)
+        return pinned or self.note is not None
+
+    def is_pinned(self, limit: str) -> bool:
+        """Whether RATE or PARALLELISM is set, and no message may change it."""
+        return getattr(self, limit) is not None and limit not in self.unpinned
 
     @property
     def pace(self) -> tuple[float, int] | None:
@@ -98,8 +110,8 @@ class LaneSettings(msgspec.Struct, frozen=True):
 class Lane(msgspec.Struct, frozen=True):
     """A lane at one moment: `waiting` schedules, of which `due` are due, the oldest since
     `oldest_due_at_ms`; `running` are held by workers. `calm_until_ms`: a target asked for it.
-    `next_slot_ms`: when its rate allows the next start; None without a rate. `last_due_at_ms`: of
-    what waits."""
+    `next_slot_ms`: when its rate allows the next start; None without a rate. `rate_used`: so many
+    starts the rate has not made up for yet. `last_due_at_ms`: of what waits."""
 
     lane: str
     settings: LaneSettings
@@ -111,6 +123,7 @@ class Lane(msgspec.Struct, frozen=True):
     running: int = 0
     oldest_due_at_ms: int | None = None
     last_due_at_ms: int | None = None
+    rate_used: int = 0
 
     @property
     def state(self) -> LaneState:

@@ -396,8 +396,9 @@ class Account(msgspec.Struct, frozen=True):
 
 class Idempotency(msgspec.Struct, frozen=True):
     """The client's name for one create, and a digest of what it asked for under that name. `note`
-    is kept with the key, for those who repeat it."""
+    is kept with the key, for those who repeat it. `kept_ms`: None for a day."""
 
     key: str
     fingerprint: str
     note: bytes = b""
+    kept_ms: int | None = None

@@ -45,6 +45,7 @@ _ATTRIBUTES = {
     "parallelism": "parallelism",
     "note": "note",
 }
+_LIMITS = _ATTRIBUTES.keys() - {"note"}
 _NOTHING = Object([])
 
 
@@ -101,7 +102,9 @@ async def change_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
         limits |= {each: given[each] for each in _ATTRIBUTES if each in given}
         pause = after(before.pause)
         _refuse_misfits(limits, given)
-        return replace(before, pause=pause, **{_ATTRIBUTES[n]: v for n, v in limits.items()})
+        unpinned = before.unpinned if _LIMITS.isdisjoint(given) else frozenset[str]()
+        values = {_ATTRIBUTES[name]: value for name, value in limits.items()}
+        return replace(before, pause=pause, unpinned=unpinned, **values)
 
     return await _changed_lane(call, name, changed, wanted, given.get("calmUntil", UNSET))
 

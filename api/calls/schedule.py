@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -39,6 +40,7 @@ from scheduler.errors import FieldError, InvalidRequest
 from scheduler.ids import created_at_ms, invocation_id
 from scheduler.models import Schedule, Status
 from scheduler.runtime.pause import collected
+from scheduler.store import Store
 from scheduler.store.lifecycle.create.replays import Replays
 from scheduler.store.lifecycle.create.results import CreateResult, refusal_of
 from scheduler.store.queries.listing import Selection
@@ -97,11 +99,7 @@ async def _create_at_once(
     except InvalidRequest:
         return None
 
-    def on_rate(rate: Rate) -> None:
-        if rate.wait_s > 0:
-            store.api_keys.forget(key)  # the next body is read only if the rate allows
-        count(scope, rate)
-
+    on_rate = rate_noted(store, scope, key)
     created = await store.schedules.create_by_key(key, wanted, once, now_ms, on_rate)
     if created is None:
         store.api_keys.forget(key)
@@ -109,6 +107,17 @@ async def _create_at_once(
     if created.repeated:
         return _repeated_answer(created, data)
     return created_answer(created, wanted.trigger_at_ms)
+
+
+def rate_noted(store: Store, scope: Scope, key: KnownKey) -> Callable[[Rate], None]:
+    """For a create by a known key: notes where its account stands. Raises RateLimited."""
+
+    def on_rate(rate: Rate) -> None:
+        if rate.wait_s > 0:
+            store.api_keys.forget(key)  # the next body is read only if the rate allows
+        count(scope, rate)
+
+    return on_rate
 
 
 def _repeated_answer(created: CreateResult, data: bytes) -> JsonResponse:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from asyncio import Future
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -40,11 +41,11 @@ _BODY = msgspec.json.encode(CreatedBody("sch_%b", "inv_%b", "%b", "Scheduled for
 _CREATED = b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b\r\n%b%b\r\n" + _BODY
 # Ids and timestamps have the same length in each answer.
 _LOCAL, _AT = b"0" * 26, format_iso8601(0).encode()
-_LENGTH_LINE = (b"content-length", b"%d" % len(_BODY % (_LOCAL, _LOCAL, _AT, _AT)))
+_LENGTH = len(_BODY % (_LOCAL, _LOCAL, _AT, _AT))
 _LINE = b"POST /schedule HTTP/1.1\r\n"
-_LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,5})\r\n", re.IGNORECASE)
+LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,5})\r\n", re.IGNORECASE)
 # A head with any other name, or with one of these twice, goes the usual way.
-_PLAIN = frozenset(
+PLAIN = frozenset(
     {
         b"accept",
         b"accept-encoding",
@@ -57,7 +58,7 @@ _PLAIN = frozenset(
         b"x-api-key",
     }
 )
-_MOST_HEADS, _MOST_HEADS_OF_A_KEY, _MOST_HEAD_BYTES = 4096, 8, 1024
+_MOST_HEADS, _MOST_HEADS_OF_A_KEY, MOST_HEAD_BYTES = 4096, 8, 1024
 # Longer bodies go through the parser, so that a head keeps at most so much of its last body.
 _MOST_COMPARED_BYTES = 1024
 
@@ -80,26 +81,48 @@ class KnownHead:
         return self._items.judged(body)
 
 
+class Lines:
+    """Lines of an answer with a body of this length: those that change once a second, joined."""
+
+    def __init__(self, length: int) -> None:
+        self._length_line = (b"content-length", b"%d" % length)
+        self._known: tuple[object, bytes] = None, b""
+
+    def of(self, defaults: list[tuple[bytes, bytes]]) -> bytes:
+        """With uvicorn's own, of which it makes a new list each second."""
+        of, joined = self._known
+        if of is not defaults:
+            joined = _joined([*defaults, *JsonResponse.fixed, self._length_line])
+            self._known = defaults, joined
+        return joined
+
+
 class KnownHeads:
     """Heads without their length. A key has few, so that its holder pushes out no more of others'.
-    Beside them, lines of the answer: those that change once a second, joined."""
+    Beside them, lines of the answer to a create."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, KnownHead] = {}
         self._of: dict[KnownKey, list[bytes]] = {}
-        self._lines: tuple[object, bytes] = None, b""
+        self.lines = Lines(_LENGTH).of
 
     def get(self, head: bytes) -> KnownHead | None:
         return self._known.get(head)
 
-    def remember(self, head: bytes, key: KnownKey, rules: Rules) -> None:
+    def remember(
+        self,
+        head: bytes,
+        key: KnownKey,
+        rules: Rules,
+        make: Callable[[KnownKey, Rules], KnownHead] | None = None,
+    ) -> None:
         if head in self._known:
             return
         ours = self._of.setdefault(key, [])
         if len(ours) == _MOST_HEADS_OF_A_KEY:
             del self._known[ours.pop(0)]
         ours.append(head)
-        self._known[head] = KnownHead(key, rules)
+        self._known[head] = (make or KnownHead)(key, rules)
         if len(self._known) > _MOST_HEADS:
             self.forget(next(iter(self._known.values())).key)
 
@@ -107,14 +130,6 @@ class KnownHeads:
         """All heads of a key. Safe to repeat."""
         for head in self._of.pop(key, ()):
             del self._known[head]
-
-    def lines(self, defaults: list[tuple[bytes, bytes]]) -> bytes:
-        """Those of a 201, with uvicorn's own, of which it makes a new list each second."""
-        of, joined = self._lines
-        if of is not defaults:
-            joined = _joined([*defaults, *JsonResponse.fixed, _LENGTH_LINE])
-            self._lines = defaults, joined
-        return joined
 
 
 def _joined(lines: list[tuple[bytes, bytes]]) -> bytes:
@@ -167,8 +182,8 @@ class FastPath(Protocol):
 
     def _take(self, data: bytes) -> bool:
         """Whether the request goes past the parser. If not, its head may be worth remembering."""
-        length = _LENGTH.search(data, 0, _MOST_HEAD_BYTES)
-        end = data.find(b"\r\n\r\n", 0, _MOST_HEAD_BYTES) + 4
+        length = LENGTH.search(data, 0, MOST_HEAD_BYTES)
+        end = data.find(b"\r\n\r\n", 0, MOST_HEAD_BYTES) + 4
         if length is None or length.end() > end - 2:
             return False
         head = data[: length.start(1)] + data[length.end(1) : end]
@@ -204,9 +219,7 @@ class FastPath(Protocol):
             created, self._refusal = None, (error.with_traceback(None), rates)
         left, self._behind = self._behind, b""
         if created is not None:
-            took_s = time.perf_counter() - fast.began_s
-            self._service.tally.note("/schedule", "POST", 201, took_s)
-            self._answer(created.schedule_ids[0], fast.trigger_at_ms, *rates)
+            self._answer(fast, created.schedule_ids[0], *rates)
         else:
             self._heads.forget(fast.key)
             left = fast.data + left
@@ -216,20 +229,24 @@ class FastPath(Protocol):
         if self._ends:
             super().shutdown()
 
-    def _answer(self, schedule_id: str, trigger_at_ms: int, rate: Rate | None = None) -> None:
+    def _answer(self, fast: _Request, schedule_id: str, rate: Rate | None = None) -> None:
         """As `created_answer` has it."""
+        took_s = time.perf_counter() - fast.began_s
+        self._service.tally.note("/schedule", "POST", 201, took_s)
         if self.transport.is_closing():
             return
         self.server_state.total_requests += 1
         self.recent, self.is_first, self._began_s = True, False, 0.0
-        lines, more = self._heads.lines(self.server_state.default_headers), b""
-        if rate is not None or self._ends:
-            closes = [(b"connection", b"close")] if self._ends else []
-            more = _joined([*rate_headers(rate), *closes])
-        name, at = local(schedule_id).encode(), format_iso8601(trigger_at_ms).encode()
+        lines = self._heads.lines(self.server_state.default_headers)
+        more = self._more(rate) if rate is not None or self._ends else b""
+        name, at = local(schedule_id).encode(), format_iso8601(fast.trigger_at_ms).encode()
         self.transport.write(_CREATED % (new_request_id(), lines, more, name, name, at, at))
         if self._ends:
             self.transport.close()
+
+    def _more(self, rate: Rate | None) -> bytes:
+        closes = [(b"connection", b"close")] if self._ends else []
+        return _joined([*rate_headers(rate), *closes])
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
@@ -243,19 +260,28 @@ class FastPath(Protocol):
 
     def remember_head(self, scope: Scope) -> None:
         """To be called when a request has led to a 201."""
+        found = self.head_and_key(scope, PLAIN.issuperset)
+        if found is not None:
+            self._heads.remember(*found, self._service.rules)
+
+    def head_and_key(
+        self, scope: Scope, are_plain: Callable[[Iterable[bytes]], bool]
+    ) -> tuple[bytes, KnownKey] | None:
+        """Of a request whose head may be remembered, by the names of its headers."""
         head = cast("dict[str, Any]", scope).pop(HEAD, None)
         if head is None:
-            return
+            return None
         headers = list(scope["headers"])
         values = dict(headers)
         key = known_key(self._service, scope)
         if (
             key is not None
-            and values.keys() <= _PLAIN
+            and are_plain(values)
             and len(values) == len(headers)
             and values.get(b"connection", b"keep-alive").lower() == b"keep-alive"
         ):
-            self._heads.remember(head, key, self._service.rules)
+            return head, key
+        return None
 
     def shutdown(self) -> None:
         """The answer under way is the last one."""

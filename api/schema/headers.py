@@ -36,12 +36,17 @@ def read_headers(text: bytes) -> Headers:
         headers = _decode(text)
     except msgspec.DecodeError:
         return _with_every_fault(json_text.read(text, _decode_loosely, _NOT_STRINGS))
+    judge(headers)
+    return headers
+
+
+def judge(headers: Headers) -> None:
+    """The same of headers that were read already."""
     if headers and not _all_fine(headers):
         faults = [*_faults(headers)]
         if all(each.message == _MASKED for each in faults):
             raise NotAnew(_MASKED, faults)
         raise invalid(faults)
-    return headers
 
 
 def fine_headers(text: bytes) -> Headers:

@@ -87,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
     idle_timeout_ms: Annotated[int, whole(10, 3_600_000)] = 75_000
     max_connections: Annotated[int, whole(1, 1_000_000)] = 4096
     max_connections_per_address: Annotated[int, whole(0, 1_000_000)] = 1024
+    qstash: Annotated[str, one_of("off", "on")] = "off"
     max_horizon_days: Annotated[int, whole(1, 36_500)] = 5 * 366
     schedule_retention_hours: Annotated[int, whole(0, 87_600)] = 24
     failed_retention_hours: Annotated[int, whole(1, 87_600)] = 168

@@ -25,6 +25,7 @@ from scheduler.store.lifecycle.claim.clock_back import ClockBack
 from scheduler.store.lifecycle.create.create import Schedules
 from scheduler.store.lifecycle.end.cancel import Canceller
 from scheduler.store.lifecycle.end.end_rows import Ends
+from scheduler.store.lifecycle.end.letters import Letters
 from scheduler.store.log.by_status import Kept
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
@@ -82,6 +83,7 @@ class Store:
         self.unended = Unended(server, self.clock, scans, self.holders)
         self.schedules = Schedules(server, self.clock, kept, self.failed, rates)
         self.ends = Ends(server, self.clock, kept)
+        self.letters = Letters(server, kept)
         self.kept = Kept(server, self.clock, kept, scans, self.unended)
         self.callbacks = Callbacks(server, self.clock, kept, self.kept)
         self.canceller = Canceller(server, self.ends, self.unended)

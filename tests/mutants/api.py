@@ -40,7 +40,7 @@ API = r"""
 ~ late_ms=self.late_ms[- or 0 if self.by_lateness else self.late_ms-],
 @ api/door/fast_path.py tests/api/door/test_fast_path.py
 # a head with a name that it may not have is taken for known
-~ and [-values.keys() <= _PLAIN-]{+True+}
+~ and [-are_plain(values)-]{+True+}
 # a request that comes behind a fast one is answered before it
 ~ if [-self._fast is not None-]{+False+}:
 ~             self._behind += data

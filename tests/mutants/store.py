@@ -524,9 +524,30 @@ STORE = r"""
 - bytes = bytes + S.REFERENCE_BYTES + #member
 @ scheduler/store/lifecycle/row/failed.inc.lua tests/store/queries/test_references.py
 # a dead letter that is trimmed stays in the list by reference
-- each_thousand('ZREM', others, trimmed[3])
+- each_thousand('ZREM', base .. K.FAILED_REFERENCES, going[3])
 # an index by reference never expires
 - redis.call('PEXPIRE', others, kept_ms)
+@ scheduler/store/lifecycle/end/forget.lua tests/store/lifecycle/end/test_letters.py
+# a dead letter that was let go is kept for a week
+~ member, [-tonumber(ended_ms) + kept_ms-]{+nil+}, hours)
+# one that is named twice goes twice
+- seen[member] = true
+@ scheduler/store/lifecycle/end/forget.lua tests/store/whole/test_lost_replies.py -k forget
+# a repeat says that there was none
+- note_done(base, operation, nil, came)
+@ scheduler/store/lanes/set.lua tests/store/lanes/test_unpinned.py
+# limits go before the message that they came with is there
+- after[1] = whole(now_ms + MESSAGE_MS)
+# messages push other events out of the account's
+~ if is_set [-and after[UNPINNED] == '' -]then
+# a rate that is reset is used as before
+- redis.call('HDEL', key, 'tat')
+@ scheduler/store/lifecycle/row/lane.inc.lua tests/store/lanes/test_unpinned.py
+# a rate is forgotten with the last schedule of its lane
+~ lane.interval and [-math.ceil(lane.tat / 1000)-]{+0+} or 0
+@ scheduler/lane_settings.py tests/store/lanes/test_unpinned.py
+# a key that was used once counts among the lanes for ever
+~ is not None and [-limit not in self.unpinned-]{+True+}
 @ scheduler/store/lifecycle/create/create.lua tests/store/queries/test_references.py
 # a dead letter that is replayed stays in the list by reference
 - each_thousand('ZREM', account.base .. K.FAILED_REFERENCES, account.named)
@@ -636,23 +657,23 @@ STORE = r"""
 ~ elseif [-ARGV[4] ~= '' and digest_of(settings_of(key, FIELDS, PAUSED), LAST) ~= ARGV[4]-]{+false+} then
 @ scheduler/lane_settings.py tests/store/test_preconditions.py
 # a lane that is paused and has no other setting is not there
-~ return self.is_set[- or self.pause is not None-]
+~ return any((self.rate, self.parallelism, self.note[-, self.pause-]))
 @ scheduler/store/lanes/set.lua tests/store/lanes/test_lane_settings.py -k 'ten_thousand and not redis'
 # among 10,000 lanes nothing more is set, not even to nothing
 ~ if [-table.concat(after) ~= '' and -]not enlist(queue) then
 @ scheduler/store/lifecycle/row/lane.inc.lua tests/store/lanes/test_lane_settings.py -k 'nothing_keeps and not redis'
 # an empty lane stays after its pause has ended by itself
-~ not lane.set and lane.[-shut-]{+calm+} > now_ms
+~ lane.shut < ENDLESS and lane.[-shut-]{+calm+} or 0)
 # it stays among the paused ones
 - redis.pcall('ZREM', queue.base .. K.LANES_PAUSED, queue.lane)
 @ scheduler/lane_settings.py tests/store/lanes/test_lane_settings.py -k 'nothing_keeps and not redis'
 # a lane that was set to nothing counts among the lanes
-~ return [-any((self.rate, self.parallelism, self.note))-]{+True+}
+~ return [-pinned or self.note is not None-]{+True+}
 @ scheduler/store/lanes/lanes.py tests/store/lanes/test_lane_settings.py
 # a deploy resumes what an operator paused
 ~ return replace(limits, [-pause=before.pause-])
 # If-Match refuses a repeat of what it did
-~ is_so = [-after == before and not is_calmed-]{+False+}
+~ is_so = [-after == before and not is_calmed and not frees_rate-]{+False+}
 # any number of lists of lanes a second
 - scan.us += sum(_USED_US + _LANE_US if _is_used(row) else _LANE_US for row in rows)
 @ scheduler/store/shared/settings.inc.lua tests/store/accounts/test_pauses.py

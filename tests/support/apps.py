@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable
 
 from litestar.datastructures import State
 
@@ -12,11 +13,14 @@ from api.service import Service
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
+Make = Callable[[Settings], App]
 
-def app_of(settings: Settings, store: Store) -> App:
-    """What `create_app` makes of them. The routes are the same for all and were registered once:
-    that takes longer than most tests do. No lifespan: all that it does is to open a store."""
-    return _serving(copy.copy(built()), settings, store)
+
+def app_of(settings: Settings, store: Store, make: Make = create_app) -> App:
+    """What `create_app`, or another maker, makes of them. The routes are the same for all and were
+    registered once: that takes longer than most tests do. No lifespan: all that it does is to open
+    a store."""
+    return _serving(copy.copy(built(make)), settings, store)
 
 
 def app_of_a_fork(settings: Settings, store: Store | None = None) -> App:
@@ -32,6 +36,6 @@ def _serving(app: App, settings: Settings, store: Store | None) -> App:
 
 
 @functools.cache
-def built() -> App:
-    """The one app whose routes all others have."""
-    return create_app(Settings())
+def built(make: Make = create_app) -> App:
+    """The one app of a maker whose routes all others have."""
+    return make(Settings())

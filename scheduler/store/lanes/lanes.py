@@ -92,26 +92,30 @@ class Lanes:
             raise Unreadable(f"The lane {lane} is damaged")
         return _lane_of(found, self._clock.now_ms())
 
-    async def page(self, account_id: str, limit: int, cursor: str | None = None) -> LanePage:
+    async def page(
+        self, account_id: str, limit: int, cursor: str | None = None, begin: str = ""
+    ) -> LanePage:
         """Lanes that are set or calm or have schedules, by name, without etags; but for damaged
-        ones, which are logged. Counts as a search: a list of all takes the store as long. Raises
-        InvalidRequest for a bad cursor, TooManyScans. Read-only."""
-        behind = _lane_behind(cursor)
+        ones, which are logged. With `begin` only those that begin so. Counts as a search: a list of
+        all takes the store as long. Raises InvalidRequest for a bad cursor, TooManyScans.
+        Read-only."""
+        behind = _before(begin) if begin and cursor is None else _lane_behind(cursor)
         async with self._scans.of(account_id, searches=True) as scan:
             rows = await self._rows(account_id, behind, limit)
             scan.us += sum(_USED_US + _LANE_US if _is_used(row) else _LANE_US for row in rows)
-        lanes, now_ms = list[Lane](), self._clock.now_ms()
+        lanes, now_ms, read = list[Lane](), self._clock.now_ms(), len(rows)
+        rows = [row for row in rows if row[0].decode().startswith(begin)]
         for row in rows:
             try:
                 lanes.append(_lane_of(row, now_ms))
             except Unreadable:
                 _log.error("a lane is damaged", account=account_id, lane=row[0].decode())
-        return LanePage(lanes, _cursor_of(rows[-1][0]) if len(rows) == limit else None)
+        return LanePage(lanes, _cursor_of(rows[-1][0]) if len(rows) == read == limit else None)
 
     async def beginning(self, account_id: str, begin: str, most: int) -> list[str]:
         """Names of listed lanes that begin so, the first ones. Counts as a search. Raises
         TooManyScans. Read-only."""
-        behind = f"{begin[:-1]}{chr(ord(begin[-1]) - 1)}~"  # no name has a character above ~
+        behind = _before(begin)
         async with self._scans.of(account_id, searches=True) as scan:
             rows = await self._rows(account_id, behind, most)
             scan.us += len(rows) * (_USED_US + _LANE_US)
@@ -170,12 +174,13 @@ class Lanes:
         wanted: Precondition = ALWAYS,
         *,
         calm_until_ms: int | UnsetType | None = UNSET,
+        frees_rate: bool = False,
         who: str = "",
     ) -> Lane:
         """Replaces the settings by what `changed` makes of them; what a pause or limits held back
         goes on as they allow now. Two changes are applied one after the other. Safe to repeat.
-        `calm_until_ms`: None ends the calm, and any other that is to come must be as it is. Returns
-        the lane as it then stands.
+        `calm_until_ms`: None ends the calm, and any other that is to come must be as it is.
+        `frees_rate`: nothing of the rate counts as used. Returns the lane as it then stands.
 
         Raises NotFound, PreconditionFailed, TooManyLanes, KeepsChanging, Unreadable, and what
         `changed` raises; then nothing was changed.
@@ -193,12 +198,12 @@ class Lanes:
             if calm_until_ms not in (UNSET, None, calm_ms) and calm_until_ms > self._clock.now_ms():
                 raise InvalidRequest([_NO_CALM])
             is_calmed = calm_until_ms is None and calm_ms is not None
-            is_so = after == before and not is_calmed
+            is_so = after == before and not is_calmed and not frees_rate
             wanted.judge(before.etag, is_there=before.is_there, is_so=is_so)
             if is_so and not self._server.wait_replicas:  # which may lack it yet
                 return lane_before
-            values = _values_of(after)
-            arguments = (account, lane, operation, before.etag, int(is_calmed), who, *values)
+            values, also = _values_of(after), 2 if frees_rate else int(is_calmed)
+            arguments = (account, lane, operation, before.etag, also, who, *values)
             verdict = await self._server.write_until_answered(_SET, keys.shard(shard), arguments)
             if verdict != Verdict.CHANGED:
                 break
@@ -250,7 +255,8 @@ def _values_of(settings: LaneSettings) -> list[Argument]:
     limits = (settings.rate, settings.per_ms, burst)
     values: list[Argument] = [int(settings.is_set) or "", *(each or "" for each in limits)]
     values += (f"{interval:.3f}" if interval else "", slack, settings.parallelism or "")
-    return [*values, settings.note or "", *pause_values(settings.pause)]
+    unpinned = " ".join(sorted(settings.unpinned))
+    return [*values, settings.note or "", unpinned, *pause_values(settings.pause)]
 
 
 def _lane_of(row: list[Any], now_ms: int) -> Lane:
@@ -267,6 +273,7 @@ def _lane_of(row: list[Any], now_ms: int) -> Lane:
             now_ms,
             calm_until_ms=calm_ms if calm_ms > now_ms else None,
             next_slot_ms=_next_slot_ms(settings, float(tat or 0), int(float(gate or 0))),
+            rate_used=_rate_used(settings, float(tat or 0), now_ms),
             waiting=waiting,
             due=due,
             running=running,
@@ -278,7 +285,7 @@ def _lane_of(row: list[Any], now_ms: int) -> Lane:
 
 
 def _settings_of(values: list[bytes], etag: str | None) -> LaneSettings:
-    _, rate, per, burst, _, _, parallelism, note, *pause = values
+    _, rate, per, burst, _, _, parallelism, note, unpinned, *pause = values
     return LaneSettings(
         _whole(rate),
         _whole(per),
@@ -287,6 +294,7 @@ def _settings_of(values: list[bytes], etag: str | None) -> LaneSettings:
         note.decode() or None,
         pause_of(*pause),
         etag,
+        frozenset(unpinned.decode().split()),
     )
 
 
@@ -302,8 +310,21 @@ def _next_slot_ms(settings: LaneSettings, tat_us: float, gate_ms: int) -> int | 
     return max(gate_ms, int((tat_us - ((settings.burst or 1) - 1) * interval_us) / 1000))
 
 
+def _rate_used(settings: LaneSettings, tat_us: float, now_ms: int) -> int:
+    """How many starts the rate has not made up for; but for a hundredth of one, as they may come a
+    little later than now."""
+    if settings.pace is None:
+        return 0
+    return max(0, math.ceil((tat_us - now_ms * 1000) / settings.pace[0] - 0.01))
+
+
 def _is_used(row: list[Any]) -> bool:
     return len(row) > 1 and bool(row[3] or row[5])
+
+
+def _before(begin: str) -> str:
+    """What comes before all names that begin so, and behind all other ones that do."""
+    return f"{begin[:-1]}{chr(ord(begin[-1]) - 1)}~"  # no name has a character above ~
 
 
 def _cursor_of(lane: bytes) -> str:

@@ -3,7 +3,8 @@
 -- to repeat with the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, lane, operation, digest of the settings that the caller read, '1' to end its
---          calm, who sets it, the values of `lane`'s fields ('': none; of a pause's begin '1')
+--          calm, '2' to forget how far its rate is used, who sets it, the values of `lane`'s fields
+--          ('': none; of a pause's begin '1')
 -- Returns  DONE, CHANGED: the settings are others, UNKNOWN: no such account, TOO_MANY_LANES
 --@include shared/now
 --@include lifecycle/row/place
@@ -11,6 +12,7 @@
 --@include shared/operation
 --@include lanes/lane
 --@include events/note
+local MESSAGE_MS = 60000 -- limits that come with a message wait so long for the message itself
 local base, lane = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, queue = base .. K.LANE .. lane, queue_of(KEYS[1], ARGV[1] .. '/' .. lane)
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
@@ -27,10 +29,10 @@ check_heads(KEYS[1])
 check_queue(queue)
 redis.call('ZCARD', base .. K.LANES_PAUSED)  -- raises if it is damaged
 local calm_until = number(redis.call('HGET', key, 'calm'))
-local ends_calm = ARGV[5] == '1' and calm_until > now_ms
+local ends_calm, frees_rate = ARGV[5] == '1' and calm_until > now_ms, ARGV[5] == '2'
 local tat = tonumber(redis.call('HGET', key, 'tat') or '') or 0
 local who, after = ARGV[6], {unpack(ARGV, 7)}
-local starts_anew = ends_calm or (before[PAUSED] ~= '' and after[PAUSED] == '')
+local starts_anew = ends_calm or frees_rate or (before[PAUSED] ~= '' and after[PAUSED] == '')
 local is_set = table.concat(before, ' ', FIRST_LIMIT, PAUSED - 1)
   ~= table.concat(after, ' ', FIRST_LIMIT, PAUSED - 1)
 for i = FIRST_LIMIT, LAST_LIMIT do
@@ -43,6 +45,9 @@ end
 if table.concat(after) ~= '' and not enlist(queue) then
   return V.TOO_MANY_LANES
 end
+if after[1] == '' and after[UNPINNED] ~= '' then
+  after[1] = whole(now_ms + MESSAGE_MS)
+end
 write_settings(key, FIELDS, after)
 if before[INTERVAL] ~= after[INTERVAL] and tat > now_us then
   -- As many starts are not paid for yet as before, but each costs what the new rate says.
@@ -52,6 +57,9 @@ if before[INTERVAL] ~= after[INTERVAL] and tat > now_us then
 end
 if ends_calm then
   redis.call('HDEL', key, 'calm')
+end
+if frees_rate then
+  redis.call('HDEL', key, 'tat')
 end
 if starts_anew or ended then
   -- Schedules that the lane held back until then are not late.
@@ -71,7 +79,7 @@ if after[PAUSED] ~= ''
 elseif after[PAUSED] == '' and before[PAUSED] ~= '' then
   note_own(base, {k = 'lane-resumed', t = lane, w = who, s = before[PAUSED]})
 end
-if is_set then
+if is_set and after[UNPINNED] == '' then -- messages would push out other events
   note_own(base, {k = 'lane-set', t = lane, w = who})
 end
 relook(queue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
@@ -25,6 +25,7 @@ from scheduler.store.log.entries import (
     url_place,
 )
 from scheduler.store.queries.listing import Sieve
+from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
 from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
@@ -62,7 +63,8 @@ class LogQuery(NamedTuple):
     reference, in any letter case. `replayable`: only those that failed, are kept, and were not
     replayed. `late_ms`: only those that were sent at least so late, or are overdue for so long.
     `held`: only due ones that something keeps from starting. `callback`: only the ends of schedules
-    that are kept, and whose callback stands so by now."""
+    that are kept, and whose callback stands so by now. `also`: only those that it accepts.
+    `fresh`: of what waits only what no other entry tells of, and no next occurrences."""
 
     statuses: Sequence[LogStatus] = ()
     url: str | None = None
@@ -83,6 +85,8 @@ class LogQuery(NamedTuple):
     late_ms: int | None = None
     held: bool = False
     callback: CallbackStatus | None = None
+    also: Callable[[Request | StoredEntry | LogEntry], bool] | None = None
+    fresh: bool = False
 
     @property
     def beginning(self) -> str:
@@ -94,8 +98,9 @@ class LogQuery(NamedTuple):
         """Whether entries are looked through for those that it names."""
         named = (self.url, self.schedule_id, self.lane, self.reference, self.recurring_id)
         texts = (self.url_part, self.host, self.text, self.answer)
-        named_one = any(each is not None for each in (*named, self.late_ms, self.callback))
-        return named_one or any(texts) or self.replayable or self.held
+        asked = (*named, self.late_ms, self.callback, self.also)
+        named_one = any(each is not None for each in asked)
+        return named_one or any(texts) or self.replayable or self.held or self.fresh
 
     @property
     def part(self) -> bytes:
@@ -118,6 +123,8 @@ class LogQuery(NamedTuple):
         if self.recurring_id not in (None, one.recurring_id):
             return False
         if self.host and lowered(split_url(one.url)[0]) != lowered(self.host):
+            return False
+        if self.also is not None and not self.also(one):
             return False
         if self.text and lowered(self.text) not in lowered(f"{one.url}\n{one.reference or ''}"):
             return False
@@ -284,6 +291,21 @@ class Logs:
             if isinstance(state, bytes) and state[:1] in STATUSES
         }
 
+    async def schedules(
+        self, account_id: str, entries: Iterable[LogEntry], most_bytes: int
+    ) -> dict[str, Schedule]:
+        """Those of entries that are kept and can be read, by their ids: the first ones, up to so
+        many bytes of requests. Read-only."""
+        named = list(dict.fromkeys(each.schedule_id for each in entries))
+        found, read_bytes = dict[str, Schedule](), 0
+        async for chunk in read_by_id(self._server, account_id, named):
+            kept = [each for each in chunk if isinstance(each, Stored)]
+            found |= {each.schedule.schedule_id: each.schedule for each in kept}
+            read_bytes += sum(len(each.packed) for each in kept)
+            if read_bytes > most_bytes:
+                break
+        return found
+
     async def _since(self, account_id: str, index: str) -> int | None:
         """When the first schedule ended (ms) whose callback is in this list, or earlier; None: it
         has none that is kept."""
@@ -331,6 +353,9 @@ class Logs:
 
         def wanted(schedule: Schedule) -> bool:
             is_late = query.late_ms is None or schedule.due_at_ms <= late_before_ms
+            told = schedule.waits_for_slot or (schedule.retry and not schedule.executing)
+            if query.fresh and told:
+                return False
             return is_late and query.wants(schedule.request)
 
         found = None

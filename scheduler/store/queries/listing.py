@@ -71,7 +71,8 @@ class Selection(NamedTuple):
     those of a lane (None: of any and of none); those of a reference or, with `*` behind it, of all
     that begin so (None: any); those of a recurring schedule (None: of any and of none). With
     `others` none that waits for a slot of a recurring schedule, unless that is named. `held`: of
-    those that wait, only due ones that something keeps from starting, or only others."""
+    those that wait, only due ones that something keeps from starting, or only others. `also` has to
+    accept each as well."""
 
     url: str | None = None
     from_ms: int | None = None
@@ -84,6 +85,7 @@ class Selection(NamedTuple):
     recurring_id: str | None = None
     others: bool = False
     held: bool | None = None
+    also: Callable[[Schedule], bool] | None = None
 
     def leaves(self, schedule: Schedule) -> bool:
         """Whether it is left to its recurring schedule, though it would be meant otherwise."""
@@ -92,7 +94,7 @@ class Selection(NamedTuple):
     @property
     def searches(self) -> bool:
         """Whether schedules are looked through for those that it names."""
-        named = (self.url, self.lane, self.reference, self.recurring_id, self.held)
+        named = (self.url, self.lane, self.reference, self.recurring_id, self.held, self.also)
         return any(each is not None for each in named)
 
     @property
@@ -106,6 +108,8 @@ class Selection(NamedTuple):
         if self.lane is not None and request.lane != self.lane:
             return False
         if self.recurring_id not in (None, request.recurring_id):
+            return False
+        if self.also is not None and not self.also(schedule):
             return False
         of_url = self.url is None or request.url == self.url
         return of_url and (self.executing or not schedule.executing)

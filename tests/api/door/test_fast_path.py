@@ -49,15 +49,21 @@ class Answer(NamedTuple):
 class Connection(asyncio.Transport):
     """A connection of an app in this process."""
 
-    def __init__(self, api: Api, heads: KnownHeads) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1)})
+    def __init__(
+        self,
+        api: Any,
+        heads: KnownHeads,
+        kind: type[FastPath] = FastPath,
+        address: str = "127.0.0.1",
+    ) -> None:
+        super().__init__({"peername": (address, 1)})
         assert isinstance(api.app, App)
         service, guard = api.app.state.service, ConnectionLimits(api.app.state.service.settings)
         config = uvicorn_config(api.app, guard, service)
         config.load()
         self._key, self.written, self._closing = api.key, bytearray(), False
         self.reads = True
-        self.protocol = FastPath(
+        self.protocol = kind(
             service, heads, guard, config=config, server_state=ServerState(), app_state={}
         )
         self.protocol.connection_made(self)

@@ -57,6 +57,7 @@ NUMBERS = [
         ("deny_targets", "*.x", Denied(names=("*.x",))),
         ("allow_ports", "443", ((443, 443),)),
         ("destination_errors", "exact", "exact"),
+        ("qstash", "on", "on"),
         ("log_level", "debug", "debug"),
     ],
 )

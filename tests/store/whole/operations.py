@@ -191,6 +191,11 @@ def cancel_many(hall: Hall, party: Party) -> Awaitable[object]:
     return hall.store.canceller.by_id(party.account_id, some)
 
 
+async def forget(hall: Hall, party: Party) -> object:
+    letter = await hall.store.schedules.get(party.account_id, party.dead)
+    return await hall.store.letters.forget(party.account_id, [letter])
+
+
 def resend(hall: Hall, party: Party) -> Awaitable[object]:
     return hall.store.callbacks.resend(party.account_id, party.dead, URL, "an operation")
 
@@ -407,6 +412,7 @@ OF_SCHEDULES = [
     op("cancel", END, lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting)),
     op("stop", END, lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
     op("cancel many", END, cancel_many),
+    op("forget a dead letter", "lifecycle/end/forget", forget),
     op("send a callback again", "lifecycle/callback/resend", resend),
     op(
         "send callbacks again",

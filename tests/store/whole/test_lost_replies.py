@@ -90,6 +90,12 @@ def replay_with_a_key(scene: Scene) -> AsyncGenerator[Any]:
     return replay_many(scene, Idempotency("key", "fingerprint"))
 
 
+async def forget(scene: Scene) -> AsyncGenerator[Any]:
+    letters = [await scene.get(each) for each in await fail(scene, 3)]
+    yield
+    yield await scene.store.letters.forget(scene.account_id, letters)
+
+
 async def send_callbacks_again(scene: Scene) -> AsyncGenerator[Any]:
     made = [*await fail(scene, 4), await scene.create(60_000)]
     await scene.redis.hset(scene.base + keys.CALLBACK, mapping={"url": URL, "on": "executed"})
@@ -137,6 +143,7 @@ CALLS: list[tuple[Call, str]] = [
     (change_between_attempts, "lifecycle/create/change"),
     (replay_many, "lifecycle/create/create"),
     (replay_with_a_key, "lifecycle/create/create"),
+    (forget, "lifecycle/end/forget"),
     (send_callbacks_again, "lifecycle/callback/resend"),
     (grant, "accounts/grant"),
     (make_an_account, "accounts/create"),

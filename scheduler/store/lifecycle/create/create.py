@@ -168,7 +168,7 @@ class Schedules:
         what = CreatePlan([request], b"" if once is None else once.note)
         rows = list(rows_of(new, what, now_ms, self._secrecy))
         group = group_of(("", key.sha256), what, once, new[0], rows)
-        return Begun(new, what.note, self._creator.submit(key.shard, group))
+        return Begun(new, what.note, self._creator.submit(key.shard, group, once))
 
     def end_by_key(
         self, begun: Begun, reply: Any, on_rate: Callable[[Rate], None]

@@ -66,12 +66,18 @@ class Creator:
         self._retention = retention
         self._plans = _plans(retention, rates)
         self._of_shard = cache(self._new_creator)
+        self._of_shard_and_time = cache(self._new_creator)
         # By this process, since it began.
         self.created = 0
 
-    def submit(self, shard: int, group: CreateGroup) -> Future[Any]:
-        """The reply to come, for `made`."""
-        return self._of_shard(shard).submit(group)
+    def submit(
+        self, shard: int, group: CreateGroup, once: Idempotency | None = None
+    ) -> Future[Any]:
+        """The reply to come, for `made`. Groups whose once-keys are kept for different times go in
+        scripts of their own."""
+        if once is None or once.kept_ms is None:
+            return self._of_shard(shard).submit(group)
+        return self._of_shard_and_time(shard, once.kept_ms).submit(group)
 
     def made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
         """The script's reply to a group."""
@@ -133,9 +139,9 @@ class Creator:
             group = group_of((account, ""), what, once, new[0], rows, part)
             if group.weight > _LONG:
                 async with self._server.long_script(keys.shard(shard), account_id):
-                    reply: bytes = await self.submit(shard, group)
+                    reply: bytes = await self.submit(shard, group, once)
             else:
-                reply = await self.submit(shard, group)
+                reply = await self.submit(shard, group, once)
             if reply[0] == Verdict.LIMITED:
                 raise TooManyUpserts(int(reply[1:]))
             note_write()
@@ -147,12 +153,13 @@ class Creator:
             rows[sent] = await collected(anew)
         raise refusal("", Verdict.CHANGED)
 
-    def _new_creator(self, shard: int) -> Coalescer[CreateGroup, Any]:
-        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group.weight)
+    def _new_creator(self, shard: int, kept_ms: int = ONCE_KEPT_MS) -> Coalescer[CreateGroup, Any]:
+        create = partial(self._create, shard, kept_ms)
+        return Coalescer(create, _MOST_AT_ONCE, lambda group: group.weight)
 
-    async def _create(self, shard: int, groups: list[CreateGroup]) -> list[Any]:
+    async def _create(self, shard: int, kept_ms: int, groups: list[CreateGroup]) -> list[Any]:
         lasting = self._retention
-        arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
+        arguments: list[Argument] = [lasting.log_ms, kept_ms, lasting.schedule_ms]
         arguments += self._plans
         asked, places = together(groups)
         arguments += asked

@@ -102,20 +102,22 @@ local function place_at(queue, places)
   return lease_end_of(queue, running_until(), 0 - places) or 0
 end
 
--- A lane's settings and state: `gate`, before which nothing starts (ms), `places` for more, and of
--- its rate `interval`, `burst`, `slack`, `tat` (us). Moments that lie in the future because the
--- clock was set back count for a while at most.
+-- A lane's settings and state: whether it stays when it is empty (`set`), or until when (`kept`,
+-- ms), `gate`, before which nothing starts (ms), `places` for more, and of its rate `interval`,
+-- `burst`, `slack`, `tat` (us). Moments that lie in the future because the clock was set back count
+-- for a while at most.
 lanes.read = function(queue, is_unset)
   if is_unset then
     return {queue = queue, burst = 1, tat = 0, calm = 0, shut = 0, gate = 0, places = math.huge,
-      lost = 0, seen = 0, moves = {}}
+      kept = 0, lost = 0, seen = 0, moves = {}}
   end
   local s = redis.call('HMGET', queue.state, 'interval', 'burst', 'tat', 'per', 'slack',
     'parallelism', 'paused', 'until', 'calm', 'gate', 'set')
   local lane = {queue = queue, interval = tonumber(s[1] or ''), burst = tonumber(s[2] or '') or 1,
     tat = tonumber(s[3] or '') or 0, slack = tonumber(s[5] or '') or 0,
     parallelism = tonumber(s[6] or ''), paused = s[7], calm = tonumber(s[9] or '') or 0,
-    gate = tonumber(s[10] or '') or 0, set = s[11] == '1', places = math.huge,
+    gate = tonumber(s[10] or '') or 0, set = s[11] == '1', kept = tonumber(s[11] or '') or 0,
+    places = math.huge,
     tat_before = s[3], gate_before = tonumber(s[10] or ''), lost = 0, seen = 0, moves = {}}
   if lane.interval then
     local window = (tonumber(s[4] or '') or 0) * 1000 + lane.interval * lane.burst
@@ -192,8 +194,12 @@ lanes.settle = function(lane, turn, looks)
   if ends < math.huge then
     -- In whole milliseconds: the store reads short scores faster.
     at = math.min(at, ends > now_us / 1000 and math.ceil(ends) or math.max(ends, open))
-  elseif first == math.huge and not lane.set and lane.shut > now_ms and lane.shut < ENDLESS then
-    at = lane.shut -- a calm or a pause keeps it, and no longer
+  elseif first == math.huge and not lane.set then
+    -- A calm or a pause keeps it. Limits that came with a message keep it until the message has
+    -- come, and while their rate is used.
+    local until_ms = math.max(lane.kept, lane.interval and math.ceil(lane.tat / 1000) or 0,
+      lane.shut < ENDLESS and lane.shut or 0)
+    at = until_ms > now_ms and until_ms or at
   end
   if at == math.huge then
     forget(lane)

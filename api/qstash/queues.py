@@ -1,0 +1,132 @@
+"""/v2/queues: the lanes of queues, and how many messages wait in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from api.answer import JsonResponse
+from api.qstash.calls import QStashCall, Refused, Route
+from api.schema.rules import lane_filter
+from scheduler.lane_settings import MOST_PARALLEL, Lane, LaneSettings, Pause
+from scheduler.qstash.names import queue_lane, queue_of
+
+# A list has at most so many queues; it is read in pages.
+_MOST_LISTED, _PAGE = 1000, 100
+
+
+class _Upsert(msgspec.Struct, rename="camel"):
+    queue_name: str
+    parallelism: int = 1
+    paused: bool = False
+
+
+_decode = msgspec.json.Decoder(_Upsert).decode
+
+
+def of_queue(before: LaneSettings) -> LaneSettings:
+    """The settings of a queue's lane when a message comes: one at a time, if nothing is set."""
+    return before if before.is_set else replace(before, parallelism=1)
+
+
+async def upsert_queue(call: QStashCall) -> JsonResponse:
+    """Replaces parallelism and pause."""
+    try:
+        wanted = _decode(call.body)
+    except msgspec.MsgspecError as error:
+        raise Refused(400, str(error)) from None
+    if not 1 <= wanted.parallelism <= MOST_PARALLEL:
+        raise Refused(400, f"parallelism: it must be from 1 to {MOST_PARALLEL:,}")
+    limits = {"parallelism": wanted.parallelism, "unpinned": frozenset[str]()}
+    pauses = await paused(call) if wanted.paused else resumed
+    lane = queue_lane(wanted.queue_name)
+    return await changed(call, lane, lambda before: pauses(replace(before, **limits)))
+
+
+async def list_queues(call: QStashCall) -> JsonResponse:
+    found, cursor, begin = list[dict[str, Any]](), None, named(queue_lane("x"))[:-1]
+    for _ in range(_MOST_LISTED // _PAGE):
+        page = await call.store.lanes.page(call.account_id, _PAGE, cursor, begin=begin)
+        found += [_shown(lane) for lane in page.lanes if lane.settings.is_there]
+        if (cursor := page.next_cursor) is None:
+            break
+    return JsonResponse(200, found)
+
+
+async def get_queue(call: QStashCall) -> JsonResponse:
+    lane = await call.store.lanes.read(call.account_id, named(queue_lane(call.parts[0])))
+    if not lane.settings.is_there:
+        raise Refused(404, "There is no such queue")
+    return JsonResponse(200, _shown(lane))
+
+
+async def delete_queue(call: QStashCall) -> JsonResponse:
+    """What waits in it goes on without limits."""
+    lane, who = named(queue_lane(call.parts[0])), await call.native.who()
+    await call.store.lanes.clear(call.account_id, lane, who=who)
+    return JsonResponse(200, {})
+
+
+async def pause_queue(call: QStashCall) -> JsonResponse:
+    pauses = await paused(call)
+    return await changed(call, queue_lane(call.parts[0]), lambda old: pauses(of_queue(old)))
+
+
+async def resume_queue(call: QStashCall) -> JsonResponse:
+    await get_queue(call)
+    return await changed(call, queue_lane(call.parts[0]), resumed)
+
+
+async def paused(call: QStashCall) -> Callable[[LaneSettings], LaneSettings]:
+    """The change that begins a pause without an end."""
+    pause = Pause(await call.store.api_keys.name_of(call.key_id))
+    return lambda before: replace(before, pause=pause.instead_of(before.pause))
+
+
+def resumed(before: LaneSettings) -> LaneSettings:
+    return replace(before, pause=None)
+
+
+async def changed(
+    call: QStashCall,
+    lane: str | None,
+    change: Callable[[LaneSettings], LaneSettings],
+    *,
+    frees_rate: bool = False,
+) -> JsonResponse:
+    name, who = named(lane), await call.native.who()
+    await call.store.lanes.change(call.account_id, name, change, frees_rate=frees_rate, who=who)
+    return JsonResponse(200, {})
+
+
+def named(lane: str | None) -> str:
+    """Raises Refused where no lane can be named so."""
+    try:
+        return lane or lane_filter("")
+    except ValueError as error:
+        raise Refused(400, f"The name of a queue or key: {error}") from None
+
+
+def _shown(lane: Lane) -> dict[str, Any]:
+    """Lanes have no dates."""
+    return {
+        "name": queue_of(lane.lane),
+        "parallelism": lane.settings.parallelism or MOST_PARALLEL,
+        "createdAt": 0,
+        "updatedAt": 0,
+        "lag": lane.waiting,
+        "paused": lane.settings.pause is not None,
+    }
+
+
+ROUTES = (
+    Route("POST", "/v2/queues", upsert_queue),
+    Route("GET", "/v2/queues", list_queues),
+    Route("GET", "/v2/queues/{queueName}", get_queue),
+    Route("DELETE", "/v2/queues/{queueName}", delete_queue),
+    Route("POST", "/v2/queues/{queueName}/pause", pause_queue),
+    Route("POST", "/v2/queues/{queueName}/resume", resume_queue),
+)

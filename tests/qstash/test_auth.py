@@ -1,0 +1,107 @@
+"""Whose request it is: judged before anything else is said about it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import structlog
+
+from api.qstash.app import _NOUNS
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from tests.qstash.conftest import URL, Door, client_of, door_of
+
+ROUTES = [(each.method, each.path) for noun in _NOUNS for each in noun.ROUTES]
+PATHS = [
+    *((method, "/qstash" + path.replace("{url}", URL).replace("{", "").replace("}", ""))
+    for method, path in ROUTES),
+    ("GET", "/qstash/v2/topics"),
+    ("GET", "/qstash/v2/nothing"),
+    ("PUT", "/qstash/v2/batch"),
+]  # fmt: skip
+UNKNOWN = f"pd_00_{'x' * 43}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "error"),
+    [
+        ({}, "", "Missing API key"),
+        ({"authorization": "Bearer"}, "", "Missing API key"),
+        ({}, "qstash_token=", "Missing API key"),
+        ({"authorization": f"Bearer {UNKNOWN}"}, "", "Invalid or inactive API key"),
+        ({}, f"qstash_token={UNKNOWN}", "Invalid or inactive API key"),
+        ({}, f"qstash_token={UNKNOWN}&qstash_token=x", "More than one API key"),
+        ({"authorization": f"Bearer {UNKNOWN}"}, "qstash_token=x", "More than one API key"),
+    ],
+)
+async def test_without_a_good_key_it_is_401(
+    door: Door, headers: dict[str, str], query: str, error: str
+) -> None:
+    door.app.state.service.refusals._next_s = -1e9
+    async with client_of(door.app, None) as client:
+        for method, path in PATHS[:10]:
+            answer = await client.request(
+                method, f"{path}?{query}" if query else path, headers=headers, content=b"{"
+            )
+            assert answer.status_code == 401, (method, path)
+            assert answer.json()["error"].startswith(error)
+            assert list(answer.json()) == ["error"]
+            assert answer.headers["www-authenticate"]
+
+
+async def test_a_stranger_learns_nothing_of_any_path(door: Door) -> None:
+    async with client_of(door.app, None) as client:
+        for method, path in PATHS:
+            assert (await client.request(method, path)).status_code == 401
+
+
+async def test_a_deactivated_key_is_refused_at_once(door: Door) -> None:
+    assert (await door.publish()).status_code == 200
+    [key] = await door.store.api_keys.of_account(door.account_id)
+    await door.store.api_keys.deactivate(key.key_id)
+    assert (await door.publish()).status_code == 401
+    assert await door.credits() == 1999
+
+
+async def test_a_suspended_account_is_a_403(door: Door) -> None:
+    await door.publish()
+    await door.store.changes.suspend(door.account_id)
+    answer = await door.publish()
+    assert answer.status_code == 403
+    assert "suspended" in answer.json()["error"]
+
+
+async def test_a_message_of_another_account_is_not_there(door: Door) -> None:
+    made = (await door.publish(delay="1h")).json()["messageId"]
+    other = await door_of(door.app, door.store)
+    path = f"/qstash/v2/messages/{made}"
+    assert (await other.client.get(path)).status_code == 404
+    assert (await other.client.delete(path)).status_code == 404
+    assert (await door.client.get(path)).status_code == 200
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("at 10.0.0.5"), OutcomeUnknown("at 10.0.0.5")])
+async def test_without_a_store_it_is_a_503_that_names_no_host(
+    door: Door, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def away(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(door.store.api_keys, "admit", away)
+    answer = await door.client.get("/qstash/v2/messages/msg_x")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "10.0.0.5" not in answer.text
+
+
+async def test_a_token_is_never_logged(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(door.store.schedules, "create_all", broken)
+    with structlog.testing.capture_logs() as logged:
+        async with client_of(door.app, None) as client:
+            answer = await client.post(f"/qstash/v2/publish/{URL}?qstash_token={door.key}")
+    assert (answer.status_code, answer.json()) == (500, {"error": "Internal server error"})
+    [line] = [each for each in logged if each["event"] == "request failed"]
+    assert line["path"] == "/qstash/v2/publish/{url}"
+    assert door.key not in json.dumps(logged, default=str)
