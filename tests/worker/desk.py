@@ -233,9 +233,8 @@ class ScriptedSigning:
     async def door_keys(self, account_id: str) -> list[SigningSecret]:
         if int(account_id.split("_")[1]) in self.claims.away:
             raise AWAY
-        pair = [
-            SigningSecret(f"qsk_{n}", f"sig_{n}_{account_id}_".ljust(40, "k"), 0) for n in (1, 2)
-        ]
+        texts = [f"sig_{n}_{account_id}_".ljust(40, "k") for n in (1, 2)]
+        pair = [SigningSecret(f"qsk_{each[4]}", each, 0) for each in texts]
         return self.door.setdefault(account_id, pair)
 
 
