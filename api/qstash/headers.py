@@ -219,7 +219,7 @@ def _to_send(before: str, headers: dict[str, str]) -> dict[str, str]:
     """Headers to send, which came with this before their names."""
     try:
         if any(name.startswith(_PREFIX) for name in headers):
-            raise ValueError("Those that begin with Upstash- are set by Postdate.")
+            raise ValueError("Names that begin with Upstash- are set by Postdate.")
         judge(headers)
         return headers
     except (ValueError, InvalidRequest) as error:

@@ -112,7 +112,7 @@ BULK_MADE = "bulk_made:"  # <action>, LIST: its replays, in groups, and how thos
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = ""  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry,
-# `c` its callback
+# `c` its callback, `g` a dead letter that was let go
 LOG = "log"  # STREAM: `e` a chunk of entries per ack, or one per cancellation; `t` totals so far
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` when it was trimmed up to, `t` as there
 # and `x` which indexes of URLs got their time to live of late

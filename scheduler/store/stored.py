@@ -7,7 +7,8 @@ the new schedule. `n`, between attempts and while the next one is made, is the l
 and when the next one is due (six bytes each), and its outcome. `s`, sealed likewise, is the
 target's answer to the attempt of `o` or `n`: it goes with the next one that has none. `c` is how
 its callback stands (`callback_state`); `w`, sealed likewise, is the whole answer for a report that
-has it, until that is delivered. The id has the moment of creation."""
+has it, until that is delivered. `g` marks a dead letter that was let go. The id has the moment of
+creation."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ async def read_stands(
         commands += (("ZSCORE", base + name, each) for name in places)
         commands.append(("PEXPIRETIME", base + keys.SCHEDULE + each))
         commands.append(("HGET", base + keys.TRIED, each))
-    commands += [("HMGET", base + keys.SCHEDULE + each, "r", "o", "a", "n") for each in schedules]
+    fields_ = ("r", "o", "a", "n", "g")
+    commands += [("HMGET", base + keys.SCHEDULE + each, *fields_) for each in schedules]
     replies = await server.reads(commands, at_once=base, damaged=True)
     time, oldest, *found = replies[: -len(schedules)]
     for reply in (oldest, *found):
@@ -33,11 +34,14 @@ async def read_stands(
             raise anew(reply)
     # A foreign key with the name of a schedule counts as missing.
     stored = (
-        [None] * 4 if isinstance(each, Unreadable) else each for each in replies[2 + len(found) :]
+        [None] * 5 if isinstance(each, Unreadable) else each for each in replies[2 + len(found) :]
     )
+    # A dead letter that was let go is missed as little as one that was replayed.
     rows = [
-        [*fields, *row]
-        for fields, *row in zip(stored, *(found[n::6] for n in range(6)), strict=True)
+        [request, outcome, replay or let_go, attempt, *row]
+        for (request, outcome, replay, attempt, let_go), *row in zip(
+            stored, *(found[n::6] for n in range(6)), strict=True
+        )
     ]
     await _find_letters(server, base, dict(zip(schedules, rows, strict=True)))
     return time_us(time) / 1000, oldest, rows

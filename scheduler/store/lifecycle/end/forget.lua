@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Takes dead letters off their list, for their owner: from then on each is kept as long as any
--- other ended schedule. Safe to repeat with the same operation for a minute.
+-- other ended schedule. A mark says that it was let go, so that a check does not miss it. Safe to
+-- repeat with the same operation for a minute.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, operation, how long an ended schedule is kept (ms)
 -- ARGV[4…] members of `failed`
@@ -31,6 +32,12 @@ end
 redis.call('ZCARD', base .. K.FAILED_REFERENCES)
 local expiring = next(hours) and read_expiring(base, hours)
 
+for _, member in ipairs(going[1]) do
+  local key = base .. string.sub(member, 1, 26)
+  if redis.pcall('HEXISTS', key, 'o') == 1 then
+    redis.call('HSET', key, 'g', '1')
+  end
+end
 drop_letters(base, going)
 if expiring then
   write(expiring)

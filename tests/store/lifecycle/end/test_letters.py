@@ -45,6 +45,15 @@ async def test_one_leaves_the_list_and_the_others_stay(scene: Scene, fields: Any
     assert await scene.status(made[1]) is Status.FAILED
 
 
+async def test_a_check_does_not_miss_one_that_has_failed_after_others(scene: Scene) -> None:
+    [first] = await fail(scene)
+    await scene.clock.pass_ms(5)
+    last = await fail(scene, 2)
+    await forget(scene, *last)
+    await scene.assert_sound()
+    assert await letter_ids(scene) == [first]
+
+
 async def test_a_second_time_it_is_none(scene: Scene) -> None:
     made = await fail(scene, 2, reference="r")
     assert await forget(scene, made[0], made[0], made[1]) == [True, False, True]
