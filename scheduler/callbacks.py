@@ -74,6 +74,14 @@ class Response(msgspec.Struct, array_like=True, frozen=True, gc=False):
     cut: bool = False
 
 
+MOST_HEADER_BYTES = 16 * 1024
+
+
+def size_of(response: Response) -> int:
+    """Roughly, as it is stored (bytes)."""
+    return len(response.body) + sum(len(name) + len(value) for name, value in response.headers)
+
+
 class CallbackStatus(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"

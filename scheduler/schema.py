@@ -322,6 +322,39 @@ FIELDS = (
         words=(("", "every end"), ("failed", "only failures"), ("none", "nothing")),
     ),
     FieldRow(
+        name="failureCallbackUrl",
+        attribute="failure_callback_url",
+        kind=Kind.URL,
+        option="failure_callback_url",
+        description="The URL that gets the report if the schedule failed, instead of "
+        "`callbackUrl`; it is judged as `targetUrl` is. With `callbackUrl` null, only failures are "
+        "reported. Null: it has none. An account has no default for it.",
+        help="Where its end is reported if it failed, instead of --callback.",
+        label="Failures to",
+        hint="The URL that gets the report of a failure, if it is another one.",
+        group=Group.REPORTS,
+        placeholder="the same",
+        examples=("https://example.com/webhooks/failed",),
+        longest=LONGEST_URL,
+    ),
+    FieldRow(
+        name="callbackInclude",
+        attribute="callback_include",
+        kind=Kind.CHOICE,
+        option="callback_include",
+        description="With `response`, the report has the target's last answer: its headers, up to "
+        "16 KiB, and its body, up to 64 KiB unless this installation says otherwise. It counts as "
+        "stored until the report has arrived. Null: nothing.",
+        help="Report the target's answer, too.",
+        label="It includes",
+        hint="The headers and the body of the target's last answer.",
+        group=Group.REPORTS,
+        examples=("response",),
+        choices=("response",),
+        choice="CallbackInclude",
+        words=(("", "the outcome"), ("response", "the outcome and the target's answer")),
+    ),
+    FieldRow(
         name="lane",
         attribute="lane",
         kind=Kind.TEXT,

@@ -44,6 +44,8 @@ _ODD: dict[str, list[Any]] = {
     "retryDelays": [["1s", "1m30s", "7d"]],
     "callbackUrl": ["https://example.com/ended?token=s3cret", None],
     "callbackOn": ["failed"],
+    "failureCallbackUrl": ["https://example.com/failed?token=s3cret"],
+    "callbackInclude": ["response"],
     "lane": ["a", "0", "Tenant-7.eu:x_y", "z" * 64],
     "reference": [",order-17,", "!", "a*b", "~" * 128],
 }

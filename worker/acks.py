@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 import structlog
 
+from scheduler.callbacks import size_of
 from scheduler.errors import StoreError, StoreRefused
 from scheduler.runtime.elapsed import until_tick_s
 from scheduler.store.lifecycle.end.end_rows import Ack, Ends
@@ -259,4 +260,6 @@ def _weight(ack: Ack) -> int:
     size = len(ack.invocation.request.url) + len(ack.outcome.error_message)
     if ack.outcome.answer is not None:
         size += len(ack.outcome.answer.body)
+    if ack.outcome.response is not None:
+        size += size_of(ack.outcome.response)
     return max(size, _MOST_BYTES // _MOST_AT_ONCE)

@@ -37,10 +37,12 @@ class ClaimRoom(NamedTuple):
 
 
 class Holdings:
-    """Invocations in the order of their claims, at most so many, and so many bytes of requests;
-    and the parts of both that claims on their way have reserved."""
+    """Invocations in the order of their claims, at most so many, and so many bytes of requests,
+    and of answers that callbacks are to have, each up to `response_bytes`; and the parts of both
+    that claims on their way have reserved."""
 
-    def __init__(self, limit: int, limit_bytes: int) -> None:
+    def __init__(self, limit: int, limit_bytes: int, response_bytes: int = 0) -> None:
+        self._response_bytes = response_bytes
         self._held: dict[Invocation, None] = {}
         self.slots, self.bytes = FairShare(limit), FairShare(limit_bytes)
         self._reserved = self._reserved_bytes = 0
@@ -79,7 +81,7 @@ class Holdings:
 
     def add(self, invocations: Sequence[Invocation]) -> None:
         self._held.update(dict.fromkeys(invocations))
-        for account_id, (count, size_bytes) in _sums(invocations).items():
+        for account_id, (count, size_bytes) in self._sums(invocations).items():
             self.slots.hold(account_id, count)
             self.bytes.hold(account_id, size_bytes)
 
@@ -87,7 +89,7 @@ class Holdings:
         """Those that are not held (any more) are passed over."""
         held = self._held
         gone = [each for each in invocations if held.pop(each, _NOT_HELD) is None]
-        for account_id, (count, size_bytes) in _sums(gone).items():
+        for account_id, (count, size_bytes) in self._sums(gone).items():
             self.slots.give_back(account_id, count)
             self.bytes.give_back(account_id, size_bytes)
         self._changed.set()
@@ -113,15 +115,22 @@ class Holdings:
             self._changed.clear()
             await self._changed.wait()
 
+    def _sums(self, invocations: Iterable[Invocation]) -> dict[str, tuple[int, int]]:
+        """By account how many they are, and what they weigh."""
+        sums: dict[str, tuple[int, int]] = {}
+        for account_id, theirs in groupby(invocations, _account_id):
+            sizes = [
+                each.size_bytes if each.request.callback is None else self._weight(each)
+                for each in theirs
+            ]
+            count, size_bytes = sums.get(account_id, (0, 0))
+            sums[account_id] = (count + len(sizes), size_bytes + sum(sizes))
+        return sums
+
+    def _weight(self, invocation: Invocation) -> int:
+        wish = invocation.request.callback
+        is_asked = wish is not None and wish.with_response
+        return invocation.size_bytes + (self._response_bytes if is_asked else 0)
+
 
 _NOT_HELD = object()
-
-
-def _sums(invocations: Iterable[Invocation]) -> dict[str, tuple[int, int]]:
-    """By account how many they are, and what they weigh."""
-    sums: dict[str, tuple[int, int]] = {}
-    for account_id, theirs in groupby(invocations, _account_id):
-        sizes = [each.size_bytes for each in theirs]
-        count, size_bytes = sums.get(account_id, (0, 0))
-        sums[account_id] = (count + len(sizes), size_bytes + sum(sizes))
-    return sums

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from scheduler.callbacks import MOST_HEADER_BYTES
 from scheduler.errors import StoreError
 from scheduler.models import Invocation, Outcome
 from scheduler.runtime.settings import Settings
@@ -61,7 +62,8 @@ class Pipeline:
     ) -> None:
         self._clock = store.clock
         self.slots = fires_at_once(settings.concurrency)
-        self.holdings = holdings = Holdings(self.slots, settings.held_bytes)
+        response_bytes = MOST_HEADER_BYTES + settings.callback_body_bytes
+        self.holdings = holdings = Holdings(self.slots, settings.held_bytes, response_bytes)
         self.soon = ClaimSoon()
         self.background = Background()
         self.leases = Leases(store, holdings, touch, settings.lease_ms)

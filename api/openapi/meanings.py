@@ -35,6 +35,8 @@ _MEANINGS = {
     "timeout": "How long one attempt may take.",
     "callbackUrl": "The URL to which its end is reported; `default`: the account's; null: none.",
     "callbackOn": "The ends that are reported; null leaves it to the account.",
+    "failureCallbackUrl": "The URL to which a failure is reported instead; null: there is none.",
+    "callbackInclude": "Whether the report has the target's answer (`response`); null: it has not.",
     "lane": "Its lane.",
     "reference": "Your own id of it.",
     # A schedule.
@@ -179,6 +181,15 @@ _MEANINGS = {
     "EndedSchedule.status": "How it ended.",
     "EndedSchedule.statusCode": "The status of the last answer; 0 without an answer.",
     "EndedSchedule.executedAt": "When the outcome was recorded.",
+    "responseHeaders": "The headers of the target's answer: the values of each, in their order, by "
+    "its name in small letters.",
+    "EndedSchedule.responseBody": "The body of the target's answer, unpacked if it was sent as "
+    "gzip or deflate.",
+    "responseBodyEncoding": "`utf-8`: `responseBody` is the body; `base64`: it has the body so, as "
+    "that is not UTF-8.",
+    "responseCut": "True: the answer has more than is reported.",
+    "responseDropped": "True: an answer came, and is not kept. The account had no room for it, the "
+    "schedule ended between two attempts, or the report had arrived before it was sent again.",
     "FieldError.field": "The name of the field.",
     "FieldError.message": "The fault of the field, in a sentence.",
 }

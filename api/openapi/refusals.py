@@ -165,8 +165,8 @@ REASONS = {
     ),
     Reason.DESTINATION_NOT_ALLOWED: Cause(
         (400,),
-        "The only fault is that `targetUrl` or `callbackUrl` leads to an address that this service "
-        "may not reach.",
+        "The only fault is that `targetUrl`, or the URL of a callback, leads to an address that "
+        "this service may not reach.",
     ),
     Reason.MALFORMED_REQUEST: Cause(
         (400,),

@@ -8,7 +8,8 @@ from scheduler.store.lifecycle.callback.reports import ScheduleEnded
 BODIES = (ScheduleEnded,)
 
 _DESCRIPTION = """\
-Sent to `callbackUrl` once a schedule is completed or has failed for good. It is signed as [Standard
+Sent to `callbackUrl` once a schedule is completed or has failed for good; a failure to
+`failureCallbackUrl`, if there is one. It is signed as [Standard
 Webhooks](https://www.standardwebhooks.com) defines it: check `webhook-signature` with a secret of
 `GET /signing` before you parse the body. It is sent at least once, and each attempt has the same
 `webhook-id`: keep it, and drop repeats. Answer within 30 seconds.
@@ -29,6 +30,10 @@ _EXAMPLE: Schema = {
         "responseTimeMs": 41,
         "errorMessage": "Service Unavailable",
         "attempts": 6,
+        "responseHeaders": {"content-type": ["text/plain"], "retry-after": ["60"]},
+        "responseBody": "Come back later",
+        "responseBodyEncoding": "utf-8",
+        "responseCut": False,
     },
 }
 # By name: its schema, whether each report has it, an example, and what it says.

@@ -15,7 +15,7 @@ from api.schema import rules
 from api.schema.field import DURATION, DURATIONS, OBJECT, TEXT, WHOLE, Field, Schema
 from api.schema.headers import MAX_HEADERS, read_headers
 from scheduler import durations, schema
-from scheduler.callbacks import NO_URL, Callback, CallbackOn, sent_to
+from scheduler.callbacks import NO_URL, UNSAID, Callback, CallbackOn, or_none, sent_to
 from scheduler.durations import DAY_MS
 from scheduler.errors import FieldError
 from scheduler.masks import masked, masked_url
@@ -53,10 +53,16 @@ def _shown_body(request: Request) -> bytes | None:
     return request.body if shows_body(request) else None
 
 
+def _callback_include(callback: Callback | None) -> str | None:
+    return "response" if callback is not None and callback.with_response else None
+
+
 def _same(value: Any) -> Any:
     return value
 
 
+# Attributes of fields that a request has together, as its callback.
+_CALLBACK = frozenset({"callback_url", "callback_on", "failure_callback_url", "callback_include"})
 _ROWS = (*schema.FIELDS, *schema.ON_EXISTING)
 # Choices have names in the document: generators make one type of each.
 CHOICES: dict[str, Schema] = {
@@ -208,6 +214,14 @@ _OWN: dict[str, dict[str, Any]] = {
         "show": _callback_on,
         "shown": {"anyOf": [_choice(schema.NAMED["callbackOn"]), {"type": "null"}]},
     },
+    "failureCallbackUrl": {
+        "holds": lambda request: request.callback and request.callback.failure_url,
+    },
+    "callbackInclude": {
+        "holds": lambda request: request.callback,
+        "show": _callback_include,
+        "shown": {"anyOf": [_choice(schema.NAMED["callbackInclude"]), {"type": "null"}]},
+    },
     "lane": {"rule": rules.lane},
     "reference": {"rule": rules.reference},
     "onExisting": {"show": None},
@@ -279,7 +293,7 @@ def request_of(values: dict[str, Any]) -> Request:
         values["body_kind"] = BodyKind.JSON
     if values.get("retry_delays_ms") == schema.USUAL_DELAYS_MS:
         values["retry_delays_ms"] = None
-    if "callback_url" in values or "callback_on" in values:
+    if not _CALLBACK.isdisjoint(values):
         values["callback"] = _callback_of(values)
     return Request(**values)
 
@@ -287,12 +301,12 @@ def request_of(values: dict[str, Any]) -> Request:
 def _callback_of(values: dict[str, Any]) -> Callback | None:
     """Takes its fields out of the values: those that are given, beside those of a callback that is
     there already."""
-    callback: Callback | None = values.get("callback")
+    callback: Callback = values.get("callback") or UNSAID
     if "callback_url" in values:
-        callback = sent_to(callback, values.pop("callback_url"))
-    if "callback_on" not in values:
-        return callback
-    on, url = values.pop("callback_on"), callback.url if callback else None
-    if url == NO_URL:
-        return callback
-    return None if url is None and on is None else Callback(url, on or CallbackOn.EXECUTED)
+        callback = sent_to(callback, values.pop("callback_url")) or UNSAID
+    on = values.pop("callback_on", callback.on)
+    if callback.url is not None:
+        on = CallbackOn.EXECUTED if callback.url == NO_URL else on or CallbackOn.EXECUTED
+    url = values.pop("failure_callback_url", callback.failure_url)
+    include = values.pop("callback_include", _callback_include(callback))
+    return or_none(Callback(callback.url, on, url, include is not None))

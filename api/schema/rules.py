@@ -59,7 +59,7 @@ def one_of(choices: Iterable[str], make: Callable[[str], Any] = str) -> Rule:
     """A rule for a field with these choices; `make` turns the text into its value."""
     made = {each: make(each) for each in choices}
     *first, last = made
-    words = f"It must be {', '.join(first)} or {last}."
+    words = f"It must be {', '.join(first)} or {last}." if first else f"It must be {last}."
 
     def rule(text: str, rules: Rules, now_ms: int) -> Any:
         if text not in made:

@@ -77,6 +77,7 @@ class Settings(msgspec.Struct, frozen=True):
     claim_ahead_ms: Annotated[int, whole(0, 1000)] = 50
     max_response_bytes: Annotated[int, whole(0)] = 64 * 1024
     keep_answer_bytes: Annotated[int, whole(0, 16 * 1024)] = 1024
+    callback_body_bytes: Annotated[int, whole(0, 1024 * 1024)] = 64 * 1024
     max_body_bytes: Annotated[int, whole(1)] = 256 * 1024
     max_batch_bytes: Annotated[int, whole(1)] = 16 * 1024 * 1024
     bodies_bytes: Annotated[int, whole(1)] = 256 * 1024 * 1024

@@ -59,6 +59,7 @@ _TIMEOUT_S = (1, 2)
 _REMEMBERED = 60
 _CALLBACKS = {None: 46, NO_CALLBACK: 8, "ok": 20, "slow": 10, REFUSED: 2}
 _CALLBACKS |= dict.fromkeys(REFUSED_AT_FIRST, 2)
+_FAILURE_CALLBACKS = ("ok", "slow", "500")
 _IN_LANES = 0.3
 # In a lane none resets its connection, as the second sending is no start, and none is silent: that
 # would keep a lane of parallelism 1 for longer than it can catch up with.
@@ -225,7 +226,8 @@ class Client:
         )
         # Counted whatever comes of it: a version is wanted once.
         self._known[schedule_id] = wanted
-        payload = {"timeout": None, "lane": None, "callbackUrl": None, **self._payload(wanted)}
+        cleared = ("timeout", "lane", "callbackUrl", "failureCallbackUrl", "callbackInclude")
+        payload = dict.fromkeys(cleared) | self._payload(wanted)
         del payload["delivery"]
         about = {"asked": [wanted], "schedule_id": schedule_id, "body": json.dumps(payload)}
         await self._call("change", "PATCH", f"/schedule/{schedule_id}", **about)
@@ -259,6 +261,8 @@ class Client:
             lane=lane,
             callback=callback,
             callback_on="failed" if random.random() < 0.2 else "executed",
+            failure_callback=random.choice(_FAILURE_CALLBACKS) if random.random() < 0.3 else None,
+            included=random.random() < 0.4,
         )
 
     def _unretried(self, *, expires: bool | None = None, **fields: Any) -> Asked:
@@ -304,6 +308,10 @@ class Client:
         elif asked.callback is not None:
             payload["callbackUrl"] = self._customer.target + asked.callback_path
             payload["callbackOn"] = asked.callback_on
+        if asked.failure_callback:
+            payload["failureCallbackUrl"] = self._customer.target + asked.failure_path
+        if asked.asks:
+            payload["callbackInclude"] = "response"
         return payload
 
     def _remember(self, asked: list[Asked], answered: Answered) -> None:

@@ -31,6 +31,11 @@ Kind = Literal[
 ]  # fmt: skip
 
 
+def answer_to(path: str, attempt: int) -> str:
+    """The body with which a target answers a schedule's own request."""
+    return f"{path}#{attempt}"
+
+
 class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     """How the run was set up. `granted` is what each account got; `margin_ms` is what
     recovery may take beyond a lease; `calling_back` are the accounts with a callback as default."""
@@ -49,7 +54,9 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     """A schedule as a client wants it. `tag` is the client's own name for it, `version` counts its
     changes; both travel in the target's query, so that any trace of it tells what it is of. With
     `on_existing` it may become the request of another schedule, which has its tag from then on.
-    `callback`: how the target of its callback behaves; None: as the account has it."""
+    `callback`: how the target of its callback behaves; None: as the account has it;
+    `failure_callback`: that of failures alone, if it is another one. `included`: the report is to
+    have the target's answer."""
 
     tag: str
     behaviour: str
@@ -67,6 +74,17 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     lane: str | None = None
     callback: str | None = None
     callback_on: Literal["executed", "failed"] = "executed"
+    failure_callback: str | None = None
+    included: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for the answer: only what is reported somewhere may."""
+        return self.included and (self.callback != NO_CALLBACK or bool(self.failure_callback))
+
+    @property
+    def failure_path(self) -> str:
+        return f"{REPORTS}{self.failure_callback}?tag={self.tag}&v={self.version}&of=failure"
 
     @property
     def path(self) -> str:

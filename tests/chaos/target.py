@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.chaos.history import REPORTS, Arrival
+from tests.chaos.history import REPORTS, Arrival, answer_to
 from tests.chaos.verdict.callbacks import ASKED_S, ASKING, REFUSED, REFUSED_AT_FIRST
 from tests.chaos.verdict.evidence import CALM_MS, FLAKY_ATTEMPTS, took_ms
 from tests.support.receiver import Answer, Received, Receiver
@@ -45,6 +45,13 @@ class ChaosTarget(Receiver):
 
     def _record(self, received: Received) -> Answer:
         self._file.write(msgspec.json.encode(arrival_of(received)) + b"\n")
+        answer = self._answer(received)
+        if received.path.startswith(REPORTS):
+            return answer
+        body = answer_to(received.path, _attempt(received)).encode()
+        return msgspec.structs.replace(answer, body=body)
+
+    def _answer(self, received: Received) -> Answer:
         path = urlsplit(received.path).path
         if path in ("/slow", "/long", f"{REPORTS}slow"):
             return Answer(delay_s=took_ms(path.rpartition("/")[2], received.path) / 1000)

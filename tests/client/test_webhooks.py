@@ -190,6 +190,17 @@ def test_a_callback_is_read_and_a_schedules_own_request_is_not() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("fields", "content"), SHARED["answers"])
+def test_a_report_has_the_targets_answer(fields: dict[str, Any], content: str | None) -> None:
+    body = json.dumps(REPORT | {"data": DATA | fields}).encode()
+    ended = verify(signed(body, webhook_id="cbk_1"), body, SECRET, now=NOW_S)
+    assert ended is not None
+    assert ended.response_content == (None if content is None else bytes.fromhex(content))
+    assert ended.response_headers == fields.get("responseHeaders")
+    assert ended.response_cut == fields.get("responseCut", False)
+    assert ended.response_dropped == fields.get("responseDropped", False)
+
+
 NO_REPORTS = [
     *(repeated(each).encode() for each in SHARED["noReports"]),
     b"\xff",

@@ -32,6 +32,21 @@ async def test_a_panel_follows_the_callback_of_a_request(browser: Browser) -> No
     assert "the next attempt in" in live.text
 
 
+async def test_a_panel_says_where_failures_go_and_that_the_answer_goes_along(
+    browser: Browser,
+) -> None:
+    wish = Callback("https://example.com/ended", failure_url=WHERE, with_response=True)
+    text = await browser.text(f"/requests/{await browser.schedule(60_000, callback=wish)}")
+    assert "<dt>Callback to</dt>" in text
+    assert "<dt>Failures to</dt>" in text
+    assert "s3cret" not in text
+    assert "<dd>the outcome and the target's answer</dd>" in text
+    alone = Callback("", failure_url=WHERE)
+    text = await browser.text(f"/requests/{await browser.schedule(60_000, callback=alone)}")
+    assert "<dt>Failures to</dt>" in text
+    assert "<dt>Callback to</dt>" not in text
+
+
 async def test_a_panel_has_all_attempts_of_a_callback(browser: Browser) -> None:
     ended = await browser.schedule(-1000, callback=Callback(WHERE))
     await browser.end(200)

@@ -188,6 +188,26 @@ FAILED, TOKEN = CallbackOn.FAILED, f"{URL}?key=s"
         (Callback(URL), {"callbackUrl": ""}, None),
         (Callback(URL), {"callbackOn": "none"}, Callback(NO_URL)),
         (Callback(TOKEN, FAILED), {"callbackOn": ""}, Callback(TOKEN)),
+        (
+            None,
+            {"failureCallbackUrl": URL, "callbackInclude": "response"},
+            Callback(None, None, URL, True),
+        ),
+        (
+            "no copy",
+            {"callbackOn": "none", "failureCallbackUrl": URL},
+            Callback(NO_URL, failure_url=URL),
+        ),
+        (
+            Callback(URL, FAILED, TOKEN, True),
+            {"callbackUrl": f"{URL}?new"},
+            Callback(f"{URL}?new", FAILED, TOKEN, True),
+        ),
+        (
+            Callback(URL, failure_url=TOKEN),
+            {"failureCallbackUrl": "", "callbackOn": "failed"},
+            Callback(URL, FAILED),
+        ),
     ],
 )
 async def test_a_callback_is_what_the_form_says_and_the_accounts_where_that_is_empty(

@@ -15,6 +15,7 @@ from api.schema.payload import parse_create
 from api.schema.query import OF_LOGS, read_query
 from api.schema.rules import Rules
 from api.schema.settings_fields import misfits, parse_put
+from scheduler.callbacks import MOST_HEADER_BYTES, size_of
 from scheduler.errors import InvalidRequest
 from scheduler.lane_settings import LaneSettings
 from scheduler.models import Request, Upsert
@@ -98,10 +99,10 @@ def answer(data: bytes) -> None:
     """An exchange ends once, whatever the target says, in pieces of whatever size, and never by a
     fault of ours."""
     size = _PIECES[len(data) % len(_PIECES)] if len(data) < 10_000 else _PIECES[0]
-    for head_only in (False, True):
+    for head_only, wanted in ((False, None), (True, None), (False, 0), (False, 100)):
         wire = Wire(_ROUTE, _CAP_BYTES, LoopBudget(cast("Any", SteppedLoop())), NOTED)
         wire.connection_made(cast("asyncio.Transport", DeafTransport()))
-        wire.send(ends := Ends(), b"request", head_only)
+        wire.send(ends := Ends(response_bytes=wanted), b"request", head_only)
         for start in range(0, len(data), size):
             if not ends.noted:
                 wire.data_received(data[start : start + size])
@@ -115,6 +116,11 @@ def answer(data: bytes) -> None:
             assert not (odd and reusable)
             outcome = answered(cast("int", first), str(reason), 1, odd=odd)
             assert len(outcome.error_message) <= 200
+            response = wire.received.response
+            assert (response is None) == (wanted is None)
+            if response is not None:
+                assert len(response.body) <= (wanted or 0)
+                assert size_of(response) <= (wanted or 0) + MOST_HEADER_BYTES
 
 
 def _assert_refused(refusal: InvalidRequest) -> None:

@@ -298,9 +298,9 @@ API = r"""
 ~ if [-url != NO_URL or values["callback_on"] is None-]{+True+}:
 @ scheduler/callbacks.py tests/api/schema/test_fields.py
 # a callback that goes to the account's URL again keeps the ends of the one before
-~ return [-before if before and before.url is None else None-]{+before and replace(before, url=None)+}
+~ on = before.on[- if before.url is None else None-]
 # the account's URL that comes back takes the schedule's own condition away
-~ return [-before if before and before.url is None else -]None
+~ on = [-before.on if before.url is None else -]None
 @ api/schema/fields.py tests/api/schema/test_fields.py
 # the account's callback is shown as none
 ~ return [-DEFAULT-]{+None+}

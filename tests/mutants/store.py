@@ -52,7 +52,9 @@ STORE = r"""
 ~ return ()[- if retry is None else (place, b"")-]
 @ scheduler/store/operators/reseal.py tests/store/operators/test_reseal.py
 # what targets said keeps the key that it was sealed with
-~ in (("r", found.packed),[- ("s", found.said)-]):
+~ ("r", found.packed), [-("s", found.said), -](RESPONSE
+# answers for reports keep the key that they were sealed with
+~ ("s", found.said)[-, (RESPONSE, found.response)-]
 @ scheduler/store/operators/reseal.py tests/store/whole/test_long_walks.py -k '{walk} and not redis'
 # resealed: a piece is dropped
 - some = some[len(read) :]
@@ -768,6 +770,9 @@ STORE = r"""
 # a schedule may be forgotten before its callback has ended
 - if called[i] then
 -       redis.call('HSET', name, 'c', 'p' .. ended_at)
+-       if called[i] ~= '' then
+-         redis.call('HSET', name, 'w', called[i])
+-       end
 -     else
 + do
 +       redis.call('HSET', name, 'c', 'p' .. ended_at)
@@ -777,12 +782,29 @@ STORE = r"""
 # a default for failures reports every end
 ~ [-(default == 'executed' or has_failed(outcome))-]{+true+}
 # a schedule that has an account's URL and no default is called back
-~ {+or wish == 'a' +}or default and ([-wish == 'a'-]{+false+}
+~ {+or kind == 'a' +}or default and ([-kind == 'a'-]{+false+}
 # the reference of a dead letter weighs twice
 ~ (said[i] or 0)[- + (members[schedule] or 0)-]
+@ scheduler/store/lifecycle/callback/call_back.inc.lua tests/store/lifecycle/callback/test_responses.py -k valkey
+# answers for reports know no quota
+~ if [-bytes + #wish - 1 <= free-]{+true+} then
+# answers for reports weigh nothing
+- return found, bytes
++ return found, 0
+@ scheduler/store/lifecycle/callback/callback.lua tests/store/lifecycle/callback/test_responses.py -k valkey
+# the answer stays when its report has arrived
+- redis.call('HDEL', key, 'w')
+# an answer goes although its report has failed
+~ [-ARGV[row + 3] == 'd' and -]stored[1] and redis.call('HSTRLEN', key, 'w')
+@ scheduler/store/lifecycle/callback/claim_callbacks.inc.lua tests/store/lifecycle/callback/test_responses.py -k valkey
+# answers for reports know no bound of a claim
+~ room_bytes - #stored[1][- - #answer-]
+@ scheduler/callbacks.py tests/store/lifecycle/callback/test_failure_urls.py -k valkey
+# a failure is reported where all is
+~ return [-self.failure_url if failed and self.failure_url is not None else -]self.url
 @ scheduler/store/lifecycle/end/end_rows.py tests/store/lifecycle/callback/test_callback_life.py -k valkey
 # an end is reported that is not to be
-~ return "[-0-]{+1+}"
+~ return b"[-0-]{+1+}"
 @ scheduler/store/lifecycle/callback/callback.lua tests/store/lifecycle/callback/test_callback_life.py -k valkey
 # a schedule is kept for ever once its callback has ended
 - redis.call('PEXPIREAT', key, forgotten_ms)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from scheduler.callbacks import Callback
 from tests.worker.desk import Invocations
 from worker.holdings import Holdings
 
@@ -45,3 +48,15 @@ def test_what_is_held_takes_room_in_bytes_as_well_and_a_heavy_account_is_crowdin
     holdings.remove(heavy[:1])
     assert holdings.bytes.free == 399
     assert holdings.crowding() == []
+
+
+def test_an_answer_that_a_callback_is_to_have_takes_room_before_it_comes() -> None:
+    holdings, make = Holdings(100, 1000, response_bytes=250), Invocations()
+    asks, plain, other = held = [make.one(0, size_bytes=10) for _ in range(3)]
+    url = "https://example.com/ended"
+    asks.request = replace(asks.request, callback=Callback(url, with_response=True))
+    other.request = replace(other.request, callback=Callback(url))
+    holdings.add(held)
+    assert holdings.bytes.free == 1000 - 250 - 3 * 10
+    holdings.remove([asks, plain])
+    assert holdings.bytes.free == 990

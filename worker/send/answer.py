@@ -1,8 +1,8 @@
 """An answer as bytes: the caps of its head, whether that says where it ends, and the kept part of
-one that failed. Pure.
+one that failed, or that a callback is to have. Pure.
 
 A parser callback for each header, or for bodies, would cost every small answer more than all others
-together. So these read the bytes once more, of answers that are large or failed.
+together. So these read the bytes once more, of answers that are large, failed, or to be reported.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import httptools
 import msgspec
 
+from scheduler.callbacks import MOST_HEADER_BYTES, Response
 from scheduler.models import Answer
 from scheduler.qstash.heeded import heeded
 from scheduler.texts import cut
@@ -49,6 +50,7 @@ LAST_CHUNK_BYTES = 16
 _LAST_CHUNK = re.compile(rb"(?:([0-9a-fA-F]+)\r?)?\n(0+)\r?\n?\r?\n?\Z")
 _LONGEST_TYPE = 100
 _LONGEST_ODDITY = 150
+_SEPARATORS_BYTES = 4  # of a header
 # So much larger than a body its framing by chunks may be for the body to be kept.
 _FRAMING = 4
 _ZIPPED = frozenset({b"gzip", b"x-gzip", b"deflate"})
@@ -81,10 +83,12 @@ class Received(msgspec.Struct, gc=False):
     odd: str = ""  # what was wrong with an answer whose status counts, or why none does
     tail: bytes = b""  # of one in chunks
     awaits_end: bool = False  # it had its last chunk, but not yet the line behind it
-    raw: bytearray | None = None  # of one that failed, up to a bound
+    raw: bytearray | None = None  # of one that failed or is to be reported, up to a bound
     most_raw_bytes: int = 0
     retry_after: str = ""  # of a 429 or 503
     kept: Answer | None = None  # of one that failed
+    is_cut: bool = False  # it ended before its body did
+    response: Response | None = None  # of one that is to be reported
 
 
 class _Nothing(Received, frozen=True, gc=False):  # type: ignore[misc]  # msgspec permits it
@@ -126,9 +130,16 @@ def weigh(received: bytearray, interims: int) -> Head:
     )
 
 
-def note_head(received: Received, head: bytearray, keep_bytes: int, is_to_head: bool) -> bool:
+def note_head(
+    received: Received,
+    head: bytearray,
+    keep_bytes: int,
+    is_to_head: bool,
+    response_bytes: int | None = None,
+) -> bool:
     """Notes what a whole head says, and how much of the body has come behind it. False: the head
-    is longer than allowed."""
+    is longer than allowed. Of an answer that failed `keep_bytes` of the body are kept, and for a
+    response as many as that is to have (None: there is none)."""
     weighed = weigh(head, received.interims)
     if weighed.too_large:
         return False
@@ -140,7 +151,10 @@ def note_head(received: Received, head: bytearray, keep_bytes: int, is_to_head: 
     if received.status in ASKING:
         received.retry_after = retry_after(head, received.interims)
     received.body_bytes = len(head) - weighed.end
-    if keep_bytes and not 200 <= received.status < 300:
+    if 200 <= received.status < 300:
+        keep_bytes = 0
+    if response_bytes is not None or keep_bytes:
+        keep_bytes = max(keep_bytes, response_bytes or 1)  # one more shows that it is cut
         received.most_raw_bytes = weighed.end + most_raw_bytes(keep_bytes)
         received.raw = head[: received.most_raw_bytes]
     received.head = None
@@ -224,29 +238,44 @@ def most_raw_bytes(keep_bytes: int) -> int:
 def answer_of(received: bytes | bytearray, interims: int, keep_bytes: int) -> Answer | None:
     """The kept part of an answer that begins with these bytes, with so many 1xx before it;
     decompressed. None if there is no body. Never raises."""
-    reader = _Reader(interims, keep_bytes)
-    # What cannot be read, or follows the answer, ends the reading: what came before it counts.
-    with contextlib.suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
-        lenient(httptools.HttpResponseParser(reader)).feed_data(bytes(received))
-    body = bytes(reader.body)
-    if reader.encoding in _ZIPPED:
-        body = _unzipped(body, reader.encoding, keep_bytes + 1) or body
-    body = cut(body, keep_bytes)
+    reader = _Reader(interims, most_raw_bytes(keep_bytes))
+    body = cut(reader.body_of(received, keep_bytes), keep_bytes)
     if not body:
         return None
     return Answer("".join(filter(str.isprintable, reader.content_type))[:_LONGEST_TYPE], body)
 
 
+def response_of(received: Received, data: bytes | bytearray, most_bytes: int) -> Response:
+    """What a callback is to have of an answer that begins with these bytes: its headers, and so
+    much of its body, decompressed. Never raises."""
+    reader = _ResponseReader(received.interims, most_raw_bytes(most_bytes) + 1)
+    body = reader.body_of(data, most_bytes)
+    lacks_raw = received.body_bytes > most_raw_bytes(max(most_bytes, 1))
+    is_cut = received.is_cut or reader.lacks_headers or lacks_raw or len(body) > most_bytes
+    return Response(tuple(reader.headers), cut(body, most_bytes), is_cut)
+
+
 class _Reader:
     """What the parser calls. Once the answer is whole nothing counts any more."""
 
-    def __init__(self, interims: int, keep_bytes: int) -> None:
+    def __init__(self, interims: int, most_bytes: int) -> None:
         self.body = bytearray()
         self.content_type = ""
         self.encoding = b""
-        self._most_bytes = most_raw_bytes(keep_bytes)
+        self._most_bytes = most_bytes
         self._heads_left = interims + 1
         self._has_body = False
+
+    def body_of(self, received: bytes | bytearray, keep_bytes: int) -> bytes:
+        """The body of an answer that begins with these bytes, decompressed: so much of it, and at
+        least a byte more if there is more."""
+        # What cannot be read, or follows the answer, ends the reading: what came before it counts.
+        with contextlib.suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
+            lenient(httptools.HttpResponseParser(self)).feed_data(bytes(received))
+        body = bytes(self.body)
+        if self.encoding not in _ZIPPED:
+            return body
+        return _unzipped(body, self.encoding, keep_bytes + 1) or body
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._has_body or self._heads_left != 1:
@@ -263,6 +292,26 @@ class _Reader:
 
     def on_message_complete(self) -> None:
         self._heads_left = max(0, self._heads_left - 1)
+
+
+class _ResponseReader(_Reader):
+    """It has all headers, up to a bound, too."""
+
+    def __init__(self, interims: int, most_bytes: int) -> None:
+        super().__init__(interims, most_bytes)
+        self.headers: list[tuple[str, str]] = []
+        self.lacks_headers = False
+        self._left_bytes = MOST_HEADER_BYTES
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if self._has_body or self._heads_left != 1:
+            return
+        self._left_bytes -= len(name) + len(value) + _SEPARATORS_BYTES
+        if self._left_bytes < 0:
+            self.lacks_headers = True
+        else:
+            self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
 
 def _unzipped(data: bytes, encoding: bytes, most_bytes: int) -> bytes:

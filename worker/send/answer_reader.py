@@ -7,7 +7,17 @@ from typing import cast
 import httptools
 import structlog
 
-from worker.send.answer import MAX_INTERIMS, NOTHING, lenient
+from scheduler.qstash.heeded import says_something
+from worker.send.answer import (
+    ASKING,
+    MAX_INTERIMS,
+    NOTHING,
+    answer_of,
+    heeded_in,
+    lenient,
+    response_of,
+    retry_after,
+)
 from worker.send.loose_http import NotHttp, mend
 
 Refused = (httptools.HttpParserError, httptools.HttpParserUpgrade)
@@ -31,9 +41,11 @@ class Enough(Exception):
 
 
 class AnswerReader:
-    """`received` is of the last answer. `is_to_head`: it is to a HEAD, and has no body."""
+    """`received` is of the last answer. `is_to_head`: it is to a HEAD, and has no body. So many
+    bytes are kept of the body of one that failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep_bytes: int = 0) -> None:
+        self._keep_bytes = keep_bytes
         self._parser = NO_PARSER
         self._is_to_head = False
         self.received = NOTHING
@@ -71,6 +83,28 @@ class AnswerReader:
             received.reason = b""
             if received.interims > MAX_INTERIMS:
                 raise Enough
+
+    # What is kept of a whole one, of which these are the bytes, unless it has `raw` ones
+
+    def _note_response(self, data: bytes, most_bytes: int) -> None:
+        """Keeps what a callback is to have of it."""
+        received = self.received
+        received.response = response_of(received, received.raw or data, most_bytes)
+        if 200 <= received.status < 300:
+            received.raw = None
+
+    def _leaves_something(self, data: bytes, of_message: bool) -> bool:
+        """Whether there is more to an answer that failed than its status: then it is read each
+        time, however well known."""
+        received = self.received
+        asks = of_message or received.status in ASKING
+        if asks and received.heard_s is None:
+            read = heeded_in if of_message else retry_after
+            received.retry_after = read(data, received.interims)
+        if self._keep_bytes and not self._is_to_head:
+            received.kept = answer_of(received.raw or data, received.interims, self._keep_bytes)
+        received.raw = None  # the connection may be kept, and a head may be long
+        return asks or received.kept is not None or says_something(data)
 
     # What it does not take
 

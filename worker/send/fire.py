@@ -12,6 +12,7 @@ import structlog
 from scheduler.models import Invocation, Outcome, Phases
 from scheduler.target.targets import Target
 from worker.holdings import subject
+from worker.send.answer import Received
 from worker.send.outcome import (
     Fault,
     failed,
@@ -63,6 +64,7 @@ class Fire(msgspec.Struct, eq=False):
     wire: Wire | None = None
     steps: asyncio.Task[None] | None = None  # resolving and connecting, if it has to
     marks: Marks | None = None  # how far it came with that; None on a connection that was there
+    response_bytes: int | None = None  # of the answer's body, for its callback; None: not wanted
 
     def timed(
         self, outcome: Outcome, heard_s: float | None = None, *, whole: bool = False
@@ -132,6 +134,12 @@ def phases_of(marks: Marks, heard_s: float | None, total_ms: int, whole: bool) -
         lengths_ms.append(None if offset_ms is None else max(0, until_ms - offset_ms))
         until_ms = until_ms if offset_ms is None else min(until_ms, offset_ms)
     return Phases(*reversed(lengths_ms))
+
+
+def responded(outcome: Outcome, received: Received) -> Outcome:
+    """The outcome with the answer for its callback, which the connection then keeps no longer."""
+    response, received.response = received.response, None
+    return msgspec.structs.replace(outcome, response=response)
 
 
 def report(

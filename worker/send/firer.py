@@ -24,7 +24,7 @@ from worker.send.addresses.resolver import SystemResolver
 from worker.send.connection_slots import ConnectionSlots
 from worker.send.connector import PORTS_PAUSE_S, Connector
 from worker.send.deadlines import Deadlines
-from worker.send.fire import NOT_SENT, SLOW_MS, Done, Fire, Marks, report
+from worker.send.fire import NOT_SENT, SLOW_MS, Done, Fire, Marks, report, responded
 from worker.send.outcome import ConnectFailed, Failure, answered, failed, timed_out
 from worker.send.pool import Pool
 from worker.send.request import AT_MOST_ONCE, render
@@ -62,6 +62,7 @@ class Firer:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._limit_ms = settings.fire_timeout_ms
+        self._response_bytes = settings.callback_body_bytes
         self._slots = ConnectionSlots(settings.max_connections_per_origin)
         self.pool = Pool(self.loop)
         self.connector = Connector(
@@ -108,6 +109,9 @@ class Firer:
             limit_ms = min(1000 * invocation.request.timeout_s, self._limit_ms)
             deadline_s = now_s + limit_ms / 1000
             fire = Fire(invocation, target, done, limit_ms, now_s, deadline_s)
+            wish = invocation.request.callback
+            if wish is not None and wish.with_response:
+                fire.response_bytes = self._response_bytes
             self._deadlines.add(fire)
             try:
                 self._start(fire)
@@ -306,6 +310,8 @@ class Firer:
             outcome = answered(status_code, reason, took_ms, *told)
             if fire.marks is not None or took_ms >= SLOW_MS or not 200 <= status_code < 300:
                 outcome = fire.timed(outcome, received.heard_s, whole=True)
+            if received.response is not None:
+                outcome = responded(outcome, received)
             self._end(fire, outcome)
         except Exception:
             self._fail_internally(fire)

@@ -1,6 +1,7 @@
 """The wire: one connection to a target, one HTTP/1.1 exchange at a time.
 
-Drops the answer's body, but for the beginning of one that failed. Creates no task and no future.
+Drops the answer's body, but for the beginning of one that failed, or that a callback is to have.
+Creates no task and no future.
 """
 
 from __future__ import annotations
@@ -14,24 +15,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import httptools
 import msgspec
 
-from scheduler.qstash.heeded import says_something
 from scheduler.target.targets import Origin
 from worker.loop_budget import LoopBudget
 from worker.send.answer import (
-    ASKING,
     BODILESS,
     LAST_CHUNK_BYTES,
     MAX_HEAD_BYTES,
     NOTHING,
     SMALL_BYTES,
     Received,
-    answer_of,
     ends_with_last_chunk,
     heeded_in,
     note_head,
     note_stray_body,
     oddity,
-    retry_after,
     text_of,
 )
 from worker.send.answer_reader import NO_PARSER, AnswerReader, Refused
@@ -92,14 +89,13 @@ class Wire(AnswerReader, asyncio.Protocol):
         events: WireEvents,
         keep_bytes: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(keep_bytes)
         self.route = route
         self.exchanges = 0
         self.idle_since_s = 0.0
         self.kept_for = ("", "")
         self._events = events
         self._max_body_bytes = max_body_bytes
-        self._keep_bytes = keep_bytes
         self._loop_budget = loop_budget
         self._exchange: Fire | None = None
         self._transport: asyncio.Transport  # set by connection_made, before any call
@@ -137,6 +133,8 @@ class Wire(AnswerReader, asyncio.Protocol):
         self._exchange = exchange
         self._is_to_head = head_only
         self.received = NOTHING
+        if exchange.response_bytes is not None:
+            self._known = b""  # the answer is read, however well known
         self.exchanges += 1
         if transport.is_closing():
             self._break(Failure.CLOSED_EARLY)
@@ -152,7 +150,7 @@ class Wire(AnswerReader, asyncio.Protocol):
         received = self.received
         if not (received.headers_done and received.odd):
             return False
-        self._give_up_body()
+        self._give_up_body(is_cut=True)
         return True
 
     def abort(self) -> None:
@@ -247,7 +245,11 @@ class Wire(AnswerReader, asyncio.Protocol):
             received.keep_alive or received.extra or received.was_early or received.odd
         )
         reason = text_of(received.reason)
-        says_no_more = 200 <= status < 300 or not self._leaves_something(data, exchange)
+        if exchange is not None and exchange.response_bytes is not None:
+            self._note_response(data, exchange.response_bytes)
+        says_no_more = 200 <= status < 300 or not self._leaves_something(
+            data, exchange is not None and exchange.is_of_message
+        )
         if says_no_more and reusable and received.heard_s is None and not self._is_to_head:
             self._known, self._known_status, self._known_reason = data, status, reason
         if self._is_to_head:
@@ -259,22 +261,6 @@ class Wire(AnswerReader, asyncio.Protocol):
         """Something came that is not all of a small answer."""
         if self.received.heard_s is None:
             self.received.heard_s = time.monotonic()
-
-    def _leaves_something(self, data: bytes, exchange: Fire | None) -> bool:
-        """Whether there is more to an answer that failed than its status: then it is read each
-        time, however well known."""
-        received = self.received
-        asks = received.status in ASKING
-        if exchange is not None and exchange.is_of_message:
-            asks = True
-            if received.heard_s is None:
-                received.retry_after = heeded_in(data, received.interims)
-        elif asks and received.heard_s is None:
-            received.retry_after = retry_after(data, received.interims)
-        if self._keep_bytes and not self._is_to_head:
-            received.kept = answer_of(received.raw or data, received.interims, self._keep_bytes)
-            received.raw = None  # the connection may be kept, and a head may be long
-        return asks or received.kept is not None or says_something(data)
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came: chunk
@@ -297,15 +283,15 @@ class Wire(AnswerReader, asyncio.Protocol):
             self._finish(data)
         elif received.stumbled:
             received.odd = received.odd or oddity(received.stumbled)
-            self._give_up_body()
+            self._give_up_body(is_cut=True)
         elif received.body_bytes > self._max_body_bytes or received.body_lines > MAX_LINES:
-            self._give_up_body()
+            self._give_up_body(is_cut=True)
         elif received.chunked:
             self._watch_last_chunk(data)
 
-    def _give_up_body(self) -> None:
+    def _give_up_body(self, *, is_cut: bool = False) -> None:
         """The status counts without the rest of the body, and the connection is closed."""
-        self.received.keep_alive = False
+        self.received.keep_alive, self.received.is_cut = False, is_cut
         self._finish(b"")
 
     def _watch_last_chunk(self, data: bytes) -> None:
@@ -348,7 +334,8 @@ class Wire(AnswerReader, asyncio.Protocol):
             if len(head) > MAX_HEAD_BYTES:
                 self._break(Failure.HEADERS_TOO_LARGE)
             return False
-        if not note_head(received, head, self._keep_bytes, self._is_to_head):
+        wanted = self._exchange.response_bytes if self._exchange else None
+        if not note_head(received, head, self._keep_bytes, self._is_to_head, wanted):
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
         exchange, failed = self._exchange, not 200 <= received.status < 300
@@ -377,7 +364,7 @@ class Wire(AnswerReader, asyncio.Protocol):
                 received.odd = received.odd or (
                     _RESET_MIDWAY if error else Failure.CLOSED_MIDWAY.value
                 )
-            self._give_up_body()
+            self._give_up_body(is_cut=error is not None or received.framed)
         elif error is not None:
             self._break(Failure.RESET)
         else:

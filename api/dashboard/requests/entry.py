@@ -172,6 +172,7 @@ async def _values(
         "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
         "callback_url": masked_url(wish.url) if wish and wish.url else None,
+        "failure_url": masked_url(wish.failure_url) if wish and wish.failure_url else None,
         "answer": outcome.answer if outcome and not withheld else None,
         "phases": phases,
         "bars": waterfall(phases, outcome.status_code if outcome else entry.status_code),

@@ -43,7 +43,7 @@ WAYS = {
 }
 _OTHER_WAY = {one: other for way in WAYS.values() for one in way for other in way.keys() - {one}}
 # A form reads these together.
-_CALLBACK = ("callbackUrl", "callbackOn")
+_CALLBACK = ("callbackUrl", "callbackOn", "failureCallbackUrl", "callbackInclude")
 _TOGETHER = {*_CALLBACK, *BODIES}
 # Pages show these in a way of their own.
 _SHOWN = {"url", "method", "headers", "body", "trigger_at_ms", "expires_at_ms", "lane", "reference"}
@@ -289,16 +289,19 @@ def _unmasked(headers: dict[str, str] | None, before: Request) -> dict[str, str]
 
 def _callback(form: Mapping[str, str]) -> dict[str, str | None]:
     """Without a URL that of the account is meant, if it has one."""
+    more = {name: text for name in _CALLBACK[2:] if (text := form.get(name, "").strip())}
     if form.get("callbackOn") == "none":
-        return {"callbackUrl": None}
+        return {"callbackUrl": None, **more}
     fields = dict[str, str | None](callbackUrl=form.get("callbackUrl", "").strip() or DEFAULT)
-    return fields | ({"callbackOn": on} if (on := form.get("callbackOn")) else {})
+    return fields | more | ({"callbackOn": on} if (on := form.get("callbackOn")) else {})
 
 
 def _callback_given(wish: Callback | None) -> dict[str, str]:
     if wish is None:
         return {}
+    given = {"callbackInclude": "response"} if wish.with_response else {}
+    given["failureCallbackUrl"] = masked_url(wish.failure_url or "")
     if wish.url == NO_URL:
-        return {"callbackOn": "none"}
+        return given | {"callbackOn": "none"}
     on = "failed" if wish.on is CallbackOn.FAILED else ""
-    return {"callbackUrl": masked_url(wish.url or ""), "callbackOn": on}
+    return given | {"callbackUrl": masked_url(wish.url or ""), "callbackOn": on}

@@ -6,7 +6,7 @@ with Postdate("http://127.0.0.1:8000", api_key) as postdate:
     postdate.schedule("https://example.com/hook", in_=60, json={"hello": "future"})
 """
 
-from postdate._schema import CallbackOn, Delivery
+from postdate._schema import CallbackInclude, CallbackOn, Delivery
 from postdate.buffer import Buffer
 from postdate.client import AsyncPostdate, Postdate
 from postdate.errors import (
@@ -65,6 +65,7 @@ __all__ = [
     "AsyncPostdate",
     "Buffer",
     "Callback",
+    "CallbackInclude",
     "CallbackOn",
     "CallbackStatus",
     "Cancelled",

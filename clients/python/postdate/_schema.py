@@ -12,6 +12,7 @@ from postdate.arguments import BytesLike
 
 Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
 CallbackOn: TypeAlias = Literal["executed", "failed"]
+CallbackInclude: TypeAlias = Literal["response"]
 
 
 class RequestOptions(TypedDict, total=False):
@@ -29,6 +30,8 @@ class RequestOptions(TypedDict, total=False):
     timeout: timedelta | float | str | None
     callback_url: str | None
     callback_on: CallbackOn | None
+    failure_callback_url: str | None
+    callback_include: CallbackInclude | None
     lane: str | None
     reference: str | None
 
@@ -78,6 +81,8 @@ class RequestFields:
     timeout: str = "30s"
     callback_url: str | None = "default"
     callback_on: CallbackOn | None = None
+    failure_callback_url: str | None = None
+    callback_include: CallbackInclude | None = None
     lane: str | None = None
     reference: str | None = None
 
@@ -97,6 +102,8 @@ FIELDS = {
     "timeout": ("timeout", kinds.duration),
     "callback_url": ("callbackUrl", kinds.text),
     "callback_on": ("callbackOn", kinds.text),
+    "failure_callback_url": ("failureCallbackUrl", kinds.text),
+    "callback_include": ("callbackInclude", kinds.text),
     "lane": ("lane", kinds.text),
     "reference": ("reference", kinds.text),
     "on_existing": ("onExisting", kinds.text),

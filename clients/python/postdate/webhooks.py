@@ -8,7 +8,7 @@ import json
 import re
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -31,7 +31,10 @@ class VerificationFailed(ValueError):
 class ScheduleEnded:
     """The report of a schedule's end, by a callback: `status_code` is 0 without an answer, and
     `error_message` says why. Attempts to send it, and what `resend_callback` sends, have one
-    `webhook_id`, by which the receiver drops repeats."""
+    `webhook_id`, by which the receiver drops repeats. With `callback_include` it has the target's
+    last answer: `response_headers` with the values of each by its name in small letters, and
+    `response_content`; `response_cut`: it had more. `response_dropped`: one came, and is not kept.
+    """
 
     webhook_id: str
     type: Literal["schedule.completed", "schedule.failed"]
@@ -50,6 +53,20 @@ class ScheduleEnded:
     recurring_id: str | None = None
     lane: str | None = None
     reference: str | None = None
+    response_headers: Mapping[str, Sequence[str]] | None = None
+    response_body: str | None = None
+    response_body_encoding: Literal["utf-8", "base64"] | None = None
+    response_cut: bool = False
+    response_dropped: bool = False
+
+    @property
+    def response_content(self) -> bytes | None:
+        """The bytes of `response_body`; None without one. Raises ValueError for bad base64."""
+        if self.response_body is None:
+            return None
+        if self.response_body_encoding == "base64":
+            return b64decode(self.response_body, validate=True)
+        return self.response_body.encode(errors="surrogatepass")
 
 
 def verify(

@@ -46,6 +46,7 @@ export type {
   Account,
   AccountRequest,
   Callback,
+  CallbackInclude,
   CallbackOn,
   CallbackRequest,
   CallbackStatus,
@@ -108,6 +109,7 @@ export {
 } from "./receivers.js";
 export {
   VerificationError,
+  responseContent,
   verify,
   type CallbackReport,
   type ReceivedHeaders,

@@ -112,6 +112,18 @@ export interface ScheduleRequest {
    */
   callbackOn?: CallbackOn | null | undefined;
   /**
+   * The URL that gets the report if the schedule failed, instead of `callbackUrl`; it is judged as
+   * `targetUrl` is. With `callbackUrl` null, only failures are reported. Null: it has none. An
+   * account has no default for it.
+   */
+  failureCallbackUrl?: string | null | undefined;
+  /**
+   * With `response`, the report has the target's last answer: its headers, up to 16 KiB, and its
+   * body, up to 64 KiB unless this installation says otherwise. It counts as stored until the
+   * report has arrived. Null: nothing.
+   */
+  callbackInclude?: CallbackInclude | null | undefined;
+  /**
    * The lane whose rate, parallelism and pause it keeps to. Letters, digits, `.`, `_`, `:` and `-`,
    * first a letter or a digit. It is stored unencrypted.
    */
@@ -460,6 +472,10 @@ export interface Schedule {
   callbackUrl: "default" | string | null;
   /** The ends that are reported; null leaves it to the account. */
   callbackOn: CallbackOn | null;
+  /** The URL to which a failure is reported instead; null: there is none. */
+  failureCallbackUrl: string | null;
+  /** Whether the report has the target's answer (`response`); null: it has not. */
+  callbackInclude: CallbackInclude | null;
   /** Its lane. */
   lane: string | null;
   /** Your own id of it. */
@@ -755,7 +771,8 @@ export interface Account {
 /** A recurring schedule: its rule, its state, and the request of its occurrences. */
 export interface Recurring extends Pick<Schedule, "createdAt" | "targetUrl" | "targetMethod" |
   "targetHeaders" | "targetBody" | "targetBodyText" | "targetBodyBase64" | "delivery" | "retries" |
-  "retryDelays" | "timeout" | "callbackUrl" | "callbackOn" | "lane" | "reference"> {
+  "retryDelays" | "timeout" | "callbackUrl" | "callbackOn" | "failureCallbackUrl" |
+  "callbackInclude" | "lane" | "reference"> {
   /** The id of the recurring schedule. */
   recurringId: string;
   /** Its name. */
@@ -904,7 +921,8 @@ export interface TimeRange {
 /**
  * How a schedule ended. `recurringId`, `lane` and `reference` are there if it has them;
  * `statusCode` is 0 without an answer, and `errorMessage` says why it failed. Secrets in
- * `targetUrl` are masked.
+ * `targetUrl` are masked. With `callbackInclude` it has the target's answer, if one came; with
+ * `responseDropped`, one came and is not kept.
  */
 export interface EndedSchedule {
   /** The id of the schedule. */
@@ -935,6 +953,22 @@ export interface EndedSchedule {
   errorMessage: string;
   /** How many attempts were made. */
   attempts: number;
+  /**
+   * The headers of the target's answer: the values of each, in their order, by its name in small
+   * letters.
+   */
+  responseHeaders?: Record<string, string>;
+  /** The body of the target's answer, unpacked if it was sent as gzip or deflate. */
+  responseBody?: string;
+  /** `utf-8`: `responseBody` is the body; `base64`: it has the body so, as that is not UTF-8. */
+  responseBodyEncoding?: "utf-8" | "base64";
+  /** True: the answer has more than is reported. */
+  responseCut?: boolean;
+  /**
+   * True: an answer came, and is not kept. The account had no room for it, the schedule ended
+   * between two attempts, or the report had arrived before it was sent again.
+   */
+  responseDropped?: boolean;
 }
 
 /** Why a request was refused, for programs. The sentence beside it may change; this does not. */
@@ -954,6 +988,8 @@ export type Delivery = "at-least-once" | "at-most-once";
 
 /** Which ends a callback reports: all executions, or those that failed. */
 export type CallbackOn = "executed" | "failed";
+
+export type CallbackInclude = "response";
 
 /** The status of a schedule. All but `scheduled` are final. */
 export type Status = "cancelled" | "completed" | "failed" | "scheduled";

@@ -175,7 +175,15 @@ function checkMoment(timestamp: string, now: Date): void {
   }
 }
 
-const FIELDS: Record<keyof EndedSchedule, "text" | "text?" | "number" | "moment"> = {
+/** The bytes of the target's answer that a report has; null if it has none. */
+export function responseContent(data: EndedSchedule): Uint8Array | null {
+  if (data.responseBody === undefined) return null;
+  if (data.responseBodyEncoding === "utf-8") return new TextEncoder().encode(data.responseBody);
+  return Uint8Array.from(atob(data.responseBody), (each) => each.charCodeAt(0));
+}
+
+type Kind = "text" | "text?" | "number" | "moment" | "flag?" | "headers?";
+const FIELDS: Record<keyof EndedSchedule, Kind> = {
   scheduleId: "text",
   invocationId: "text",
   recurringId: "text?",
@@ -190,6 +198,11 @@ const FIELDS: Record<keyof EndedSchedule, "text" | "text?" | "number" | "moment"
   responseTimeMs: "number",
   errorMessage: "text",
   attempts: "number",
+  responseHeaders: "headers?",
+  responseBody: "text?",
+  responseBodyEncoding: "text?",
+  responseCut: "flag?",
+  responseDropped: "flag?",
 };
 
 /** Ignores unknown fields, so that an older receiver reads a newer server. */
@@ -212,6 +225,8 @@ export function reportOf(webhookId: string, body: Uint8Array): CallbackReport {
 function is(kind: string, value: unknown): boolean {
   if (value === undefined) return kind.endsWith("?");
   if (kind === "number") return typeof value === "number";
+  if (kind === "flag?") return typeof value === "boolean";
+  if (kind === "headers?") return typeof value === "object" && value !== null;
   return typeof value === "string" && (kind !== "moment" || !Number.isNaN(Date.parse(value)));
 }
 

@@ -7,7 +7,7 @@ import { test } from "node:test";
 
 import { Webhook } from "standardwebhooks";
 
-import { VerificationError, verify, type ReceivedHeaders } from "postdate";
+import { VerificationError, responseContent, verify, type ReceivedHeaders } from "postdate";
 
 type Value = string | null | string[];
 
@@ -187,6 +187,17 @@ test("reads a callback, and leaves a schedule's own request unread", async () =>
   assert(!(ended instanceof Uint8Array) && ended.type === "schedule.failed");
   assert.deepEqual(ended, { ...JSON.parse(body), webhookId: "cbk_1" });
 });
+
+for (const [fields, content] of shared.answers as [Record<string, unknown>, string | null][]) {
+  test(`reads the target's answer: ${JSON.stringify(fields)}`, async () => {
+    const { data, ...report } = shared.report;
+    const body = JSON.stringify({ ...report, data: { ...data, ...fields } });
+    const ended = await check(signed({ body, id: "cbk_1" }), body);
+    assert(!(ended instanceof Uint8Array));
+    const found = responseContent(ended.data);
+    assert.equal(found && Buffer.from(found).toString("hex"), content);
+  });
+}
 
 test("refuses a signed callback that is no report, but accepts such a request", async () => {
   const { data } = shared.report;

@@ -11,7 +11,7 @@ from scheduler.store import keys
 from scheduler.store.check.damage import schedule_or_none, text
 from scheduler.store.server import Argument, Server
 from scheduler.store.server.clock import time_us
-from scheduler.store.stored import Fields
+from scheduler.store.stored import RESPONSE, Fields
 
 _CHUNK = 200
 # Moments in the store are rounded.
@@ -25,10 +25,9 @@ _FIRST_BY_SCORE = ("(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
 def lacks_callback(found: Schedule) -> bool:
     """Whether its end is to be reported to a URL of its own, and was not put down to be. One that
     is left to its account cannot be judged: what the account says may be newer than the end."""
-    wish = found.request.callback
-    if found.callback is not None or wish is None or not wish.url:
+    wish, failed = found.request.callback, found.status is Status.FAILED
+    if found.callback is not None or wish is None or not wish.url_of(failed=failed):
         return False
-    failed = found.status is Status.FAILED
     return (failed or found.status is Status.COMPLETED) and wish.reports(failed=failed)
 
 
@@ -68,12 +67,13 @@ async def faults_of_turn(server: Server, account_id: str) -> list[str]:
 
 
 class _Stand(NamedTuple):
-    """Of a schedule: its callback's state, whether it has ended, its scores in `callbacks`, in
-    `calling` and in `failed_callbacks`, when it is forgotten (ms; below 0: never, or it is gone),
-    and the lowest score in `failed_callbacks`."""
+    """Of a schedule: its callback's state, whether it has ended, whether it keeps its target's
+    answer for a report, its scores in `callbacks`, in `calling` and in `failed_callbacks`, when it
+    is forgotten (ms; below 0: never, or it is gone), and the lowest score in `failed_callbacks`."""
 
     state: bytes
     ended: bool
+    answered: bool
     pending: bytes | None
     calling: bytes | None
     failed: bytes | None
@@ -95,6 +95,8 @@ class _Stand(NamedTuple):
             yield "has a callback that failed, but is not among those that do"
         if self.state and not self.ended:
             yield "has a callback, but has not ended"
+        if self.answered and self.state[:1] in (b"", b"d"):
+            yield "keeps its target's answer, though no callback is left to report it"
         if self.is_pending and self.pending is None:
             yield "has a pending callback, but is not among those that do"
         elif self.is_pending and self.forgotten_ms >= 0:
@@ -136,7 +138,7 @@ async def misplaced_callbacks(
 ) -> AsyncIterator[str]:
     """A sentence for each of these that is not where its callback's state says, or is not kept for
     as long."""
-    schedules = [schedule for schedule, fields in rows if fields.callback is not None]
+    schedules = [schedule for schedule, each in rows if each.callback or each.response]
     for schedule, stand in await _stands(server, base, schedules):
         for fault in stand.faults():
             yield f"{ids.schedule_id(schedule)} {fault}"
@@ -147,7 +149,8 @@ async def _stands(server: Server, base: str, schedules: Sequence[str]) -> list[t
     commands: list[tuple[Argument, ...]] = []
     for each in schedules:
         key = base + keys.SCHEDULE + each
-        commands += (("HMGET", key, "c", "o"), ("ZSCORE", base + keys.CALLBACKS, each))
+        commands += (("HMGET", key, "c", "o"), ("HEXISTS", key, RESPONSE))
+        commands += (("ZSCORE", base + keys.CALLBACKS, each),)
         commands += (("ZSCORE", base + keys.CALLING, each),)
         commands += (("ZSCORE", base + keys.FAILED_CALLBACKS, each), ("PEXPIRETIME", key))
     if not commands:
@@ -156,9 +159,10 @@ async def _stands(server: Server, base: str, schedules: Sequence[str]) -> list[t
     *replies, first = await server.reads(commands, at_once=base)
     found = []
     for place, schedule in enumerate(schedules):
-        (state, outcome), pending, calling, at, forgotten_ms = replies[5 * place : 5 * place + 5]
+        (state, outcome), answered, *places = replies[6 * place : 6 * place + 6]
+        pending, calling, at, forgotten_ms = places
         oldest = first[1] if first else b"0"
-        places = (pending, calling, at, forgotten_ms, oldest)
-        stand = _Stand(state or b"", outcome is not None, *places)
+        stands = (pending, calling, at, forgotten_ms, oldest)
+        stand = _Stand(state or b"", outcome is not None, answered == 1, *stands)
         found.append((schedule, stand))
     return found

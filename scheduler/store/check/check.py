@@ -45,7 +45,7 @@ from scheduler.store.log.entries import chunks_of, unpack_chunk
 from scheduler.store.queries.reading import read_rows
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
-from scheduler.store.stored import Fields, ended_status
+from scheduler.store.stored import FIELDS, RESPONSE, Fields, ended_status
 
 _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
@@ -327,7 +327,8 @@ class _Look:
 
     async def _requests(self, owner: Owner, schedules: list[str]) -> None:
         while schedules:
-            rows = await read_rows(self._server, owner.base, schedules)
+            whole = (*FIELDS, RESPONSE)
+            rows = await read_rows(self._server, owner.base, schedules, fields=whole)
             for schedule, fields in zip(schedules, rows, strict=False):
                 what = ids.schedule_id(schedule)
                 with noting_damage(self._found, f"{owner.account_id}: {what}"):

@@ -1,5 +1,5 @@
 #!lua
--- Replaces requests, and what targets said, by the same sealed anew. Safe to repeat.
+-- Replaces requests, and what targets answered, by the same sealed anew. Safe to repeat.
 -- KEYS[1]  the account's prefix
 -- ARGV     key of a schedule or of a recurring one, below that prefix, its field, what that holds
 --          as the caller read it, the new one, …
@@ -36,7 +36,7 @@ end
 
 for i = 1, #ARGV, 4 do
   local key, field, old, new = base .. ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local more = field == 'r' and #new - #old or answer_weight(#new) - answer_weight(#old)
+  local more = field == 's' and answer_weight(#new) - answer_weight(#old) or #new - #old
   local stored = redis.pcall('HGET', key, field)
   local code = stored == new and 1 or 0
   if stored == old then

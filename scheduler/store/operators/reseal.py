@@ -24,7 +24,7 @@ from scheduler.store.queries.reading import read_rows
 from scheduler.store.secrecy import NOTE
 from scheduler.store.server import Script, Server
 from scheduler.store.shards import Shards
-from scheduler.store.stored import FIELDS
+from scheduler.store.stored import FIELDS, RESPONSE
 
 # Whose requests are sealed: schedules', and those that recurring schedules make others of.
 _KINDS = {keys.SCHEDULE: keys.ALL_SCHEDULES, keys.RULE: keys.ALL_RULES}
@@ -197,7 +197,7 @@ class Resealer:
 
     async def _requests(self, walk: _ResealWalk, base: str, kind: str, some: Sequence[str]) -> None:
         """Of an account, a megabyte at a time."""
-        fields = FIELDS if kind == keys.SCHEDULE else ("r",)
+        fields = (*FIELDS, RESPONSE) if kind == keys.SCHEDULE else ("r",)
         while some:
             read = await read_rows(self._server, base, some, fields=fields, kind=kind)
             rows: list[bytes | str] = []
@@ -205,7 +205,8 @@ class Resealer:
                 what = _named(kind + local)
                 if found.packed == b"":
                     walk.done.unreadable.append(f"{what}: its key is damaged")
-                for field, stored in (("r", found.packed), ("s", found.said)):
+                each_sealed = ("r", found.packed), ("s", found.said), (RESPONSE, found.response)
+                for field, stored in each_sealed:
                     head, packed = head_of(stored or b"") if field == "r" else (b"", stored)
                     if packed and (sealed := self._sealed(walk, what, packed)):
                         rows += (kind + local, field, head + packed, head + sealed)
@@ -218,7 +219,7 @@ class Resealer:
         codes = await self._server.write_until_answered(_RESEAL, base, rows)
         done = Counter(zip(rows[1::4], codes, strict=True))
         walk.done.requests += done["r", 1]
-        walk.done.answers += done["s", 1]
+        walk.done.answers += done["s", 1] + done[RESPONSE, 1]
         walk.done.held += codes.count(_HELD)
         for key, code in zip(rows[::4], codes, strict=True):
             if code == _DAMAGED:

@@ -17,7 +17,7 @@ from scheduler.runtime.pause import collected
 from scheduler.store import keys, stored
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
-from scheduler.store.stored import FIELDS, Fields
+from scheduler.store.stored import FIELDS, RESPONSE, Fields
 
 # How many schedules one round trip brings, and how many bytes of requests.
 CHUNK = 50
@@ -84,15 +84,18 @@ async def read_rows(
     fields: Sequence[str] = FIELDS,
     kind: str = keys.SCHEDULE,
 ) -> list[Fields]:
-    """`fields`, the first ones of FIELDS, of schedules below an account's prefix: of as many as are
-    within the bytes of a chunk, and of the first whatever it weighs; of all where they are known to
-    be `light`. Where another type of key lies, the request is empty. With RULE for `kind`, of
+    """`fields`, the first ones of FIELDS, or all with RESPONSE behind them, of schedules below an
+    account's prefix: of as many as are within the bytes of a chunk (requests, and answers for
+    callbacks), and of the first whatever it weighs; of all where they are known to be `light`.
+    Where another type of key lies, the request is empty. With RULE for `kind`, of
     recurring schedules, which have only the request in common. Read-only."""
     names = [base + kind + each for each in schedules]
     if not light:
-        sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
-        weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
-        names = names[: bisect_left(list(weights), CHUNK_BYTES) + 1]
+        long = [each for each in ("r", RESPONSE) if each in fields]
+        asked = [("HSTRLEN", name, each) for name in names for each in long]
+        sizes = await server.reads(asked, damaged=True)
+        sums = list(accumulate(0 if isinstance(size, Unreadable) else size for size in sizes))
+        names = names[: bisect_left(sums[len(long) - 1 :: len(long)], CHUNK_BYTES) + 1]
     rows = await server.reads([("HMGET", name, *fields) for name in names], damaged=True)
     return [Fields(b"") if isinstance(row, Unreadable) else Fields(*row) for row in rows]
 

@@ -11,6 +11,7 @@ import pytest
 
 from api.openapi.operations import OPERATIONS
 from api.schema.fields import FIELDS, ON_EXISTING
+from scheduler.callbacks import Response
 from scheduler.models import Outcome, Request, Status
 from tests.api.conftest import Api, client_of, past
 from worker.send.request import _OWN_OF_CALLBACK
@@ -83,9 +84,11 @@ async def test_a_callback_is_as_its_webhook_says(api: Api, document: dict[str, A
     content = sent["requestBody"]["content"]["application/json"]
     root = {**document, "$ref": content["schema"]["$ref"]}
     shown = content["example"]
+    ask = {"callbackUrl": "https://example.com/ended", "callbackInclude": "response"}
+    said = Response((("A", "b"),), b"later")
     for fields in ({}, {"reference": "a", "lane": "b"}):
-        await api.create_id(triggerAt=past(), callbackUrl="https://example.com/ended", **fields)
-        await api.execute(Outcome(Status.FAILED, 503, 41, "Service Unavailable"))
+        await api.create_id(triggerAt=past(), **ask, **fields)
+        await api.execute(Outcome(Status.FAILED, 503, 41, "Service Unavailable", response=said))
         [call] = await api.claim()
         report = json.loads(call.request.body or b"")
         assert report["data"].keys() - fields == shown["data"].keys() - {"reference"}

@@ -61,6 +61,12 @@ def callback(
 BOTH = {"callbackUrl": URL, "callbackOn": "failed"}
 HERE_IF_FAILED, THERE_IF_FAILED = (Callback(url, CallbackOn.FAILED) for url in (URL, THERE))
 ON_FAILED = Callback(None, CallbackOn.FAILED)
+FAILURES, RESPONSE = {"failureCallbackUrl": THERE}, {"callbackInclude": "response"}
+NO_URL_BUT_RESPONSE = RESPONSE | {"callbackUrl": None}
+FAILURES_ALONE = Callback(None, None, THERE)
+ALL = Callback(URL, CallbackOn.FAILED, THERE, with_response=True)
+ALL_BUT_RESPONSE = Callback(URL, CallbackOn.FAILED, THERE)
+ALL_BUT_FAILURES = Callback(URL, CallbackOn.FAILED, with_response=True)
 HUSH, MASKED = (f"{URL}?job=7&token={each}" for each in ("hush", MASK))
 # Fields of a payload, the attributes that the request gets from them, and the fields shown.
 TAKEN = [
@@ -92,6 +98,22 @@ TAKEN = [
     callback({"callbackUrl": URL}, Callback(URL), URL, "executed"),
     callback({"callbackOn": "failed"}, ON_FAILED, "default", "failed"),
     callback(BOTH, HERE_IF_FAILED, URL, "failed"),
+    callback(FAILURES, FAILURES_ALONE, "default", None),
+    callback(FAILURES | {"callbackUrl": None}, Callback(NO_URL, failure_url=THERE), None, None),
+    callback(BOTH | FAILURES | RESPONSE, ALL, URL, "failed"),
+    (FAILURES | RESPONSE, {}, FAILURES | RESPONSE),
+    (RESPONSE, {"callback": Callback(None, None, None, True)}, {"failureCallbackUrl": None}),
+    (
+        RESPONSE | {"callbackUrl": None},
+        {"callback": Callback(NO_URL, with_response=True)},
+        RESPONSE,
+    ),
+    (
+        {"failureCallbackUrl": HUSH},
+        {"callback": Callback(None, None, HUSH)},
+        {"failureCallbackUrl": MASKED, "callbackInclude": None},
+    ),
+    ({"failureCallbackUrl": None, "callbackInclude": None}, {"callback": None}, {}),
 ]
 
 
@@ -260,6 +282,20 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"callbackOn": "failed"}, {"callbackOn": None}, {"callback": None}),
     (NO_CALLBACK, {"callbackUrl": URL, "callbackOn": "executed"}, {"callback": Callback(URL)}),
     ({}, {"callbackOn": "failed"}, {"callback": ON_FAILED}),
+    (BOTH | FAILURES | RESPONSE, {"callbackUrl": URL}, {}),
+    (BOTH | FAILURES, RESPONSE, {"callback": ALL}),
+    (BOTH | RESPONSE, FAILURES, {"callback": ALL}),
+    (BOTH | FAILURES | RESPONSE, {"callbackInclude": None}, {"callback": ALL_BUT_RESPONSE}),
+    (
+        BOTH | FAILURES | RESPONSE,
+        {"failureCallbackUrl": None},
+        {"callback": ALL_BUT_FAILURES},
+    ),
+    (BOTH | FAILURES, {"callbackUrl": "default"}, {"callback": FAILURES_ALONE}),
+    (BOTH | FAILURES, {"callbackUrl": None}, {"callback": Callback(NO_URL, failure_url=THERE)}),
+    (FAILURES, {"failureCallbackUrl": None}, {"callback": None}),
+    (RESPONSE, {"callbackInclude": None}, {"callback": None}),
+    (FAILURES, {"callbackUrl": URL}, {"callback": Callback(URL, failure_url=THERE)}),
     ({"lane": "one"}, {"lane": "b"}, {"lane": "b"}),
     ({"lane": "one"}, {"lane": None}, {"lane": None}),
 ]
@@ -350,7 +386,10 @@ AUTHORIZATION, AUTH = "targetHeaders.Authorization", "targetHeaders.X-Auth"
                     AUTHORIZATION,
                 ),
                 ({"targetUrl": HUSH}, "targetUrl", f"{MASKED}&a=1", "targetUrl"),
-                ({"callbackUrl": HUSH}, "callbackUrl", f"{THERE}?token={MASK}", "callbackUrl"),
+                *(
+                    ({name: HUSH}, name, f"{THERE}?token={MASK}", name)
+                    for name in ("callbackUrl", "failureCallbackUrl")
+                ),
             )
         ),
         ({"targetUrl": HUSH}, {"targetUrl": MASKED, "lane": "-"}, ["lane", "targetUrl"]),
@@ -362,6 +401,8 @@ AUTHORIZATION, AUTH = "targetHeaders.Authorization", "targetHeaders.X-Auth"
         (BEFORE, {"onExisting": "keep"}, ["onExisting"]),
         *(({"targetHeaders": SECRETS}, {"targetUrl": u}, [AUTHORIZATION, AUTH]) for u in ORIGINS),
         (NO_CALLBACK, {"callbackOn": "failed"}, ["callbackOn"]),
+        (NO_CALLBACK | FAILURES, {"callbackOn": "failed"}, ["callbackOn"]),
+        (FAILURES, {"failureCallbackUrl": "default"}, ["failureCallbackUrl"]),
     ],
 )
 def test_a_bad_change_is_refused_with_all_that_is_wrong(

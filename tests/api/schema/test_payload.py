@@ -47,7 +47,7 @@ def bad_fields(data: bytes | dict[str, Any]) -> list[str]:
     with pytest.raises(InvalidRequest) as caught:
         parse(data)
     assert all(
-        detail.message.endswith(".") or detail.field in ("targetUrl", "callbackUrl")
+        detail.message.endswith(".") or detail.field.lower().endswith("url")
         for detail in caught.value.details
     )
     return [detail.field for detail in caught.value.details]
@@ -103,6 +103,8 @@ BAD_VALUES: dict[str, tuple[object, ...]] = {
     ),
     "callbackUrl": (*NO_TEXTS, "", "/hook", "ftp://example.com/", "http://example.com:22/"),
     "callbackOn": (*NO_TEXTS, "always"),
+    "failureCallbackUrl": (*NO_TEXTS, "", "default", "http://10.0.0.1/", URL.ljust(8193, "a")),
+    "callbackInclude": (*NO_TEXTS, "", "body"),
     "triggerAt": (None, *NO_TEXTS, *NO_TIMES, *FAR),
     # Where it is one, it must be after triggerAt.
     "expiresAt": (*NO_TEXTS, *NO_TIMES, AT, "2026-11-20T08:59:59.999Z", "0001-01-01T00:00:00Z"),
@@ -295,6 +297,8 @@ _SOME_VALUES: dict[str, list[Any]] = {
     "timeout": ["5s", 5, "1500ms", 31, None],
     "callbackUrl": [URL, "http://10.0.0.1/", None, 1],
     "callbackOn": ["executed", "failed", "never", None],
+    "failureCallbackUrl": [URL, "http://10.0.0.1/", None, 1],
+    "callbackInclude": ["response", "all", None],
     "lane": ["a", "-", None],
     "tragetUrl": [URL],
 }

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.chaos.history import NO_CALLBACK, REPORTS, Arrival, Entry, to_ms
+from tests.chaos.history import NO_CALLBACK, REPORTS, Arrival, Entry, answer_to, to_ms
 from tests.chaos.verdict.evidence import (
     CLOCK_MS,
     LONGEST,
@@ -60,6 +60,7 @@ def is_called_back(case: Case, story: Story) -> list[str] | None:
         if arrival.at_ms < to_ms(entry.executed_at or entry.scheduled_at):
             found.append("a callback arrived before the end")
         found += _said_wrongly(entry, story, msgspec.json.decode(arrival.report))
+        found += _went_astray(entry, story, arrival)
     return found
 
 
@@ -160,11 +161,51 @@ def _was_wished(case: Case, story: Story) -> bool | None:
     entry, final = story.entry, story.final
     if entry is None or final is None:
         return None
-    if entry.status not in ("completed", "failed") or final.callback == NO_CALLBACK:
+    if entry.status not in ("completed", "failed"):
+        return False
+    if entry.status == "failed" and final.failure_callback:
+        return True
+    if final.callback == NO_CALLBACK:
         return False
     if final.callback is None:
         return case.name in case.run.calling_back
     return entry.status == "failed" or final.callback_on == "executed"
+
+
+def _is_of_answer(name: str) -> bool:
+    return name.startswith("response") and name != "responseTimeMs"
+
+
+def _answered_wrongly(entry: Entry, story: Story, told: dict[str, Any]) -> list[str]:
+    """The report has the whole answer to the last attempt, if it is to have it and one came. That
+    was kept no longer if it had been delivered, or if the schedule ended between two attempts."""
+    final = story.final or story.asked
+    if not (final.asks and entry.status_code):
+        return [f"its callback tells of an answer: {told}"] if told else []
+    ended_between = story.cancels or final.expires_at_ms is not None
+    if told == {"responseDropped": True} and (story.resent or ended_between):
+        return []
+    expected = answer_to(final.path, entry.attempt)
+    whole = told.get("responseBody") == expected and told.get("responseCut") is False
+    whole = whole and "responseDropped" not in told
+    length = told.get("responseHeaders", {}).get("content-length")
+    if whole and length == [str(len(expected))]:
+        return []
+    return [f"its callback says that the target answered {told}, and not {expected!r}"]
+
+
+def _went_astray(entry: Entry, story: Story, arrival: Arrival) -> list[str]:
+    """A report goes to the URL for such an end, unless a call sent it or one before to another."""
+    of: Story | None = story
+    while of is not None:
+        if of.resent:
+            return []
+        of = of.replay_of
+    final = story.final or story.asked
+    expected = final.callback_path if final.callback else f"{REPORTS}ok"
+    if entry.status == "failed" and final.failure_callback:
+        expected = final.failure_path
+    return [] if arrival.path == expected else [f"its callback went to {arrival.path}"]
 
 
 def _saw_end(call: Call, entry: Entry | None) -> bool:
@@ -233,7 +274,9 @@ def _said_wrongly(entry: Entry, story: Story, report: dict[str, Any]) -> list[st
         "attempts": entry.attempt,
     }
     told = {name: value for name, value in report.get("data", {}).items() if name != "targetMethod"}
-    found = [] if told == expected else [f"its callback says {told}, and the log {expected}"]
+    answer = {name: told.pop(name) for name in [*told] if _is_of_answer(name)}
+    found = _answered_wrongly(entry, story, answer)
+    found += [] if told == expected else [f"its callback says {told}, and the log {expected}"]
     if (report.get("type"), report.get("timestamp")) != (
         f"schedule.{entry.status}",
         entry.executed_at,

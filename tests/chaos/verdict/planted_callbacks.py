@@ -6,7 +6,17 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.history import NO_CALLBACK, Arrival, Asked, Limits, Result, Seen, iso, to_ms
+from tests.chaos.history import (
+    NO_CALLBACK,
+    Arrival,
+    Asked,
+    Limits,
+    Result,
+    Seen,
+    answer_to,
+    iso,
+    to_ms,
+)
 from tests.chaos.verdict.callbacks import ASKED_S, REFUSED
 from tests.chaos.verdict.planted import START_MS, History, Plant, body_of, last_arrival
 
@@ -21,7 +31,8 @@ def _wanted(tag: str, **fields: Any) -> Asked:
     return Asked(tag, "ok", _DUE_MS, **fields)
 
 
-_CALLED = _wanted("called", callback="ok", lane="rated", reference="r")
+_CALLED = _wanted("called", callback="ok", lane="rated", reference="r", included=True)
+_FAILED = Asked("ended badly", "fail", _DUE_MS, callback="ok", failure_callback="ok")
 _REFUSED = _wanted("called twice", callback="500")
 _ASKED = _wanted("called when asked", callback="429")
 _FOR_GOOD = _wanted("refused for good", callback=REFUSED)
@@ -44,6 +55,9 @@ def sound_callbacks(it: History) -> None:
     _report(it, _REFUSED, 2, _AGAIN_MS)
     _report(it, _ASKED, 2, _AS_ASKED_MS)
     _see(it, _CALLED, due_after_ms=0)
+    it.fire(_FAILED, "failed", 500, "Internal Server Error", at_ms=_ENDED_MS)
+    it.bodies["sch_ended badly"] = {"callback": {"status": "delivered"}}
+    _report(it, _FAILED)
     it.fire(_UNCALLED, at_ms=_ENDED_MS)
     it.fire(_wanted("of none", callback=NO_CALLBACK), at_ms=_ENDED_MS)
     it.fire(_RESENT, at_ms=_ENDED_MS)
@@ -89,11 +103,18 @@ def _report(
         "responseTimeMs": entry.response_time_ms,
         "attempts": 1,
     }
+    if asked.asks:
+        body = answer_to(asked.path, entry.attempt)
+        headers = {"content-length": [str(len(body))]}
+        data |= {"responseHeaders": headers, "responseBody": body, "responseCut": False}
     ended_at = entry.executed_at or entry.scheduled_at
     report = {"type": f"schedule.{entry.status}", "timestamp": ended_at, "data": data | said}
     signed = (of + asked.tag, "", "")
     body = msgspec.json.encode(report).decode()
-    at_ms, path = to_ms(ended_at) + after_ms, asked.callback_path
+    path = asked.callback_path
+    if entry.status == "failed" and asked.failure_callback:
+        path = asked.failure_path
+    at_ms = to_ms(ended_at) + after_ms
     it.arrivals.append(Arrival(at_ms, entry.schedule_id, attempt, "", path, signed, body))
 
 
@@ -132,6 +153,14 @@ def _a_retry_comes(asked: Asked, after_ms: float) -> Plant:
     return last_arrival(asked.callback_path, at_ms=_ENDED_MS + after_ms)
 
 
+def _failures_go_where_all_does(it: History) -> None:
+    here = _FAILED.failure_path
+    it.arrivals = [
+        msgspec.structs.replace(each, path=_FAILED.callback_path) if each.path == here else each
+        for each in it.arrivals
+    ]
+
+
 PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
     "called back: as it ended": [
         _only(_CALLED, 0),
@@ -143,6 +172,10 @@ PLANTED_IN_CALLBACKS: dict[str, list[Plant]] = {
         _stands(_CALLED.tag, "pending"),
         lambda it: _report(it, _CALLED, of="inv_"),
         lambda it: _report(it, _CALLED, statusCode=500),
+        lambda it: _report(it, _CALLED, responseBody="another"),
+        lambda it: _report(it, _CALLED, responseDropped=True),
+        lambda it: _report(it, _FAILED, responseBody="unasked"),
+        _failures_go_where_all_does,
         lambda it: _report(it, _CALLED, after_ms=-5),
     ],
     "called back: none that wants none": [

@@ -79,7 +79,8 @@ async def test_a_callback_at_each_step_of_its_life_is_sound(
 
 async def test_an_end_that_is_not_to_be_reported_lacks_nothing(scene: Scene) -> None:
     only_failed = Callback(OWN.url, CallbackOn.FAILED)
-    for callback in (only_failed, Callback(""), Callback(None), None):
+    elsewhere = Callback("", failure_url=OWN.url)
+    for callback in (only_failed, elsewhere, Callback(""), Callback(None), None):
         await scene.run(COMPLETED, callback=callback)
     await scene.cancel(await scene.create(FAR_MS, callback=OWN))
     await scene.redis.hset(scene.base + keys.CALLBACK, mapping={"url": "x", "on": "executed"})

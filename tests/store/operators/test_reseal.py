@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler.callbacks import Callback, Response
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
 from scheduler.lane_settings import Pause
 from scheduler.models import Answer, Delivery, Outcome, Plan, Status
@@ -20,6 +21,7 @@ from scheduler.recurrence.recurring import Draft, Rule
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.heads import head_of, heads_of
+from scheduler.store.lifecycle.callback.callbacks import CallbackAck
 from scheduler.store.lifecycle.end.end_rows import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Resealed
@@ -68,6 +70,30 @@ async def furnished(store: Store) -> str:
     await store.canceller.cancel(account_id, await store.schedules.create(account_id, REQUEST))
     await store.schedules.create(account_id, DUE)
     return account_id
+
+
+async def test_answers_for_reports_are_sealed_anew_and_weigh_as_before(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    account_id = await account_of(before)
+    asks = msgspec.structs.replace(DUE, callback=Callback(URL, with_response=True))
+    said = Response((("A", "b"),), b"the answer" * 1000)
+    for outcome in (COMPLETED, FAILED):
+        await before.schedules.create(account_id, asks)
+        await ack(before, await claim(before), msgspec.structs.replace(outcome, response=said))
+        [call] = [each for each in await claim(before) if each.is_callback]
+        if outcome is FAILED:  # that one is pending, and the other one's has failed
+            await before.claims.release(0, [call])
+        else:
+            assert await before.callbacks.ack(0, [CallbackAck(call, FAILED)]) == [1]
+    weight = await before.accounts.stored_bytes(account_id)
+    store = await stores.open(NEW, OLD)
+    done = await store.resealer.reseal()
+    assert (done.requests, done.answers, done.forgotten) == (2, 2, [OLD_ID])
+    assert await store.check() == []
+    after = await stores.open(NEW)
+    assert await after.accounts.stored_bytes(account_id) == weight
+    [call] = await claim(after)
+    assert b'"responseBody":"the answer' in (call.request.body or b"")
 
 
 async def claim(store: Store) -> list[Any]:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler import ids
-from scheduler.callbacks import Callback
+from scheduler.callbacks import Callback, Response
 from scheduler.callers import Role
 from scheduler.events import MOST_CHARACTERS
 from scheduler.events import Kind as EventKind
@@ -138,8 +138,10 @@ async def _fill_schedules(scene: Scene) -> None:
     """What weighs in the quota, and what the log and the statistics keep of it."""
     store, account_id, now_ms = scene.store, scene.account_id, await scene.clock.now_ms()
     await store.accounts.grant(account_id, 10_000)
-    callback = Callback("https://example.com/ended")
+    url = "https://example.com/ended"
+    callback = Callback(url, failure_url=url, with_response=True)
     said = replace(FAILED, error_message=_WIDE * 60, answer=Answer("text/plain", b"a" * 1024))
+    said = replace(said, response=Response((("Content-Type", "text/plain"),), b"a" * 1024))
     wanted = [
         Request(now_ms - 1000, "POST", URL, reference=f"{n:0128}", lane=lane)
         for n in range(30)

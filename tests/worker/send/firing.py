@@ -74,6 +74,7 @@ async def firer_for_tests(
     ceiling: int = 256,
     destination_errors: str = "exact",
     keep_answer_bytes: int = 1024,
+    callback_body_bytes: int = 1024,
     **options: Any,
 ) -> AsyncIterator[Firer]:
     """A firer whose every fire is known to have ended when the test does."""
@@ -83,6 +84,7 @@ async def firer_for_tests(
         fire_timeout_ms=limit_ms,
         max_response_bytes=100_000,
         keep_answer_bytes=keep_answer_bytes,
+        callback_body_bytes=callback_body_bytes,
         max_connections_per_origin=ceiling,
     )
     hooks = {

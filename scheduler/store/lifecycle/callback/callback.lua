@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Records attempts of callbacks: the next one is due, or it has ended, and from then on the ended
--- schedule is kept as long as others are from their end on. Safe to repeat: a row names its lease,
--- which the first call takes away. An account with a damaged key is parked, as by `end`.
+-- schedule is kept as long as others are from their end on, without the target's answer if the
+-- callback is delivered. Safe to repeat: a row names its lease, which the first call takes away.
+-- An account with a damaged key is parked, as by `end`.
 -- KEYS[1]  the shard's prefix
 -- ARGV     how long an ended schedule is kept (ms), how long a failed one is (ms), how many failed
 --          callbacks an account's list has at most
@@ -61,12 +62,15 @@ local function read(queue, rows)
       failed = failed + (ARGV[row + 3] == 'd' and 0 or 1)
       local more = stored[1] and callback_weight(7 + #ARGV[row + 4])
         - callback_weight(#(stored[2] or '')) or 0
+      -- The answer that it brought goes.
+      local answer = ARGV[row + 3] == 'd' and stored[1] and redis.call('HSTRLEN', key, 'w') or 0
+      more = more - answer
       bytes = bytes + more
       local is_over = not (stored[1] and due_ms)
       local forgotten_ms = is_over and stored[1]
         and forgotten_at(queue, key, stored[1], ARGV[row + 6], more, hours)
       if stored[1] then
-        plan.states[#plan.states + 1] = {key, row, forgotten_ms}
+        plan.states[#plan.states + 1] = {key, row, forgotten_ms, answer > 0}
         if is_over and ARGV[row + 3] == 'f' then
           plan.failures[#plan.failures + 1] = now_ms
           plan.failures[#plan.failures + 1] = schedule
@@ -95,8 +99,11 @@ end
 local function record(queue, plan)
   local at = moment(now_ms)
   for _, state in ipairs(plan.states) do
-    local key, row, forgotten_ms = unpack(state)
+    local key, row, forgotten_ms, has_answer = unpack(state)
     redis.call('HSET', key, 'c', ARGV[row + 3] .. at .. ARGV[row + 4])
+    if has_answer then
+      redis.call('HDEL', key, 'w')
+    end
     if forgotten_ms then
       redis.call('PEXPIREAT', key, forgotten_ms)
     end

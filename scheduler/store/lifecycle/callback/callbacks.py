@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from scheduler import ids
 from scheduler.callbacks import (
+    NO_URL,
+    Callback,
     CallbackAttempt,
     CallbackState,
     CallbackStatus,
-    sent_to,
+    sent_again_to,
 )
 from scheduler.errors import (
     Damaged,
@@ -25,7 +27,7 @@ from scheduler.errors import (
     TooManyResends,
     anew,
 )
-from scheduler.models import COMPLETED, Invocation, Outcome, Request, Retry, Status
+from scheduler.models import COMPLETED, Invocation, Outcome, Retry, Status
 from scheduler.schema import DEFAULT
 from scheduler.store import keys, stored
 from scheduler.store.callback_state import open_callback, pack_callback
@@ -278,10 +280,13 @@ class Callbacks:
             request, new = schedule.request, b""
             if way.url is not None:
                 url = None if way.url == DEFAULT else way.url
-                request = replace(request, callback=sent_to(request.callback, url))
+                failed = schedule.status is Status.FAILED
+                callback = sent_again_to(request.callback, url, failed=failed)
+                request = replace(request, callback=callback)
                 new = stored.seal_request(request, self._server.secrecy)
             letter = letter_member(request.reference, name)
-            words += (name, stored.sha1_of(fields.packed), new, _where(request), letter)
+            where = _where(request.callback, schedule.status)
+            words += (name, stored.sha1_of(fields.packed), new, where, letter)
         is_long = len(some) > _FEW
         prefix = keys.shard(shard)
         turn = self._server.long_script(prefix, account_id) if is_long else nullcontext()
@@ -303,11 +308,13 @@ def _resent(each: Stored, verdict: Verdict, said: bytes) -> Resent:
     return Resent(name, refusal=refusal(name, verdict, each.schedule.status))
 
 
-def _where(request: Request) -> str:
-    """Where its end is reported: "1", where it says; "a", where the account does; "0", nowhere."""
-    if request.callback is None or request.callback.url is None:
+def _where(callback: Callback | None, status: Status) -> str:
+    """Where such an end is reported: "1", where the callback says; "a", where the account does;
+    "0", nowhere."""
+    url = callback.url_of(failed=status is Status.FAILED) if callback else None
+    if url is None:
         return "a"
-    return "1" if request.callback.url else "0"
+    return "0" if url == NO_URL else "1"
 
 
 def _state_after(ack: CallbackAck) -> CallbackState:

@@ -38,7 +38,7 @@ class EndedSchedule(msgspec.Struct, rename="camel", frozen=True, gc=False, kw_on
     """How a schedule ended. `recurringId`, `lane` and `reference` are there if it has them;
     `statusCode` is 0 without an answer, and `errorMessage` says why it failed. Secrets in
     `targetUrl` are masked. With `callbackInclude` it has the target's answer, if one came;
-    `responseDropped`: one came, and is not kept."""
+    with `responseDropped`, one came and is not kept."""
 
     schedule_id: str
     invocation_id: str

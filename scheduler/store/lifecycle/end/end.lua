@@ -14,10 +14,12 @@
 --          kind, rows. A list begins with its length, and most are empty. They are: what the index
 --          notes, and the digests of it; the members of `references` of schedules that end; of rows
 --          of `fired` or `stopped` that say whether their end is reported: place, `1` (it is), `0`
---          (not) or `a` (it is, if the account has a default, to which the other rows leave it);
---          of rows of `cancelled` that stand for the slot of a rule: schedule, rule; if the rows
---          are in lanes, which all of them are then: lane, number of rows, and until when it is to
---          be calm (ms; '': not); and so on for the rows that follow
+--          (not), `a` (it is, if the account has a default) or `d` (as that says, to which other
+--          rows leave it), and behind the letter the target's answer for the report; place 0 has
+--          the quotas by plan, if there are answers; of rows of `cancelled` that stand for the slot
+--          of a rule: schedule, rule; if the rows are in lanes, which all of them are then: lane,
+--          number of rows, and until when it is to be calm (ms; '': not); and so on for the rows
+--          that follow
 --          kind `fired`, and `stopped` by the owner between two attempts, which ends it as
 --          the last one did. More: number completed and failed, total response time (ms), bytes of
 --          the packed requests of those completed and of those failed, a list (buckets of the
@@ -81,7 +83,7 @@ local function read_letters(plan, group)
 end
 
 local function read_executions(plan, group, hours)
-  local base, at, said_bytes = group.base, plan.log.at, 0
+  local base, at, said_bytes, kept_bytes = group.base, plan.log.at, 0, 0
   for i = 2, #group.said, 2 do
     said_bytes = said_bytes + answer_weight(#group.said[i])
   end
@@ -89,18 +91,19 @@ local function read_executions(plan, group, hours)
     said_bytes = said_bytes + read_letters(plan, group)
   end
   local more = said_bytes - plan.members_bytes
-  if more ~= 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
-    plan.bytes = added(base .. K.ACCOUNT, {'bytes'}, {more})
-  end
-  if group.queue.is_tried then
-    plan.used = redis.call('HMGET', group.queue.tried, unpack(group.schedules))
-  end
   local default = redis.call('HGET', base .. K.CALLBACK, 'on')
   if default or group.wishes then
     if not read_callbacks then
 --@include lifecycle/callback/call_back
     end
-    group.called = read_callbacks(group, default)
+    group.called, kept_bytes = read_callbacks(group, default, more)
+  end
+  more = more + kept_bytes
+  if more ~= 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
+    plan.bytes = added(base .. K.ACCOUNT, {'bytes'}, {more})
+  end
+  if group.queue.is_tried then
+    plan.used = redis.call('HMGET', group.queue.tried, unpack(group.schedules))
   end
   if group.completed > 0 then
     note_expiring(hours, weight_of(group.completed_bytes, group.completed), now_ms + kept_ms)
@@ -191,13 +194,16 @@ local function end_fired(group, ended_at)
     local name, outcome = base .. schedule, outcomes[i]
     if type(redis.pcall('HSET', name, 'o', ended_at .. outcome)) ~= 'number' then
       for n = 1, i - 1 do
-        redis.call('HDEL', base .. group.schedules[n], 'o', 'c')
+        redis.call('HDEL', base .. group.schedules[n], 'o', 'c', 'w')
         redis.call('PERSIST', base .. group.schedules[n])
       end
       return i
     end
     if called[i] then
       redis.call('HSET', name, 'c', 'p' .. ended_at)
+      if called[i] ~= '' then
+        redis.call('HSET', name, 'w', called[i])
+      end
     else
       redis.call('PEXPIREAT', name, has_failed(outcome) and failed_until or completed_until)
     end

@@ -42,6 +42,7 @@ from scheduler.store.stored import (
     BETWEEN_ATTEMPTS_BYTES,
     pack_outcome,
     seal_cancelled,
+    seal_response,
     seal_said,
     sha1_of,
 )
@@ -49,6 +50,7 @@ from scheduler.store.verdict import AGAIN, DONE, ENDED, VERDICTS, Verdict
 from scheduler.texts import cut
 
 _END = Script("lifecycle/end/end")
+_encode = msgspec.msgpack.Encoder().encode
 # Of one call.
 _MOST_SHARDS = 32
 T = TypeVar("T")
@@ -116,9 +118,12 @@ class Ends:
         sent: dict[int, list[Invocation]] = {}
         for group in groups_of(acks, self.most):
             shard = group[0].invocation.shard
-            executed = group[0].next_attempt_at_ms is None
-            made_of = _executed_group if executed else _retried_group
-            calls.setdefault(shard, self._kept()).extend(made_of(group, self._server.secrecy))
+            if group[0].next_attempt_at_ms is None:
+                quotas = self._retention.quotas
+                made = _executed_group(group, self._server.secrecy, quotas=quotas)
+            else:
+                made = _retried_group(group, self._server.secrecy)
+            calls.setdefault(shard, self._kept()).extend(made)
             sent.setdefault(shard, []).extend([ack.invocation for ack in group])
         replies = await self._server.run_each(
             _END, [(keys.shard(shard), arguments) for shard, arguments in calls.items()]
@@ -172,14 +177,19 @@ def parts_of(rows: Sequence[T], most: int) -> list[Sequence[T]]:
 
 
 def _executed_group(
-    acks: Sequence[Ack], secrecy: Secrecy, sha1s: Sequence[str] = ()
+    acks: Sequence[Ack],
+    secrecy: Secrecy,
+    sha1s: Sequence[str] = (),
+    quotas: Sequence[str | int] = (),
 ) -> list[Argument]:
-    """Outcomes; with the SHA-1s of their requests, those of schedules that their owner stops."""
+    """Outcomes; with the SHA-1s of their requests, those of schedules that their owner stops.
+    `quotas` are those of `Retention`, for answers that reports are to have."""
     entries = []
     rows: list[Argument] = []
     said: list[Argument] = []
     wishes: list[Argument] = []
     completed = completed_bytes = failed_bytes = 0
+    asked = False
     for place, ack in enumerate(acks, 1):
         invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
         schedule_id, request, retry = invocation.schedule_id, invocation.request, invocation.retry
@@ -198,7 +208,10 @@ def _executed_group(
             failed_bytes += invocation.size_bytes
             said += _said(place, ack, secrecy)
         if request.callback is not None:
-            wishes += place, _wish(request.callback, outcome)
+            wishes += place, _wish(request.callback, outcome, secrecy)
+            asked = asked or outcome.response is not None
+    if asked:
+        wishes += 0, _encode(dict(zip(quotas[::2], quotas[1::2], strict=True)))
     responses_ms = [ack.outcome.response_time_ms for ack in acks]
     latenesses_ms = [ack.lateness_ms for ack in acks if ack.lateness_ms is not None]
     failed = len(acks) - completed
@@ -328,11 +341,17 @@ def _runs(rows: Iterable[tuple[str | None, int | None]]) -> list[Argument]:
     return runs
 
 
-def _wish(callback: Callback, outcome: Outcome) -> str:
-    """Whether an end is reported: "1", it is; "0", it is not; "a", if the account has a default."""
-    if not callback.reports(failed=outcome.status is not COMPLETED):
-        return "0"
-    return "a" if callback.url is None else "1"
+def _wish(callback: Callback, outcome: Outcome, secrecy: Secrecy) -> bytes:
+    """Whether an end is reported: "1", it is; "0", it is not; "a", if the account has a default;
+    "d", as that says. Behind it stands the target's answer, if the report is to have one."""
+    failed = outcome.status is not COMPLETED
+    if not callback.reports(failed=failed):
+        return b"0"
+    wish = b"1"
+    if callback.url_of(failed=failed) is None:
+        wish = b"d" if callback.on is None else b"a"
+    response = outcome.response
+    return wish if response is None else wish + seal_response(response, secrecy)
 
 
 def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:

@@ -30,11 +30,15 @@ local function note_weight(value_bytes)
   return S.NOTE_BYTES + value_bytes
 end
 
--- Raises if the key is of a wrong type.
+-- Raises if the key is of a wrong type. An answer that is kept for a callback weighs all it has.
 local function stored_weight(key)
-  return weight_of(redis.call('HSTRLEN', key, 'r'))
+  local bytes = weight_of(redis.call('HSTRLEN', key, 'r'))
     + answer_weight(redis.call('HSTRLEN', key, 's'))
-    + callback_weight(redis.call('HSTRLEN', key, 'c'))
+  local state_bytes = redis.call('HSTRLEN', key, 'c')
+  if state_bytes == 0 then
+    return bytes
+  end
+  return bytes + callback_weight(state_bytes) + redis.call('HSTRLEN', key, 'w')
 end
 
 -- Notes in `hours` that schedules of this weight are forgotten at that moment (ms).

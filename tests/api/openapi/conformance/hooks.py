@@ -54,7 +54,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             case.headers[name] = value
     if case.operation.definition.raw.get("operationId") in ("replaySchedule", "resendCallback"):
         case.path_parameters["scheduleId"] = os.environ["ENDED_SCHEDULE"]
-    if case.operation.definition.raw.get("operationId") == "changeRecurring":
+    if case.operation.definition.raw.get("operationId") in ("changeRecurring", "triggerRecurring"):
         case.path_parameters["recurringId"] = os.environ["KEPT_RULE"]
     _mean_a_rule(case.path_parameters or {}, case.method)
     if case.operation.path == "/recurring/preview":
