@@ -8,12 +8,11 @@ from scheduler.callers import SigningSecret
 
 
 async def get_keys(call: QStashCall) -> JsonResponse:
-    """Makes the keys at the account's first use of the door."""
     return _shown(await call.store.signing.door_keys(call.account_id))
 
 
 async def rotate_keys(call: QStashCall) -> JsonResponse:
-    """Each call makes the next key the current one. Workers sign with it within 5 seconds."""
+    """Workers sign with the new current key within 5 seconds."""
     who = await call.native.who()
     return _shown(await call.store.signing.door_keys(call.account_id, rotate=True, who=who))
 
