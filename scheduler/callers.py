@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from scheduler.ids import DOOR_KEY
 from scheduler.models import Plan
 
 # In the place of a member's address, in the history of an account: members must not learn which
@@ -39,7 +40,8 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class SigningSecret(msgspec.Struct, frozen=True):
-    """`whsec_` and 32 bytes in base64, good until `expires_at_ms`; None: until it is rotated."""
+    """`whsec_` and 32 bytes in base64, good until `expires_at_ms`; None: until it is rotated. A key
+    of the QStash door is `sig_` and more, used as text."""
 
     secret_id: str
     secret: str
@@ -48,6 +50,10 @@ class SigningSecret(msgspec.Struct, frozen=True):
 
     def is_good_at(self, moment_ms: int) -> bool:
         return self.expires_at_ms is None or self.expires_at_ms > moment_ms
+
+    @property
+    def is_of_door(self) -> bool:
+        return self.secret_id.startswith(DOOR_KEY)
 
 
 class Rate(msgspec.Struct, frozen=True):

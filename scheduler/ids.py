@@ -36,6 +36,7 @@ _STEPS_DRAWN = 64  # of 32 bits each
 # The highest random bit below the variant: the first id of a millisecond has a 0 there.
 _ROOM_TO_ASCEND = 1 << 61
 _SHOWN_CHARACTERS = 6
+DOOR_KEY = "qsk_"  # in `signing.inc.lua` too
 
 
 class Sharded(NamedTuple):
@@ -159,6 +160,11 @@ def new_member_id() -> str:
 
 def new_signing_secret_id() -> str:
     return "sec_" + _random(12)
+
+
+def new_door_key_id() -> str:
+    """Of a key that signs what the QStash door sends."""
+    return DOOR_KEY + _random(12)
 
 
 def parse_sharded(text: str, prefix: str) -> Sharded | None:

@@ -1,5 +1,5 @@
 """Signatures of requests, as Standard Webhooks has them (https://www.standardwebhooks.com), made of
-secrets that were read a moment ago."""
+secrets that were read a moment ago. Messages of the QStash door have that door's signature too."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from base64 import b64decode
 from binascii import b2a_base64
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 
 import structlog
 
 from scheduler.callers import SigningSecret
-from scheduler.errors import StoreError, Unreadable
+from scheduler.errors import NotFound, StoreError, Unreadable
 from scheduler.models import Invocation
+from scheduler.qstash.sent import SentLines
 from scheduler.runtime.elapsed import elapsed_s
 from scheduler.store import Store
 from scheduler.store.keys import parts
@@ -70,14 +72,16 @@ class Signer:
         self._signed_moment = self._moment_lines = b""
         self.asked_s = asked_s
 
-    def header_lines(self, message_id: bytes, moment_ms: int, body: bytes | None) -> bytes | None:
+    def header_lines(
+        self, message_id: bytes, moment_ms: int, invocation: Invocation
+    ) -> bytes | None:
         """Header lines for a request sent now; None if every secret has ended."""
         seconds = moment_ms // 1000
         if seconds != self._seconds or moment_ms >= self._until_ms:
             self._turn_to(seconds, moment_ms)
         if not self._keys:
             return None
-        signed = message_id + self._signed_moment + (body or b"")
+        signed = message_id + self._signed_moment + (invocation.request.body or b"")
         signatures = b" v1,".join([key.base64(signed) for _, key in self._keys])
         return b"".join((b"webhook-id: ", message_id, self._moment_lines, signatures, b"\r\n"))
 
@@ -87,6 +91,24 @@ class Signer:
         self._moment_lines = _MOMENT_LINES % seconds
         self._keys = [each for each in self._keys if each[0] > moment_ms]
         self._until_ms = min((until_ms for until_ms, _ in self._keys), default=math.inf)
+
+
+class DoorSigner(Signer):
+    """Of an account that has used the QStash door, by its current `key` there."""
+
+    __slots__ = ("_door",)
+
+    def __init__(self, secrets: Sequence[SigningSecret], asked_s: float, key: str) -> None:
+        super().__init__(secrets, asked_s)
+        self._door = SentLines(Hmac(key.encode()).base64)
+
+    def header_lines(
+        self, message_id: bytes, moment_ms: int, invocation: Invocation
+    ) -> bytes | None:
+        lines = super().header_lines(message_id, moment_ms, invocation)
+        if lines is None or invocation.request.door is None:
+            return lines
+        return lines + self._door.of(invocation, moment_ms)
 
 
 class Signatures:
@@ -111,7 +133,7 @@ class Signatures:
             return None
         kind = b"cbk_" if invocation.is_callback else b"inv_"
         message_id = kind + invocation.schedule_id[4:].encode("ascii")
-        lines = signer.header_lines(message_id, self._clock.now_ms(), invocation.request.body)
+        lines = signer.header_lines(message_id, self._clock.now_ms(), invocation)
         if lines is None:
             del self._signers[invocation.account_id]
         return lines
@@ -119,10 +141,20 @@ class Signatures:
     def missing(self, invocations: Iterable[Invocation]) -> set[str]:
         """The accounts whose secrets are to be read before these are sent, which is soon."""
         since_s = elapsed_s() - READ_EVERY_S
-        return {
+        missing = {
             account_id
             for account_id in {each.account_id for each in invocations}
             if (signer := self._signers.get(account_id)) is None or signer.asked_s < since_s
+        }
+        return missing | self._without_key(invocations)
+
+    def _without_key(self, invocations: Iterable[Invocation]) -> set[str]:
+        """The accounts among them of which there is a message, and no key of the QStash door."""
+        return {
+            each.account_id
+            for each in invocations
+            if each.request.door is not None
+            and not isinstance(self._signers.get(each.account_id), DoorSigner)
         }
 
     async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
@@ -131,6 +163,12 @@ class Signatures:
         gone: set[str] = set()
         try:
             gone = await self.read(self.missing(invocations))
+            if without := self._without_key(invocations) & self._signers.keys():
+                # These are the first messages of the account: nobody has asked for its keys yet.
+                for account_id in without:
+                    with suppress(NotFound, Unreadable):
+                        await self._store.signing.door_keys(account_id)
+                gone |= await self.read(without)
         except StoreError as error:
             self._touch.lose({each.shard for each in invocations}, error)
         except Exception:
@@ -173,10 +211,12 @@ class Signatures:
             if isinstance(secrets, Unreadable):
                 raise secrets
             now_ms = self._clock.now_ms()
-            good = [each for each in secrets if each.is_good_at(now_ms)]
+            good = [each for each in secrets if each.is_good_at(now_ms) and not each.is_of_door]
             if not good:
                 raise ValueError("None of its signing secrets is good any more")
-            self._signers[account_id] = Signer(good, asked_s)
+            key = next((each.secret for each in secrets if each.is_of_door), None)
+            signer = Signer(good, asked_s) if key is None else DoorSigner(good, asked_s, key)
+            self._signers[account_id] = signer
             self.faults.pop(account_id, None)
         except (ValueError, Unreadable) as error:
             if account_id not in self.faults:

@@ -16,7 +16,7 @@ from api.app import App, create_app
 from api.auth import authenticate, known_key
 from api.errors import answered
 from api.limits import MAX_ITEMS
-from api.qstash import dlq, events, flow_control, messages, publish, queues, schedules
+from api.qstash import dlq, events, flow_control, keys, messages, publish, queues, schedules
 from api.qstash.calls import QStashCall, Refused, Route
 from api.qstash.headers import NOT_OFFERED
 from api.reading import is_small, read_body
@@ -24,7 +24,7 @@ from scheduler.errors import Reason
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
-_NOUNS = (publish, messages, dlq, queues, flow_control, schedules, events)
+_NOUNS = (publish, messages, dlq, queues, flow_control, schedules, events, keys)
 _PREFIX, _NOWHERE = "/qstash", "/qstash/-"
 _MOST_ASKED = "/v2/publish/{url}"
 _TOKEN = b"qstash_token="

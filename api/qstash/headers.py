@@ -27,10 +27,10 @@ from scheduler.lane_settings import LaneSettings
 from scheduler.models import BodyKind, Idempotency, Request, RetryOn
 from scheduler.qstash.carried import CallbackWay, Carried, pack
 from scheduler.qstash.names import flow_lane, queue_lane
+from scheduler.qstash.sent import USER_AGENT
 from scheduler.schema import LONGEST_TIMEOUT_S, MOST_RAW_BODY_BYTES
 
 NOT_OFFERED = "{} are not offered; see docs/come-over/qstash"
-USER_AGENT = "Upstash-QStash"
 # QStash's waits before retries that have no expression, up to the one that repeats.
 _WAITS_MS = tuple(min(DAY_MS, math.ceil(1000 * math.exp(2.5 * n))) for n in range(1, 6))
 _ONCE_KEPT_MS = 600_000

@@ -12,7 +12,6 @@ from api.limits import MAX_ITEMS
 from api.qstash.calls import QStashCall, Refused, Route
 from api.qstash.filters import PARTS, asked, carried_by
 from api.qstash.flow_control import flow_value
-from api.qstash.headers import USER_AGENT
 from api.recurring_times import follow
 from scheduler.callbacks import Callback
 from scheduler.errors import Damaged, NotFound, Reason, TooManyScans, anew
@@ -21,6 +20,7 @@ from scheduler.masks import masked, masked_url
 from scheduler.models import Request, Schedule, Status
 from scheduler.qstash import names
 from scheduler.qstash.redacted import redacted
+from scheduler.qstash.sent import USER_AGENT
 from scheduler.schema import LONGEST_TIMEOUT_S
 from scheduler.store.lifecycle.end.cancel import Cancellation
 

@@ -21,6 +21,7 @@ from scheduler.errors import FieldError
 from scheduler.field_rows import FieldRow, Kind
 from scheduler.masks import masked, masked_url
 from scheduler.models import BodyKind, Delivery, Request, RetryOn, usual_method
+from scheduler.qstash.redacted import shown_headers, shows_body
 from scheduler.retries import delays_ms
 from scheduler.schema import DEFAULT
 from scheduler.target.http import TOKEN_PATTERN, VALUE_PATTERN
@@ -47,6 +48,10 @@ def _callback_url(callback: Callback | None) -> str | None:
 
 def _callback_on(callback: Callback | None) -> CallbackOn | None:
     return None if callback is None or callback.url == NO_URL else callback.on
+
+
+def _shown_body(request: Request) -> bytes | None:
+    return request.body if shows_body(request) else None
 
 
 def _callback_include(callback: Callback | None) -> str | None:
@@ -193,8 +198,12 @@ _OWN: dict[str, dict[str, Any]] = {
     "triggerAt": {"rule": rules.trigger_at, "examples": [SOON]},
     "delay": {"rule": rules.delay, "show": None},
     "targetMethod": {"rule": rules.target_method},
+    "targetHeaders": {"holds": shown_headers},
+    "targetBody": {"holds": _shown_body},
+    "targetBodyBase64": {"holds": _shown_body},
     "targetBodyText": {
         "rule": rules.target_body_text,
+        "holds": _shown_body,
         "show": lambda body: None if body is None else body.decode(),
     },
     "delivery": {

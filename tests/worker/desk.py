@@ -208,13 +208,15 @@ class ScriptedClaims:
 
 class ScriptedSigning:
     """Every account has one secret, but those that are `gone`; those in `broken` have what that
-    says. Shards that are away for claims are away here; `asked` notes the reads."""
+    says. Keys of the QStash door are in `door`. Shards that are away for claims are away here;
+    `asked` notes the reads."""
 
     def __init__(self, claims: ScriptedClaims) -> None:
         self.claims = claims
         self.secret = "whsec_" + b64encode(b"k" * 32).decode()
         self.gone: set[str] = set()
         self.broken: dict[str, SigningSecret] = {}
+        self.door: dict[str, list[SigningSecret]] = {}
         self.asked: list[list[str]] = []
         self.reading: Callable[[], None] = lambda: None
 
@@ -226,7 +228,14 @@ class ScriptedSigning:
             raise AWAY
         good = SigningSecret("sec_1", self.secret, 0)
         found = [each for each in account_ids if each not in self.gone]
-        return {each: [self.broken.get(each, good)] for each in found}
+        return {each: [self.broken.get(each, good), *self.door.get(each, ())] for each in found}
+
+    async def door_keys(self, account_id: str) -> list[SigningSecret]:
+        if int(account_id.split("_")[1]) in self.claims.away:
+            raise AWAY
+        texts = [f"sig_{n}_{account_id}_".ljust(40, "k") for n in (1, 2)]
+        pair = [SigningSecret(f"qsk_{each[4]}", each, 0) for each in texts]
+        return self.door.setdefault(account_id, pair)
 
 
 class ScriptedRecurring:

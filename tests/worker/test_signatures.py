@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 from postdate import VerificationFailed, verify
 from scheduler.callers import SigningSecret
 from scheduler.errors import StoreUnavailable
-from tests.worker.desk import LEASE_MS, ScriptedStore
+from scheduler.models import Invocation
+from tests.worker.desk import LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
 from worker.holdings import Holdings
@@ -32,6 +33,10 @@ ACCOUNT = "acc_00_x"
 def secret(letter: str, expires_at_ms: int | None = None) -> SigningSecret:
     value = "whsec_" + b64encode(letter.encode() * 32).decode()
     return SigningSecret(f"sec_{letter}", value, 0, expires_at_ms)
+
+
+def with_body(body: bytes | None) -> Invocation:
+    return Invocations().one(body=body)
 
 
 def headers_of(lines: bytes) -> dict[str, str]:
@@ -51,7 +56,7 @@ def test_it_is_the_hmac_of_the_standard_library(key: bytes, text: bytes) -> None
 def test_every_live_secret_signs_the_newest_first(body: bytes | None) -> None:
     live = [secret("c"), secret("b", NOW_MS + 1)]
     ended = secret("a", NOW_MS)
-    lines = Signer([*live, ended], 0.0).header_lines(b"inv_1", NOW_MS, body)
+    lines = Signer([*live, ended], 0.0).header_lines(b"inv_1", NOW_MS, with_body(body))
     headers = headers_of(lines)
     assert headers["webhook-id"] == "inv_1"
     assert headers["webhook-timestamp"] == str(NOW_MS // 1000)
@@ -71,14 +76,15 @@ def test_a_secret_ends_at_its_millisecond_and_not_with_its_second() -> None:
     signer = Signer([secret("b"), secret("a", ends_ms)], 0.0)
     counts = []
     for moment_ms in (ends_ms - 100, ends_ms - 1, ends_ms, ends_ms + 100, ends_ms + 1000):
-        headers = headers_of(signer.header_lines(b"inv_1", moment_ms, b"") or b"")
+        headers = headers_of(signer.header_lines(b"inv_1", moment_ms, with_body(b"")) or b"")
         counts.append(len(headers["webhook-signature"].split(" ")))
     assert counts == [2, 2, 1, 1, 1]
 
 
 def test_the_package_of_the_standard_verifies_it() -> None:
     moment_ms, body = time.time_ns() // 1_000_000, b'{"n":1.50}'
-    headers = headers_of(Signer([secret("a")], 0.0).header_lines(b"inv_1", moment_ms, body))
+    lines = Signer([secret("a")], 0.0).header_lines(b"inv_1", moment_ms, with_body(body))
+    headers = headers_of(lines or b"")
     package = Webhook(secret("a").secret)
     package.verify(body, headers)
     with pytest.raises(WebhookVerificationError):

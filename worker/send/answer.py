@@ -18,6 +18,7 @@ import msgspec
 
 from scheduler.callbacks import MOST_HEADER_BYTES, Response
 from scheduler.models import Answer
+from scheduler.qstash.heeded import heeded
 from scheduler.texts import cut
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -208,6 +209,12 @@ def retry_after(received: bytes | bytearray, interims: int) -> str:
     found = _RETRY_AFTER.search(received, *_bounds(received, interims))
     text = b"" if found is None else found[1].strip()
     return text.decode("latin-1") if len(text) <= _LONGEST_RETRY_AFTER else ""
+
+
+def heeded_in(received: bytes | bytearray, interims: int) -> str:
+    """What the head says that `weigh` has, where the request was a message."""
+    start, end = _bounds(received, interims)
+    return heeded(received[start:end])
 
 
 def _bounds(received: bytes | bytearray, interims: int) -> tuple[int, int]:

@@ -7,11 +7,13 @@ from typing import cast
 import httptools
 import structlog
 
+from scheduler.qstash.heeded import says_something
 from worker.send.answer import (
     ASKING,
     MAX_INTERIMS,
     NOTHING,
     answer_of,
+    heeded_in,
     lenient,
     response_of,
     retry_after,
@@ -91,17 +93,18 @@ class AnswerReader:
         if 200 <= received.status < 300:
             received.raw = None
 
-    def _leaves_something(self, data: bytes) -> bool:
+    def _leaves_something(self, data: bytes, of_message: bool) -> bool:
         """Whether there is more to an answer that failed than its status: then it is read each
         time, however well known."""
         received = self.received
-        asks = received.status in ASKING
+        asks = of_message or received.status in ASKING
         if asks and received.heard_s is None:
-            received.retry_after = retry_after(data, received.interims)
+            read = heeded_in if of_message else retry_after
+            received.retry_after = read(data, received.interims)
         if self._keep_bytes and not self._is_to_head:
             received.kept = answer_of(received.raw or data, received.interims, self._keep_bytes)
         received.raw = None  # the connection may be kept, and a head may be long
-        return asks or received.kept is not None
+        return asks or received.kept is not None or says_something(data)
 
     # What it does not take
 

@@ -90,6 +90,11 @@ class Fire(msgspec.Struct, eq=False):
         return self.invocation.account_id
 
     @property
+    def is_of_message(self) -> bool:
+        """Whether the QStash door made it, or its callback."""
+        return self.invocation.request.door is not None
+
+    @property
     def is_over(self) -> bool:
         return self.done is None
 

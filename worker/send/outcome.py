@@ -24,6 +24,7 @@ from scheduler.models import (
     RetryOn,
     Status,
 )
+from scheduler.qstash.heeded import is_final
 from scheduler.retries import LONGEST_ASKED_MS, SPREAD
 from scheduler.schema import USUAL_DELAYS_MS
 from scheduler.texts import visible
@@ -244,9 +245,9 @@ def calm_until_ms(outcome: Outcome, now_ms: int) -> int | None:
     return now_ms + asked if asked else None
 
 
-def _asked_ms(outcome: Outcome, now_ms: int) -> int:
-    """How long a 429 or 503 asked to wait; 0 for any other outcome."""
-    asks = outcome.status_code in ASKING and outcome.retry_after
+def _asked_ms(outcome: Outcome, now_ms: int, *, of_message: bool = False) -> int:
+    """How long a 429 or 503 asked to wait, or any failure of a message; 0 for others."""
+    asks = (of_message or outcome.status_code in ASKING) and outcome.retry_after
     return asked_ms(outcome.retry_after, now_ms) if asks else 0
 
 
@@ -268,6 +269,8 @@ def _may_be_repeated(request: Request, outcome: Outcome, *, sent: bool) -> bool:
     if outcome.status is not Status.FAILED:
         return False
     if code:
+        if is_final(request, code, outcome.retry_after):
+            return False
         return code in _RETRIED or 500 <= code < 600 or request.retry_on is RetryOn.ANY
     if outcome.error_message in _FINAL:
         return False
@@ -276,9 +279,11 @@ def _may_be_repeated(request: Request, outcome: Outcome, *, sent: bool) -> bool:
 
 
 def _wait_ms(request: Request, made: int, outcome: Outcome, now_ms: int, chance: float) -> int:
-    """The longer of its own delay and what the target asked for; each is lengthened by chance, what
-    was asked for to a day at most."""
+    """The longer of its own delay and what the target asked for, or only that of a message; each is
+    lengthened by chance, what was asked for to a day at most."""
     delays_ms, longer = request.retry_delays_ms or USUAL_DELAYS_MS, 1 + SPREAD * chance
     wait_ms = delays_ms[min(made, len(delays_ms) - 1)] * longer
-    asked = _asked_ms(outcome, now_ms)
+    asked = _asked_ms(outcome, now_ms, of_message=request.door is not None)
+    if asked and request.door is not None:
+        wait_ms = 0
     return math.ceil(max(wait_ms, min(asked * longer, LONGEST_ASKED_MS)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from scheduler.models import BodyKind, Delivery, Request
+from scheduler.qstash.sent import USER_AGENT
 from scheduler.runtime.version import version
 from scheduler.target.http import FRAMING, LINE_BREAK, METHODS, TOKEN
 from scheduler.target.short_texts import spelt_headers
@@ -86,7 +87,8 @@ def _header_lines(headers: dict[str, str], kind: BodyKind | None) -> bytes:
     if not names.isdisjoint(FRAMING):
         raise ValueError("A header frames the request.")
     lines = [_line(name, value) for name, value in headers.items()]
-    if kind is not None and "content-type" not in names:
+    # A message of the QStash door has the type that it came with, or none.
+    if kind is not None and "content-type" not in names and USER_AGENT not in headers.values():
         lines.append(_line("Content-Type", kind.content_type))
     if "user-agent" not in names:
         lines.append(_USER_AGENT_LINE)

@@ -25,6 +25,7 @@ from worker.send.answer import (
     SMALL_BYTES,
     Received,
     ends_with_last_chunk,
+    heeded_in,
     note_head,
     note_stray_body,
     oddity,
@@ -246,7 +247,9 @@ class Wire(AnswerReader, asyncio.Protocol):
         reason = text_of(received.reason)
         if exchange is not None and exchange.response_bytes is not None:
             self._note_response(data, exchange.response_bytes)
-        says_no_more = 200 <= status < 300 or not self._leaves_something(data)
+        says_no_more = 200 <= status < 300 or not self._leaves_something(
+            data, exchange is not None and exchange.is_of_message
+        )
         if says_no_more and reusable and received.heard_s is None and not self._is_to_head:
             self._known, self._known_status, self._known_reason = data, status, reason
         if self._is_to_head:
@@ -335,6 +338,9 @@ class Wire(AnswerReader, asyncio.Protocol):
         if not note_head(received, head, self._keep_bytes, self._is_to_head, wanted):
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
+        exchange, failed = self._exchange, not 200 <= received.status < 300
+        if failed and exchange is not None and exchange.is_of_message:
+            received.retry_after = heeded_in(head, received.interims)
         return True
 
     def _is_mended(self, head: bytearray) -> bool:

@@ -15,6 +15,7 @@ from api.schema.json_text import any_members
 from scheduler import schema
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import BodyKind, Request
+from scheduler.qstash.redacted import shows_body
 
 # The API's names of a body by its kind; a form has the first one.
 BODIES = tuple(row.name for row in schema.FIELDS if row.attribute == "body")
@@ -70,11 +71,12 @@ def _may_be_typed(text: str) -> bool:
 
 
 def body_given(asked: Request) -> dict[str, str]:
-    """How a form shows the body. One that does not fit into a field, or that a browser would send
-    back changed, is kept: the form has its size."""
+    """How a form shows the body. One that does not fit into a field, that a browser would send back
+    changed, or that is hidden, is kept: the form has its size."""
     if not asked.body:
         return {BODY: "", "bodyKind": ""}
-    text = readable(asked) if len(asked.body) <= _MOST_TYPED_BYTES else None
+    may_be_shown = len(asked.body) <= _MOST_TYPED_BYTES and shows_body(asked)
+    text = readable(asked) if may_be_shown else None
     if text is None or not _may_be_typed(text):
         return {BODY: "", "bodyKind": KEPT, "bodyBytes": f"{len(asked.body):,}"}
     kinds = {BodyKind.JSON: "", BodyKind.TEXT: TEXT, BodyKind.BINARY: BASE64}

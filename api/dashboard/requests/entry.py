@@ -47,6 +47,7 @@ from scheduler.errors import (
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import LogStatus
+from scheduler.qstash.redacted import shown_headers, shows_body
 from scheduler.store import Store
 from scheduler.store.operators.owners import SearchEnded
 from scheduler.times import format_iso8601
@@ -148,7 +149,8 @@ async def _values(
     phases = outcome.phases if outcome else entry.phases
     # What its account sends and gets is not for operators to read.
     withheld = viewer.operator is not None
-    headers = masked(asked.headers) if asked else {}
+    headers = masked(shown_headers(asked)) if asked else {}
+    has_body = asked is not None and not withheld and shows_body(asked)
     if withheld:
         headers = dict.fromkeys(headers, MASK)
     store, lane = service_of(request).store, None
@@ -176,8 +178,8 @@ async def _values(
         "bars": waterfall(phases, outcome.status_code if outcome else entry.status_code),
         "url": masked_url(entry.url),
         "headers": headers,
-        "body": readable(asked) if asked and not withheld else None,
-        "curl": curl_of(asked) if asked and not withheld else None,
+        "body": readable(asked) if asked and has_body else None,
+        "curl": curl_of(asked) if asked and has_body else None,
         "withheld": withheld,
         "fault": fault,
         "lane": lane if entry.waits else None,

@@ -21,6 +21,7 @@ from scheduler.errors import FieldError, InvalidRequest
 from scheduler.field_rows import FieldRow, Group, Kind
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import Request
+from scheduler.qstash.redacted import shown_headers
 from scheduler.recurrence import fields as of_rule
 from scheduler.schema import DEFAULT
 from scheduler.times import format_iso8601
@@ -192,6 +193,8 @@ def request_given(
     asked: Request, zone: Zone = UTC, rows: Sequence[FieldRow] = REQUEST
 ) -> dict[str, str]:
     """The form of a request."""
+    if asked.door is not None:
+        asked = msgspec.structs.replace(asked, headers=shown_headers(asked))
     given = given_of(rows, asked, zone)
     if not asked.method_given:
         given["targetMethod"] = ""

@@ -11,6 +11,7 @@ import msgspec
 
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import BodyKind, Request
+from scheduler.qstash.redacted import shown_headers
 from scheduler.target.targets import parse_target
 from scheduler.texts import visible
 
@@ -63,7 +64,7 @@ def _fits(body: bytes) -> bool:
 def curl_of(request: Request) -> str:
     """The shell command that sends this request as the worker does: the same target, headers and
     body. Values that look like secrets are left out."""
-    url, headers = _as_sent(request.url), masked(request.headers)
+    url, headers = _as_sent(request.url), masked(shown_headers(request))
     names = {name.lower() for name in headers}
     if request.body is not None and "content-type" not in names:
         headers["Content-Type"] = request.body_kind.content_type

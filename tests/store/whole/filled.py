@@ -111,6 +111,7 @@ async def _fill_the_account(scene: Scene) -> None:
     await store.sessions.make_link(account_id)
     for _ in range(1010):
         await store.signing.rotate(account_id, 0)
+    await store.signing.door_keys(account_id)
     for _ in range(600):
         await store.events.note(account_id, EventKind.BULK, who=note, about=note)
 

@@ -218,6 +218,10 @@ def suspend(hall: Hall, party: Party) -> Awaitable[object]:
     return hall.store.changes.suspend(party.account_id)
 
 
+async def make_door_keys(hall: Hall, party: Party) -> object:
+    return await hall.store.signing.door_keys(party.account_id)
+
+
 def set_lane(hall: Hall, party: Party) -> Awaitable[object]:
     limits = LaneSettings(rate=1, per_ms=1000)
     return hall.store.lanes.put(party.account_id, "a", limits)
@@ -483,6 +487,17 @@ OF_ACCOUNTS = [
         "rotate",
         "accounts/signing/signing_rotate",
         lambda h, p: h.store.signing.rotate(p.account_id, 1),
+    ),
+    op(
+        "the keys of the QStash door",
+        "accounts/signing/door_keys",
+        make_door_keys,
+    ),
+    op(
+        "rotate the keys of the QStash door",
+        "accounts/signing/door_keys",
+        lambda h, p: h.store.signing.door_keys(p.account_id, rotate=True),
+        prepare=each(make_door_keys),
     ),
 ]
 OF_HOLDERS = [

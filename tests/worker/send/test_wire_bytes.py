@@ -73,6 +73,8 @@ class SteppedLoop:
 class Ends:
     """An exchange that notes how it ended. A callback is to have so much of the answer."""
 
+    is_of_message = False
+
     def __init__(self, account_id: str = "acc_00_a", response_bytes: int | None = None) -> None:
         self.account_id = account_id
         self.response_bytes = response_bytes

@@ -1,5 +1,6 @@
 """Signing secrets: what an account's requests are signed with. It has one from its creation on, and
-for a while after a rotation several."""
+for a while after a rotation several. From its first use of the QStash door on it has two keys
+beside them, which sign what that door sends."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ MOST_LIVE = 3
 LONGEST_KEEP_MS = 7 * 86_400_000
 
 _ROTATE = Script("accounts/signing/signing_rotate")
+_DOOR_KEYS = Script("accounts/signing/door_keys")
 _SECRET_BYTES = 32
+_OF_DOOR = ids.DOOR_KEY.encode()
 # What the scripts answer; their headers say it at length.
 _DONE_BEFORE, _NO_ACCOUNT, _TOO_MANY, _KEY_REUSED = 2, 0, -1, -2
 
@@ -53,8 +56,9 @@ class Signing:
     async def secrets_of(
         self, account_ids: Collection[str]
     ) -> dict[str, list[SigningSecret] | Unreadable]:
-        """All secrets of these accounts, the newest first, expired ones too, in one round trip;
-        Unreadable for an account where one cannot be read. Unknown accounts are left out."""
+        """All secrets of these accounts, the newest first, expired ones too, and behind them their
+        keys of the QStash door, in one round trip; Unreadable for an account where one cannot be
+        read. Unknown accounts are left out."""
         commands: list[tuple[Any, ...]] = []
         for base in map(keys.account, account_ids):
             commands += ("EXISTS", base + keys.ACCOUNT), ("LRANGE", base + keys.SIGNING, 0, -1)
@@ -92,6 +96,24 @@ class Signing:
             raise TooManySecrets(MOST_LIVE)
         return Rotated(self._live(self._secrets(stored)), code == _DONE_BEFORE)
 
+    async def door_keys(
+        self, account_id: str, *, rotate: bool = False, who: str = ""
+    ) -> list[SigningSecret]:
+        """The current and the next key of its QStash door, made now if it has none. With `rotate`
+        the next key becomes the current one, and a new one the next; each call does that. Raises
+        NotFound, Unreadable."""
+        base = keys.account(account_id)
+        if not rotate:
+            stored = await self._server.read("LRANGE", base + keys.SIGNING, 0, -1)
+            stored = [each for each in stored if each.startswith(_OF_DOOR)]
+            if len(stored) == 2:
+                return self._secrets(stored)
+        arguments = (*_new_door_key(self._secrecy), *_new_door_key(self._secrecy), int(rotate), who)
+        code, stored = await self._server.write_until_answered(_DOOR_KEYS, base, arguments)
+        if code == _NO_ACCOUNT:
+            raise UnknownAccount(account_id)
+        return self._secrets(stored)
+
     def _secrets(self, entries: Sequence[bytes]) -> list[SigningSecret]:
         if not entries:
             raise Unreadable("It has no signing secret")
@@ -99,13 +121,18 @@ class Signing:
 
     def _live(self, found: list[SigningSecret]) -> list[SigningSecret]:
         now_ms = self._clock.now_ms()
-        return [each for each in found if each.is_good_at(now_ms)]
+        return [each for each in found if each.is_good_at(now_ms) and not each.is_of_door]
 
 
 def new_secret(secrecy: Secrecy) -> tuple[str, bytes]:
     """The id of a new secret, and the secret as it is stored."""
     secret = base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
     return ids.new_signing_secret_id(), secrecy.seal(f"whsec_{secret}".encode())
+
+
+def _new_door_key(secrecy: Secrecy) -> tuple[str, bytes]:
+    key = f"sig_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    return ids.new_door_key_id(), secrecy.seal(key.encode())
 
 
 def secret_of(entry: bytes, secrecy: Secrecy) -> SigningSecret:

@@ -23,11 +23,14 @@ if known then
   return {string.sub(known, 1, 16) == ARGV[2] and 2 or -2, before}
 end
 local after, most_ms = {secret_entry(ARGV[4], now_ms, 0, ARGV[5])}, now_ms + tonumber(ARGV[6])
+local doors = {}
 for _, entry in ipairs(before) do
   local id, created, until_ms, secret = string.match(entry, '^(%S+) (%d+) (%d+) (.*)$')
   created, until_ms = number(created or 'none'), number(until_ms)
   until_ms = until_ms == 0 and most_ms or math.min(until_ms, most_ms)
-  if until_ms > now_ms then
+  if is_of_door(entry) then
+    doors[#doors + 1] = entry
+  elseif until_ms > now_ms then
     after[#after + 1] = secret_entry(id, created, until_ms, secret)
   end
 end
@@ -43,6 +46,9 @@ for _, name in ipairs(redis.call('LRANGE', noted, MOST_NOTED - 1, -1)) do
 end
 redis.call('DEL', key)
 redis.call('RPUSH', key, unpack(after))
+for _, entry in ipairs(doors) do
+  redis.call('RPUSH', key, entry)
+end
 redis.call('SET', once, ARGV[2] .. '\0\0', 'PX', ARGV[3])
 for _, noted_key in ipairs(forgotten) do
   redis.call('DEL', noted_key)

@@ -13,6 +13,7 @@ from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.masks import masked_url
 from scheduler.models import Invocation, Outcome, Request, Retry, Schedule, Status
+from scheduler.qstash.callbacks import callback_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.stored import Fields, schedule
 from scheduler.times import format_iso8601
@@ -96,6 +97,11 @@ def report_of(
 
 def request_of(ended: Schedule, url: str, due_ms: int) -> Request:
     """The request that reports it, due then: the same at each attempt."""
+    if ended.request.door is not None:
+        try:
+            return callback_of(ended, url, due_ms)
+        except ValueError as error:
+            raise Unreadable("What its QStash message carries is damaged") from error
     body, reference = report(ended), ended.request.reference
     return Request(due_ms, "POST", url, body=body, retries=_RETRIES, reference=reference)
 
