@@ -43,6 +43,17 @@ def callback_of(ended: Schedule, url: str, due_ms: int) -> Request:
     )
 
 
+def callback_delay_ms(request: Request, *, failed: bool) -> int:
+    """How long after its end such an end is reported; 0 if it is no message, or damaged."""
+    if request.door is None:
+        return 0
+    try:
+        carried = opened(request.door) or Carried()
+    except ValueError:
+        return 0
+    return way_of(carried, request.callback, failed=failed).delay_ms
+
+
 def way_of(carried: Carried, wish: Callback | None, *, failed: bool) -> CallbackWay:
     """How such an end is reported."""
     has_own = failed and wish is not None and wish.failure_url is not None

@@ -19,6 +19,7 @@ read_callbacks = function(group, default, more)
   for i = 1, group.wishes and #group.wishes or 0, 2 do
     wishes[tonumber(group.wishes[i])] = group.wishes[i + 1]
   end
+  group.wishes = wishes
   for i, outcome in ipairs(group.outcomes) do
     local wish = wishes[i] or 'd'
     local kind = string.sub(wish, 1, 1)
@@ -65,7 +66,7 @@ end
 call_back = function(group)
   local due = {}
   for i in pairs(group.called) do
-    due[#due + 1], due[#due + 2] = now_ms, group.schedules[i]
+    due[#due + 1], due[#due + 2] = now_ms + (group.wishes[-i] or 0), group.schedules[i]
   end
   await_callbacks(callbacks_of(prefix, group.account), {}, due)
 end

@@ -16,7 +16,8 @@
 --          of `fired` or `stopped` that say whether their end is reported: place, `1` (it is), `0`
 --          (not), `a` (it is, if the account has a default) or `d` (as that says, to which other
 --          rows leave it), and behind the letter the target's answer for the report; place 0 has
---          the quotas by plan, if there are answers; of rows of `cancelled` that stand for the slot
+--          the quotas by plan, if there are answers, and place -n how long after its end that of
+--          row n is reported (ms), if not at once; of rows of `cancelled` that stand for the slot
 --          of a rule: schedule, rule; if the rows are in lanes, which all of them are then: lane,
 --          number of rows, and until when it is to be calm (ms; '': not); and so on for the rows
 --          that follow
@@ -200,7 +201,8 @@ local function end_fired(group, ended_at)
       return i
     end
     if called[i] then
-      redis.call('HSET', name, 'c', 'p' .. ended_at)
+      local delay_ms = group.wishes[-i]
+      redis.call('HSET', name, 'c', 'p' .. (delay_ms and moment(now_ms + delay_ms) or ended_at))
       if called[i] ~= '' then
         redis.call('HSET', name, 'w', called[i])
       end

@@ -23,6 +23,7 @@ from scheduler.models import (
     Request,
     Status,
 )
+from scheduler.qstash.callbacks import callback_delay_ms
 from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.heads import reference_member
@@ -210,6 +211,8 @@ def _executed_group(
             said += _said(place, ack, secrecy)
         if request.callback is not None:
             wishes += place, _wish(request.callback, outcome, secrecy)
+            if delay_ms := callback_delay_ms(request, failed=outcome.status is not COMPLETED):
+                wishes += -place, delay_ms
             asked = asked or outcome.response is not None
     if asked:
         wishes += 0, _encode(dict(zip(quotas[::2], quotas[1::2], strict=True)))
