@@ -146,7 +146,8 @@ class Signatures:
             for account_id in {each.account_id for each in invocations}
             if (signer := self._signers.get(account_id)) is None or signer.asked_s < since_s
         }
-        return missing | self._without_key(invocations)
+        messages = [each for each in invocations if each.request.door is not None]
+        return missing | self._without_key(messages) if messages else missing
 
     def _without_key(self, invocations: Iterable[Invocation]) -> set[str]:
         """The accounts among them of which there is a message, and no key of the QStash door."""

@@ -769,7 +769,8 @@ STORE = r"""
 + end
 # a schedule may be forgotten before its callback has ended
 - if called[i] then
--       redis.call('HSET', name, 'c', 'p' .. ended_at)
+-       local delay_ms = group.wishes[-i]
+-       redis.call('HSET', name, 'c', 'p' .. (delay_ms and moment(now_ms + delay_ms) or ended_at))
 -       if called[i] ~= '' then
 -         redis.call('HSET', name, 'w', called[i])
 -       end
