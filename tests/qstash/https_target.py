@@ -1,5 +1,5 @@
 """The hosts that tests of the SDKs send to, on this machine: one HTTPS server with a certificate of
-its own, and a file of hosts that names it. Nothing leaves the machine."""
+its own authority. `worker_of_hosts` finds them here. Nothing leaves the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AWAY_S = 1.5
 
 
 class HttpsTarget:
-    """While it is entered, processes that start find these hosts here, and trust them.
+    """While it is entered, processes that start trust its certificate.
 
     `https://mock.httpstatus.io/404` answers `404 Not Found`, and with `?sleep=2000` so many
     milliseconds later. `example.com` and `example.org` take no POST; all else is a 200.
@@ -36,12 +36,9 @@ class HttpsTarget:
         authority = trustme.CA()
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert(*HOSTS).configure_cert(self._context)
-        trusted, hosts = folder / "trusted.pem", folder / "hosts"
+        trusted = folder / "trusted.pem"
         authority.cert_pem.write_to_path(str(trusted))
-        hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in (*HOSTS, "localhost")))
-        # OpenSSL reads the first, c-ares the second.
-        self._environment = {"SSL_CERT_FILE": str(trusted), "CARES_HOSTS": str(hosts)}
-        self._patch = patch.dict(os.environ, self._environment)
+        self._patch = patch.dict(os.environ, {"SSL_CERT_FILE": str(trusted)})
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -21,8 +22,10 @@ BODY = {"ü": "😀"}
 
 
 @pytest.fixture
-def client(customer: Customer) -> QStash:
-    return QStash(customer.key, base_url=base_url(customer), retry=False)
+def client(customer: Customer) -> Iterator[QStash]:
+    made = QStash(customer.key, base_url=base_url(customer), retry=False)
+    yield made
+    made.http._client.close()
 
 
 @pytest.fixture
