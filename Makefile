@@ -75,7 +75,7 @@ lint-openapi: $(VENV)/installed-dev ## Judge the OpenAPI document by Redocly and
 	@$(BIN)/python -m tests.generated.lint
 
 peers-tests: $(VENV)/installed-dev ## Run the own tests of QStash's SDKs against Postdate; needs git, npm, port 443
-	@$(BIN)/python -m tests.qstash.peers $(ARGS)
+	@$(BIN)/python -m tests.qstash.sdks.peers $(ARGS)
 
 check: $(VENV)/installed-dev $(if $(NPM),typescript) ## Lint, formatting, types, import directions, documents and their snippets
 	@$(BIN)/ruff check $(CODE)

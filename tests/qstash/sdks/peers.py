@@ -1,6 +1,6 @@
 """Runs the SDKs' own tests against Postdate in QStash's place: `make peers-tests`.
 
-    python -m tests.qstash.peers [python] [typescript]
+    python -m tests.qstash.sdks.peers [python] [typescript]
 
 Fetches the two repositories with git, or takes them from the folder that QSTASH_SDKS names (with
 `qstash-py` and `qstash-js` in it). Starts a store, an API with the door, a worker, and an HTTPS
@@ -28,7 +28,7 @@ from xml.etree import ElementTree
 import click
 import httpx
 
-from tests.qstash.https_target import HttpsTarget
+from tests.qstash.sdks.https_target import HttpsTarget
 from tests.support.deployment import Deployment
 
 _SOURCE = "https://github.com/upstash/{}.git"
@@ -57,9 +57,8 @@ globalThis.fetch = ((input, init) =>
   String(input).includes("/v2/topics") ? Promise.resolve(Response.json([])) : real(input, init)
 ) as typeof fetch;
 """
-_DOTENV = (
-    "def load_dotenv() -> None: ..."  # what their tests read from a file is in the environment
-)
+# What the Python tests import. Newer PyJWTs refuse the `jti` that one of them makes, a number.
+_DISTRIBUTIONS = ("pyjwt==2.9.0", "python-dotenv==1.2.1")
 
 
 class Case(NamedTuple):
@@ -83,14 +82,16 @@ Run = Callable[[Path, Path, dict[str, str], Case | None], list[Case]]
 
 def python(source: Path, folder: Path, settings: dict[str, str], only: Case | None) -> list[Case]:
     """pytest, all of it or one test."""
-    (folder / "dotenv.py").write_text(_DOTENV)
-    report = folder / "report.xml"
+    imported, report = folder / "imported", folder / "report.xml"
+    if not imported.exists():
+        install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", imported)
+        subprocess.run([sys.executable, *install, *_DISTRIBUTIONS], check=True)
     chosen = ["tests"] if only is None else [f"{only.file}::{only.name}"]
     options = ("-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=strict", "--rootdir", ".")
     plugins = ("-p", "no:schemathesis", "-p", "no:random_order", "-p", "no:anyio")
     kinds = ("-k", "not url_group and not llm and not global_parallelism")
     command = (sys.executable, "-m", "pytest", *options, *plugins, *kinds, *chosen)
-    path = {"PYTHONPATH": f"{source}:{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
+    path = {"PYTHONPATH": f"{source}:{imported}", "PYTHONDONTWRITEBYTECODE": "1"}
     _call(source, {**settings, **path}, *command, f"--junitxml={report}")
     return [case._replace(file=case.place.replace(".", "/") + ".py") for case in _cases(report)]
 
@@ -134,7 +135,6 @@ def _call(place: Path, settings: dict[str, str], *command: str) -> None:
         command, cwd=place, env={**os.environ, **settings}, capture_output=True, text=True,
         timeout=_PATIENCE_S, check=False,
     )  # fmt: skip
-    (place / "output.txt").write_text(done.stdout + done.stderr)
     if "-v" in sys.argv:
         click.echo(done.stdout + done.stderr)
 
@@ -170,7 +170,7 @@ def main() -> int:
         stack.enter_context(HttpsTarget(folder))
         running = stack.enter_context(Deployment(qstash="on", forked=False))
         running.api()
-        running.worker(module="tests.qstash.worker_of_hosts")
+        running.worker(module="tests.qstash.sdks.worker_of_hosts")
         for language in asked:
             name, run = LANGUAGES[language]
             source = _source(name, folder)
