@@ -62,7 +62,7 @@ async def _listed(call: QStashCall, name: str) -> JsonResponse:
     walk = Walk("/v2/events", *(repr((each, call.query.get(each))) for each in sorted(_KNOWN)))
     parts = _CURSOR.fullmatch(walk.taken_back(what.cursor) or "0.0.-.")
     if parts is None:
-        raise Refused(400, "cursor: It is none of an answer to these filters.")
+        raise Refused(400, "cursor: It does not belong to an answer with these filters.")
     place: _Place | None = _Place(int(parts[1]), int(parts[2]), parts[3], parts[4])
     for turn in range(_MOST_PAGES + len(queries)):
         if place is None or not left:
