@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from itertools import islice
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -32,7 +31,8 @@ _TRACEPARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-
 _SAMPLED = 1
 # Judging a body of this size costs about as little as refusing it unread.
 SMALL_BYTES = 16 * 1024
-_COMMA = re.compile(b",")
+# Of a body, in which commas are counted at once: most have as many as matter near their beginning.
+_COUNTED_BYTES = 8 * 1024
 # Of a digest, between two looks at the clock.
 _DIGESTED_BYTES = 128 * 1024
 _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
@@ -135,13 +135,22 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items
         if len(body) > limit_bytes:
             raise BodyTooLarge(limit_bytes)
         more = event["more_body"]
-    commas = islice(_COMMA.finditer(body), most_items - 1)  # to count them all takes milliseconds
-    items = 1 + sum(1 for _ in commas)
+    items = 1 + (_commas(body, most_items - 1) if most_items > 1 else 0)
     made_bytes, noted = made_of(len(body), items), cast("dict[str, Any]", scope)
     if made_bytes and BUDGET in noted:  # once a request: to hold room and wait for more deadlocks
         await noted[BUDGET].wait_for(made_bytes)
         noted[_MADE] = made_bytes
     return bytes(body)
+
+
+def _commas(body: bytearray, most: int) -> int:
+    """How many there are, up to so many: to count them all may take milliseconds."""
+    found = 0
+    for start in range(0, len(body), _COUNTED_BYTES):
+        found += body.count(b",", start, start + _COUNTED_BYTES)
+        if found >= most:
+            return most
+    return found
 
 
 def end(scope: Scope) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 from litestar import post
@@ -41,6 +42,8 @@ from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 
 _MOMENT_BYTES = 6
+# Answers that are made in one go.
+_AT_ONCE = 128
 _BY_OLD_RULES = "It was refused when it came first, by rules that have changed since."
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS, "schedules")
 _LARGE = ListInPieces("schedules", List(MAX_ITEMS), _BATCH)
@@ -89,7 +92,7 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
     due_ms: list[int] = []
     if created is None:
         trace = trace_of(service.settings, scope)
-        judged = await _judged(enumerate(items), service.rules, now_ms, trace)
+        judged = await _judged(items, service.rules, now_ms, trace)
         refusals = [each if isinstance(each, RefusedBody) else None for each in judged]
         if once is not None:
             note = pack_verdicts([each is None for each in refusals], now_ms)
@@ -109,17 +112,18 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
             due_ms = await _due_before(items, refusals, created.schedule_ids)
     else:
         _count(service.tally, refusals, created)
-    answers = _answers(refusals, created.schedule_ids, due_ms, _REST[created.rest])
     if created.placed:
-        answers = _placed(refusals, created.placed)
-    body = BatchBody(await collected(answers))
+        body = BatchBody(await collected(_placed(refusals, created.placed)))
+    else:
+        accepted = await _accepted(created.schedule_ids, due_ms)
+        body = BatchBody(_answers(refusals, accepted, _REST[created.rest]))
     return JsonResponse(200, body, REPLAYED if created.repeated else None)
 
 
 def _count(
     tally: RequestMetrics, refusals: Sequence[RefusedBody | None], created: CreateResult
 ) -> None:
-    refused = Counter(each.reason for each in refusals if each is not None)
+    refused = Counter(each.reason for each in filter(None, refusals))
     if created.placed:
         refused.update(refusal_of(each).reason for each in created.placed if not each.is_stored)
     else:
@@ -156,24 +160,30 @@ def parse_batch(data: bytes) -> list[Part]:
 
 
 async def _judged(
-    items: Iterable[tuple[int, Part]], rules: Rules, now_ms: int, trace: bytes | None = None
+    items: Sequence[Part],
+    rules: Rules,
+    now_ms: int,
+    trace: bytes | None = None,
+    places: Sequence[int] = range(MAX_ITEMS),
 ) -> list[Request | Packed | Upsert | RefusedBody]:
-    """Each item's request or its fault, as of one moment; items come with their places. The list of
-    all their faults is bounded."""
+    """Each item's request or its fault, as of one moment; `places` are theirs in the batch. The
+    list of all their faults is bounded."""
     judge = Items(rules, now_ms, trace)
     judged: list[Request | Packed | Upsert | RefusedBody] = []
     pause, unlisted = Pause(), MOST_LISTED_OF_A_CALL
-    for place, item in items:
-        text = bytes(item)
-        try:
-            judged.append(_request_of(place, text, rules, judge))
-        except InvalidRequest as refusal:
-            listed = min(len(refusal.details), unlisted)
-            unlisted -= listed
-            # As data: an exception that is kept keeps the frames that it passed through.
-            judged.append(
-                RefusedBody(400, str(refusal), refusal.reason, details_of(refusal, listed))
-            )
+    while (count := len(judged)) < len(items):
+        judged += judge.first_alike(items, count)
+        if len(judged) == count:
+            try:
+                text = bytes(items[count])
+                judged.append(_request_of(places[count], text, rules, judge))
+            except InvalidRequest as refusal:
+                listed = min(len(refusal.details), unlisted)
+                unlisted -= listed
+                # As data: an exception that is kept keeps the frames that it passed through.
+                judged.append(
+                    RefusedBody(400, str(refusal), refusal.reason, details_of(refusal, listed))
+                )
         if pause.is_due:
             await pause.take()
     return judged
@@ -196,7 +206,8 @@ async def _refused_before(
     if judged_at_ms is None:
         return refusals
     refused = [place for place, each in enumerate(accepted) if not each]
-    judged = await _judged(((place, items[place]) for place in refused), rules, judged_at_ms)
+    again = [items[place] for place in refused]
+    judged = await _judged(again, rules, judged_at_ms, places=refused)
     for place, found in zip(refused, judged, strict=True):
         if not isinstance(found, RefusedBody):
             detail = FieldError(f"schedules[{place}]", _BY_OLD_RULES)
@@ -254,31 +265,36 @@ async def _finished(
     accepted, judged_at_ms = unpack_verdicts(created.note, len(items))
     places = [place for place, each in enumerate(accepted) if each]
     now_ms = judged_at_ms or created_at_ms(begun.schedule_ids[0])
-    judged = await judge(((place, items[place]) for place in places), now_ms=now_ms)
+    judged = await judge([items[place] for place in places], now_ms=now_ms, places=places)
     requests = [each for each in judged if not isinstance(each, RefusedBody)]
     if len(requests) < len(begun.verdicts):
         return created
     return await schedules.finish(account_id, requests, once, begun)
 
 
+async def _accepted(schedule_ids: Sequence[str], due_ms: Sequence[int]) -> list[AcceptedBody]:
+    found, pause = list[AcceptedBody](), Pause()
+    for start in range(0, len(schedule_ids), _AT_ONCE):
+        those = slice(start, start + _AT_ONCE)
+        at = {each_ms: format_iso8601(each_ms) for each_ms in set(due_ms[those])}
+        found += [
+            AcceptedBody(schedule_id, invocation_id(schedule_id), at[each_ms])
+            for schedule_id, each_ms in zip(schedule_ids[those], due_ms[those], strict=False)
+        ]
+        if pause.is_due:
+            await pause.take()
+    return found
+
+
 def _answers(
-    refusals: Sequence[RefusedBody | None],
-    schedule_ids: Sequence[str],
-    due_ms: Sequence[int],
-    rest: RefusedBody,
-) -> Iterator[AcceptedBody | RefusedBody]:
+    refusals: Sequence[RefusedBody | None], accepted: list[AcceptedBody], rest: RefusedBody
+) -> list[Any]:
     """The ids, and when each is due, go to the accepted items in order; those that they do not
     reach are refused."""
-    stored = zip(schedule_ids, due_ms, strict=False)
-    for refusal in refusals:
-        if refusal is not None:
-            yield refusal
-        elif (each := next(stored, None)) is not None:
-            schedule_id, trigger_at_ms = each
-            trigger_at = format_iso8601(trigger_at_ms)
-            yield AcceptedBody(schedule_id, invocation_id(schedule_id), trigger_at)
-        else:
-            yield rest
+    if len(accepted) == len(refusals):
+        return accepted
+    stored = iter(accepted)
+    return [refusal or next(stored, rest) for refusal in refusals]
 
 
 def _placed(

@@ -65,7 +65,11 @@ from scheduler.target.short_texts import BY_LETTER, short_headers, short_target,
 from scheduler.times import are_moments
 
 _encode = msgspec.msgpack.Encoder().encode
+# Packs a request of `pack`'s fields, where method and URL are short already.
+pack_fields = _encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
+# The request of `pack_fields`, whose method, URL and headers stay short.
+unpack_fields = _decode_request
 
 # Statuses by number. The order is the stored format; the last two are of log entries only.
 STATUSES = (
@@ -204,7 +208,7 @@ def pack(
     tail: tuple[object, ...],
 ) -> bytes:
     """A packed request of its first fields, with short or packed headers, and its `tail_of`."""
-    return _encode((trigger_at_ms, *short_target(method, url), headers, body, *tail))
+    return pack_fields((trigger_at_ms, *short_target(method, url), headers, body, *tail))
 
 
 def pack_headers(headers: dict[str, str]) -> msgspec.Raw:

@@ -24,6 +24,8 @@ _LETTERS = {
 BY_LETTER = {each: (name, "https://") for name, each in _LETTERS.items()}
 BY_LETTER |= {each.lower(): (name, "http://") for name, each in _LETTERS.items()}
 _LETTER_OF = {scheme + name: each for each, (name, scheme) in BY_LETTER.items()}
+# Scheme -> method -> letter.
+LETTERS = {"https": _LETTERS, "http": {name: each.lower() for name, each in _LETTERS.items()}}
 
 NAMES = (
     *("Content-Type", "Authorization", "Accept", "User-Agent", "X-Api-Key", "X-API-Key"),

@@ -25,6 +25,8 @@ _URL = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE | re.DOT
 # Most URLs: only their host needs a close look, which takes thrice as long. Where each schedule has
 # a URL of its own, each fire comes here.
 _USUAL = re.compile(r"(https?)://([a-z0-9.:-]+)(/[A-Za-z0-9_.\-!$%&'()*+,/:;=?@\[\]~]*)")
+# Whether the rest of such a URL, from a place on, has no escapes.
+unescaped_from = re.compile(r"[A-Za-z0-9_.\-!$&'()*+,/:;=?@\[\]~]*").fullmatch
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
 _BLANK = re.compile(r"\s")
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")

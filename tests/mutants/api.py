@@ -109,6 +109,10 @@ API = r"""
 - if place not in self._places
 + hosts = {each[1].split(":")[0] for each in self._places}
 +         if place is None or place[1].split(":")[0] not in hosts
+# an item has the method of the one before it
+~ if [-method != self._method-]{+not self._name+}:
+# an item behind another of its host may have a URL of any length
+~ if not is_alike[- or len(url) > LONGEST_URL-]:
 # an item keeps or replaces as the one before it does
 ~ if[- ways !=-] self._ways{+ == (UNSET, UNSET)+}:
 # an item without a reference may mean one that waits

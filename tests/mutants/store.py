@@ -985,7 +985,7 @@ STORE = r"""
 ~ return [-max(self.fired_ms, self.cancelled_ms)-]{+self.cancelled_ms+}
 @ scheduler/store/recurring/chain.py tests/store/recurring/test_occurrence_request.py
 # a damaged request of a rule goes out
-~ [-unpack_request(text)  # a damaged one makes no occurrence-]{+pass+}
+~ [-unpack_fields(text)  # a damaged one makes no occurrence-]{+pass+}
 # an occurrence's time is where a rule has something else
 - if text[0] not in _SHORT_ARRAY or text[1] != 0:
 + if text[1] != 0:

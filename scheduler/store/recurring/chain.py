@@ -8,7 +8,14 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.lane_settings import Pause
-from scheduler.recurrence.recurrence import NONE_MISSED, Missed, following, missed_between
+from scheduler.recurrence.cron import may_take_long
+from scheduler.recurrence.recurrence import (
+    NONE_MISSED,
+    Missed,
+    following,
+    missed_between,
+    next_slot,
+)
 from scheduler.recurrence.recurring import RuleState
 from scheduler.store.heads import NO_NAMES, RECURRING, names_of, with_slot
 from scheduler.store.log.entries import pack_chunk, skipped_entry, skipped_places
@@ -24,7 +31,7 @@ from scheduler.store.recurring.steps import REFUSALS, Step
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.stored import open_request, seal_request, sha1_of, unpack_request
+from scheduler.store.stored import open_request, seal_request, sha1_of, unpack_fields
 from scheduler.store.verdict import SENTENCES, Verdict, refusal
 
 # How long after its slot an occurrence is looked for, at least and at most: it may wait in a lane,
@@ -82,23 +89,37 @@ class Chain:
             fields |= rule.place("", None) | {"p": RuleState.ENDED}
             return _step(rule, fields, None, entry, missed.count)
 
-        def blocked(verdict: Verdict) -> Step:
+        step = self._made(rule, slot_ms, now_ms, fields | still_blocked, blocked_entry)
+        step.fields = fields | step.fields
+        if rule.state != RuleState.ACTIVE:
+            step.fields["p"] = RuleState.ACTIVE
+        step.entry, step.missed = entry, missed.count
+        return step
+
+    def _made(
+        self,
+        rule: StoredRule,
+        slot_ms: int,
+        now_ms: int,
+        blocked: dict[str, Argument],
+        entry: Entry = NO_ENTRY,
+    ) -> Step:
+        """Makes the occurrence of a slot. If that cannot be stored, the rule is blocked, with these
+        fields beside, and this entry."""
+
+        def instead(verdict: Verdict) -> Step:
             state = state_value(RuleState.BLOCKED, reason_of(verdict))
-            others = {"p": state, **rule.place("", slot_ms), **still_blocked}
-            assert slot_ms is not None
             ahead_ms = slot_ms - _TRY_AHEAD_MS
             at_ms = ahead_ms if ahead_ms > now_ms else slot_ms
+            was_blocked = rule.state == RuleState.BLOCKED
             rest_ms = min((rule.missed if was_blocked else 0) * _REST_MS, _MOST_REST_MS)
-            due_ms = max(at_ms, now_ms + rest_ms)
-            return _step(rule, fields | others, due_ms, blocked_entry, missed.count)
+            fields = blocked | rule.place("", slot_ms) | {"p": state}
+            return _step(rule, fields, max(at_ms, now_ms + rest_ms), entry, step.missed)
 
         schedule = ids.local(ids.new_schedule_ids(1, now_ms)[0])
-        made = fields | rule.place(schedule, slot_ms)
-        if rule.state != RuleState.ACTIVE:
-            made["p"] = RuleState.ACTIVE
-        step = _step(rule, made, look_at_ms(slot_ms, now_ms), entry, missed.count)
+        step = Step.of(rule, rule.place(schedule, slot_ms), look_at_ms(slot_ms, now_ms))
         step.occurrence = (schedule, *self.row(rule, slot_ms))
-        step.instead = blocked
+        step.instead = instead
         return step
 
     def begun(self, rule: StoredRule, now_ms: int) -> Step:
@@ -201,9 +222,20 @@ class Chain:
             return self.let_go(rule)
         if rule.is_newer:  # by an older tzdata the same day may come again
             return Step.of(rule, rule.place("", rule.slot_ms), self._clock.now_ms())
-        step = await self.filled(rule)
+        step = self._made_at_once(rule) or await self.filled(rule)
         step.only_makes = bool(step.occurrence and not step.entry)
         return step
+
+    def _made_at_once(self, rule: StoredRule) -> Step | None:
+        """The same as `filled` of an active rule whose next slot is found at once and lies ahead,
+        as nearly all do, in two thirds of the time; None of any other."""
+        timing, now_ms = rule.definition.timing, self._clock.now_ms()
+        if timing.cron is not None and may_take_long(timing.cron):
+            return None
+        slot_ms = next_slot(timing, rule.settled_ms)
+        if slot_ms is None or not now_ms < slot_ms <= now_ms + self._horizon_ms:
+            return None
+        return self._made(rule, slot_ms, now_ms, {"m": 0, "u": ""})
 
     def let_go(self, rule: StoredRule) -> Step:
         """A rule that is to have no occurrence has none; a deleted one goes. One whose pause has an
@@ -285,7 +317,7 @@ def retimed(packed: bytes, slot_ms: int, secrecy: Secrecy) -> bytes | None:
         text = secrecy.open(sealed)
         if text[0] not in _SHORT_ARRAY or text[1] != 0:
             return None
-        unpack_request(text)  # a damaged one makes no occurrence
+        unpack_fields(text)  # a damaged one makes no occurrence
     except (Unreadable, msgspec.MsgspecError, ValueError, LookupError):
         return None
     made = b"%b%b%b%b" % (text[:1], _LONG, slot_ms.to_bytes(8, "big"), text[2:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -136,6 +137,22 @@ def items_after(text: bytes) -> Items:
     return items
 
 
+def together(texts: list[bytes]) -> list[object]:
+    """What items came to that were judged as those of a batch are: some at once, where they are
+    alike."""
+    items, found = Items(RULES, NOW_MS), list[object]()
+    while len(found) < len(texts):
+        alike = items.first_alike(texts, len(found))
+        found += [came_to(partial(_given, each), b"") for each in alike]
+        if not alike:
+            found.append(came_to(items.judged, texts[len(found)]))
+    return found
+
+
+def _given(request: Packed | Upsert, _: bytes) -> Packed | Upsert:
+    return request
+
+
 @pytest.mark.slow
 def test_what_was_judged_of_another_item_changes_nothing() -> None:
     texts = TEXTS + ODD + NO_JSON[:3]
@@ -143,20 +160,20 @@ def test_what_was_judged_of_another_item_changes_nothing() -> None:
     for first, second in product(texts, texts):
         found = came_to(items_after(first).judged, second)
         assert found == wanted[second], (first, second)
+        assert together([first, second, second]) == [wanted[first], *[wanted[second]] * 2]
 
 
 @given(st.lists(st.fixed_dictionaries(_MOSTLY_REQUIRED, optional=_OPTIONAL | WAYS)))
 def test_items_of_a_batch_are_each_judged_as_by_themselves(bodies: list[dict[str, Any]]) -> None:
-    items = Items(RULES, NOW_MS)
-    for body in bodies:
-        text = json.dumps(body).encode()
-        assert came_to(items.judged, text) == alone(text)
+    items, texts = Items(RULES, NOW_MS), [json.dumps(body).encode() for body in bodies]
+    assert [came_to(items.judged, text) for text in texts] == [alone(text) for text in texts]
+    assert together(texts) == [alone(text) for text in texts]
 
 
 @pytest.mark.slow
 def test_thousands_of_random_items_are_each_judged_as_by_themselves() -> None:
     dice, items = random.Random(37), Items(RULES, NOW_MS)
-    body = dict[str, Any]()
+    body, texts = dict[str, Any](), list[bytes]()
     for _ in range(20_000):
         # Some like the one before, most with another value or two.
         body = dict(dice.choice(ITEMS)) if dice.random() < 0.3 else dict(body)
@@ -168,6 +185,31 @@ def test_thousands_of_random_items_are_each_judged_as_by_themselves() -> None:
             del body[dice.choice(list(body))]
         text = json.dumps(body).encode()
         assert came_to(items.judged, text) == alone(text), body
+        texts.append(text)
+    assert together(texts) == [alone(text) for text in texts]
+
+
+def test_items_like_the_first_are_judged_at_once() -> None:
+    texts = [
+        json.dumps(payload(targetUrl=f"{URL}/{n}", targetBody={"n": n}, reference=f"r{n}")).encode()
+        for n in range(100)
+    ]
+    items, counts = items_after(texts[0]), list[int]()
+    while (start := 1 + sum(counts)) < len(texts):
+        counts.append(len(items.first_alike(texts, start)))
+    assert counts == [2, 4, 8, 16, 32, 32, 5]
+    odd = [*texts[:20], json.dumps(payload(targetUrl="http://10.0.0.1/")).encode(), *texts[20:]]
+    items = items_after(odd[0])
+    assert [len(items.first_alike(odd, start)) for start in (0, 2, 6, 14, 20, 21)] == [
+        2,
+        4,
+        8,
+        6,
+        0,
+        0,
+    ]
+    large = json.dumps(payload(targetBody={"a": "x" * 10_000})).encode()
+    assert items_after(large).first_alike([large], 0) == []
 
 
 def test_an_item_like_the_one_before_is_packed_in_one_pass() -> None:

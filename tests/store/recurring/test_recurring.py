@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +14,6 @@ from scheduler.models import Occurrence
 from scheduler.recurrence.recurrence import Timing, next_slot
 from scheduler.recurrence.recurring import RuleState
 from scheduler.store import keys
-from scheduler.store.recurring.rules import StoredRule
 from scheduler.store.recurring.steps import Answer, Step
 from tests.store.clocks import START_MS
 from tests.store.recurring.rules import HOUR_MS, HOURLY, Rules
@@ -67,7 +67,7 @@ async def test_others_have_turns_between_the_rules_of_a_call(
     """To find the next time of a rule may take 0.3 ms. Calls at once take no longer together."""
     monkeypatch.setattr("scheduler.store.recurring.tending._TURN_S", -1.0)
     rules, turns, seen = fake_rules, 0, set[int]()
-    filled = rules.recurring._chain.filled
+    made = rules.recurring._chain._made
 
     async def count_turns() -> None:
         nonlocal turns
@@ -75,13 +75,13 @@ async def test_others_have_turns_between_the_rules_of_a_call(
             turns += 1
             await asyncio.sleep(0)
 
-    async def noted(rule: StoredRule, **options: int) -> Step:
+    def noted(*what: Any) -> Step:
         seen.add(turns)
-        return await filled(rule, **options)
+        return made(*what)
 
     for _ in range(25):
         await rules.create()
-    monkeypatch.setattr(rules.recurring._chain, "filled", noted)
+    monkeypatch.setattr(rules.recurring._chain, "_made", noted)
     await rules.to(START_MS + HOUR_MS)
     held = await rules.scene.claim()
     counting = asyncio.create_task(count_turns())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from scheduler import ids
 from scheduler.errors import InsufficientCredits, TooManyUpserts
@@ -17,8 +17,10 @@ from scheduler.store.lifecycle.create.create_rows import (
     CreateGroup,
     CreateRow,
     Part,
+    Rows,
     group_of,
     part_from,
+    plain_rows_of,
     replies_of,
     rows_of,
     together,
@@ -48,7 +50,7 @@ class _Call(NamedTuple):
     once: Idempotency | None
     created_ms: int
     new: list[str]
-    rows: list[CreateRow]
+    rows: Rows
 
 
 class Creator:
@@ -111,7 +113,10 @@ class Creator:
     ) -> Made:
         """Sends one part after the other. `begun`: another call has sent the first ones."""
         new = begun.schedule_ids if begun else ids.new_schedule_ids(len(what.requests), created_ms)
-        rows = await collected(rows_of(new, what, created_ms, self._server.secrecy))
+        secrecy = self._server.secrecy
+        rows: Rows | None = plain_rows_of(new, what, secrecy)
+        if rows is None:
+            rows = await collected(rows_of(new, what, created_ms, secrecy))
         call = _Call(account_id, what, once, created_ms, new, rows)
         total = begun.so_far if begun else Made(new, note=what.note)
         earlier, is_noted = b"", once is None or begun is not None
@@ -150,7 +155,7 @@ class Creator:
             again = what._replace(requests=what.requests[sent])
             bases = bases_of(reply[1:])
             anew = rows_of(new[sent], again, created_ms, self._server.secrecy, bases)
-            rows[sent] = await collected(anew)
+            cast("list[CreateRow]", rows)[sent] = await collected(anew)
         raise refusal("", Verdict.CHANGED)
 
     def _new_creator(self, shard: int, kept_ms: int = ONCE_KEPT_MS) -> Coalescer[CreateGroup, Any]:
