@@ -206,8 +206,8 @@ FIELDS = (
         kind=Kind.CHOICE,
         option="retry_on",
         description="After which answers it is sent again: `transient` (the default): 408, 409, "
-        "425, 429 and 5xx; `any`: each answer that is not 2xx, so a redirect and any other 4xx "
-        "too. After no answer it is sent again either way. Without `retries` it does nothing.",
+        "425, 429 and 5xx; `any`: each answer that is not 2xx, redirects too. After no answer it "
+        "is sent again either way. It needs `retries`.",
         help="Retry after 408, 409, 425, 429 and 5xx, or after any answer that is not 2xx.  "
         "[default: transient]",
         label="Retry after",

@@ -61,7 +61,7 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid_after_
                 "responseTimeMs": entry["responseTimeMs"], "errorMessage": "", "attempt": 1,
                 "nextAttemptAt": None, "latenessMs": entry["latenessMs"], "phases": None,
                 "responseBody": None, "lane": None, "reference": None, "recurringId": None,
-                "missed": 0,
+                "labels": [], "missed": 0,
             }  # fmt: skip
             times = [parse_iso8601(entry[at]) for at in ("createdAt", "executedAt")]
             assert began_ms <= times[0] < due_ms <= times[1] <= now_ms()

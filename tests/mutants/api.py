@@ -121,7 +121,7 @@ API = r"""
 ~ _rest_of = attrgetter(*[-_REST-]{+(name for name in _REST if name != "callbackUrl")+})
 @ scheduler/store/stored.py tests/api/schema/test_items.py
 # a worker finds another moment in a request than that by which it is due
-- packed[:1] + _encode(due_ms) + rest
+- packed[:head] + _encode(due_ms) + rest
 + packed
 @ api/schema/items.py tests/api/test_traces.py
 # the trace of a batch is not stored

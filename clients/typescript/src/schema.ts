@@ -96,8 +96,8 @@ export interface ScheduleRequest {
   retryDelays?: readonly Duration[] | null | undefined;
   /**
    * After which answers it is sent again: `transient` (the default): 408, 409, 425, 429 and 5xx;
-   * `any`: each answer that is not 2xx, so a redirect and any other 4xx too. After no answer it is
-   * sent again either way. Without `retries` it does nothing.
+   * `any`: each answer that is not 2xx, redirects too. After no answer it is sent again either way.
+   * It needs `retries`.
    */
   retryOn?: RetryOn | null | undefined;
   /**

@@ -16,8 +16,8 @@ from tests.api.errors import refusal_of
 from tests.api.letters import UNKNOWN
 
 MOMENT = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=7000)
-NONE_YET = """targetBodyText targetBodyBase64 retryDelays callbackOn lane reference
-executedAt statusCode responseTimeMs errorMessage responseBody responseContentType phases
+NONE_YET = """targetBodyText targetBodyBase64 retryDelays callbackOn callbackInclude
+failureCallbackUrl lane reference executedAt statusCode responseTimeMs errorMessage responseBody responseContentType phases
 nextAttemptAt heldBy callback recurringId slot replayOf replayedAs"""
 
 
@@ -43,8 +43,10 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         **given,
         "expiresAt": written(expires_at),
         "retries": 0,
+        "retryOn": "transient",
         "timeout": "30s",
         "callbackUrl": "default",
+        "labels": [],
         "attempts": 0,
         "replayable": False,
         "notReplayableReason": "not_ended",

@@ -38,6 +38,7 @@ async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
         **dict.fromkeys(("statusCode", "responseTimeMs", "attempt", "missed"), 0),
         **dict.fromkeys(("executedAt", "nextAttemptAt", "latenessMs", "phases", "responseBody")),
         **dict.fromkeys(("lane", "reference", "recurringId")),
+        "labels": [],
     }
 
 

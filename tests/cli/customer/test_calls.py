@@ -237,7 +237,7 @@ def test_a_schedule_is_shown_by_the_fields_that_say_something() -> None:
         "triggerAt": DUE, "targetUrl": URL, "targetMethod": "POST", "targetHeaders": '{"X-A": "1"}',
         "targetBody": '{"n": 1}', "delivery": "at-least-once", "timeout": "30s",
         "reference": "order-1",
-        "retries": "5", "retryDelays": '["1h", "1m30s"]',
+        "retries": "5", "retryDelays": '["1h", "1m30s"]', "retryOn": "transient",
         "phases": "connection reused, first byte 1,204 ms",
         "callback": f"pending, 1 attempt: 503 Service Unavailable, next at {DUE}",
     }  # fmt: skip

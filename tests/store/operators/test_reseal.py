@@ -75,7 +75,7 @@ async def furnished(store: Store) -> str:
 async def test_answers_for_reports_are_sealed_anew_and_weigh_as_before(stores: Stores) -> None:
     before = await stores.open(OLD)
     account_id = await account_of(before)
-    asks = msgspec.structs.replace(DUE, callback=Callback(URL, with_response=True))
+    asks = msgspec.structs.replace(DUE, callback=Callback(URL, with_response=True), door=None)
     said = Response((("A", "b"),), b"the answer" * 1000)
     for outcome in (COMPLETED, FAILED):
         await before.schedules.create(account_id, asks)

@@ -20,8 +20,10 @@ _SIZE = re.compile(r"_?(\w*AT_ONCE|CHUNKS?|PAGE|SCAN_COUNT|STEP|MOST_LATE)")
 # Where it is looked for, and what the names of modules there begin with.
 _ROOMS = {"api": "api", "cli": "cli", "scheduler": "scheduler", "worker": "worker"}
 _ROOMS["clients/python/postdate"] = "postdate"
-# How many run at a time, which are no pieces; and what the bench fills a store with.
+# How many run at a time, which are no pieces; what a batch answers in one go, which asks the store
+# nothing; and what the bench fills a store with.
 _GATES = {
+    "api.calls.batch._AT_ONCE",
     "api.bulk_actions.acts._AT_ONCE",
     "api.bulk_actions.runner._ACCOUNTS_AT_ONCE",
     "cli.bench.rounds._STORED_AT_ONCE",
