@@ -150,7 +150,7 @@ async def test_all_with_a_label_are_acted_on_and_no_other(
     monkeypatch.setattr(bulk, "MOST", most)
     wanted = [await browser.schedule(labels=("eu west", "mail")) for _ in range(3)]
     other = [await browser.schedule(labels=("eu",)), await browser.schedule()]
-    for action, more in (("lane", {"to_lane": "b"}), ("cancel", {})):
+    for action, more in (("lane", {"to_lane": "b", "no_lane": ""}), ("cancel", {})):
         asked = await match(browser, action, label="eu west", status="scheduled")
         assert set(ids_of(asked)) == (set(wanted) if most > 2 else set())
         fields = fields_of(asked) | {"confirmed": "1", "once": action.ljust(16, "o")} | more
