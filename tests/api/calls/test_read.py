@@ -17,8 +17,8 @@ from tests.api.letters import UNKNOWN
 
 MOMENT = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=7000)
 NONE_YET = """targetBodyText targetBodyBase64 retryDelays callbackOn callbackInclude
-failureCallbackUrl lane reference executedAt statusCode responseTimeMs errorMessage responseBody responseContentType phases
-nextAttemptAt heldBy callback recurringId slot replayOf replayedAs"""
+failureCallbackUrl lane reference executedAt statusCode responseTimeMs errorMessage responseBody
+responseContentType phases nextAttemptAt heldBy callback recurringId slot replayOf replayedAs"""
 
 
 def written(moment: datetime) -> str:
