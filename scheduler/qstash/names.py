@@ -6,7 +6,7 @@ from __future__ import annotations
 from scheduler import ids
 from scheduler.lanes import is_lane
 
-_MESSAGE, _SCHEDULE, QUEUES, _FLOW = "msg_", "scd_", "queue:", "flow:"
+_MESSAGE, _SCHEDULE, _QUEUE, _FLOW = "msg_", "scd_", "queue:", "flow:"
 # Before ids of schedules that begin as no name of a rule may begin.
 _ID = "id:"
 
@@ -64,7 +64,7 @@ def rule_name(schedule_id: str) -> str | None:
 
 def queue_lane(queue: str) -> str | None:
     """The lane of a queue; None if a lane cannot have this name."""
-    return _lane(QUEUES, queue)
+    return _lane(_QUEUE, queue)
 
 
 def flow_lane(key: str) -> str | None:
@@ -74,7 +74,7 @@ def flow_lane(key: str) -> str | None:
 
 def queue_of(lane: str | None) -> str | None:
     """The queue whose lane it is; None: of none."""
-    return lane.removeprefix(QUEUES) if lane and lane.startswith(QUEUES) else None
+    return lane.removeprefix(_QUEUE) if lane and lane.startswith(_QUEUE) else None
 
 
 def flow_key_of(lane: str | None) -> str | None:
