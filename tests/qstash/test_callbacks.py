@@ -120,7 +120,7 @@ def test_it_is_sent_as_a_message_is_unless_the_caller_said_how() -> None:
 def test_each_of_both_has_its_own_way(outcome: Outcome, wish: Callback, method: str) -> None:
     ways = Carried(
         callback=CallbackWay("GET", 0, headers={"user-agent": "own"}, timeout_s=7),
-        failure_callback=CallbackWay("PATCH", 5, headers={"X-Own": "1"}),
+        failure_callback=CallbackWay("PATCH", 5, headers={"x-own": "1"}),
     )
     request = callback_of(ended(outcome, ways, callback=wish), URL, DUE_MS)
     assert request.method == method
