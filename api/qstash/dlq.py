@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -67,33 +68,27 @@ async def retry_letters(call: QStashCall) -> JsonResponse:
 async def _meant(call: QStashCall) -> tuple[list[Schedule], str | None]:
     """All of those with such ids, or a page by filters, and the cursor behind it."""
     what = asked(call, _KNOWN, "dlqIds")
-    if what.ids is None and "messageId" not in what.texts:
-        limit = what.numbers.get("count", _USUAL)
-        selected = what.selection(limit=limit, cursor=what.cursor, **what.period)
-        page = await call.store.failed.page(call.account_id, selected, descending=True)
-        return page.schedules, page.next_cursor
-    named = [names.schedule_of_dlq(each) for each in what.ids or ()]
-    named += map(names.schedule_id, what.texts.get("messageId", ()))
-    found = await _among(call, named)
-    return [each for each in found if what.ids is not None or what.wants(each)], None
-
-
-async def _among(call: QStashCall, named: list[str | None]) -> list[Schedule]:
-    """The dead letters of these ids. As many bytes of them may be meant as a batch may have."""
-    found, left_bytes = list[Schedule](), call.service.settings.max_batch_bytes
-    some = call.store.letters.among(call.account_id, [each for each in named if each])
-    async for letters in some:
-        found += letters
-        left_bytes -= sum(len(each.request.body or b"") for each in letters)
-        if left_bytes < 0:
-            raise Refused(413, "dlqIds: their bodies are too much together; name fewer")
-    return found
+    if what.ids is not None:
+        return await _among(call, map(names.schedule_of_dlq, what.ids)), None
+    if (ids := what.texts.get("messageId")) is not None:
+        found = await _among(call, map(names.schedule_id, ids))
+        return [each for each in found if what.wants(each)], None
+    limit = what.numbers.get("count", _USUAL)
+    selected = what.selection(limit=limit, cursor=what.cursor, **what.period)
+    page = await call.store.failed.page(call.account_id, selected, descending=True)
+    return page.schedules, page.next_cursor
 
 
 async def _letter(call: QStashCall) -> Schedule:
     for each in await _among(call, [names.schedule_of_dlq(call.parts[0])]):
         return each
     raise _unknown()
+
+
+async def _among(call: QStashCall, ids: Iterable[str | None]) -> list[Schedule]:
+    """As many bytes may be meant as a batch may have."""
+    most_bytes = call.service.settings.max_batch_bytes
+    return await call.store.letters.among(call.account_id, [*filter(None, ids)], most_bytes)
 
 
 def _unknown() -> Refused:

@@ -11,7 +11,7 @@ from api.answer import JsonResponse
 from api.limits import MAX_ITEMS
 from api.qstash.calls import QStashCall, Refused
 from scheduler.models import LogEntry, Request, Schedule
-from scheduler.qstash.carried import Carried, opened
+from scheduler.qstash.carried import opened
 from scheduler.qstash.names import flow_key_of, flow_lane, queue_lane, queue_of, schedule_id_of
 from scheduler.store.log.entries import StoredEntry
 from scheduler.store.queries.listing import Selection
@@ -19,16 +19,6 @@ from scheduler.target.targets import split_url
 
 _MOST_DIGITS = 13  # of a moment in milliseconds, until the year 2286
 _decode = msgspec.json.Decoder(dict[str, list[str] | str | int]).decode
-
-
-def carried_by(one: Request) -> Carried:
-    """What it carries, which is nothing where no message is readable."""
-    try:
-        return opened(one.door) or Carried()
-    except ValueError:
-        return Carried()
-
-
 # What a message has of each filter. Of several values of a filter one has to fit.
 PARTS: Mapping[str, Callable[[Any], Iterable[str | None]]] = {
     "url": lambda one: (one.url,),
@@ -37,8 +27,8 @@ PARTS: Mapping[str, Callable[[Any], Iterable[str | None]]] = {
     "label": lambda one: one.labels,
     "queueName": lambda one: (queue_of(one.lane),),
     "flowControlKey": lambda one: (flow_key_of(one.lane),),
-    "scheduleId": lambda one: (schedule_id_of(one.recurring_id, carried_by(one).schedule_id),),
-    "callerIp": lambda one: (carried_by(one).caller_ip,),
+    "scheduleId": lambda one: (schedule_id_of(one.recurring_id, opened(one.door).schedule_id),),
+    "callerIp": lambda one: (opened(one.door).caller_ip,),
     "topicName": lambda one: (),
 }
 NUMBERS = frozenset({"count", "fromDate", "toDate", "responseStatus"})

@@ -10,7 +10,7 @@ from typing import Any
 from api.answer import JsonResponse
 from api.limits import MAX_ITEMS
 from api.qstash.calls import QStashCall, Refused, Route
-from api.qstash.filters import NUMBERS, PARTS, asked, carried_by
+from api.qstash.filters import NUMBERS, PARTS, asked
 from api.qstash.flow_control import flow_value
 from api.recurring_times import follow
 from scheduler.callbacks import Callback
@@ -19,6 +19,7 @@ from scheduler.events import Kind
 from scheduler.masks import masked, masked_url
 from scheduler.models import Request, Schedule, Status
 from scheduler.qstash import names
+from scheduler.qstash.carried import opened
 from scheduler.qstash.redacted import redacted
 from scheduler.qstash.sent import USER_AGENT
 from scheduler.schema import LONGEST_TIMEOUT_S
@@ -111,18 +112,16 @@ def message_of(schedule: Schedule) -> dict[str, Any]:
 def request_fields(request: Request) -> dict[str, Any]:
     """What messages, dead letters, schedules and events show alike. What the message redacts does
     not show, and values that look like secrets are masked. None has no member."""
-    carried = carried_by(request)
-    request, callback = redacted(request, carried), request.callback or Callback("")
-    header, way, failure_way = lists_of(request.headers), carried.callback, carried.failure_callback
-    if header.get("User-Agent") == [USER_AGENT]:
-        del header["User-Agent"]
+    carried, callback = opened(request.door), request.callback or Callback("")
+    request, ways = redacted(request, carried), (carried.callback, carried.failure_callback)
+    sent = {name: text for name, text in request.headers.items() if text != USER_AGENT}
     fields: dict[str, Any] = {
         "method": request.method,
-        "header": header,
+        "header": lists_of(sent),
         "callback": masked_url(callback.url or ""),
         "failureCallback": masked_url(callback.failure_url or ""),
-        "callbackHeader": way and lists_of(way.headers),
-        "failureCallbackHeader": failure_way and lists_of(failure_way.headers),
+        "callbackHeader": ways[0] and lists_of(ways[0].headers),
+        "failureCallbackHeader": ways[1] and lists_of(ways[1].headers),
         "retryDelayExpression": carried.retry_delay,
         "timeout": request.timeout_s if request.timeout_s != LONGEST_TIMEOUT_S else None,
         "queueName": names.queue_of(request.lane),

@@ -14,6 +14,7 @@ from api.qstash.headers import published
 from api.qstash.messages import request_fields
 from api.qstash.publish import destination_of, keep_limits
 from api.recurring_times import search_ahead
+from api.schema.recurring_bodies import Shown
 from scheduler.durations import format_duration, parse_duration
 from scheduler.errors import InvalidRequest, UnknownRecurring
 from scheduler.events import Kind
@@ -21,7 +22,7 @@ from scheduler.lane_settings import Pause
 from scheduler.masks import masked_url
 from scheduler.qstash.names import new_schedule_id, rule_name, rule_of, schedule_id_of_rule
 from scheduler.recurrence.recurrence import Timing, checked
-from scheduler.recurrence.recurring import Draft, Rule, RuleState, kinds_of_change
+from scheduler.recurrence.recurring import Draft, Rule, kinds_of_change
 
 # The bodies of a list, which is read in pages. An account has at most 10,000 schedules.
 _MOST_BYTES, _PAGE = 16 * 1024 * 1024, 50
@@ -29,7 +30,6 @@ _TOO_LARGE = "The schedules are too large for one answer; GET /recurring lists t
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)", re.DOTALL)
 _EVERY = "@every "
 _NO_ID = "It may have 64 letters, digits, dots, underscores, colons and hyphens."
-_HAS_NEXT = (RuleState.ACTIVE, RuleState.BLOCKED)
 
 
 async def create(call: QStashCall) -> JsonResponse:
@@ -123,7 +123,7 @@ def schedule_of(rule: Rule) -> dict[str, Any]:
         "retries": request.retries,
         "isPaused": rule.pause is not None,
         "delay": timing.delay_ms // 1000 or None,
-        "nextScheduleTime": rule.slot_ms if rule.state in _HAS_NEXT else None,
+        "nextScheduleTime": Shown(rule).next_ms,
         "error": rule.reason or None,
     }
     return {name: value for name, value in shown.items() if value is not None}
