@@ -81,29 +81,25 @@ def _events(entry: LogEntry, schedule: Schedule | None) -> list[Event]:
     if entry.before_ms is None and not (waits and next_ms is not None):
         made.append(("CREATED", due_ms if entry.recurring_id else entry.created_at_ms))
     result: Event = {"responseStatus": entry.status_code, "latenessMs": entry.lateness_ms}
-    if entry.error_message:
-        result["error"] = entry.error_message
+    result["error"] = entry.error_message
     more = dict.fromkeys(("ERROR", "FAILED", "DELIVERED"), result)
     more |= {"RETRY": {"nextDeliveryTime": next_ms}, "CREATED": {"nextDeliveryTime": due_ms}}
-    shown = _message(entry, schedule)
-    return [{"time": ms, "state": state, **more.get(state, {}), **shown} for state, ms in made]
-
-
-def _message(entry: LogEntry, schedule: Schedule | None) -> Event:
-    """What all events of a message show; once it is no longer kept, only what the log has."""
-    if schedule is not None:
-        shown = message_of(schedule)
-    else:
-        rule = Occurrence(entry.recurring_id) if entry.recurring_id else None
-        what = (entry.scheduled_at_ms, entry.method, entry.url)
-        request = Request(*what, labels=entry.labels, lane=entry.lane, recurring=rule)
-        ended = Schedule(entry.schedule_id, entry.created_at_ms, request, Status.COMPLETED)
-        shown = message_of(ended) | {"maxRetries": None}
+    shown = message_of(schedule) if schedule else _logged(entry)
     text, encoded = shown.pop("body", ""), shown.pop("bodyBase64", "")
     encoded = encoded or base64.b64encode(text.encode()).decode()
     shown["body"] = encoded if len(encoded) <= _LONGEST_BODY else ""
     shown["retryDelayExpr"] = shown.get("retryDelayExpression")
-    return {name: value for name, value in shown.items() if value not in ("", None)}
+    events = ({"time": ms, "state": state, **more.get(state, {}), **shown} for state, ms in made)
+    return [{name: each[name] for name in each if each[name] not in ("", None)} for each in events]
+
+
+def _logged(entry: LogEntry) -> Event:
+    """What the log has of a message that is no longer kept."""
+    rule = Occurrence(entry.recurring_id) if entry.recurring_id else None
+    what = (entry.scheduled_at_ms, entry.method, entry.url)
+    request = Request(*what, labels=entry.labels, lane=entry.lane, recurring=rule)
+    ended = Schedule(entry.schedule_id, entry.created_at_ms, request, Status.COMPLETED)
+    return message_of(ended) | {"maxRetries": None}
 
 
 async def _queries(call: QStashCall, what: Asked, states: list[str]) -> list[LogQuery]:

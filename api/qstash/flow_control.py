@@ -16,7 +16,6 @@ from scheduler.lane_settings import PARALLELISM, RATE, LaneSettings
 from scheduler.qstash.names import flow_lane
 
 _PART = re.compile(r"\s*(parallelism|rate|period)\s*=\s*([0-9a-z]{1,32})\s*")
-_NUMBER = re.compile(r"[0-9]{1,9}")
 _PERIOD = "period"
 _FIELDS = {PARALLELISM: OF_PUT["parallelism"], RATE: OF_PUT["rate"], _PERIOD: OF_PUT["per"]}
 _NO_RULES: Any = None  # none of these fields depends on a setting
@@ -55,11 +54,11 @@ def flow_value(text: str) -> FlowValue:
         raise ValueError(_SAYS)
     values: dict[str, int] = {}
     for name, value in given.items():
-        number = int(value) if _NUMBER.fullmatch(value) else None
-        if number is None and name != _PERIOD:
+        is_number = value.isdigit()
+        if not is_number and name != _PERIOD:
             raise ValueError(f"{name}: it must be a whole number.")
         try:
-            values[name] = _FIELDS[name].rule(value if number is None else number, _NO_RULES, 0)
+            values[name] = _FIELDS[name].rule(int(value) if is_number else value, _NO_RULES, 0)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return FlowValue(values.get(PARALLELISM), values.get(RATE), values.get(_PERIOD, 1000))
