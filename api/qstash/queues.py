@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from api.answer import JsonResponse
 from api.qstash.calls import QStashCall, Refused, Route
 from api.schema.rules import lane_filter
-from scheduler.lane_settings import MOST_PARALLEL, Lane, LaneSettings, Pause
+from scheduler.lane_settings import MOST_PARALLEL, Lane, LaneSettings, Pause, resumed
 from scheduler.qstash.names import QUEUES, queue_lane, queue_of
 
 Change = Callable[[LaneSettings], LaneSettings]
@@ -38,7 +38,7 @@ async def upsert_queue(call: QStashCall) -> JsonResponse:
         wanted = _decode(call.body)
     except msgspec.MsgspecError as error:
         raise Refused(400, str(error)) from None
-    turn = await paused(call) if wanted.paused else resumed
+    turn = (await pause_of(call)).applied if wanted.paused else resumed
     return await changed(
         call,
         queue_lane(wanted.queue_name),
@@ -70,14 +70,9 @@ async def delete_queue(call: QStashCall) -> JsonResponse:
     return JsonResponse(200, {})
 
 
-async def paused(call: QStashCall) -> Change:
-    """What begins a pause without an end."""
-    pause = Pause(await call.store.api_keys.name_of(call.key_id))
-    return lambda before: replace(before, pause=pause.instead_of(before.pause))
-
-
-def resumed(before: LaneSettings) -> LaneSettings:
-    return replace(before, pause=None)
+async def pause_of(call: QStashCall) -> Pause:
+    """One without an end, which this call begins."""
+    return Pause(await call.store.api_keys.name_of(call.key_id))
 
 
 async def changed(
@@ -100,7 +95,7 @@ def pause_routes(path: str, lane_of: Callable[[str], str | None]) -> tuple[Route
     """Those that pause and resume a lane, which the last part of this path names."""
 
     async def pause(call: QStashCall) -> JsonResponse:
-        return await changed(call, lane_of(call.parts[0]), await paused(call))
+        return await changed(call, lane_of(call.parts[0]), (await pause_of(call)).applied)
 
     async def resume(call: QStashCall) -> JsonResponse:
         return await changed(call, lane_of(call.parts[0]), resumed)

@@ -13,12 +13,12 @@ from api.qstash.calls import QStashCall, Refused, Route
 from api.qstash.headers import published
 from api.qstash.messages import request_fields
 from api.qstash.publish import destination_of, keep_limits
+from api.qstash.queues import pause_of
 from api.recurring_times import search_ahead
 from api.schema.recurring_bodies import Shown
 from scheduler.durations import format_duration, parse_duration
 from scheduler.errors import InvalidRequest, UnknownRecurring
 from scheduler.events import Kind
-from scheduler.lane_settings import Pause
 from scheduler.masks import masked_url
 from scheduler.qstash.names import new_schedule_id, rule_name, rule_of, schedule_id_of_rule
 from scheduler.recurrence.recurrence import Timing, checked
@@ -80,8 +80,8 @@ async def delete(call: QStashCall) -> JsonResponse:
 
 async def pause(call: QStashCall) -> JsonResponse:
     """Safe to repeat, as `resume` is."""
-    begun = Pause(await call.store.api_keys.name_of(call.key_id))
-    return await _turned(call, partial(call.store.recurring.pause, pause=begun))
+    pause = await pause_of(call)
+    return await _turned(call, partial(call.store.recurring.pause, pause=pause))
 
 
 async def resume(call: QStashCall) -> JsonResponse:
