@@ -10,7 +10,7 @@ import pytest
 from api.qstash.flow_control import FlowValue, flow_value
 from scheduler.lane_settings import PARALLELISM, RATE, LaneSettings
 from tests.qstash.conftest import Door
-from tests.qstash.ends import ask, claim, end, get, post, publish, refused
+from tests.qstash.ends import ask, claim, end, get, post, publish, refused, said
 
 VALUE = "parallelism=5, rate=10, period=1m"
 LIMITS = {"parallelismMax": 5, "rateMax": 10, "ratePeriod": 60}
@@ -31,10 +31,6 @@ async def limits(door: Door) -> dict[str, Any]:
 
 async def pins(door: Door) -> list[bool]:
     return [*(await shown(door, "isPinnedParallelism", "isPinnedRate")).values()]
-
-
-async def settings(door: Door) -> LaneSettings:
-    return (await door.store.lanes.read(door.account_id, "flow:k")).settings
 
 
 async def test_a_key_has_the_limits_of_its_message(door: Door) -> None:
@@ -86,19 +82,14 @@ async def test_a_key_is_paused_and_resumed(door: Door) -> None:
 
 
 async def test_messages_do_not_change_what_is_pinned(door: Door) -> None:
-    await published(door)
-    await post(door, "flowControl/k/pin", parallelism=3, rate=20, period=120)
     pinned = {"parallelismMax": 3, "rateMax": 20, "ratePeriod": 120}
-    assert (await limits(door), await pins(door)) == (pinned, [True, True])
+    await post(door, "flowControl/k/pin", parallelism=3, rate=20, period=120)
     await published(door)
-    assert await limits(door) == pinned
+    assert (await limits(door), await pins(door)) == (pinned, [True, True])
     await post(door, "flowControl/k/unpin", parallelism="true", rate="false")
     assert (await limits(door), await pins(door)) == (pinned, [False, True])
     await published(door)
-    assert await limits(door) == pinned | {"parallelismMax": 5}
-    await post(door, "flowControl/k/unpin", rate="true")
-    await published(door)
-    assert (await limits(door), await pins(door)) == (LIMITS, [False, False])
+    assert (await limits(door), await pins(door)) == (pinned | {"parallelismMax": 5}, [False, True])
 
 
 @pytest.mark.parametrize(
@@ -123,22 +114,23 @@ async def test_a_key_without_a_message_is_pinned_all_the_same(door: Door) -> Non
     assert await limits(door) == {"parallelismMax": 0, "rateMax": 7, "ratePeriod": 1}
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_what_is_set_natively_is_pinned(door: Door, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "fields", "pinned"),
+    [
+        ("PUT", {"parallelism": 2, "rate": 1, "per": "1h", "burst": 1}, True),
+        ("PATCH", {"parallelism": 2, "rate": 1, "per": "1h", "burst": 1}, True),
+        ("PATCH", {"note": "theirs", "paused": True}, False),
+    ],
+)
+async def test_limits_that_are_set_natively_are_pinned(
+    door: Door, method: str, fields: dict[str, Any], pinned: bool
+) -> None:
     await published(door)
-    fields = {"parallelism": 2, "rate": 1, "per": "1h", "burst": 1}
-    answer = await door.client.request(method, "/lanes/flow:k", json=fields)
-    assert answer.status_code == 200, answer.text
-    assert await pins(door) == [True, True]
+    await said(await door.client.request(method, "/lanes/flow:k", json=fields))
+    assert await pins(door) == [pinned, pinned]
     await published(door)
-    assert await limits(door) == {"parallelismMax": 2, "rateMax": 1, "ratePeriod": 3600}
-
-
-async def test_a_note_or_a_pause_pins_nothing(door: Door) -> None:
-    await published(door)
-    answer = await door.client.patch("/lanes/flow:k", json={"note": "theirs", "paused": True})
-    assert answer.status_code == 200, answer.text
-    assert await pins(door) == [False, False]
+    native = {"parallelismMax": 2, "rateMax": 1, "ratePeriod": 3600}
+    assert await limits(door) == (native if pinned else LIMITS)
 
 
 async def test_the_native_lane_shows_the_limits_alone(door: Door) -> None:
@@ -161,7 +153,7 @@ async def test_a_used_rate_is_reset(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "query", "said"),
+    ("act", "query", "named"),
     [
         ("pin", {}, "parallelism"),
         ("pin", {"paralelism": 1}, "parallelism"),
@@ -176,10 +168,10 @@ async def test_a_used_rate_is_reset(door: Door) -> None:
     ],
 )
 async def test_a_bad_query_is_named_and_changes_nothing(
-    door: Door, act: str, query: Any, said: str
+    door: Door, act: str, query: Any, named: str
 ) -> None:
-    assert said in refused(await ask(door, f"POST flowControl/k/{act}", **query), 400)
-    assert not (await settings(door)).is_there
+    assert named in refused(await ask(door, f"POST flowControl/k/{act}", **query), 400)
+    assert not (await door.store.lanes.read(door.account_id, "flow:k")).settings.is_there
 
 
 @pytest.mark.parametrize("key", ["a b", "x" * 60, "é"])
