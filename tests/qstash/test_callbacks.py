@@ -24,8 +24,6 @@ FAILED = Outcome(Status.FAILED, 503, 12, "Service Unavailable", answer=Answer("t
 SILENT = Outcome(Status.FAILED, 0, 30_000, "Timeout after 30 seconds")
 SAID = Response((("content-type", "text/plain"), ("x-a", "1"), ("X-A", "2")), b"\xff done")
 WISH = Callback(URL, failure_url="https://example.com/failed", with_response=True)
-
-
 OWN = {"content-type": "application/json", "user-agent": "Upstash-QStash"}
 
 
@@ -37,14 +35,8 @@ def ended(
     **fields: Any,
 ) -> Schedule:
     usual = {"headers": {"content-type": "text/x"}, "body": b"{\xc3\xbc}", "retries": 3}
-    door = pack(carried or Carried())
-    request = Request(
-        1_000,
-        "PUT",
-        "https://example.com/?token=t",
-        **usual | {"callback": WISH} | fields,
-        door=door,
-    )
+    door, url = pack(carried or Carried()), "https://example.com/?token=t"
+    request = Request(1_000, "PUT", url, **usual | {"callback": WISH} | fields, door=door)
     return Schedule(
         f"sch_{ID}", 500, request, outcome.status, outcome=outcome, attempts=attempts,
         response=response, ended_at_ms=1_500,

@@ -118,19 +118,14 @@ async def test_what_became_of_a_message_are_its_events(
 
 async def some_of_each(door: Door) -> Counter[tuple[str, str]]:
     """Messages in each state; what there is to tell of them."""
-    for number in range(6):
-        await publish(door, url=f"https://example.com/{number}", label=f"n{number % 2}")
-    await end(door, FAILED, wait_ms=HOUR_MS)
-    for number in range(4):
-        await publish(door, url=f"https://example.com/done/{number}")
-    await end(door)
+    for count, outcome, wait_ms in ((3, FAILED, HOUR_MS), (2, DONE, None), (2, FAILED, None)):
+        for _ in range(count):
+            await publish(door)
+        await end(door, outcome, wait_ms=wait_ms)
     for number in range(3):
-        await publish(door, url=f"https://example.com/failed/{number}")
-    await end(door, FAILED)
-    for number in range(5):
-        await publish(door, url=f"https://example.com/waits/{number}", delay=f"{number + 1}h")
+        await publish(door, delay=f"{number + 1}h")
     found = await events(door)
-    assert len(found) == 6 * 4 + 4 * 3 + 3 * 4 + 5
+    assert len(found) == 3 * 4 + 2 * 3 + 2 * 4 + 3
     return told(found)
 
 
@@ -138,7 +133,7 @@ async def test_pages_neither_skip_nor_repeat(door: Door) -> None:
     expected = await some_of_each(door)
     whole = await events(door)
     for order in ("latestFirst", "earliestFirst"):
-        for count in (1, 2, 3, 5, 50):
+        for count in (1, 2, 3, 5, 25):
             found, query = list[dict[str, Any]](), {"count": count, "order": order}
             while page := await get(door, "logs", **query):
                 assert len(page["logs"]) <= count
@@ -253,23 +248,6 @@ async def test_native_schedules_have_events_too(door: Door) -> None:
     assert states(of_plain) == ["DELIVERED", "ACTIVE", "CREATED"]
     assert "secret" not in str(of_plain)
     assert "queueName" not in of_plain[0]
-
-
-async def test_secrets_are_masked_and_what_is_redacted(door: Door) -> None:
-    await publish(
-        door,
-        url="https://example.com/?token=xyzzy",
-        body=b"plugh",
-        redact_fields="body,header[X-Private]",
-        forward_x_private="xyzzy",
-        forward_authorization="Bearer xyzzy",
-        forward_x_public="seen",
-    )
-    await end(door)
-    [one, *_] = found = await events(door)
-    assert "xyzzy" not in str(found)
-    assert base64.b64encode(b"plugh").decode() not in str(found)
-    assert one["header"]["X-Public"] == ["seen"]
 
 
 async def test_a_long_body_is_left_out(door: Door) -> None:
