@@ -19,6 +19,8 @@ from scheduler.store.verdict import Verdict, refusal
 
 _KNOWN = {*PARTS, *NUMBERS, "messageId"} - {"host", "path"}
 _USUAL = 100
+# By ids; as much as a page by filters has.
+_MOST_SHOWN_BYTES = 4 * 1024 * 1024
 _REFUSED = (Verdict.UNPAID, Verdict.NO_ROOM, Verdict.TOO_MANY_LANES)
 
 
@@ -28,7 +30,7 @@ async def get_letter(call: QStashCall) -> JsonResponse:
 
 async def list_letters(call: QStashCall) -> JsonResponse:
     """The newest ones first. A page may be short before the end, which has no cursor."""
-    letters, next_cursor = await _meant(call)
+    letters, next_cursor = await _meant(call, _MOST_SHOWN_BYTES)
     return page_answer("messages", await collected(map(_shown, letters)), next_cursor)
 
 
@@ -65,11 +67,11 @@ async def retry_letters(call: QStashCall) -> JsonResponse:
     return page_answer("responses", [{"messageId": each} for each in made], next_cursor)
 
 
-async def _meant(call: QStashCall) -> tuple[list[Schedule], str | None]:
+async def _meant(call: QStashCall, most_bytes: int = 0) -> tuple[list[Schedule], str | None]:
     """All of those with such ids, or a page by filters, and the cursor behind it."""
     what = asked(call, _KNOWN, "dlqIds")
     if what.ids is not None:
-        return await _among(call, map(names.schedule_of_dlq, what.ids)), None
+        return await _among(call, map(names.schedule_of_dlq, what.ids), most_bytes), None
     if (ids := what.texts.get("messageId")) is not None:
         found = await _among(call, map(names.schedule_id, ids))
         return [each for each in found if what.wants(each)], None
@@ -85,9 +87,11 @@ async def _letter(call: QStashCall) -> Schedule:
     raise _unknown()
 
 
-async def _among(call: QStashCall, ids: Iterable[str | None]) -> list[Schedule]:
-    """As many bytes may be meant as a batch may have."""
-    most_bytes = call.service.settings.max_batch_bytes
+async def _among(
+    call: QStashCall, ids: Iterable[str | None], most_bytes: int = 0
+) -> list[Schedule]:
+    """Without a bound of bytes it is that of a batch."""
+    most_bytes = most_bytes or call.service.settings.max_batch_bytes
     return await call.store.letters.among(call.account_id, [*filter(None, ids)], most_bytes)
 
 

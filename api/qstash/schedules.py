@@ -25,7 +25,7 @@ from scheduler.recurrence.recurrence import Timing, checked
 from scheduler.recurrence.recurring import Draft, Rule, kinds_of_change
 
 # The bodies of a list, which is read in pages. An account has at most 10,000 schedules.
-_MOST_BYTES, _PAGE = 16 * 1024 * 1024, 50
+_MOST_BYTES, _PAGE = 4 * 1024 * 1024, 50
 _TOO_LARGE = "The schedules are too large for one answer; GET /recurring lists them in pages"
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)", re.DOTALL)
 _EVERY = "@every "

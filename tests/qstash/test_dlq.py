@@ -176,6 +176,7 @@ async def test_too_many_bytes_are_not_read_at_once(
     settings = msgspec.structs.replace(door.app.state.service.settings, max_batch_bytes=300)
     made = await fail(door, 2, body=b"x" * 60)
     monkeypatch.setattr(door.app.state.service, "settings", settings)
+    monkeypatch.setattr("api.qstash.dlq._MOST_SHOWN_BYTES", 300)
     assert await listed(door, dlqIds=made[0]) == made[:1]
     for method, path in (("GET", "dlq"), ("DELETE", "dlq"), ("POST", "dlq/retry")):
         answer = await door.client.request(method, f"/qstash/v2/{path}", params={"dlqIds": made})
