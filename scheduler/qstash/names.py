@@ -82,7 +82,8 @@ def _named(prefix: str, lane: str | None) -> str | None:
     return lane.removeprefix(prefix) if lane and lane.startswith(prefix) else None
 
 
-queue_lane, queue_of = partial(_lane, "queue:"), partial(_named, "queue:")
+QUEUES = "queue:"
+queue_lane, queue_of = partial(_lane, QUEUES), partial(_named, QUEUES)
 """The lane of a queue, and the queue of a lane."""
 flow_lane, flow_key_of = partial(_lane, "flow:"), partial(_named, "flow:")
 """The lane of a flow-control key, and the key of a lane."""

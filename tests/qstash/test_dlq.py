@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from api.qstash import dlq
 from scheduler.models import Answer, Outcome, Request, Status
 from tests.qstash.conftest import URL, Door, door_of
 from tests.qstash.ends import (
@@ -262,13 +262,15 @@ async def test_a_waiting_or_delivered_message_is_none(door: Door) -> None:
         assert await post(door, "dlq/retry", dlqIds=letter_of(each)) == {"responses": []}
 
 
-async def test_large_ones_are_not_all_shown_at_once(
+async def test_too_many_bytes_are_not_read_at_once(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dlq, "_MOST_BYTES", 100)
-    monkeypatch.setattr("scheduler.store.queries.reading.CHUNK", 1)
+    """As many as a batch may have."""
+    settings = msgspec.structs.replace(door.app.state.service.settings, max_batch_bytes=300)
     made = await fail(door, 2, body=b"x" * 60)
+    monkeypatch.setattr(door.app.state.service, "settings", settings)
     assert await listed(door, dlqIds=made[0]) == made[:1]
-    answer = await door.client.get("/qstash/v2/dlq", params={"dlqIds": made})
-    assert "dlqIds" in refused(answer, 413)
-    assert await delete(door, "dlq", dlqIds=made) == {"deleted": 2}
+    for method, path in (("GET", "dlq"), ("DELETE", "dlq"), ("POST", "dlq/retry")):
+        answer = await door.client.request(method, f"/qstash/v2/{path}", params={"dlqIds": made})
+        assert "name fewer" in refused(answer, 400)
+    assert await listed(door) == made[::-1]

@@ -166,14 +166,12 @@ async def test_keys_of_another_account_are_others(door: Door) -> None:
 @pytest.mark.parametrize(
     ("act", "query", "said"),
     [
-        ("pin", {}, "parallelism"),
         ("pin", {"paralelism": 1}, "parallelism"),
         ("pin", {"parallelism": 0}, "parallelism"),
         ("pin", {"parallelism": "many"}, "parallelism"),
         ("pin", {"rate": 100_001}, "rate"),
         ("pin", {"period": 60}, "period"),
         ("pin", {"rate": 1, "period": 86_401}, "period"),
-        ("unpin", {}, "parallelism"),
         ("unpin", {"period": "true"}, "parallelism"),
         ("unpin", {"rate": "yes"}, "rate"),
     ],
