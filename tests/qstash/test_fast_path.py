@@ -9,6 +9,7 @@ import pytest
 
 from api.door.fast_path import KnownHeads
 from api.qstash.fast_path import MessageFastPath
+from scheduler.errors import OutcomeUnknown
 from scheduler.models import BodyKind
 from scheduler.qstash.carried import opened
 from tests.api.door.test_fast_path import Answer, Connection
@@ -139,6 +140,22 @@ async def test_what_the_store_refuses_is_answered_the_usual_way(door: Door) -> N
     told, _ = await client.publish()
     assert (told.status, told.body) == (401, {"error": "Invalid or inactive API key"})
     assert await door.credits() == 1999
+
+
+async def test_a_lost_reply_is_answered_and_nothing_is_stored_again(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, end = await Client.of(door), door.store.schedules.end_by_key
+
+    def lost(*given: Any) -> Any:
+        end(*given)
+        raise OutcomeUnknown("lost")
+
+    monkeypatch.setattr(door.store.schedules, "end_by_key", lost)
+    told, _ = await client.publish()
+    assert told.status == 503
+    assert "Upstash-Deduplication-Id" in told.body["error"]
+    assert await door.credits() == 1998
 
 
 async def test_native_creates_are_as_fast_beside_them(door: Door) -> None:
