@@ -60,6 +60,7 @@ class MessageFastPath(FastPath):
     """A connection to an API with the door."""
 
     begins = (*FastPath.begins, _LINE)
+    long_paths = (b"/qstash/v2/",)  # clients name ids in the query
 
     def _take(self, data: bytes, whole: bytes = b"", url: bytes = b"") -> bool:
         """Of a message the head is looked up without its destination. It is that of one client:
