@@ -44,7 +44,7 @@ def pack(carried: Carried) -> bytes:
     """The `door` value. Raises ValueError if it is too long."""
     packed = _encode(carried)
     if len(packed) > MOST_BYTES:
-        raise ValueError(f"It has {len(packed):,} bytes, of at most {MOST_BYTES}")
+        raise ValueError(f"What is kept of it has {len(packed):,} bytes, of at most {MOST_BYTES}.")
     return packed
 
 
