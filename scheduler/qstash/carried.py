@@ -59,3 +59,11 @@ def opened(door: bytes | None) -> Carried | None:
         return None if door is None else _decode(door)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
+
+
+def renamed(door: bytes | None, schedule_id: str) -> bytes | None:
+    """The same value, of a schedule of QStash with another id. Raises ValueError as both above."""
+    carried = opened(door)
+    if carried is None:
+        return None
+    return pack(msgspec.structs.replace(carried, schedule_id=schedule_id))
