@@ -54,6 +54,22 @@ async def test_a_callback_waits_for_as_long_as_its_caller_said(
     assert await store.check() == []
 
 
+async def test_the_callback_of_the_account_gets_its_usual_report(door: Door) -> None:
+    """Its receiver may know of no message."""
+    store, shard = door.store, keys.parts(door.account_id).shard
+    set_ = {"callbackUrl": f"{URL}/account"}
+    assert (await door.client.patch("/account", json=set_)).status_code == 200
+    for wish in (None, Callback(f"{URL}/own")):
+        request = Request(1, "POST", URL, callback=wish, door=pack(Carried()))
+        await store.schedules.create(door.account_id, request)
+    await store.ends.ack(shard, [Ack(each, DONE, 0) for each in await claimed(store, shard)])
+    reports = {each.request.url: each.request for each in await claimed(store, shard)}
+    native, own = reports[f"{URL}/account"], reports[f"{URL}/own"]
+    assert (native.door, json.loads(native.body or b"")["type"]) == (None, "schedule.completed")
+    assert own.door is not None
+    assert "sourceMessageId" in json.loads(own.body or b"")
+
+
 @pytest.mark.slow
 def test_a_worker_sends_them_signed_and_as_the_caller_said(receiver: Receiver) -> None:
     with Deployment(qstash="on") as running:
