@@ -58,6 +58,7 @@ class Row(NamedTuple):
 
 
 REQUEST = Column("REQUEST", least=16, middle=True, usual=40)
+LABELS = Column("LABELS", least=12)
 NOTE = Column("NOTE", least=24)
 
 

@@ -297,7 +297,7 @@ FIELDS = (
         examples=("response",),
         choices=("response",),
         choice="CallbackInclude",
-        words=(("", "the outcome"), ("response", "the outcome and the target's answer")),
+        words=(("", "the outcome"), ("response", "the target's answer, too")),
     ),
     FieldRow(
         name="lane",

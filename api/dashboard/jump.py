@@ -12,13 +12,13 @@ from api.dashboard.operators.accounts import found_accounts
 from api.dashboard.operators.impersonation import address_of
 from api.dashboard.recurring.texts import name_of
 from api.dashboard.render import page
-from api.dashboard.requests.filters import ADDRESS, Filter
+from api.dashboard.requests.filters import ADDRESS, Filter, schedule_named
 from api.dashboard.requests.suggestions import hosts_of
 from api.dashboard.viewer.session import ROOT, Viewer, asks_for_news, signed_in
 from api.service import HttpRequest, service_of
 from scheduler.callers import Role
 from scheduler.errors import NotFound, TooManyScans, Unreadable
-from scheduler.ids import is_recurring_id, is_schedule_id
+from scheduler.ids import is_recurring_id
 from scheduler.lanes import is_lane
 from scheduler.models import LogEntry, LogStatus
 from scheduler.recurrence.recurring import Rule, RuleState
@@ -115,9 +115,8 @@ async def jump_page(request: HttpRequest) -> Raw:
 async def _found(request: HttpRequest, viewer: Viewer, wanted: str) -> Found:
     store, account_id = service_of(request).store, viewer.account_id
     (verb, name), places = asked(wanted), _pages(viewer, wanted)
-    wanted_id = name.replace("inv_", "sch_", 1)
-    if is_schedule_id(wanted_id):
-        return Found([Place("request", f"{ADDRESS}/{wanted_id}", wanted_id)])
+    if schedule_id := schedule_named(name):
+        return Found([Place("request", f"{ADDRESS}/{schedule_id}", schedule_id)])
     try:
         if verb and viewer.may("act"):
             return Found(await _acts(store, account_id, verb, name) + places)

@@ -33,6 +33,7 @@ from api.fair_queue import STRANGERS, note_time
 from api.service import HttpRequest
 from scheduler.errors import NotFound
 from scheduler.lane_settings import HeldBy
+from scheduler.masks import masked_url
 from scheduler.times import format_iso8601
 
 _HERE = Path(__file__).parent
@@ -118,7 +119,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters.update(formats.FILTERS, pieces=_marked, request_facts=facts_of, held=_held)
-_templates.filters.update(pattern=pattern_of)
+_templates.filters.update(pattern=pattern_of, masked_url=masked_url)
 _templates.globals.update(asset=address, iso=format_iso8601)
 _templates.globals.update(looking_at=address_of)
 

@@ -17,8 +17,12 @@ from api.schema.rules import Rules, duration, timestamp
 from api.schema.settings_fields import PAUSE, SettingsField, judged
 from scheduler import durations, schema
 from scheduler.durations import DAY_MS
+from scheduler.errors import FieldError
 from scheduler.ids import is_recurring_id
 from scheduler.lanes import LANE_PATTERN, LONGEST_LANE, is_lane
+from scheduler.models import Request
+from scheduler.qstash.carried import renamed
+from scheduler.qstash.names import schedule_id_of_rule
 from scheduler.recurrence import cron, fields
 from scheduler.recurrence.recurrence import LONGEST_EVERY_MS, SHORTEST_EVERY_MS, Timing, faults
 from scheduler.recurrence.recurring import Draft, Rule
@@ -199,8 +203,19 @@ class DraftChange(msgspec.Struct, frozen=True):
         # Stored times stay valid, even if a later version would refuse them.
         if timing != rule.timing and (found := faults(timing)):
             raise invalid(found)
-        name = self.settings.get("name", rule.name)
-        return Draft(self.request.of(rule.request), timing, name)
+        name, request = self.settings.get("name", rule.name), self.request.of(rule.request)
+        if name != rule.name and request.door is not None:
+            request = _renamed(request, schedule_id_of_rule(rule.recurring_id, name))
+        return Draft(request, timing, name)
+
+
+def _renamed(request: Request, schedule_id: str) -> Request:
+    """The request of a rule that the QStash door made: its messages name it by its new id. Raises
+    InvalidRequest if that does not fit beside what they carry."""
+    try:
+        return msgspec.structs.replace(request, door=renamed(request.door, schedule_id))
+    except ValueError as error:
+        raise invalid([FieldError("name", f"{error}.")]) from None
 
 
 def parse_draft_change(data: bytes, rules: Rules, now_ms: int) -> DraftChange:

@@ -24,7 +24,7 @@ from cli.parameters import (
     from_option,
     to_option,
 )
-from cli.tables import NOTE, REQUEST, Column, Row, at, fields, streamed
+from cli.tables import LABELS, NOTE, REQUEST, Column, Row, at, fields, streamed
 from scheduler.texts import visible
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _EVERY_S = 1.0
 _COLUMNS = (
     Column("TIME (UTC)", usual=19), Column("STATUS", usual=9), Column("CODE", right=True),
     Column("MS", right=True, usual=5), Column("ID", usual=30), REQUEST,
-    Column("REFERENCE"), Column("LANE"), NOTE,
+    Column("REFERENCE"), Column("LANE"), LABELS, NOTE,
 )  # fmt: skip
 _SECRET_COLUMNS = (
     Column("ID"), Column("SECRET"), Column("SINCE (UTC)"), Column("UNTIL (UTC)"),
@@ -206,7 +206,7 @@ def _row(entry: LogEntry) -> Row:
     if entry.next_attempt_at is not None:
         notes.append(f"attempt {entry.attempt + 1} at {at(entry.next_attempt_at)}")
     moment = at(entry.executed_at or entry.scheduled_at)
-    names = (name, request, entry.reference or "", entry.lane or "")
+    names = (name, request, entry.reference or "", entry.lane or "", ", ".join(entry.labels))
     return Row([moment, entry.status, code, took, *names, ", ".join(notes)])
 
 

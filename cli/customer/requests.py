@@ -22,7 +22,7 @@ _TYPES: dict[Kind, Any] = {
     Kind.DURATIONS: parameters.durations,
     Kind.SECONDS: parameters.duration,
 }
-_METAVARS = {Kind.MOMENT: "TIME", Kind.WHOLE: "N", Kind.TEXT: "TEXT"}
+_METAVARS = {Kind.MOMENT: "TIME", Kind.WHOLE: "N", Kind.TEXT: "TEXT", Kind.URL: "URL"}
 _METAVARS_OF = {"lane": "NAME"}
 # Fields that are spelled here otherwise than in the client, or in several ways.
 _OWN: dict[str, tuple[Option, ...]] = {

@@ -20,7 +20,7 @@ from cli.customer.requests import (
     request_arguments,
     schedule_options,
 )
-from cli.tables import NOTE, REQUEST, Column, Ready, Row, at, fields
+from cli.tables import LABELS, NOTE, REQUEST, Column, Ready, Row, at, fields
 from scheduler.field_rows import Kind
 from scheduler.lanes import hold_words
 from scheduler.schema import FIELDS
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _COUNTS = {row.name for row in FIELDS if row.kind is Kind.WHOLE} | {"attempts", "missed"}
 _STATUSES = ("scheduled", "completed", "failed", "cancelled")
 _COLUMNS = (
-    Column("STATUS"), Column("ID"), REQUEST, Column("REFERENCE"), Column("LANE"), NOTE,
+    Column("STATUS"), Column("ID"), REQUEST, Column("REFERENCE"), Column("LANE"), LABELS,
+    NOTE,
 )  # fmt: skip
 
 
@@ -235,4 +236,4 @@ def _row(schedule: Schedule) -> Row:
         status, note = "held", f"{note}; {words}" if note else words
     request = f"{schedule.target_method} {schedule.target_url}"
     names = (schedule.schedule_id, request, schedule.reference or "", schedule.lane or "")
-    return Row([at(moment), status, *names, note])
+    return Row([at(moment), status, *names, ", ".join(schedule.labels), note])

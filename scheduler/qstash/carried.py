@@ -44,7 +44,7 @@ def pack(carried: Carried) -> bytes:
     """The `door` value. Raises ValueError if it is too long."""
     packed = _encode(carried)
     if len(packed) > MOST_BYTES:
-        raise ValueError(f"It has {len(packed):,} bytes, of at most {MOST_BYTES}")
+        raise ValueError(f"What is kept of it has {len(packed):,} bytes, of at most {MOST_BYTES}.")
     return packed
 
 
@@ -55,3 +55,10 @@ def opened(door: bytes | None) -> Carried:
         return _NOTHING if door is None else _decode(door)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _DAMAGED
+
+
+def renamed(door: bytes | None, schedule_id: str) -> bytes | None:
+    """The same value, of a schedule of QStash with another id. Raises ValueError as `pack`."""
+    if door is None:
+        return None
+    return pack(msgspec.structs.replace(opened(door), schedule_id=schedule_id))

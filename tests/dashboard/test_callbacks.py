@@ -6,7 +6,11 @@ import re
 
 from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
 from scheduler.lane_settings import AccountCallback
-from tests.dashboard.conftest import Browser, listed, once_of
+from scheduler.masks import MASK
+from scheduler.models import Request
+from scheduler.recurrence.recurrence import Timing
+from scheduler.recurrence.recurring import Draft
+from tests.dashboard.conftest import URL, Browser, listed, once_of
 from tests.dashboard.test_many import ids_of, match, post_many
 
 CALLED_BACK = re.compile(r'<span class="callback (\w+)">')
@@ -45,6 +49,18 @@ async def test_a_panel_says_where_failures_go_and_that_the_answer_goes_along(
     text = await browser.text(f"/requests/{await browser.schedule(60_000, callback=alone)}")
     assert "<dt>Failures to</dt>" in text
     assert "<dt>Callback to</dt>" not in text
+
+
+async def test_a_rule_says_where_its_ends_are_reported(browser: Browser) -> None:
+    wish = Callback(WHERE, CallbackOn.FAILED, WHERE.replace("ended", "failed"), with_response=True)
+    request = Request(0, "POST", URL, callback=wish)
+    made = await browser.store.recurring.create(browser.account_id, Draft(request, Timing("0 0 * * *")))
+    text = await browser.text(f"/recurring/{made.rule.recurring_id}")
+    for where in ("ended", "failed"):
+        assert f"https://example.com/{where}?token={MASK}" in text
+    assert "if it fails" in text
+    assert "<dd>the outcome and the target's answer</dd>" in text
+    assert "s3cret" not in text
 
 
 async def test_a_panel_has_all_attempts_of_a_callback(browser: Browser) -> None:

@@ -57,6 +57,7 @@ async def test_a_request_is_found_by_id_reference_or_url(browser: Browser) -> No
     for wanted, address in (
         (waiting, there),
         (waiting.replace("sch_", "inv_"), there),
+        (waiting.replace("sch_", "msg_"), there),
         ("Order-17", there),
         ("order-1", there),
         ("com/invoices", there),

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from scheduler.errors import KeepsChanging
-from scheduler.lane_settings import LONGEST_NOTE, LaneSettings, Pause
+from scheduler.lane_settings import LONGEST_NOTE, PARALLELISM, RATE, LaneSettings, Pause
 from scheduler.lanes import MOST_LANES
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard, rows, tiles_of
@@ -69,6 +69,20 @@ async def test_settings_are_judged_as_the_api_does_and_kept_as_typed(browser: Br
         assert (refused.status_code, words in refused.text) == (400, True), refused.text
         assert f'value="{next(iter(fields.values()))}"' in refused.text
     assert await settings_of(browser) == (await settings_of(browser, "another"))
+
+
+async def test_a_lane_says_which_limits_the_next_message_may_change(browser: Browser) -> None:
+    for unpinned, words in (
+        ({RATE, PARALLELISM}, "Parallelism and rate came with a QStash message"),
+        ({RATE}, "Rate came with a QStash message"),
+    ):
+        settings = LaneSettings(5, 1000, None, 3, unpinned=frozenset(unpinned))
+        await browser.store.lanes.put(browser.account_id, "invoices", settings)
+        page = await browser.text("/lanes/invoices")
+        assert words in page
+    assert (await set_with(browser, page)).status_code == 303
+    assert "QStash" not in await browser.text("/lanes/invoices")
+    assert (await settings_of(browser)).unpinned == frozenset()
 
 
 async def test_of_two_tabs_the_second_sees_what_the_first_has_set(browser: Browser) -> None:

@@ -15,7 +15,9 @@ from api.dashboard.render import Page
 from api.fair_queue import Payer
 from benchmarks.support.history import Past, fill
 from scheduler.errors import Damaged, OutcomeUnknown, StoreFull, StoreUnavailable, TooManyScans
+from scheduler.masks import MASK
 from scheduler.models import Outcome, Request, Status
+from scheduler.qstash.carried import Carried, pack
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, URL, Browser, Dashboard, once_of, tiles_of
 from tests.dashboard.recurring.recurring import made
@@ -111,9 +113,24 @@ async def test_a_schedule_is_shown_with_its_secrets_masked(browser: Browser) -> 
 
 async def test_a_schedule_is_found_by_its_id(browser: Browser) -> None:
     waiting, ended = await browser.schedule(), await browser.execute()
-    for wanted in (waiting, waiting.replace("sch_", "inv_"), ended):
+    for wanted in (waiting, *(waiting.replace("sch_", kind) for kind in ("inv_", "msg_")), ended):
         answer = await browser.get("/requests", q=wanted)
-        assert answer.headers["location"] == "/dashboard/requests/" + wanted.replace("inv", "sch")
+        assert answer.headers["location"] == f"/dashboard/requests/sch_{wanted[4:]}"
+
+
+async def test_a_message_says_its_id_and_shows_nothing_that_it_hides(browser: Browser) -> None:
+    assert "QStash message" not in await browser.text(f"/requests/{await browser.schedule()}")
+    headers = {"X-One": "one-of-it", "X-Two": "two-of-it"}
+    for redacted in ("body", "body,header[X-One]"):
+        door = pack(Carried(redacted=redacted))
+        message = await browser.schedule(body=b"hush-hush", headers=headers, door=door)
+        text = await browser.text(f"/requests/{message}")
+        assert f'<dt>QStash message</dt><dd class="id">msg_{message[4:]}</dd>' in text
+        assert "Its body, 9 B, is hidden" in text
+        assert "hush-hush" not in text
+        assert "As curl" not in text
+        assert "two-of-it" in text
+        assert ("one-of-it" in text, MASK in text) == ((True, False), (False, True))["X" in redacted]
 
 
 async def test_cancelling_gives_the_credit_back_once(browser: Browser) -> None:

@@ -56,6 +56,39 @@ def of_an_account(key: str, count: int, name: str) -> Iterator[Request]:
         yield "PUT", f"/recurring/by-name/{name}-{n}", own, f"{{{rule}}}"
 
 
+def of_a_mover(key: str, count: int, name: str) -> Iterator[Request]:
+    """Calls of a client of QStash, which succeed or are refused."""
+    own = {"authorization": f"Bearer {key}"}
+    for n in range(count):
+        url = f"http://{name}-{n}.example/{n}"
+        ways = {"upstash-callback": f"{url}/back", f"upstash-forward-x-{name}-{n}": "1"}
+        later = own | ways | {"upstash-delay": "1h", "upstash-label": f"{name}-{n}"}
+        yield "POST", f"/qstash/v2/publish/{url}", later, f'{{"n": {n}}}'
+        yield "POST", f"/qstash/v2/publish/{url}", later | {f"upstash-{name}-{n}": "1"}, ""
+        yield "POST", f"/qstash/v2/publish/{url}", own | {"upstash-retry-delay": f"{n} +"}, ""
+        once = later | {"upstash-deduplication-id": f"{name}-{n}"}
+        yield "POST", f"/qstash/v2/enqueue/{name}-{n}/{url}", once, ""
+        key_of_flow = {"upstash-flow-control-key": f"{name}-{n}"}
+        limits = {"upstash-flow-control-value": f"rate={n + 1}"}
+        yield "POST", f"/qstash/v2/publish/{url}", later | key_of_flow | limits, ""
+        item = f'{{"destination":"{url}","headers":{{"upstash-delay":"{n + 60}m"}}}}'
+        yield "POST", "/qstash/v2/batch", own, f'[{item},{{"destination":"{name}{n}"}}]'
+        yield "POST", "/qstash/v2/batch", own, f"[{item}]"
+        cron = own | {"upstash-cron": f"{n % 60} 0 1 1 *", "upstash-schedule-id": f"{name}-{n}"}
+        yield "POST", f"/qstash/v2/schedules/{url}", cron, ""
+        for noun in ("messages", "dlq", "schedules", "queues", "flowControl", f"x{n}"):
+            yield "GET", f"/qstash/v2/{noun}/{name}{n}", own, ""
+        yield "GET", f"/qstash/v2/events?label={name}-{n}&state=CREATED", own, ""
+        yield "DELETE", f"/qstash/v2/messages?url={url}", own, ""
+
+
+def messages(key: str, count: int, name: str, port: int) -> Iterator[Request]:
+    """Such as are sent at once."""
+    for n in range(count):
+        path = f"/qstash/v2/publish/http://{name}-{n}.test:{port}/message"
+        yield "POST", path, {"authorization": f"Bearer {key}", "upstash-label": f"{name}{n}"}, ""
+
+
 def send(port: int, requests: Iterator[Request]) -> dict[int, int]:
     """One after the other; how often each status was answered."""
     statuses: dict[int, int] = {}

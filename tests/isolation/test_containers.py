@@ -66,6 +66,7 @@ def start(
             redis_url=own_valkey.url,
             allow_targets="127.0.0.0/8",
             fire_timeout_ms=1000,
+            qstash="on",
         )
         started.append(process)
         process.start()
@@ -111,7 +112,11 @@ def test_what_outlives_a_request_is_known_and_bounded(
         for number, customer in enumerate(customers):
             name = f"{call}{number}"
             storm.send(port, storm.of_an_account(customer.key, calls, name))
+            storm.send(port, storm.of_a_mover(customer.key, calls, name))
             made += storm.schedule(customer, list(storm.fires(fires, name, target_port)))
+            sent = storm.messages(customer.key, fires, name, target_port)
+            assert storm.send(port, sent) == {200: fires}
+            made += [name] * fires
         fired.extend(made)
         until(lambda: sum(sum(each.counts()) for each in customers) == len(fired), "all fired", 90)
 

@@ -145,3 +145,17 @@ async def test_a_callback_waits_for_as_long_as_its_caller_said(
     assert len(reports) == 2 - len(late)
     assert all(each.is_callback and each.request.door for each in reports)
     assert await door.store.check() == []
+
+
+async def test_the_callback_of_the_account_gets_its_usual_report(door: Door) -> None:
+    """Its receiver may know of no message."""
+    set_ = {"callbackUrl": "https://example.com/account"}
+    assert (await door.client.patch("/account", json=set_)).status_code == 200
+    await publish(door)
+    await publish(door, callback=URL)
+    await end(door)
+    reports = {each.request.url: each.request for each in await claim(door)}
+    native, own = reports["https://example.com/account"], reports[URL]
+    assert (native.door, json.loads(native.body or b"")["type"]) == (None, "schedule.completed")
+    assert own.door is not None
+    assert "sourceMessageId" in json.loads(own.body or b"")

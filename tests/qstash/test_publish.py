@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from typing import Any
 from urllib.parse import quote
@@ -10,13 +11,16 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from scheduler.errors import OutcomeUnknown
+from scheduler.errors import OutcomeUnknown, QuotaExceeded
 from scheduler.models import BodyKind, Idempotency, Plan
 from scheduler.store import Store, keys
 from scheduler.store.idempotency import once_name
 from tests.qstash.conftest import URL, Door, client_of, door_of
 from tests.qstash.ends import ask, refused
 from tests.support.apps import app_of
+
+JSON = {"Content-Type": "application/json"}
+LARGE_OBJECT = json.dumps({"a": "x" * 262_144})
 
 
 async def batch(door: Door, items: Any) -> httpx.Response:
@@ -193,6 +197,10 @@ async def test_a_batch_is_answered_in_order(door: Door) -> None:
         ([item(0), item(1) | {"queue": "a b"}], "[1].Upstash-Queue-Name: "),
         ([item(0), item(1) | {"headers": {"a": 1}}], "[1]"),
         ([item(0), 5], "[1]"),
+        ([item(0), item(1) | {"headers": {"upstash-forward-a": ["x"] * 257}}], "[1].headers: "),
+        ([item(0), item(1) | {"headers": {"upstash-forward-a": "x" * 16384}}], "[1].headers: "),
+        ([item(0), item(1) | {"body": LARGE_OBJECT, "headers": JSON}], "[1].body: "),
+        ([item(0), item(1) | {"body": "x" * 196_609}], "[1].body: "),
         ([], "body: "),
         ({}, "body: It must be a list of 1 to 1,000 messages."),
         ([item(0)] * 1001, "body: It must be a list of 1 to 1,000 messages."),
@@ -231,6 +239,24 @@ async def test_items_of_a_batch_are_deduplicated_one_by_one(door: Door) -> None:
     again = (await batch(door, [item(5, **once)])).json()
     assert again == [answers[1] | {"deduplicated": True}]
     assert await door.credits() == 1996
+
+
+async def test_a_message_of_a_batch_may_be_refused_alone(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_all = door.store.schedules.create_all
+
+    async def without_room(*given: Any) -> Any:
+        if given[2] is not None:
+            raise QuotaExceeded
+        return await create_all(*given)
+
+    monkeypatch.setattr(door.store.schedules, "create_all", without_room)
+    items = [item(0), item(1, upstash_deduplication_id="a"), item(2)]
+    answer = await batch(door, items)
+    assert ["messageId" in each for each in answer.json()] == [True, False, True]
+    assert answer.json()[1] == {"error": str(QuotaExceeded())}
+    assert (await batch(door, items[1:2])).status_code == 413
 
 
 async def test_a_large_batch_is_stored_whole(door: Door) -> None:

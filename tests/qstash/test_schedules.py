@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.events import Kind
 from scheduler.models import Request, RetryOn
-from scheduler.qstash.carried import opened
+from scheduler.qstash.carried import MOST_BYTES, Carried, opened, pack
 from scheduler.qstash.names import rule_name, rule_of, schedule_id_of, schedule_id_of_rule
 from scheduler.recurrence.recurrence import Timing
 from scheduler.recurrence.recurring import Draft, Rule
@@ -92,6 +92,31 @@ async def test_a_given_id_is_the_name_of_the_rule(door: Door, given: str) -> Non
     assert await made(door, "https://example.com/other", schedule_id=given) == given
     [found] = await get(door, "schedules")
     assert (found["scheduleId"], found["destination"]) == (given, "https://example.com/other")
+
+
+async def test_messages_of_a_renamed_rule_name_its_new_id(door: Door) -> None:
+    await made(door, schedule_id="daily", redact_fields="body")
+    [rule] = await ruled(door)
+    for name in ("weekly", None):
+        path = f"/recurring/{rule.recurring_id}"
+        answer = await door.client.patch(path, json={"name": name, "labels": ["a"]})
+        assert answer.status_code == 200, answer.text
+        [rule] = await ruled(door)
+        schedule_id = schedule_id_of_rule(rule.recurring_id, name)
+        assert (await shown(door, schedule_id))["scheduleId"] == schedule_id
+        assert rule.schedule_id is not None
+        waiting = (await door.store.schedules.get(door.account_id, rule.schedule_id)).request
+        for request in (rule.request, waiting):
+            carried = opened(request.door)
+            assert carried is not None
+            assert (carried.schedule_id, carried.redacted) == (schedule_id, "body")
+    long = pack(Carried(flow_value="x" * (MOST_BYTES - 20)))
+    draft = Draft(Request(0, "GET", URL, door=long), Timing("0 9 * * *"), "long")
+    rule = (await door.store.recurring.create(door.account_id, draft)).rule
+    answer = await door.client.patch(f"/recurring/{rule.recurring_id}", json={"name": "n" * 64})
+    assert answer.status_code == 400
+    assert answer.json()["details"][0]["field"] == "name"
+    assert (await door.store.recurring.read(door.account_id, rule.recurring_id)) == rule
 
 
 async def test_a_second_create_replaces_all_but_a_pause(door: Door) -> None:

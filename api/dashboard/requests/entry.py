@@ -47,6 +47,7 @@ from scheduler.errors import (
 from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.masks import MASK, masked, masked_url
 from scheduler.models import LogStatus
+from scheduler.qstash.names import message_id
 from scheduler.qstash.redacted import shown_headers, shows_body
 from scheduler.store import Store
 from scheduler.store.operators.owners import SearchEnded
@@ -145,7 +146,6 @@ async def _values(
     asked = entry.schedule.request if entry.schedule else None
     # Of the last attempt; the log has less.
     outcome = entry.schedule.last_outcome if entry.schedule else None
-    wish = asked.callback if asked else None
     phases = outcome.phases if outcome else entry.phases
     # What its account sends and gets is not for operators to read.
     withheld = viewer.operator is not None
@@ -170,9 +170,8 @@ async def _values(
         "held": held_words(entry.held_by, now_ms, zone_of(request)) if entry.held_by else "",
         "is_news": False,
         "invocation_id": invocation_id(entry.schedule_id),
+        "message_id": message_id(entry.schedule_id),
         "asked": asked,
-        "callback_url": masked_url(wish.url) if wish and wish.url else None,
-        "failure_url": masked_url(wish.failure_url) if wish and wish.failure_url else None,
         "answer": outcome.answer if outcome and not withheld else None,
         "phases": phases,
         "bars": waterfall(phases, outcome.status_code if outcome else entry.status_code),

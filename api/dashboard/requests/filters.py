@@ -15,6 +15,7 @@ from api.schema.query import EXECUTIONS, OF_LOGS
 from scheduler.callbacks import CallbackStatus
 from scheduler.durations import format_duration, parse_duration
 from scheduler.filters import FILTERS
+from scheduler.ids import is_schedule_id
 from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange
@@ -56,6 +57,7 @@ _NARROWING = {
 _TOKEN = re.compile(r'(?:(?P<name>[A-Za-z]+):)?(?:"(?P<quoted>[^"]*)"(?!\S)|(?P<plain>\S*))')
 # After a name that is no filter's: a port, or what follows the scheme of a URL.
 _OF_URL = re.compile(r"\d|//")
+_ID = re.compile(r"(?:inv|msg)_")
 
 
 class Filter(NamedTuple):
@@ -236,6 +238,12 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         cursor=texts.get("cursor") or None,
         back=bool(texts.get("back")),
     ), faults
+
+
+def schedule_named(text: str) -> str | None:
+    """The schedule whose id it is, or that of its invocation or of its QStash message."""
+    found = _ID.sub("sch_", text, count=1)
+    return found if is_schedule_id(found) else None
 
 
 def read_typed(

@@ -15,7 +15,14 @@ from api.dashboard.answer import Raw, html, redirect
 from api.dashboard.charts import WINDOWS
 from api.dashboard.render import page
 from api.dashboard.requests.bulk_strip import bulks_of, in_a_line, replays_of
-from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter, read_typed
+from api.dashboard.requests.filters import (
+    ADDRESS,
+    PER_PAGE,
+    Filter,
+    read_filter,
+    read_typed,
+    schedule_named,
+)
 from api.dashboard.requests.picture import Found, found_by, narrowed
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
@@ -23,7 +30,6 @@ from api.dashboard.viewer.session import Viewer, asks_for_news, signed_in, zone_
 from api.service import HttpRequest, service_of
 from scheduler.callbacks import CallbackStatus
 from scheduler.errors import InvalidRequest, TooManyScans
-from scheduler.ids import is_schedule_id
 from scheduler.lane_settings import HeldBy
 from scheduler.models import LogEntry
 from scheduler.store import Store
@@ -110,9 +116,8 @@ async def requests_page(request: HttpRequest) -> Raw:
     viewer = await signed_in(request)
     asked = dict(request.query_params)
     typed, unread = asked.pop("find", "").strip(), dict[str, str]()
-    wanted_id = (typed or asked.get("q", "").strip()).replace("inv_", "sch_", 1)
-    if is_schedule_id(wanted_id):
-        return redirect(request, f"{ADDRESS}/{wanted_id}")
+    if schedule_id := schedule_named(typed or asked.get("q", "").strip()):
+        return redirect(request, f"{ADDRESS}/{schedule_id}")
     if typed:
         now_ms = service_of(request).store.clock.now_ms()
         wanted, unread = read_typed(typed, asked, zone_of(request), now_ms)

@@ -343,7 +343,7 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
     retrying = {
         **skipped, "scheduleId": "sch_1", "executedAt": DUE, "status": "retrying", "attempt": 1,
         "statusCode": 503, "responseTimeMs": 41, "errorMessage": "Busy", "nextAttemptAt": NOON,
-        "reference": "order-1", "lane": "acme", "latenessMs": 3, "responseBody": "later\a",
+        "reference": "order-1", "lane": "acme", "labels": ["eu", "a b"], "latenessMs": 3, "responseBody": "later\a",
         "phases": {"connectionReused": True, "firstByteMs": 1204},
     }  # fmt: skip
     pages = [
@@ -353,9 +353,9 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
         logged = said(line, "logs", "--recurring", "rec_1", "--status", "skipped,retrying")
         attempts = said(line, "logs", "sch_1", "--status", "all")
     head, missed, told = logged.splitlines(keepends=True)
-    heads = ["TIME", "(UTC)", "STATUS", "CODE", "MS", "ID", "REQUEST", "REFERENCE", "LANE", "NOTE"]
-    assert head.split() == heads
-    row = f"2026-11-20 08:00:00  retrying   503  41  sch_1  POST {URL}  order-1    acme  "
+    heads = "TIME (UTC) STATUS CODE MS ID REQUEST REFERENCE LANE LABELS NOTE"
+    assert head.split() == heads.split()
+    row = f"2026-11-20 08:00:00  retrying   503  41  sch_1  POST {URL}  order-1    acme  eu, a b  "
     assert told == f"{row}Busy, attempt 2 at 2026-11-23 12:00:00\n"
     assert missed.split() == ["2026-11-24", "08:00:00", "skipped", "rec_1", "1,200", "missed"]
     more = ["3 ms late", "connection reused, first byte 1,204 ms", '"later\\u0007"']

@@ -33,6 +33,10 @@ from tests.support.deployment import Deployment
 
 _SOURCE = "https://github.com/upstash/{}.git"
 _PATIENCE_S = 1800
+_FETCHES = """\
+It needs git, GitHub, npm, and the registries of pip and npm. Without GitHub, bring the repositories
+here by other means: QSTASH_SDKS=.. takes ../qstash-py and ../qstash-js."""
+_PORT_443 = "Run it as root, or lower `sysctl net.ipv4.ip_unprivileged_port_start` to 443."
 
 # What the name of a test or of its file says, and why the test may fail.
 NOT_OFFERED = {
@@ -85,7 +89,7 @@ def python(source: Path, folder: Path, settings: dict[str, str], only: Case | No
     imported, report = folder / "imported", folder / "report.xml"
     if not imported.exists():
         install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", imported)
-        subprocess.run([sys.executable, *install, *_DISTRIBUTIONS], check=True)
+        _fetch(sys.executable, *install, *_DISTRIBUTIONS)
     chosen = ["tests"] if only is None else [f"{only.file}::{only.name}"]
     options = ("-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=strict", "--rootdir", ".")
     plugins = ("-p", "no:schemathesis", "-p", "no:random_order", "-p", "no:anyio")
@@ -124,7 +128,7 @@ def _bun(source: Path, folder: Path) -> str:
         (place / "preload.ts").write_text(_PRELOAD)
         (place / "package.json").write_text(json.dumps({"dependencies": _PACKAGES}))
         quiet = "--no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error"
-        subprocess.run(["npm", "install", *quiet.split()], cwd=place, check=True)
+        _fetch("npm", "install", *quiet.split(), "--prefix", place)
     return str(next(iter(place.glob("node_modules/@oven/bun-linux-*/bin/bun"))))
 
 
@@ -152,13 +156,23 @@ LANGUAGES: dict[str, tuple[str, Run]] = {
 }
 
 
+def _fetch(*command: str | Path) -> None:
+    """Ends this program if the command fails, or is not there."""
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"{error}\n{_FETCHES}")
+
+
 def _source(name: str, folder: Path) -> Path:
-    if given := os.environ.get("QSTASH_SDKS"):
-        return Path(given) / name
-    subprocess.run(
-        ["git", "clone", "--quiet", "--depth", "1", _SOURCE.format(name), folder / name], check=True
-    )
-    return folder / name
+    """Where the repository is; ends this program if it is nowhere."""
+    given, url = os.environ.get("QSTASH_SDKS"), _SOURCE.format(name)
+    source = Path(given or folder).resolve() / name
+    if not given:
+        _fetch("git", "clone", "--quiet", "--depth", "1", url, source)
+    if not source.is_dir():
+        sys.exit(f"QSTASH_SDKS: there is no {source}. Clone {url}, or leave the setting out.")
+    return source
 
 
 def main() -> int:
@@ -166,13 +180,16 @@ def main() -> int:
     failed = 0
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pd-qstash-")))
-        stack.enter_context(HttpsTarget(folder))
+        sources = {each: _source(LANGUAGES[each][0], folder) for each in asked}
+        try:
+            stack.enter_context(HttpsTarget(folder))
+        except OSError as error:
+            sys.exit(f"{error}\n{_PORT_443}")
         running = stack.enter_context(Deployment(qstash="on", forked=False))
         running.api()
         running.worker(module="tests.qstash.sdks.worker_of_hosts")
         for language in asked:
-            name, run = LANGUAGES[language]
-            source = _source(name, folder)
+            source, run = sources[language], LANGUAGES[language][1]
             cases = run(source, folder, _settings(running), None)
             again = [each for each in cases if each.failure and not each.left_out]
             for each in again:

@@ -79,7 +79,8 @@ def report_of(
     fields = Fields(packed, outcome, callback=callback, response=response or None)
     ended = schedule(schedule_id, fields, secrecy)
     state, wish = ended.callback, ended.request.callback
-    url = (wish.url_of(failed=ended.status is Status.FAILED) if wish else None) or url
+    own_url = wish.url_of(failed=ended.status is Status.FAILED) if wish else None
+    url = own_url or url
     if state is None or state.next_attempt_at_ms is None or not url:
         raise Unreadable("It has no callback that is due, or no URL for it")
     due_ms, retry = state.next_attempt_at_ms, None
@@ -89,15 +90,16 @@ def report_of(
         )
         made = (state.attempts, last, state.attempted_at_ms)
         retry = Retry(state.retry, due_ms, *made, earlier=state.earlier)
-    request = request_of(ended, url, due_ms)
+    request = request_of(ended, url, due_ms, is_own=bool(own_url))
     shard, account_id, token, until_s = lease
     what = (shard, account_id, schedule_id, token, state.attempts + 1, until_s, request, due_ms)
     return Invocation(*what, len(request.body or b""), retry, is_callback=True)
 
 
-def request_of(ended: Schedule, url: str, due_ms: int) -> Request:
-    """The request that reports it, due then: the same at each attempt."""
-    if ended.request.door is not None:
+def request_of(ended: Schedule, url: str, due_ms: int, *, is_own: bool) -> Request:
+    """The request that reports it, due then: the same at each attempt. A message that names no URL
+    of its own is reported to the account's as each schedule is."""
+    if ended.request.door is not None and is_own:
         return callback_of(ended, url, due_ms)
     body, reference = report(ended), ended.request.reference
     return Request(due_ms, "POST", url, body=body, retries=_RETRIES, reference=reference)
