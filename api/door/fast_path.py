@@ -30,20 +30,20 @@ from api.schema.payload import parse_request
 from api.schema.rules import Rules
 from api.service import Service
 from scheduler.callers import KnownKey, Rate
-from scheduler.errors import InvalidRequest
+from scheduler.errors import PostdateError
 from scheduler.ids import local
 from scheduler.models import Packed, Request, Upsert
 from scheduler.store.lifecycle.create.create import Begun
 from scheduler.times import format_iso8601
 
 _BODY = msgspec.json.encode(CreatedBody("sch_%b", "inv_%b", "%b", "Scheduled for %b"))
-# The id of the request, the lines that change once a second, the rate's, and the body.
-_CREATED = b"HTTP/1.1 201 Created\r\n" + HEADER + b": %b\r\n%b%b\r\n" + _BODY
+# The id of the request, the lines that change once a second, and the rate's.
+ID_LINE = HEADER + b": %b\r\n%b%b\r\n"
 # Ids and timestamps have the same length in each answer.
 _LOCAL, _AT = b"0" * 26, format_iso8601(0).encode()
 _LENGTH = len(_BODY % (_LOCAL, _LOCAL, _AT, _AT))
 _LINE = b"POST /schedule HTTP/1.1\r\n"
-LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,5})\r\n", re.IGNORECASE)
+_LENGTH_LINE = re.compile(rb"\r\ncontent-length: (\d{1,5})\r\n", re.IGNORECASE)
 # A head with any other name, or with one of these twice, goes the usual way.
 PLAIN = frozenset(
     {
@@ -63,24 +63,6 @@ _MOST_HEADS, _MOST_HEADS_OF_A_KEY, MOST_HEAD_BYTES = 4096, 8, 1024
 _MOST_COMPARED_BYTES = 1024
 
 
-class KnownHead:
-    """The API key of a head, and the parts of its last bodies that were found valid."""
-
-    __slots__ = ("_items", "_rules", "key")
-
-    def __init__(self, key: KnownKey, rules: Rules) -> None:
-        self.key, self._rules = key, rules
-        self._items = Items(rules, 0)
-
-    def judged(self, body: bytes, now_ms: int) -> Packed | Request | Upsert:
-        """The request of a body. Raises ValueError or InvalidRequest, not always for all faults."""
-        if len(body) > _MOST_COMPARED_BYTES:
-            return parse_request(body, self._rules, now_ms)
-        body.decode()  # an item's batch is known to be UTF-8
-        self._items.renew(now_ms)
-        return self._items.judged(body)
-
-
 class Lines:
     """Lines of an answer with a body of this length: those that change once a second, joined."""
 
@@ -97,14 +79,41 @@ class Lines:
         return joined
 
 
+class KnownHead:
+    """The API key of a head, and the parts of its last bodies that were found valid."""
+
+    __slots__ = ("_items", "_rules", "key")
+    route, status, lines = "/schedule", 201, Lines(_LENGTH)
+    form = b"HTTP/1.1 201 Created\r\n" + ID_LINE + _BODY
+    # Whether a head with headers of these names may be known.
+    may_have: Callable[[Iterable[bytes]], bool] = PLAIN.issuperset
+
+    def __init__(self, key: KnownKey, rules: Rules) -> None:
+        self.key, self._rules = key, rules
+        self._items = Items(rules, 0)
+
+    def judged(self, body: bytes, now_ms: int, url: bytes = b"") -> Packed | Request | Upsert:
+        """The request of a body, and a `url` if that is a part of the path. Raises ValueError or a
+        PostdateError, not always for all faults."""
+        if len(body) > _MOST_COMPARED_BYTES:
+            return parse_request(body, self._rules, now_ms)
+        body.decode()  # an item's batch is known to be UTF-8
+        self._items.renew(now_ms)
+        return self._items.judged(body)
+
+    @staticmethod
+    def told(name: bytes, trigger_at_ms: int) -> tuple[bytes, ...]:
+        """What the body of an answer says."""
+        at = format_iso8601(trigger_at_ms).encode()
+        return name, name, at, at
+
+
 class KnownHeads:
-    """Heads without their length. A key has few, so that its holder pushes out no more of others'.
-    Beside them, lines of the answer to a create."""
+    """Heads without their length. A key has few: its holder pushes out no more of others'."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, KnownHead] = {}
         self._of: dict[KnownKey, list[bytes]] = {}
-        self.lines = Lines(_LENGTH).of
 
     def get(self, head: bytes) -> KnownHead | None:
         return self._known.get(head)
@@ -114,7 +123,7 @@ class KnownHeads:
         head: bytes,
         key: KnownKey,
         rules: Rules,
-        make: Callable[[KnownKey, Rules], KnownHead] | None = None,
+        make: Callable[[KnownKey, Rules], KnownHead] = KnownHead,
     ) -> None:
         if head in self._known:
             return
@@ -122,7 +131,7 @@ class KnownHeads:
         if len(ours) == _MOST_HEADS_OF_A_KEY:
             del self._known[ours.pop(0)]
         ours.append(head)
-        self._known[head] = (make or KnownHead)(key, rules)
+        self._known[head] = make(key, rules)
         if len(self._known) > _MOST_HEADS:
             self.forget(next(iter(self._known.values())).key)
 
@@ -137,10 +146,10 @@ def _joined(lines: list[tuple[bytes, bytes]]) -> bytes:
 
 
 class _Request(NamedTuple):
-    """A request under way: its bytes, whose key its head has, its create, and when it began."""
+    """A request under way: its bytes, its head, its create, and when it began."""
 
     data: bytes
-    key: KnownKey
+    known: KnownHead
     begun: Begun
     trigger_at_ms: int
     began_s: float
@@ -148,6 +157,9 @@ class _Request(NamedTuple):
 
 class FastPath(Protocol):
     """A connection. It has one request at a time on the fast path; what comes behind it waits."""
+
+    # How requests begin that may go past the parser.
+    begins: tuple[bytes, ...] = (_LINE,)
 
     def __init__(
         self, service: Service, heads: KnownHeads, guard: ConnectionLimits, **uvicorns: Any
@@ -169,7 +181,7 @@ class FastPath(Protocol):
         if self._fast is not None:
             self._behind += data
             self.flow.pause_reading()
-        elif not (data.startswith(_LINE) and self._is_idle() and self._take(data)):
+        elif not (data.startswith(self.begins) and self._is_idle() and self._take(data)):
             super().data_received(data)
 
     def _is_idle(self) -> bool:
@@ -180,9 +192,10 @@ class FastPath(Protocol):
             and (self.cycle is None or self.cycle.response_complete)
         )
 
-    def _take(self, data: bytes) -> bool:
-        """Whether the request goes past the parser. If not, its head may be worth remembering."""
-        length = LENGTH.search(data, 0, MOST_HEAD_BYTES)
+    def _take(self, data: bytes, whole: bytes = b"", url: bytes = b"") -> bool:
+        """Whether the request goes past the parser. If not, its head may be worth remembering.
+        `whole`: the request as it came, if a `url` was taken out of its path."""
+        length = _LENGTH_LINE.search(data, 0, MOST_HEAD_BYTES)
         end = data.find(b"\r\n\r\n", 0, MOST_HEAD_BYTES) + 4
         if length is None or length.end() > end - 2:
             return False
@@ -193,19 +206,16 @@ class FastPath(Protocol):
             return False
         if len(data) != end + size or size > min(SMALL_BYTES, self._settings.max_body_bytes):
             return False
-        return self._begin(data, data[end:], known)
-
-    def _begin(self, data: bytes, body: bytes, known: KnownHead) -> bool:
         began_s, store = time.perf_counter(), self._service.store
         now_ms = store.clock.now_ms()
         try:
-            wanted = known.judged(body, now_ms)
-        except (ValueError, InvalidRequest):
+            wanted = known.judged(data[end:], now_ms, url)
+        except (ValueError, PostdateError):
             return False
         if isinstance(wanted, Upsert):
             return False
         begun = store.schedules.begin_by_key(known.key, wanted, None, now_ms)
-        self._fast = _Request(data, known.key, begun, wanted.trigger_at_ms, began_s)
+        self._fast = _Request(whole or data, known, begun, wanted.trigger_at_ms, began_s)
         begun.reply.add_done_callback(self._on_reply)
         return True
 
@@ -221,7 +231,7 @@ class FastPath(Protocol):
         if created is not None:
             self._answer(fast, created.schedule_ids[0], *rates)
         else:
-            self._heads.forget(fast.key)
+            self._heads.forget(fast.known.key)
             left = fast.data + left
         if left and not self.transport.is_closing():
             self.flow.resume_reading()
@@ -231,16 +241,16 @@ class FastPath(Protocol):
 
     def _answer(self, fast: _Request, schedule_id: str, rate: Rate | None = None) -> None:
         """As `created_answer` has it."""
-        took_s = time.perf_counter() - fast.began_s
-        self._service.tally.note("/schedule", "POST", 201, took_s)
+        took_s, known = time.perf_counter() - fast.began_s, fast.known
+        self._service.tally.note(known.route, "POST", known.status, took_s)
         if self.transport.is_closing():
             return
         self.server_state.total_requests += 1
         self.recent, self.is_first, self._began_s = True, False, 0.0
-        lines = self._heads.lines(self.server_state.default_headers)
+        lines = known.lines.of(self.server_state.default_headers)
         more = self._more(rate) if rate is not None or self._ends else b""
-        name, at = local(schedule_id).encode(), format_iso8601(fast.trigger_at_ms).encode()
-        self.transport.write(_CREATED % (new_request_id(), lines, more, name, name, at, at))
+        told = known.told(local(schedule_id).encode(), fast.trigger_at_ms)
+        self.transport.write(known.form % (new_request_id(), lines, more, *told))
         if self._ends:
             self.transport.close()
 
@@ -258,30 +268,26 @@ class FastPath(Protocol):
             for rate in rates:
                 note_rate(noted, rate)
 
-    def remember_head(self, scope: Scope) -> None:
-        """To be called when a request has led to a 201."""
-        found = self.head_and_key(scope, PLAIN.issuperset)
-        if found is not None:
-            self._heads.remember(*found, self._service.rules)
-
-    def head_and_key(
-        self, scope: Scope, are_plain: Callable[[Iterable[bytes]], bool]
-    ) -> tuple[bytes, KnownKey] | None:
-        """Of a request whose head may be remembered, by the names of its headers."""
+    def remember_head(
+        self,
+        scope: Scope,
+        kind: type[KnownHead] = KnownHead,
+        make: Callable[[KnownKey, Rules], KnownHead] | None = None,
+    ) -> None:
+        """To be called when a request has led to a 201, or to a message."""
         head = cast("dict[str, Any]", scope).pop(HEAD, None)
         if head is None:
-            return None
+            return
         headers = list(scope["headers"])
         values = dict(headers)
         key = known_key(self._service, scope)
         if (
             key is not None
-            and are_plain(values)
+            and kind.may_have(values)
             and len(values) == len(headers)
             and values.get(b"connection", b"keep-alive").lower() == b"keep-alive"
         ):
-            return head, key
-        return None
+            self._heads.remember(head, key, self._service.rules, make or kind)
 
     def shutdown(self) -> None:
         """The answer under way is the last one."""

@@ -45,6 +45,9 @@ class Protocol(Http11):
     """Counts bytes and lines as they come. One timer a connection looks at how far the client got
     and sets itself anew, so that requests set none."""
 
+    # How paths begin that may be as long as a head.
+    long_paths: tuple[bytes, ...] = ()
+
     def __init__(
         self,
         guard: ConnectionLimits,
@@ -133,7 +136,7 @@ class Protocol(Http11):
             self.reject(HEAD_TOO_LARGE)
 
     def _head_fault(self) -> Rejection | None:
-        if len(self.url) > MAX_TARGET_BYTES:
+        if len(self.url) > MAX_TARGET_BYTES and not self.url.startswith(self.long_paths):
             return TARGET_TOO_LONG
         if len(self.headers) > MAX_HEAD_LINES:
             return HEAD_TOO_LARGE

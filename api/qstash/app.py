@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote, unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
-from litestar.types import Message, Receive, Scope, Send
+from litestar.exceptions import MethodNotAllowedException, NotFoundException
+from litestar.types import Receive
 
 from api.answer import JsonResponse, Options, allow
 from api.app import App, create_app
@@ -17,25 +16,25 @@ from api.auth import authenticate, known_key
 from api.errors import answered
 from api.limits import MAX_ITEMS
 from api.qstash import dlq, events, flow_control, keys, messages, publish, queues, schedules
-from api.qstash.calls import QStashCall, Refused, Route
-from api.qstash.headers import NOT_OFFERED
-from api.reading import is_small, read_body
+from api.qstash.calls import QStashCall, Refused, Route, not_offered
+from api.reading import REFUSAL, is_small, read_body
+from scheduler.callers import Rate
 from scheduler.errors import Reason
 from scheduler.runtime.settings import Settings
 from scheduler.store import Store
 
 _NOUNS = (publish, messages, dlq, queues, flow_control, schedules, events, keys)
-_PREFIX, _NOWHERE = "/qstash", "/qstash/-"
-_MOST_ASKED = "/v2/publish/{url}"
+_PREFIX = "/qstash"
 _TOKEN = b"qstash_token="
-_FOUND = "postdate.qstash"
+# In a scope, the path as it was sent, below the prefix.
+_SENT = "postdate.qstash"
 _UNOFFERED = {
     "/v2/topics": "URL groups",
     "/v2/workflows": "Workflows",
     "/v2/globalParallelism": "Limits of all keys together",
     "/llm": "Language models",
 }
-_REASONS = {404: Reason.NOT_FOUND, 405: Reason.METHOD_NOT_ALLOWED, 501: Reason.UNSUPPORTED_METHOD}
+_REASONS = {404: Reason.NOT_FOUND, 501: Reason.UNSUPPORTED_METHOD}
 
 
 def create_door(settings: Settings, store: Store | None = None) -> App:
@@ -43,141 +42,131 @@ def create_door(settings: Settings, store: Store | None = None) -> App:
     return create_app(settings, store, QStashApp)
 
 
-class _Found(NamedTuple):
-    """What a path leads to: its template ("": none), its routes by method, and what stands in the
-    places of names; or what it would be (`unoffered`)."""
+class _Way(NamedTuple):
+    """A route, and what stands in the places of its names."""
 
-    template: str = ""
-    routes: Mapping[str, Route] = MappingProxyType({})
-    parts: tuple[str, ...] = ()
-    unoffered: str = ""
+    route: Route
+    parts: tuple[str, ...]
 
 
-def _paths(routes: Iterable[Route]) -> list[tuple[re.Pattern[str], _Found]]:
-    """Literal parts win over names, and a `{url}` takes the rest."""
-    by_path: dict[str, dict[str, Route]] = {}
-    for route in routes:
-        by_path.setdefault(route.path, {})[route.method] = route
-    paths = sorted(by_path, key=lambda path: (path != _MOST_ASKED, path.replace("{", "~")))
-    ways = (re.sub(r"\{\w+\}", "([^/]+)", path.replace("{url}", "(.+)")) for path in paths)
-    each = zip(map(re.compile, ways), paths, strict=True)
-    return [(way, _Found(path, by_path[path])) for way, path in each]
+def _form(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{\w+\}", "([^/]+)", path.replace("{url}", "(.+)")))
 
 
-_PATHS = _paths(route for noun in _NOUNS for route in noun.ROUTES)
+def _route_order(route: Route) -> tuple[bool, str]:
+    """Literal parts win over names, and a `{url}` takes what is left."""
+    return route.path.endswith("{url}"), route.path.replace("{", "~")
 
 
-def _found(path: str) -> _Found:
-    for way, found in _PATHS:
-        if (match := way.fullmatch(path)) is not None:
-            parts = [*map(unquote, match.groups())]
-            if found.template.endswith("{url}"):
-                parts[-1] = match[len(parts)]
-            return found._replace(parts=tuple(parts))
-    unoffered = (what for begin, what in _UNOFFERED.items() if path.startswith(begin))
-    return _Found(unoffered=next(unoffered, ""))
+_ROUTES = sorted((route for noun in _NOUNS for route in noun.ROUTES), key=_route_order)
+_FORMS = [(_form(route.path), route) for route in _ROUTES]
+_METHODS = {route.method for route in _ROUTES}
+
+
+def _way(method: str, path: str) -> _Way | None:
+    for form, route in _FORMS:
+        if route.method == method and (match := form.fullmatch(path)) is not None:
+            names = [*map(unquote, match.groups())]
+            if route.path.endswith("{url}"):
+                names[-1] = match[len(names)]
+            return _Way(route, tuple(names))
+    return None
 
 
 class QStashApp(App):
-    """Requests to the door get the path of their route before the app judges how a path is spelt:
-    a destination is a part of a path as it was sent."""
+    """Requests to the door get a path of its own before the app judges how a path is spelt: a
+    destination is a part of a path as it was sent."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["path"].startswith(_PREFIX + "/"):
-            scope = _at_its_route(scope)
+            scope = _renamed(scope)
         await super().__call__(scope, receive, send)
 
     async def _in_turn(self, scope: Any, receive: Any, send: Any) -> None:
-        found: _Found | None = scope.get(_FOUND)
-        if found is None:
+        if _SENT not in scope:
             await super()._in_turn(scope, receive, send)
             return
-        work = self._carry_out(found, scope, receive, send)
-        if _is_quick(found, scope):
+        way = _way(scope["method"], scope[_SENT])
+        if way is not None:
+            scope["path"] = scope["path_template"] = _PREFIX + way.route.path
+        work = self._carry_out(way, scope, receive, send)
+        if way is not None and _is_quick(way, scope):
             await work
         else:
             await self._taken(work, scope)
 
-    async def _carry_out(self, found: _Found, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _carry_out(self, way: _Way | None, scope: Any, receive: Any, send: Any) -> None:
         try:
-            answer = await self._answer(found, scope, receive)
+            work = self._unrouted(scope) if way is None else self._routed(way, scope, receive)
+            answer = await work
         except Exception as error:
-            answer = self._refusal(error, found, scope)
+            answer = self._refusal(error, scope)
+        await answer(scope, receive, send)
 
-        def named(event: Message) -> Awaitable[None]:
-            """Clients of QStash take `RateLimit-*` for the limit of a day."""
-            if event["type"] == "http.response.start":
-                event["headers"] = [_burst(*line) for line in event["headers"]]
-            return send(event)
-
-        await answer(scope, receive, named if answer.status == 429 else send)
-
-    async def _answer(self, found: _Found, scope: Any, receive: Receive) -> JsonResponse:
-        service, method = self._service, scope["method"]
-        route, settings, body = found.routes.get(method), service.settings, b""
-        if method == "OPTIONS" and found.routes:
-            return Options(found.routes)
-        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        headers = [
-            (name.decode("latin-1"), text.decode("latin-1")) for name, text in scope["headers"]
-        ]
-        told, is_read = (scope, found.parts, query, headers), False
-        if _is_quick(found, scope) and (key := known_key(service, scope)) is not None:
-            body, is_read = await read_body(scope, receive, settings.max_body_bytes), True
-            call = QStashCall(service, service.store, key.account_id, "", *told, body)
+    async def _routed(self, way: _Way, scope: Any, receive: Receive) -> JsonResponse:
+        if REFUSAL in scope:
+            raise scope.pop(REFUSAL)
+        service, (route, parts), body = self._service, way, None
+        settings = service.settings
+        key = known_key(service, scope) if _is_quick(way, scope) else None
+        if key is not None:
+            body = await read_body(scope, receive, settings.max_body_bytes)
+            call = QStashCall(service, service.store, key.account_id, "", scope, parts, body)
             answer = await publish.publish_at_once(call, key)
             if answer is not None:
                 return answer
         caller = await authenticate(service, scope)
-        if route is None:
-            raise _unrouted(found)
-        if route.handler is publish.batch:
-            body = await read_body(scope, receive, settings.max_batch_bytes, MAX_ITEMS)
-        elif method != "GET" and not is_read:
-            body = await read_body(scope, receive, settings.max_body_bytes)
+        if body is None:
+            is_batch = route.handler is publish.batch
+            most_bytes = settings.max_batch_bytes if is_batch else settings.max_body_bytes
+            body = await read_body(scope, receive, most_bytes, MAX_ITEMS if is_batch else 1)
         who = service, service.store, caller.account_id, caller.key_id
-        return await route.handler(QStashCall(*who, *told, body))
+        return await route.handler(QStashCall(*who, scope, parts, body))
 
-    def _refusal(self, error: Exception, found: _Found, scope: Any) -> JsonResponse:
+    async def _unrouted(self, scope: Any) -> JsonResponse:
+        methods = [method for method in _METHODS if _way(method, scope[_SENT])]
+        if methods and scope["method"] == "OPTIONS":
+            return Options(methods)
+        await authenticate(self._service, scope)
+        for begin, what in _UNOFFERED.items():
+            if scope[_SENT].startswith(begin):
+                raise not_offered(what)
+        if methods:
+            raise MethodNotAllowedException(headers={"allow": allow(methods)})
+        raise NotFoundException
+
+    def _refusal(self, error: Exception, scope: Any) -> JsonResponse:
         if isinstance(error, Refused):
             self._service.tally.refuse(_REASONS.get(error.status, Reason.INVALID_FIELD))
-            headers = {"allow": allow(found.routes)} if error.status == 405 else None
-            return JsonResponse(error.status, {"error": str(error)}, headers)
+            return _Refusal(error.status, {"error": str(error)})
         native = answered(error, scope, self._service)
         sentence = msgspec.json.decode(native.body)["error"]
         sentence = sentence.replace("Idempotency-Key", "Upstash-Deduplication-Id")
-        return JsonResponse(native.status, {"error": sentence}, native.headers)
+        return _Refusal(native.status, {"error": sentence}, native.headers)
 
 
-def _at_its_route(scope: Any) -> Any:
-    """The scope with its route as the path. A `qstash_token` is as good as an `x-api-key`, and
-    stays nowhere else."""
-    raw_path, query, headers = scope["raw_path"] or b"", scope["query_string"], scope["headers"]
-    found = _found(raw_path.removeprefix(_PREFIX.encode()).decode(errors="replace"))
+class _Refusal(JsonResponse):
+    __slots__ = ()
+
+    def lines(self, rate: Rate | None) -> list[tuple[bytes, bytes]]:
+        """Clients of QStash take the `RateLimit-*` of a 429 for the limit of a day."""
+        burst = (b"ratelimit-", b"burst-ratelimit-" if self.status == 429 else b"ratelimit-")
+        return [(name.replace(*burst), value) for name, value in super().lines(rate)]
+
+
+def _renamed(scope: Any) -> Any:
+    """A `qstash_token` of the query is as good as an `x-api-key`, and stays nowhere else."""
+    query, headers, sent = scope["query_string"], scope["headers"], scope["raw_path"] or b""
     if _TOKEN in query:
         each = query.split(b"&")
         query = b"&".join(part for part in each if not part.startswith(_TOKEN))
         tokens = (part[len(_TOKEN) :] for part in each if part.startswith(_TOKEN))
         headers = [*headers, *((b"x-api-key", unquote_to_bytes(token)) for token in tokens)]
-    path = _PREFIX + found.template if found.template else _NOWHERE
-    named = {"path": path, "raw_path": path.encode(), "query_string": query, "headers": headers}
-    template = {"path_template": path} if found.template else {}
-    return {**scope, **named, **template, _FOUND: found}
+    path = sent.removeprefix(_PREFIX.encode()).decode(errors="replace")
+    nowhere = {"path": _PREFIX, "raw_path": _PREFIX.encode()}
+    return {**scope, **nowhere, "query_string": query, "headers": headers, _SENT: path}
 
 
-def _is_quick(found: _Found, scope: Any) -> bool:
+def _is_quick(way: _Way, scope: Any) -> bool:
     """Whether it is a small message, which takes as little as a small create."""
-    route = found.routes.get(scope["method"])
-    return route is not None and route.handler is publish.publish and is_small(scope)
-
-
-def _unrouted(found: _Found) -> Refused:
-    if found.routes:
-        return Refused(405, "Method not allowed")
-    if found.unoffered:
-        return Refused(501, NOT_OFFERED.format(found.unoffered))
-    return Refused(404, "Not found")
-
-
-def _burst(name: bytes, value: bytes) -> tuple[bytes, bytes]:
-    return b"burst-" + name if name.startswith(b"ratelimit-") else name, value
+    return way.route.handler is publish.publish and is_small(scope)

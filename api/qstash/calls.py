@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
+from urllib.parse import parse_qs
 
 from litestar.types import Scope
 
@@ -16,8 +17,7 @@ from scheduler.store import Store
 class QStashCall(NamedTuple):
     """A request to the door whose caller is known. `parts` are what stands in the place of each
     `{name}` of its route, percent-decoded but for a `{url}`, which is the rest of the path as it
-    was sent. `query` has every value of a parameter, in order; `headers` all of them, their names
-    in small letters. `body` was read within the limit."""
+    was sent. `body` was read within the limit."""
 
     service: Service
     store: Store
@@ -25,9 +25,18 @@ class QStashCall(NamedTuple):
     key_id: str
     scope: Scope
     parts: tuple[str, ...]
-    query: dict[str, list[str]]
-    headers: Sequence[tuple[str, str]]
     body: bytes
+
+    @property
+    def query(self) -> dict[str, list[str]]:
+        """Every value of a parameter, in order."""
+        return parse_qs(self.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """All of them, their names in small letters."""
+        each = self.scope["headers"]
+        return [(name.decode("latin-1"), text.decode("latin-1")) for name, text in each]
 
     @property
     def native(self) -> Call:
@@ -42,6 +51,10 @@ class Refused(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
+
+
+def not_offered(what: str) -> Refused:
+    return Refused(501, f"{what} are not offered; see docs/come-over/qstash")
 
 
 class Route(NamedTuple):

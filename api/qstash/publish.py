@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,24 +14,33 @@ import msgspec
 
 from api.answer import JsonResponse
 from api.calls.schedule import rate_noted
-from api.limits import MAX_ITEMS
-from api.qstash.calls import QStashCall, Refused, Route
-from api.qstash.headers import NOT_OFFERED, Published, published
-from api.reading import connection_of
+from api.limits import MAX_HEAD_LINES, MAX_ITEMS
+from api.qstash.calls import QStashCall, Refused, Route, not_offered
+from api.qstash.fast_path import KnownMessage
+from api.qstash.headers import Published, published
+from api.reading import BodyTooLarge, connection_of
 from api.schema.findings import invalid
 from api.schema.incremental_json import LARGE_BYTES, ListInPieces, check_utf8
 from api.schema.json_text import List, Object, Part
 from scheduler.callers import KnownKey
-from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest, PostdateError
-from scheduler.models import Idempotency, Request
+from scheduler.errors import (
+    FieldError,
+    InsufficientCredits,
+    InvalidRequest,
+    PostdateError,
+    QuotaExceeded,
+    TooManyLanes,
+)
 from scheduler.qstash.names import message_id
 from scheduler.runtime.pause import Pause
 from scheduler.store.lifecycle.create.results import CreateResult
-from scheduler.store.verdict import SENTENCES, Verdict
+from scheduler.store.verdict import Verdict, refusal
 
 _SCHEME = re.compile(r"https?(:|%3a)(/|%2f)", re.IGNORECASE)
 _ITEMS = List(MAX_ITEMS)
 _LARGE = ListInPieces("messages", _ITEMS, Object(["messages"]))
+# Calls of the store, which packs all their bodies in one go.
+_AT_ONCE = 16
 _TOO_FEW_OR_MANY = f"It must be a list of 1 to {MAX_ITEMS:,} messages."
 
 
@@ -40,6 +51,8 @@ class _Item(msgspec.Struct):
     queue: str | None = None
 
 
+# What is answered to one message of many, or why it was not stored.
+_Said = dict[str, Any] | PostdateError
 _decode = msgspec.json.Decoder(_Item).decode
 
 
@@ -47,21 +60,21 @@ def destination_of(call: QStashCall) -> str:
     """The rest of the path and the query, as they were sent; a wholly escaped URL is unescaped.
     Raises Refused for what is no URL."""
     rest = _url(call.parts[-1])
-    query = call.scope["query_string"].decode("latin-1")
+    query = call.scope["query_string"].decode(errors="replace")
     return f"{rest}{'&' if '?' in rest else '?'}{query}" if query else rest
 
 
 def _url(text: str) -> str:
     begin = _SCHEME.match(text)
     if begin is None and "://" not in text:
-        what = f"Destinations such as {text[:20]}" if text.startswith("api/") else "URL groups"
-        raise Refused(501, NOT_OFFERED.format(what))
+        is_api = text.startswith("api/")
+        raise not_offered(f"Destinations such as {text[:20]}" if is_api else "URL groups")
     return unquote(text) if begin and "%" in begin[0] else text
 
 
 async def publish(call: QStashCall) -> JsonResponse:
     """POST /v2/publish/{url} and /v2/enqueue/{queue}/{url}."""
-    message = message_of(call)
+    message = _message_of(call)
     await keep_limits(call, [message])
     created = await call.store.schedules.create_all(
         call.account_id, [message.request], message.once
@@ -72,19 +85,16 @@ async def publish(call: QStashCall) -> JsonResponse:
 async def publish_at_once(call: QStashCall, key: KnownKey) -> JsonResponse | None:
     """In one call of the store, which judges the key too. None, and nothing was changed, if the key
     or the message is refused, or its lane is to be looked at first."""
+    store = call.store
     try:
-        message = message_of(call)
+        message = _message_of(call)
     except (PostdateError, Refused):
         return None
     if message.limits is not None:
         return None
-    store = call.store
+    on_rate = rate_noted(store, call.scope, key)
     created = await store.schedules.create_by_key(
-        key,
-        message.request,
-        message.once,
-        store.clock.now_ms(),
-        rate_noted(store, call.scope, key),
+        key, message.request, message.once, store.clock.now_ms(), on_rate
     )
     if created is None:
         store.api_keys.forget(key)
@@ -92,15 +102,17 @@ async def publish_at_once(call: QStashCall, key: KnownKey) -> JsonResponse | Non
     return _answer(call, message, created)
 
 
-def _answer(call: QStashCall, message: Published, created: CreateResult) -> JsonResponse:
-    if (connection := connection_of(call.scope)) is not None:
-        connection.remember_message(call.scope, message)
-    return JsonResponse(200, _said(created.schedule_ids[0], created))
-
-
-def message_of(call: QStashCall) -> Published:
+def _message_of(call: QStashCall) -> Published:
     queue = call.parts[0] if len(call.parts) > 1 else ""
     return published(call, destination_of(call), call.headers, call.body, queue=queue)
+
+
+def _answer(call: QStashCall, message: Published, created: CreateResult) -> JsonResponse:
+    is_of_one = message.once is not None or message.limits is not None
+    if not is_of_one and (connection := connection_of(call.scope)) is not None:
+        make = partial(KnownMessage, published=message)
+        connection.remember_head(call.scope, KnownMessage, make)
+    return JsonResponse(200, _said(created.schedule_ids[0], created))
 
 
 async def keep_limits(call: QStashCall, messages: Sequence[Published]) -> None:
@@ -114,44 +126,45 @@ async def keep_limits(call: QStashCall, messages: Sequence[Published]) -> None:
 
 async def batch(call: QStashCall) -> JsonResponse:
     """One bad message refuses all. The answers are in order; one that is not stored, because the
-    credits do not reach for it, has an error."""
+    credits do not reach for it or it has no room, has an error."""
     messages = await _messages(call)
     await keep_limits(call, messages)
-    plain = [each.request for each in messages if each.once is None]
-    those_once = [each for each in messages if each.once is not None]
-    calls = [_created(call, plain, None)] if plain else []
-    calls += [_created(call, [each.request], each.once) for each in those_once]
-    created = await asyncio.gather(*calls)
-    if not any(each.schedule_ids for each in created):
-        raise InsufficientCredits
-    made = iter(created)
-    of_plain = _said_of(next(made)) if plain else iter(())
-    answers = [next(of_plain if each.once is None else _said_of(next(made))) for each in messages]
-    return JsonResponse(200, answers)
+    plain = [place for place, each in enumerate(messages) if each.once is None]
+    groups = [plain] if plain else []
+    groups += [[place] for place, each in enumerate(messages) if each.once is not None]
+    answers = dict[int, _Said]()
+    for start in range(0, len(groups), _AT_ONCE):
+        some = groups[start : start + _AT_ONCE]
+        calls = (_stored(call, [messages[place] for place in group]) for group in some)
+        for group, stored in zip(some, await asyncio.gather(*calls), strict=True):
+            answers.update(zip(group, stored, strict=True))
+    refusals = {place: each for place, each in answers.items() if isinstance(each, PostdateError)}
+    if len(refusals) == len(messages):
+        raise refusals[0]
+    told = answers | {place: {"error": str(each)} for place, each in refusals.items()}
+    return JsonResponse(200, [told[place] for place in range(len(messages))])
 
 
-async def _created(
-    call: QStashCall, requests: list[Request], once: Idempotency | None
-) -> CreateResult:
-    """Nothing at all if there are no credits: of the other messages some may be stored."""
+async def _stored(call: QStashCall, messages: Sequence[Published]) -> list[_Said]:
+    requests, count = [each.request for each in messages], len(messages)
     try:
-        return await call.store.schedules.create_all(call.account_id, requests, once)
-    except InsufficientCredits:
-        return CreateResult([])
-
-
-def _said_of(created: CreateResult) -> Iterator[dict[str, Any]]:
-    """Of each message in turn, endlessly."""
-    for schedule_id in created.schedule_ids:
-        yield _said(schedule_id, created)
-    while True:
-        yield {"error": SENTENCES[Verdict(created.rest)]}
+        done = await call.store.schedules.create_all(call.account_id, requests, messages[0].once)
+    except (InsufficientCredits, QuotaExceeded, TooManyLanes) as error:
+        return [error] * count
+    said: list[_Said] = [_said(each, done) for each in done.schedule_ids]
+    return said + [refusal("", Verdict(done.rest))] * (count - len(said))
 
 
 async def _messages(call: QStashCall) -> list[Published]:
     found, pause = list[Published](), Pause()
     for place, item in enumerate(await _items(call.body)):
-        found.append(_message(call, place, bytes(item)))
+        try:
+            found.append(_message(call, bytes(item)))
+        except (InvalidRequest, BodyTooLarge) as refusal:
+            of_body = [FieldError("body", f"{refusal}.")]
+            [fault, *_] = refusal.details if isinstance(refusal, InvalidRequest) else of_body
+            name = f"[{place}].{fault.field}".removesuffix(".")
+            raise invalid([FieldError(name, fault.message)]) from None
         if pause.is_due:
             await pause.take()
     return found
@@ -168,24 +181,19 @@ async def _items(data: bytes) -> list[Part]:
     return items
 
 
-def _message(call: QStashCall, place: int, text: bytes) -> Published:
+def _message(call: QStashCall, text: bytes) -> Published:
     try:
         item = _decode(text)
     except msgspec.MsgspecError as error:
-        raise invalid([FieldError(f"[{place}]", f"It is no message: {error}.")]) from None
-    headers = [
-        (name, each)
-        for name, value in item.headers.items()
-        for each in (value if isinstance(value, list) else [value])
-    ]
+        raise invalid([FieldError("", f"It is no message: {error}.")]) from None
+    each = ((name, [v] if isinstance(v, str) else v) for name, v in item.headers.items())
+    lines = ((name, text) for name, texts in each for text in texts)
+    headers, most_bytes = [*islice(lines, MAX_HEAD_LINES + 1)], call.service.settings.max_head_bytes
+    if len(headers) > MAX_HEAD_LINES or sum(map(len, chain(*headers))) > most_bytes:
+        message = f"They may have {MAX_HEAD_LINES} lines, and {most_bytes:,} characters in all."
+        raise invalid([FieldError("headers", message)])
     body = None if item.body is None else item.body.encode()
-    try:
-        url = _url(item.destination)
-        return published(call, url, headers, body, queue=item.queue or "")
-    except InvalidRequest as refusal:
-        detail = refusal.details[0]
-        name = f"[{place}].{detail.field}"
-        raise invalid([FieldError(name, detail.message)]) from None
+    return published(call, _url(item.destination), headers, body, queue=item.queue or "")
 
 
 def _said(schedule_id: str, created: CreateResult) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 
 import msgspec
 
@@ -40,10 +40,10 @@ def read_headers(text: bytes) -> Headers:
     return headers
 
 
-def judge(headers: Headers) -> None:
-    """The same of headers that were read already."""
+def judge(headers: Headers, named: Callable[[str], str] | None = None) -> None:
+    """The same of headers that were read already. `named`: how a finding names one."""
     if headers and not _all_fine(headers):
-        faults = [*_faults(headers)]
+        faults = [*_faults(headers, named or header_field)]
         if all(each.message == _MASKED for each in faults):
             raise NotAnew(_MASKED, faults)
         raise invalid(faults)
@@ -83,7 +83,7 @@ def _with_every_fault(given: dict[str, msgspec.Raw]) -> Headers:
         except ValueError as error:
             faults.append(FieldError(header_field(name), str(error)))
     _judge_size(headers)
-    raise invalid([*faults, *_faults(headers)])
+    raise invalid([*faults, *_faults(headers, header_field)])
 
 
 def _all_fine(headers: Headers) -> bool:
@@ -110,14 +110,14 @@ def _names_are_fine(names: str, count: int) -> bool:
 _known_to_be_fine = functools.lru_cache(maxsize=1024)(_names_are_fine)
 
 
-def _faults(headers: Headers) -> Iterator[FieldError]:
+def _faults(headers: Headers, named: Callable[[str], str]) -> Iterator[FieldError]:
     seen: set[str] = set()
     for name, value in headers.items():
         lower = name.lower()
         fault = "It is given twice, in another letter case." if lower in seen else None
         fault = fault or _name_fault(name, lower) or _value_fault(value)
         if fault:
-            yield FieldError(header_field(name), fault)
+            yield FieldError(named(name), fault)
         seen.add(lower)
 
 

@@ -49,7 +49,7 @@ def pack(carried: Carried) -> bytes:
         count -= 1
     packed = _encode(what[:count])
     if len(packed) > MOST_BYTES:
-        raise ValueError(f"It has {len(packed):,} bytes, of at most {MOST_BYTES}")
+        raise ValueError(f"What is kept of it has {len(packed):,} bytes, of at most {MOST_BYTES}.")
     return packed
 
 

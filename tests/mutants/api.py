@@ -40,7 +40,7 @@ API = r"""
 ~ late_ms=self.late_ms[- or 0 if self.by_lateness else self.late_ms-],
 @ api/door/fast_path.py tests/api/door/test_fast_path.py
 # a head with a name that it may not have is taken for known
-~ and [-are_plain(values)-]{+True+}
+~ and [-kind.may_have(values)-]{+True+}
 # a request that comes behind a fast one is answered before it
 ~ if [-self._fast is not None-]{+False+}:
 ~             self._behind += data
@@ -131,7 +131,7 @@ API = r"""
 ~ [-refused[_REST[created.rest].reason] += rest-]{+pass+}
 @ api/door/fast_path.py tests/api/door/test_fast_path.py
 # an answer of the fast path has no request id
-~ b"HTTP/1.1 201 Created\r\[-n" + HEADER + b"-]{+nx+}: %b
+~ ID_LINE = [-HEADER + b"-]{+b"x+}: %b
 @ api/errors.py tests/faults/test_cuts.py -k pauseRecurring
 # a call that was carried out in part says that nothing was done
 ~ [-error = outcome(error)-]{+pass+}

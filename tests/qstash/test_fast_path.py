@@ -8,11 +8,16 @@ import msgspec
 import pytest
 
 from api.door.fast_path import KnownHeads
+from api.qstash.app import create_door
 from api.qstash.fast_path import MessageFastPath
+from scheduler.errors import OutcomeUnknown
 from scheduler.models import BodyKind
 from scheduler.qstash.carried import opened
+from scheduler.runtime.settings import Settings
+from scheduler.store import Store
 from tests.api.door.test_fast_path import Answer, Connection
 from tests.qstash.conftest import URL, Door, door_of
+from tests.support.apps import app_of
 
 HEAD = "Content-Type: application/json\r\nUpstash-Label: a\r\nUpstash-Delay: 1h\r\n"
 BODY = b'{"a": 1}'
@@ -139,6 +144,36 @@ async def test_what_the_store_refuses_is_answered_the_usual_way(door: Door) -> N
     told, _ = await client.publish()
     assert (told.status, told.body) == (401, {"error": "Invalid or inactive API key"})
     assert await door.credits() == 1999
+
+
+async def test_a_lost_reply_is_answered_and_nothing_is_stored_again(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, end = await Client.of(door), door.store.schedules.end_by_key
+
+    def lost(*given: Any) -> Any:
+        end(*given)
+        raise OutcomeUnknown("lost")
+
+    monkeypatch.setattr(door.store.schedules, "end_by_key", lost)
+    told, _ = await client.publish()
+    assert told.status == 503
+    assert "Upstash-Deduplication-Id" in told.body["error"]
+    assert await door.credits() == 1998
+
+
+@pytest.mark.parametrize(("count", "status"), [(1000, 200), (1001, 400)])
+async def test_a_query_names_as_many_ids_as_fit_into_a_head(
+    settings: Settings, store: Store, count: int, status: int
+) -> None:
+    roomy = msgspec.structs.replace(settings, max_head_bytes=64 * 1024)
+    door = await door_of(app_of(roomy, store, create_door), store)
+    connection = Connection(door, KnownHeads(), MessageFastPath)
+    ids = "&".join(f"messageIds=msg_{n:026}" for n in range(count))
+    line = f"DELETE /qstash/v2/messages?{ids} HTTP/1.1"
+    told = await connection.ask(connection.request(b"", line=line))
+    assert told.status == status
+    assert told.body == ({"cancelled": 0} if status == 200 else told.body)
 
 
 async def test_native_creates_are_as_fast_beside_them(door: Door) -> None:

@@ -29,7 +29,7 @@ def call() -> QStashCall:
     service = SimpleNamespace(settings=settings, rules=Rules.of(settings), tally=TALLY)
     store = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: NOW_MS))
     scope = {"client": ("192.0.2.7", 4711), "headers": []}
-    return QStashCall(*cast("Any", (service, store, "", "", scope, (), {}, (), b"")))
+    return QStashCall(*cast("Any", (service, store, "", "", scope, (), b"")))
 
 
 def made(
@@ -84,7 +84,7 @@ def test_without_headers_it_is_as_qstash_has_it() -> None:
         ({"queue_name": "mail"}, {"lane": "queue:mail"}),
         ({"flow_control_key": "mail"}, {"lane": "flow:mail"}),
         ({"telemetry_sdk": "", "telemetry_runtime": "node"}, {}),
-        ({"cron": "* * * * *", "schedule_id": "x"}, {}),
+        ({"schedule_id": "x"}, {}),
     ],
 )
 def test_a_header_comes_to_a_field(own: dict[str, str], fields: dict[str, Any]) -> None:
@@ -142,6 +142,8 @@ TOO_LONG = "It must be whole seconds from 1s to 30s."
         ({"content_based_deduplication": "yes"}, "Upstash-Content-Based-Deduplication", "true"),
         ({"deduplication_id": "x" * 1025}, "Upstash-Deduplication-Id", "1,024"),
         ({"callback": URL, "callback_x": "y" * 600}, "Upstash-*", "512"),
+        ({"cron": "* * * * *"}, "Upstash-Cron", "/v2/schedules"),
+        ({"label": "é"}, "Upstash-Label", "ASCII"),
     ],
 )
 def test_a_bad_header_is_named(own: dict[str, str], field: str, message: str) -> None:
@@ -194,6 +196,7 @@ JSON = ("content-type", "application/json")
     ("lines", "body", "kind"),
     [
         ([JSON], b'{"a": 1}', BodyKind.JSON),
+        ([JSON], b"{}", BodyKind.JSON),
         ([JSON], b"[1]", BodyKind.TEXT),
         ([JSON], b'{"a": }', BodyKind.TEXT),
         ([JSON], b'{"a":' * 2000, BodyKind.TEXT),
@@ -243,11 +246,14 @@ def test_the_way_of_a_callback_is_carried() -> None:
         callback_forward_x_a="1",
         callback_x_b="2",
         callback_retry_delay="1000",
+        callback_forward_retries="5",
         failure_callback_x_c="not asked for",
     )
     carried = opened(wanted.door)
     assert carried is not None
-    assert carried.callback == CallbackWay("PUT", 2, 3000, 4, {"x-a": "1", "x-b": "2"})
+    assert carried.callback == CallbackWay(
+        "PUT", 2, 3000, 4, {"x-a": "1", "x-b": "2", "retries": "5"}
+    )
     assert carried.failure_callback is None
 
 

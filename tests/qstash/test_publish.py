@@ -11,13 +11,15 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from scheduler.errors import OutcomeUnknown
+from scheduler.errors import OutcomeUnknown, QuotaExceeded
 from scheduler.lane_settings import LaneSettings
 from scheduler.models import BodyKind, Idempotency, Plan
 from scheduler.store import Store, keys
 from scheduler.store.idempotency import once_name
 from tests.qstash.conftest import URL, Door, door_of
 from tests.support.apps import app_of
+
+JSON = {"Content-Type": "application/json"}
 
 
 async def batch(door: Door, items: Any) -> httpx.Response:
@@ -245,6 +247,10 @@ async def test_a_bad_item_refuses_the_batch(door: Door) -> None:
         [item(0), item(1) | {"queue": "a b"}],
         [item(0), item(1) | {"headers": {"a": 1}}],
         [item(0), 5],
+        [item(0), item(1) | {"headers": {"upstash-forward-a": ["x"] * 257}}],
+        [item(0), item(1) | {"headers": {"upstash-forward-a": "x" * 16384}}],
+        [item(0), item(1) | {"body": json.dumps({"a": "x" * 262_144}), "headers": JSON}],
+        [item(0), item(1) | {"body": "x" * 196_609}],
         [],
         {},
         [item(0)] * 1001,
@@ -253,7 +259,9 @@ async def test_a_bad_item_refuses_the_batch(door: Door) -> None:
     assert sentences[0].startswith("[1].Upstash-Delay: ")
     assert sentences[1].startswith("[1]: It is no message: ")
     assert sentences[2].startswith("[1].Upstash-Queue-Name: ")
-    assert sentences[6] == sentences[7] == "body: It must be a list of 1 to 1,000 messages."
+    for sentence, name in zip(sentences[5:9], ("headers", "headers", "body", "body"), strict=True):
+        assert sentence.startswith(f"[1].{name}: "), sentence
+    assert sentences[10] == sentences[11] == "body: It must be a list of 1 to 1,000 messages."
     assert (await batch(door, [item(0), item(1) | {"destination": "topic"}])).status_code == 501
     broken = await door.client.post("/qstash/v2/batch", content=b"[{")
     assert broken.status_code == 400
@@ -283,6 +291,24 @@ async def test_items_of_a_batch_are_deduplicated_one_by_one(door: Door) -> None:
     again = (await batch(door, [item(5, **once)])).json()
     assert again == [answers[1] | {"deduplicated": True}]
     assert await door.credits() == 1996
+
+
+async def test_a_message_of_a_batch_may_be_refused_alone(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_all = door.store.schedules.create_all
+
+    async def without_room(*given: Any) -> Any:
+        if given[2] is not None:
+            raise QuotaExceeded
+        return await create_all(*given)
+
+    monkeypatch.setattr(door.store.schedules, "create_all", without_room)
+    items = [item(0), item(1, upstash_deduplication_id="a"), item(2)]
+    answer = await batch(door, items)
+    assert ["messageId" in each for each in answer.json()] == [True, False, True]
+    assert answer.json()[1] == {"error": str(QuotaExceeded())}
+    assert (await batch(door, items[1:2])).status_code == 413
 
 
 async def test_a_large_batch_is_stored_whole(door: Door) -> None:
