@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +20,9 @@ MOST_PARALLEL = 10_000
 LONGEST_NOTE = 200
 # A worker starts a schedule at most so much later than its slot, or gives the slot up.
 _LEAST_SLACK_US, _MOST_SLACK_US = 20_000, 1_000_000
+
+
+S = TypeVar("S", "LaneSettings", "AccountSettings")
 
 
 class LaneState(StrEnum):
@@ -45,6 +49,15 @@ class Pause(msgspec.Struct, frozen=True):
         if before is None:
             return self
         return msgspec.structs.replace(self, by=before.by, since_ms=before.since_ms)
+
+    def applied(self, before: S) -> S:
+        """The settings with this pause instead of theirs."""
+        return msgspec.structs.replace(before, pause=self.instead_of(before.pause))
+
+
+def resumed(before: S) -> S:
+    """The settings without a pause."""
+    return msgspec.structs.replace(before, pause=None)
 
 
 class AccountCallback(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from scheduler.runtime.collector import spare_the_collector
@@ -31,6 +32,14 @@ from tests.support.store_servers import REDIS, redis_embedded
 settings.register_profile("short", max_examples=30, deadline=None, derandomize=True)
 settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile("short")
+
+# Rich draws the locals of every frame of a traceback, for a second where these are large.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 _TESTS = Path(__file__).parent
 _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30

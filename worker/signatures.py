@@ -16,7 +16,8 @@ import structlog
 from scheduler.callers import SigningSecret
 from scheduler.errors import NotFound, StoreError, Unreadable
 from scheduler.models import Invocation
-from scheduler.qstash.sent import SentLines
+from scheduler.qstash.sent import sent_lines
+from scheduler.qstash.signing import Tokens
 from scheduler.runtime.elapsed import elapsed_s
 from scheduler.store import Store
 from scheduler.store.keys import parts
@@ -96,19 +97,21 @@ class Signer:
 class DoorSigner(Signer):
     """Of an account that has used the QStash door, by its current `key` there."""
 
-    __slots__ = ("_door",)
+    __slots__ = ("_tokens",)
 
     def __init__(self, secrets: Sequence[SigningSecret], asked_s: float, key: str) -> None:
         super().__init__(secrets, asked_s)
-        self._door = SentLines(Hmac(key.encode()).base64)
+        self._tokens = Tokens(Hmac(key.encode()).base64)
 
     def header_lines(
         self, message_id: bytes, moment_ms: int, invocation: Invocation
     ) -> bytes | None:
         lines = super().header_lines(message_id, moment_ms, invocation)
-        if lines is None or invocation.request.door is None:
+        request = invocation.request
+        if lines is None or request.door is None:
             return lines
-        return lines + self._door.of(invocation, moment_ms)
+        token = self._tokens.token(request.url, request.body, moment_ms)
+        return lines + sent_lines(invocation, token)
 
 
 class Signatures:

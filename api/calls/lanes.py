@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from litestar import delete, get, patch, post, put
 from litestar.params import FromPath
@@ -31,13 +31,19 @@ from api.schema.settings_fields import (
 from api.service import HttpRequest
 from scheduler.callbacks import CallbackOn
 from scheduler.errors import FieldError
-from scheduler.lane_settings import AccountCallback, AccountSettings, Lane, LaneSettings, Pause
+from scheduler.lane_settings import (
+    AccountCallback,
+    AccountSettings,
+    Lane,
+    LaneSettings,
+    Pause,
+    resumed,
+)
 from scheduler.masks import masked_url
 from scheduler.runtime.pause import collected
 from scheduler.store.accounts.accounts import Holdings
 from scheduler.store.preconditions import Precondition
 
-S = TypeVar("S", LaneSettings, AccountSettings)
 _ATTRIBUTES = {
     "rate": "rate",
     "per": "per_ms",
@@ -117,11 +123,7 @@ async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse:
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
     pause = await pause_of(request, call)
-
-    def paused(before: LaneSettings) -> LaneSettings:
-        return replace(before, pause=pause.instead_of(before.pause))
-
-    return await _changed_lane(call, name, paused, wanted)
+    return await _changed_lane(call, name, pause.applied, wanted)
 
 
 @post(
@@ -132,7 +134,7 @@ async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> JsonResponse
     call = await call_of(request)
     name, wanted = _named(lane), wanted_of(request.scope)
     await no_fields(request, call)
-    return await _changed_lane(call, name, _resumed, wanted)
+    return await _changed_lane(call, name, resumed, wanted)
 
 
 @delete("/lanes/{lane:str}", operation_id="clearLane", summary="Clear a lane", status_code=200)
@@ -182,11 +184,7 @@ async def pause_account(request: HttpRequest) -> JsonResponse:
     paused already, the call sets the end and the note as given. Safe to repeat."""
     call = await call_of(request)
     wanted, pause = wanted_of(request.scope), await pause_of(request, call)
-
-    def paused(before: AccountSettings) -> AccountSettings:
-        return replace(before, pause=pause.instead_of(before.pause))
-
-    return await _changed_account(call, paused, wanted)
+    return await _changed_account(call, pause.applied, wanted)
 
 
 @post(
@@ -197,7 +195,7 @@ async def resume_account(request: HttpRequest) -> JsonResponse:
     call = await call_of(request)
     wanted = wanted_of(request.scope)
     await no_fields(request, call)
-    return await _changed_account(call, _resumed, wanted)
+    return await _changed_account(call, resumed, wanted)
 
 
 def _callback_after(
@@ -211,10 +209,6 @@ def _callback_after(
     _refuse_misfits({"callbackUrl": url, "callbackOn": given.get("callbackOn")}, given)
     on = given.get("callbackOn", before and before.on)
     return None if url is None else AccountCallback(url, on or CallbackOn.EXECUTED)
-
-
-def _resumed(before: S) -> S:
-    return replace(before, pause=None)
 
 
 async def pausing(call: Call, given: dict[str, Any]) -> Callable[[Pause | None], Pause | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from litestar import get, post
 from litestar.params import FromPath
-from msgspec.structs import replace
 
 from api.dashboard.answer import Raw, html
 from api.dashboard.banner import paused_of
@@ -24,7 +23,7 @@ from api.schema.settings_fields import OF_PAUSE
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import FieldError
-from scheduler.lane_settings import AccountSettings, LaneSettings, Pause
+from scheduler.lane_settings import Pause, resumed
 
 # For how long, in words; '' has no end.
 SPANS = {"": "until it is resumed", "15m": "15 min", "1h": "1 h", "4h": "4 h", "1d": "1 day"}
@@ -48,11 +47,8 @@ async def pause_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     """Pauses it; one that is paused gets another end and note. Raises TooManyLanes."""
     viewer, form = await written(request)
     name, pause = named(lane), pause_of(request, form)
-
-    def changed(before: LaneSettings) -> LaneSettings:
-        return replace(before, pause=pause.instead_of(before.pause))
-
-    await service_of(request).store.lanes.change(viewer.account_id, name, changed, who=viewer.who)
+    lanes = service_of(request).store.lanes
+    await lanes.change(viewer.account_id, name, pause.applied, who=viewer.who)
     words = f"Lane {name} is paused: running schedules end, and due ones wait."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/lanes/{name}"))
 
@@ -62,9 +58,7 @@ async def resume_lane(request: HttpRequest, lane: FromPath[str]) -> Raw:
     """The schedules that it held back go out in their order, at the lane's rate."""
     viewer, form = await written(request)
     name, lanes = named(lane), service_of(request).store.lanes
-    await lanes.change(
-        viewer.account_id, name, lambda before: replace(before, pause=None), who=viewer.who
-    )
+    await lanes.change(viewer.account_id, name, resumed, who=viewer.who)
     words = f"Lane {name} is resumed."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/lanes/{name}"))
 
@@ -74,11 +68,8 @@ async def pause_account(request: HttpRequest) -> Raw:
     """Nothing of the account starts; its pages say so."""
     viewer, form = await written(request)
     pause = pause_of(request, form)
-
-    def changed(before: AccountSettings) -> AccountSettings:
-        return replace(before, pause=pause.instead_of(before.pause))
-
-    await service_of(request).store.pauses.change(viewer.account_id, changed, who=viewer.who)
+    pauses = service_of(request).store.pauses
+    await pauses.change(viewer.account_id, pause.applied, who=viewer.who)
     words = "The account is paused: running schedules end, and due ones wait."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/account"))
 
@@ -87,9 +78,7 @@ async def pause_account(request: HttpRequest) -> Raw:
 async def resume_account(request: HttpRequest) -> Raw:
     viewer, form = await written(request)
     pauses = service_of(request).store.pauses
-    await pauses.change(
-        viewer.account_id, lambda before: replace(before, pause=None), who=viewer.who
-    )
+    await pauses.change(viewer.account_id, resumed, who=viewer.who)
     words = "The account is resumed; lanes that are paused stay so."
     return await redirect_saying(request, viewer, words, _back(form, f"{ROOT}/account"))
 

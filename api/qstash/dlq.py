@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from api.answer import JsonResponse
 from api.qstash.calls import QStashCall, Refused, Route
-from api.qstash.filters import PARTS, asked
+from api.qstash.filters import NUMBERS, PARTS, asked, page_answer
 from api.qstash.messages import lists_of, message_of, text_or_base64
 from api.schema.payload import AS_IT_WAS
 from scheduler.events import Kind
@@ -17,11 +17,8 @@ from scheduler.qstash import names
 from scheduler.runtime.pause import collected
 from scheduler.store.verdict import Verdict, refusal
 
-_FILTERS = PARTS.keys() - {"host", "path"} | {"messageId"}
-_NUMBERS = ("count", "fromDate", "toDate", "responseStatus")
+_KNOWN = {*PARTS, *NUMBERS, "messageId"} - {"host", "path"}
 _USUAL = 100
-# Of bodies that an answer has by ids. A page of the list has such a bound, too.
-_MOST_BYTES = 4 * 1024 * 1024
 _REFUSED = (Verdict.UNPAID, Verdict.NO_ROOM, Verdict.TOO_MANY_LANES)
 
 
@@ -31,14 +28,8 @@ async def get_letter(call: QStashCall) -> JsonResponse:
 
 async def list_letters(call: QStashCall) -> JsonResponse:
     """The newest ones first. A page may be short before the end, which has no cursor."""
-    found, size, next_cursor = list[Schedule](), 0, None
-    async for page in _meant(call):
-        letters, next_cursor = page
-        size += sum(len(each.request.body or b"") for each in letters)
-        if found and size > _MOST_BYTES:
-            raise Refused(413, f"dlqIds: their bodies are over {_MOST_BYTES:,} bytes; name fewer")
-        found += letters
-    return _answer("messages", await collected(map(_shown, found)), next_cursor)
+    letters, next_cursor = await _meant(call)
+    return page_answer("messages", await collected(map(_shown, letters)), next_cursor)
 
 
 async def delete_letter(call: QStashCall) -> JsonResponse:
@@ -49,75 +40,68 @@ async def delete_letter(call: QStashCall) -> JsonResponse:
 
 async def delete_letters(call: QStashCall) -> JsonResponse:
     """The schedules are kept as long as others that have ended, and can be read natively."""
-    count, next_cursor = 0, None
-    async for page in _meant(call):
-        letters, next_cursor = page
-        count += sum(await call.store.letters.forget(call.account_id, letters))
+    letters, next_cursor = await _meant(call)
+    count = sum(await call.store.letters.forget(call.account_id, letters))
     if count:
         await call.native.note(Kind.BULK, f"{count:,} dead letters deleted")
-    return _answer("deleted", count, next_cursor)
+    return page_answer("deleted", count, next_cursor)
 
 
 async def retry_letters(call: QStashCall) -> JsonResponse:
     """Each becomes a new message, due now, and is a dead letter no more."""
-    store, made, next_cursor = call.store, list[dict[str, str]](), None
-    remade = partial(AS_IT_WAS.of_replay, now_ms=store.clock.now_ms())
+    letters, next_cursor = await _meant(call)
+    remade = partial(AS_IT_WAS.of_replay, now_ms=call.store.clock.now_ms())
+    named = [each.schedule_id for each in letters]
     most_bytes = call.service.settings.max_batch_bytes
-    async for page in _meant(call):
-        letters, next_cursor = page
-        named = [each.schedule_id for each in letters]
-        done = await store.schedules.replay_all(
-            call.account_id, named, remade, most_bytes=most_bytes
-        )
-        for each in done.each:
-            if each.schedule_id is not None:
-                made.append({"messageId": names.message_id(each.schedule_id)})
-            elif not made and each.verdict in _REFUSED:
-                raise refusal(each.original, each.verdict)
+    done = await call.store.schedules.replay_all(
+        call.account_id, named, remade, most_bytes=most_bytes
+    )
+    made = [names.message_id(each.schedule_id) for each in done.each if each.schedule_id]
+    refused = [each for each in done.each if each.verdict in _REFUSED]
+    if refused and not made:
+        raise refusal(refused[0].original, refused[0].verdict)
     if made:
         await call.native.note(Kind.BULK, f"{len(made):,} run again")
-    return _answer("responses", made, next_cursor)
+    return page_answer("responses", [{"messageId": each} for each in made], next_cursor)
 
 
-async def _meant(call: QStashCall) -> AsyncIterator[tuple[list[Schedule], str | None]]:
-    """Dead letters by ids, a few at a time; or a page by filters, and the cursor behind it."""
-    what, store = asked(call, "dlqIds", _FILTERS, _NUMBERS), call.store
-    if what.ids is None and "messageId" not in what.texts:
-        selected = what.selection(what.numbers.get("count", _USUAL), what.cursor, ended=True)
-        page = await store.failed.page(call.account_id, selected, descending=True)
-        yield page.schedules, page.next_cursor
-        return
-    named = [names.schedule_of_dlq(each) for each in what.ids or ()]
-    named += map(names.schedule_id, what.texts.get("messageId", ()))
-    async for letters in store.letters.among(call.account_id, [each for each in named if each]):
-        yield [each for each in letters if what.ids is not None or what.wants(each)], None
+async def _meant(call: QStashCall) -> tuple[list[Schedule], str | None]:
+    """All of those with such ids, or a page by filters, and the cursor behind it."""
+    what = asked(call, _KNOWN, "dlqIds")
+    if what.ids is not None:
+        return await _among(call, map(names.schedule_of_dlq, what.ids)), None
+    if (ids := what.texts.get("messageId")) is not None:
+        found = await _among(call, map(names.schedule_id, ids))
+        return [each for each in found if what.wants(each)], None
+    limit = what.numbers.get("count", _USUAL)
+    selected = what.selection(limit=limit, cursor=what.cursor, **what.period)
+    page = await call.store.failed.page(call.account_id, selected, descending=True)
+    return page.schedules, page.next_cursor
 
 
 async def _letter(call: QStashCall) -> Schedule:
-    named = [each for each in [names.schedule_of_dlq(call.parts[0])] if each]
-    async for letters in call.store.letters.among(call.account_id, named):
-        for each in letters:
-            return each
+    for each in await _among(call, [names.schedule_of_dlq(call.parts[0])]):
+        return each
     raise _unknown()
+
+
+async def _among(call: QStashCall, ids: Iterable[str | None]) -> list[Schedule]:
+    """As many bytes may be meant as a batch may have."""
+    most_bytes = call.service.settings.max_batch_bytes
+    return await call.store.letters.among(call.account_id, [*filter(None, ids)], most_bytes)
 
 
 def _unknown() -> Refused:
     return Refused(404, "There is no such message in the DLQ")
 
 
-def _answer(name: str, value: object, next_cursor: str | None) -> JsonResponse:
-    cursor = {"cursor": next_cursor} if next_cursor else {}
-    return JsonResponse(200, {name: value, **cursor})
-
-
 def _shown(letter: Schedule) -> dict[str, Any]:
     outcome, fields = letter.outcome, message_of(letter)
     fields["dlqId"] = names.dlq_id(letter.schedule_id)
     fields["responseStatus"] = outcome.status_code if outcome else 0
-    if outcome is not None and outcome.answer is not None:
-        kind = outcome.answer.content_type
-        fields["responseHeader"] = lists_of({"Content-Type": kind} if kind else {})
-        fields |= text_or_base64("responseBody", outcome.answer.body)
+    if outcome is not None and (said := outcome.answer) is not None:
+        kind = {"Content-Type": said.content_type} if said.content_type else {}
+        fields |= {"responseHeader": lists_of(kind), **text_or_base64("responseBody", said.body)}
     return fields
 
 

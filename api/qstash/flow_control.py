@@ -4,20 +4,18 @@ pinned ones."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from api.answer import JsonResponse
 from api.qstash.calls import QStashCall, Refused, Route
-from api.qstash.queues import changed, named, paused, resumed
+from api.qstash.queues import changed, named, pause_routes
 from api.schema.settings_fields import OF_PUT
 from scheduler.lane_settings import PARALLELISM, RATE, LaneSettings
 from scheduler.qstash.names import flow_lane
 
 _PART = re.compile(r"\s*(parallelism|rate|period)\s*=\s*([0-9a-z]{1,32})\s*")
-_NUMBER = re.compile(r"[0-9]{1,9}")
 _PERIOD = "period"
 _FIELDS = {PARALLELISM: OF_PUT["parallelism"], RATE: OF_PUT["rate"], _PERIOD: OF_PUT["per"]}
 _NO_RULES: Any = None  # none of these fields depends on a setting
@@ -48,23 +46,19 @@ class FlowValue(NamedTuple):
 
 
 def flow_value(text: str) -> FlowValue:
-    """Of `parallelism=2, rate=10, period=1m`; each part may be missing. Raises ValueError."""
+    """Of `parallelism=2, rate=10, period=1m`; each part may be missing. Judges as native calls do.
+    Raises ValueError."""
     parts = [_PART.fullmatch(each) for each in text.split(",", maxsplit=8) if each.strip()]
     given = {each[1]: each[2] for each in parts if each is not None}
     if len(given) < len(parts):
         raise ValueError(_SAYS)
-    return _flow_of(given)
-
-
-def _flow_of(given: Mapping[str, str]) -> FlowValue:
-    """Judges as native calls do. Raises ValueError."""
     values: dict[str, int] = {}
-    for name, text in given.items():
-        number = int(text) if _NUMBER.fullmatch(text) else None
-        if number is None and name != _PERIOD:
+    for name, value in given.items():
+        is_number = value.isdigit()
+        if not is_number and name != _PERIOD:
             raise ValueError(f"{name}: it must be a whole number.")
         try:
-            values[name] = _FIELDS[name].rule(text if number is None else number, _NO_RULES, 0)
+            values[name] = _FIELDS[name].rule(int(value) if is_number else value, _NO_RULES, 0)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return FlowValue(values.get(PARALLELISM), values.get(RATE), values.get(_PERIOD, 1000))
@@ -91,45 +85,38 @@ async def get_key(call: QStashCall) -> JsonResponse:
     return JsonResponse(200, shown)
 
 
-async def pause_key(call: QStashCall) -> JsonResponse:
-    return await changed(call, flow_lane(call.parts[0]), await paused(call))
-
-
-async def resume_key(call: QStashCall) -> JsonResponse:
-    return await changed(call, flow_lane(call.parts[0]), resumed)
-
-
 async def reset_rate(call: QStashCall) -> JsonResponse:
     return await changed(call, flow_lane(call.parts[0]), lambda before: before, frees_rate=True)
 
 
 async def pin(call: QStashCall) -> JsonResponse:
     """What is not given stays as it is."""
-    given = _given(call, _FIELDS)
+    given = call.query
+    try:
+        value = flow_value(",".join(f"{name}={texts[-1]}" for name, texts in given.items()))
+    except ValueError as error:
+        raise Refused(400, str(error)) from None
 
     def pinned(before: LaneSettings) -> LaneSettings:
-        values = {RATE: str(before.rate), _PERIOD: f"{before.per_ms}ms"} if before.rate else {}
-        values |= given
-        if _PERIOD in given and RATE not in values:
-            raise Refused(400, "period: it needs a rate")
-        try:
-            value = _flow_of(values)
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
-        after = before if given.keys().isdisjoint((RATE, _PERIOD)) else value.rated(before)
-        parallelism = value.parallelism or before.parallelism
-        unpinned = before.unpinned - {RATE if each == _PERIOD else each for each in given}
-        return replace(after, parallelism=parallelism, unpinned=unpinned)
+        after, pins = before, given.keys() & {PARALLELISM}
+        if PARALLELISM in given:
+            after = replace(after, parallelism=value.parallelism)
+        if RATE in given or _PERIOD in given:
+            if (rate := value.rate or before.rate) is None:
+                raise Refused(400, "period: it needs a rate")
+            period_ms = value.period_ms if _PERIOD in given else before.per_ms or value.period_ms
+            after, pins = FlowValue(None, rate, period_ms).rated(after), pins | {RATE}
+        return replace(after, unpinned=before.unpinned - pins)
 
     return await changed(call, flow_lane(call.parts[0]), pinned)
 
 
 async def unpin(call: QStashCall) -> JsonResponse:
     """The limits stay until a message changes them."""
-    given = _given(call, (PARALLELISM, RATE))
-    if not {*given.values()} <= {"true", "false"}:
-        raise Refused(400, f"{' and '.join(given)}: it must be true or false")
-    chosen = {name for name, value in given.items() if value == "true"}
+    given = {name: texts[-1] for name, texts in call.query.items()}
+    if not given.keys() <= {PARALLELISM, RATE} or not {*given.values()} <= {"true", "false"}:
+        raise Refused(400, "The query has parallelism and rate, each of them true or false")
+    chosen = {name for name, text in given.items() if text == "true"}
 
     def unpinned(before: LaneSettings) -> LaneSettings:
         return replace(before, unpinned=before.unpinned.union(filter(before.is_pinned, chosen)))
@@ -137,18 +124,10 @@ async def unpin(call: QStashCall) -> JsonResponse:
     return await changed(call, flow_lane(call.parts[0]), unpinned)
 
 
-def _given(call: QStashCall, known: Collection[str]) -> dict[str, str]:
-    given = {name: values[-1] for name, values in call.query.items()}
-    if not given or not given.keys() <= {*known}:
-        raise Refused(400, f"The query must have some of {', '.join(known)}, and nothing else")
-    return given
-
-
 _KEY = "/v2/flowControl/{flowControlKey}"
 ROUTES = (
     Route("GET", _KEY, get_key),
-    Route("POST", f"{_KEY}/pause", pause_key),
-    Route("POST", f"{_KEY}/resume", resume_key),
+    *pause_routes(_KEY, flow_lane),
     Route("POST", f"{_KEY}/pin", pin),
     Route("POST", f"{_KEY}/unpin", unpin),
     Route("POST", f"{_KEY}/resetRate", reset_rate),

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from api.answer import JsonResponse
 from api.limits import MAX_ITEMS
 from api.qstash.calls import QStashCall, Refused, Route
-from api.qstash.filters import PARTS, asked, carried_by
+from api.qstash.filters import NUMBERS, PARTS, asked
 from api.qstash.flow_control import flow_value
 from api.recurring_times import follow
 from scheduler.callbacks import Callback
-from scheduler.errors import Damaged, NotFound, Reason, TooManyScans, anew
+from scheduler.errors import NotFound, Reason, TooManyScans
 from scheduler.events import Kind
 from scheduler.masks import masked, masked_url
 from scheduler.models import Request, Schedule, Status
 from scheduler.qstash import names
+from scheduler.qstash.carried import opened
 from scheduler.qstash.redacted import redacted
 from scheduler.qstash.sent import USER_AGENT
 from scheduler.schema import LONGEST_TIMEOUT_S
-from scheduler.store.lifecycle.end.cancel import Cancellation
 
+_KNOWN = {*PARTS, *NUMBERS} - {"responseStatus"}
 # A message can be read for so long after its end.
 _SHOWN_MS = 10_000
 # Of one call without a count.
 _MOST_CANCELLED = 10_000
-# One that is being sent is tried again after these waits: most end soon, or wait for a retry then.
-_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.0)
+# Before each try. Of those that are being sent most end soon, or wait for a retry then.
+_WAITS_S = (0.0, 0.05, 0.1, 0.2, 0.4)
+_STARTED = Reason.ALREADY_STARTED
 
 
 async def get_message(call: QStashCall) -> JsonResponse:
     try:
-        schedule_id = names.schedule_id(call.parts[0]) or ""
-        found = await call.store.schedules.get(call.account_id, schedule_id)
+        found = await call.store.schedules.get(
+            call.account_id, names.schedule_id(call.parts[0]) or ""
+        )
     except NotFound:
         raise _unknown() from None
     ended_ms = 0 if found.status is Status.CANCELLED or found.stopped else found.ended_at_ms
@@ -46,34 +49,29 @@ async def get_message(call: QStashCall) -> JsonResponse:
 
 async def cancel_message(call: QStashCall) -> JsonResponse:
     """One that is being sent goes on: of that 0 are cancelled."""
-    schedule_id = names.schedule_id(call.parts[0])
-    if schedule_id is None:
+    count, held = await _cancel(call, [names.schedule_id(call.parts[0])])
+    if not count and not held:
         raise _unknown()
-    [done] = await _cancel(call, [schedule_id])
-    if isinstance(done.refusal, Damaged):
-        raise anew(done.refusal)
-    if not _is_held(done) and not _is_cancelled(done):
-        raise _unknown()
-    return JsonResponse(200, {"cancelled": int(_is_cancelled(done))})
+    return JsonResponse(200, {"cancelled": count})
 
 
 async def cancel_messages(call: QStashCall) -> JsonResponse:
     """By ids, or by filters: then at most `count`, or 10,000, and fewer where the account's budget
     of searches ends before. The caller goes on until 0 are cancelled."""
-    what = asked(call, "messageIds", PARTS, ("count", "fromDate", "toDate"))
+    what = asked(call, _KNOWN, "messageIds")
     most, cursor = what.numbers.get("count", _MOST_CANCELLED), what.cursor
-    named = [names.schedule_id(each) for each in what.ids or ()]
-    count = sum(map(_is_cancelled, await _cancel(call, [each for each in named if each])))
+    count, _ = await _cancel(call, map(names.schedule_id, what.ids or ()))
     while what.ids is None and count < most:
-        selected = what.selection(min(most - count, MAX_ITEMS), cursor, ended=False)
+        limit = min(most - count, MAX_ITEMS)
+        selected = what.selection(limit=limit, cursor=cursor, others=True)
         try:
-            page = await call.store.unended.page(call.account_id, selected._replace(others=True))
+            page = await call.store.unended.page(call.account_id, selected)
         except TooManyScans:
             if not count:
                 raise
             break
-        done = await _cancel(call, [each.schedule_id for each in page.schedules])
-        count, cursor = count + sum(map(_is_cancelled, done)), page.next_cursor
+        some, _ = await _cancel(call, [each.schedule_id for each in page.schedules])
+        count, cursor = count + some, page.next_cursor
         if cursor is None:
             break
     if count:
@@ -81,25 +79,18 @@ async def cancel_messages(call: QStashCall) -> JsonResponse:
     return JsonResponse(200, {"cancelled": count})
 
 
-async def _cancel(call: QStashCall, schedule_ids: Sequence[str]) -> list[Cancellation]:
-    found, left = dict[str, Cancellation](), list(dict.fromkeys(schedule_ids))
-    for wait_s in _WAITS_S if left else ():
-        done = await call.store.canceller.by_id(call.account_id, left)
-        done = await follow(call.store, call.account_id, done)
-        found |= {each.schedule_id: each for each in done.each}
-        left = [each.schedule_id for each in done.each if _is_held(each)]
-        if not left:
-            break
-        await asyncio.sleep(wait_s)
-    return list(found.values())
-
-
-def _is_held(done: Cancellation) -> bool:
-    return done.refusal is not None and done.refusal.reason is Reason.ALREADY_STARTED
-
-
-def _is_cancelled(done: Cancellation) -> bool:
-    return done.refusal is None and not done.repeated
+async def _cancel(call: QStashCall, schedule_ids: Iterable[str | None]) -> tuple[int, int]:
+    """How many were cancelled, and how many are still being sent."""
+    count, left = 0, [each for each in dict.fromkeys(schedule_ids) if each]
+    for wait_s in _WAITS_S:
+        if left:
+            await asyncio.sleep(wait_s)
+            done = await call.store.canceller.by_id(call.account_id, left)
+            done = await follow(call.store, call.account_id, done)
+            count += sum(not (each.refusal or each.repeated) for each in done.each)
+            held = (each for each in done.each if each.refusal and each.refusal.reason is _STARTED)
+            left = [each.schedule_id for each in held]
+    return count, len(left)
 
 
 def _unknown() -> Refused:
@@ -121,14 +112,12 @@ def message_of(schedule: Schedule) -> dict[str, Any]:
 def request_fields(request: Request) -> dict[str, Any]:
     """What messages, dead letters, schedules and events show alike. What the message redacts does
     not show, and values that look like secrets are masked. None has no member."""
-    carried = carried_by(request)
-    request, callback = redacted(request, carried), request.callback or Callback("")
-    ways, headers = (carried.callback, carried.failure_callback), lists_of(request.headers)
-    if headers.get("User-Agent") == [USER_AGENT]:
-        del headers["User-Agent"]
+    carried, callback = opened(request.door), request.callback or Callback("")
+    request, ways = redacted(request, carried), (carried.callback, carried.failure_callback)
+    sent = {name: text for name, text in request.headers.items() if text != USER_AGENT}
     fields: dict[str, Any] = {
         "method": request.method,
-        "header": headers,
+        "header": lists_of(sent),
         "callback": masked_url(callback.url or ""),
         "failureCallback": masked_url(callback.failure_url or ""),
         "callbackHeader": ways[0] and lists_of(ways[0].headers),
@@ -140,12 +129,12 @@ def request_fields(request: Request) -> dict[str, Any]:
         "labels": request.labels,
         "callerIP": carried.caller_ip,
         "scheduleId": names.schedule_id_of(request.recurring_id, carried.schedule_id),
+        **text_or_base64("body", request.body),
     }
     if (key := names.flow_key_of(request.lane)) is not None:
         value = flow_value(carried.flow_value)
         fields |= {"flowControlKey": key, "parallelism": value.parallelism, "rate": value.rate}
         fields["period"] = value.period_ms // 1000
-    fields |= text_or_base64("body", request.body)
     return {name: value for name, value in fields.items() if value}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -11,16 +11,16 @@ from msgspec.structs import replace
 from api.answer import JsonResponse
 from api.qstash.calls import QStashCall, Refused, Route
 from api.schema.rules import lane_filter
-from scheduler.lane_settings import MOST_PARALLEL, Lane, LaneSettings, Pause
-from scheduler.qstash.names import queue_lane, queue_of
+from scheduler.lane_settings import MOST_PARALLEL, Lane, LaneSettings, Pause, resumed
+from scheduler.qstash.names import QUEUES, queue_lane, queue_of
 
-# A list has at most so many queues; it is read in pages.
-_MOST_LISTED, _PAGE = 1000, 100
+Change = Callable[[LaneSettings], LaneSettings]
+_PAGE = 100  # of a list
 
 
 class _Upsert(msgspec.Struct, rename="camel"):
     queue_name: str
-    parallelism: int = 1
+    parallelism: Annotated[int, msgspec.Meta(ge=1, le=MOST_PARALLEL)] = 1
     paused: bool = False
 
 
@@ -38,22 +38,22 @@ async def upsert_queue(call: QStashCall) -> JsonResponse:
         wanted = _decode(call.body)
     except msgspec.MsgspecError as error:
         raise Refused(400, str(error)) from None
-    if not 1 <= wanted.parallelism <= MOST_PARALLEL:
-        raise Refused(400, f"parallelism: it must be from 1 to {MOST_PARALLEL:,}")
-    limits = {"parallelism": wanted.parallelism, "unpinned": frozenset[str]()}
-    pauses = await paused(call) if wanted.paused else resumed
-    lane = queue_lane(wanted.queue_name)
-    return await changed(call, lane, lambda before: pauses(replace(before, **limits)))
+    turn = (await pause_of(call)).applied if wanted.paused else resumed
+    return await changed(
+        call,
+        queue_lane(wanted.queue_name),
+        lambda before: turn(replace(before, parallelism=wanted.parallelism)),
+    )
 
 
 async def list_queues(call: QStashCall) -> JsonResponse:
-    found, cursor, begin = list[dict[str, Any]](), None, named(queue_lane("x"))[:-1]
-    for _ in range(_MOST_LISTED // _PAGE):
-        page = await call.store.lanes.page(call.account_id, _PAGE, cursor, begin=begin)
+    """All of them: an account has at most 10,000 lanes."""
+    found, cursor = list[dict[str, Any]](), None
+    while True:
+        page = await call.store.lanes.page(call.account_id, _PAGE, cursor, begin=QUEUES)
         found += [_shown(lane) for lane in page.lanes if lane.settings.is_there]
         if (cursor := page.next_cursor) is None:
-            break
-    return JsonResponse(200, found)
+            return JsonResponse(200, found)
 
 
 async def get_queue(call: QStashCall) -> JsonResponse:
@@ -70,32 +70,13 @@ async def delete_queue(call: QStashCall) -> JsonResponse:
     return JsonResponse(200, {})
 
 
-async def pause_queue(call: QStashCall) -> JsonResponse:
-    pauses = await paused(call)
-    return await changed(call, queue_lane(call.parts[0]), lambda old: pauses(of_queue(old)))
-
-
-async def resume_queue(call: QStashCall) -> JsonResponse:
-    await get_queue(call)
-    return await changed(call, queue_lane(call.parts[0]), resumed)
-
-
-async def paused(call: QStashCall) -> Callable[[LaneSettings], LaneSettings]:
-    """The change that begins a pause without an end."""
-    pause = Pause(await call.store.api_keys.name_of(call.key_id))
-    return lambda before: replace(before, pause=pause.instead_of(before.pause))
-
-
-def resumed(before: LaneSettings) -> LaneSettings:
-    return replace(before, pause=None)
+async def pause_of(call: QStashCall) -> Pause:
+    """One without an end, which this call begins."""
+    return Pause(await call.store.api_keys.name_of(call.key_id))
 
 
 async def changed(
-    call: QStashCall,
-    lane: str | None,
-    change: Callable[[LaneSettings], LaneSettings],
-    *,
-    frees_rate: bool = False,
+    call: QStashCall, lane: str | None, change: Change, *, frees_rate: bool = False
 ) -> JsonResponse:
     name, who = named(lane), await call.native.who()
     await call.store.lanes.change(call.account_id, name, change, frees_rate=frees_rate, who=who)
@@ -110,11 +91,23 @@ def named(lane: str | None) -> str:
         raise Refused(400, f"The name of a queue or key: {error}") from None
 
 
+def pause_routes(path: str, lane_of: Callable[[str], str | None]) -> tuple[Route, Route]:
+    """Those that pause and resume a lane, which the last part of this path names."""
+
+    async def pause(call: QStashCall) -> JsonResponse:
+        return await changed(call, lane_of(call.parts[0]), (await pause_of(call)).applied)
+
+    async def resume(call: QStashCall) -> JsonResponse:
+        return await changed(call, lane_of(call.parts[0]), resumed)
+
+    return Route("POST", f"{path}/pause", pause), Route("POST", f"{path}/resume", resume)
+
+
 def _shown(lane: Lane) -> dict[str, Any]:
     """Lanes have no dates."""
     return {
         "name": queue_of(lane.lane),
-        "parallelism": lane.settings.parallelism or MOST_PARALLEL,
+        "parallelism": of_queue(lane.settings).parallelism or MOST_PARALLEL,
         "createdAt": 0,
         "updatedAt": 0,
         "lag": lane.waiting,
@@ -122,11 +115,11 @@ def _shown(lane: Lane) -> dict[str, Any]:
     }
 
 
+_QUEUE = "/v2/queues/{queueName}"
 ROUTES = (
     Route("POST", "/v2/queues", upsert_queue),
     Route("GET", "/v2/queues", list_queues),
-    Route("GET", "/v2/queues/{queueName}", get_queue),
-    Route("DELETE", "/v2/queues/{queueName}", delete_queue),
-    Route("POST", "/v2/queues/{queueName}/pause", pause_queue),
-    Route("POST", "/v2/queues/{queueName}/resume", resume_queue),
+    Route("GET", _QUEUE, get_queue),
+    Route("DELETE", _QUEUE, delete_queue),
+    *pause_routes(_QUEUE, queue_lane),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -12,22 +13,23 @@ from api.qstash.calls import QStashCall, Refused, Route
 from api.qstash.headers import published
 from api.qstash.messages import request_fields
 from api.qstash.publish import destination_of, keep_limits
+from api.qstash.queues import pause_of
 from api.recurring_times import search_ahead
+from api.schema.recurring_bodies import Shown
 from scheduler.durations import format_duration, parse_duration
 from scheduler.errors import InvalidRequest, UnknownRecurring
 from scheduler.events import Kind
-from scheduler.lane_settings import Pause
 from scheduler.masks import masked_url
 from scheduler.qstash.names import new_schedule_id, rule_name, rule_of, schedule_id_of_rule
 from scheduler.recurrence.recurrence import Timing, checked
-from scheduler.recurrence.recurring import Draft, Rule, RuleState, kinds_of_change
+from scheduler.recurrence.recurring import Draft, Rule, kinds_of_change
 
-# Of a list: the rest comes with `cursor`.
-_MOST, _MOST_BYTES, _PAGE = 1000, 4 * 1024 * 1024, 50
+# The bodies of a list, which is read in pages. An account has at most 10,000 schedules.
+_MOST_BYTES, _PAGE = 16 * 1024 * 1024, 50
+_TOO_LARGE = "The schedules are too large for one answer; GET /recurring lists them in pages"
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)", re.DOTALL)
 _EVERY = "@every "
 _NO_ID = "It may have 64 letters, digits, dots, underscores, colons and hyphens."
-_HAS_NEXT = (RuleState.ACTIVE, RuleState.BLOCKED)
 
 
 async def create(call: QStashCall) -> JsonResponse:
@@ -54,18 +56,14 @@ async def create(call: QStashCall) -> JsonResponse:
 
 async def list_all(call: QStashCall) -> JsonResponse:
     """Those that were made by such calls, in the order of their creation."""
-    found, size_bytes = list[dict[str, Any]](), 0
-    cursor = rule_of((call.query.get("cursor") or [""])[0])
-    while True:
+    found, left_bytes, cursor = list[dict[str, Any]](), _MOST_BYTES, None
+    while left_bytes >= 0:
         page = await call.store.recurring.page(call.account_id, limit=_PAGE, cursor=cursor)
-        rules = [each for each in page.rules if each.request.door is not None]
-        found += map(schedule_of, rules)
-        size_bytes += sum(len(each.request.body or b"") for each in rules)
-        cursor = page.next_cursor
-        if cursor is None:
+        found += [schedule_of(rule) for rule in page.rules if rule.request.door is not None]
+        if (cursor := page.next_cursor) is None:
             return JsonResponse(200, found)
-        if len(found) > _MOST - _PAGE or size_bytes > _MOST_BYTES:
-            return JsonResponse(200, found, {"upstash-cursor": schedule_id_of_rule(cursor)})
+        left_bytes -= sum(len(rule.request.body or b"") for rule in page.rules)
+    raise Refused(413, _TOO_LARGE)
 
 
 async def read(call: QStashCall) -> JsonResponse:
@@ -80,15 +78,19 @@ async def delete(call: QStashCall) -> JsonResponse:
     return JsonResponse(200, {})
 
 
-async def pause(call: QStashCall, *, resumes: bool) -> JsonResponse:
-    """Pauses it, or ends its pause. Safe to repeat."""
-    recurring, before = call.store.recurring, await _found(call)
-    what = (call.account_id, before.recurring_id)
-    if resumes:
-        after = await recurring.resume(*what)
-    else:
-        by = await call.store.api_keys.name_of(call.key_id)
-        after = await recurring.pause(*what, Pause(by))
+async def pause(call: QStashCall) -> JsonResponse:
+    """Safe to repeat, as `resume` is."""
+    pause = await pause_of(call)
+    return await _turned(call, partial(call.store.recurring.pause, pause=pause))
+
+
+async def resume(call: QStashCall) -> JsonResponse:
+    return await _turned(call, call.store.recurring.resume)
+
+
+async def _turned(call: QStashCall, turn: Callable[[str, str], Awaitable[Rule]]) -> JsonResponse:
+    before = await _found(call)
+    after = await turn(call.account_id, before.recurring_id)
     for kind in kinds_of_change(before, after):
         await call.native.note(kind, after.name or after.recurring_id)
     return JsonResponse(200, {})
@@ -97,8 +99,7 @@ async def pause(call: QStashCall, *, resumes: bool) -> JsonResponse:
 async def recurring_id_of(call: QStashCall, schedule_id: str) -> str | None:
     """The rule of a schedule of QStash, if there may be one."""
     with suppress(UnknownRecurring):
-        name = rule_name(schedule_id) or ""
-        return await call.store.recurring.id_of(call.account_id, name)
+        return await call.store.recurring.id_of(call.account_id, rule_name(schedule_id) or "")
     return rule_of(schedule_id)
 
 
@@ -122,7 +123,7 @@ def schedule_of(rule: Rule) -> dict[str, Any]:
         "retries": request.retries,
         "isPaused": rule.pause is not None,
         "delay": timing.delay_ms // 1000 or None,
-        "nextScheduleTime": rule.slot_ms if rule.state in _HAS_NEXT else None,
+        "nextScheduleTime": Shown(rule).next_ms,
         "error": rule.reason or None,
     }
     return {name: value for name, value in shown.items() if value is not None}
@@ -139,13 +140,12 @@ def _timing(text: str, delay_ms: int) -> Timing:
 
 
 _ONE = "/v2/schedules/{scheduleId}"
-_TURNS = {"pause": partial(pause, resumes=False), "resume": partial(pause, resumes=True)}
 ROUTES = (
     Route("POST", "/v2/schedules/{url}", create),
     Route("POST", _ONE, create),  # an escaped destination
     Route("GET", "/v2/schedules", list_all),
     Route("GET", _ONE, read),
     Route("DELETE", _ONE, delete),
-    *(Route("PATCH", f"{_ONE}/{verb}", handler) for verb, handler in _TURNS.items()),
-    *(Route("POST", f"{_ONE}/{verb}", handler) for verb, handler in _TURNS.items()),
+    Route("PATCH", f"{_ONE}/pause", pause),
+    Route("PATCH", f"{_ONE}/resume", resume),
 )

@@ -1,1 +1,1 @@
-"""When a recurring schedule is due: cron expressions, intervals and time zones. Pure."""
+"""What QStash calls things, and what a schedule carries that was made as its message. Pure."""

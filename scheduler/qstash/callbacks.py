@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from scheduler.callbacks import Callback
 from scheduler.masks import masked, masked_url
 from scheduler.models import Request, RetryOn, Schedule, Status
 from scheduler.qstash.carried import CallbackWay, Carried, opened
@@ -21,18 +20,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 def callback_of(ended: Schedule, url: str, due_ms: int) -> Request:
-    """The request that reports the end of a message, due then: the same at each attempt. It is
-    tried as often as the message, unless the caller said how often. Raises ValueError if `door` is
-    damaged."""
-    request, carried = ended.request, opened(ended.request.door) or Carried()
-    way = way_of(carried, request.callback, failed=ended.status is Status.FAILED)
-    own = {"content-type": "application/json", "user-agent": USER_AGENT}
-    headers = own | {name.lower(): value for name, value in way.headers.items()}
+    """The request that reports the end of a message, due then: the same at each attempt."""
+    request, carried = ended.request, opened(ended.request.door)
+    way = _way(request, carried, failed=ended.status is Status.FAILED)
     return Request(
         due_ms,
         way.method,
         url,
-        headers,
+        {"content-type": "application/json", "user-agent": USER_AGENT} | way.headers,
         _encode(_report(ended, carried)),
         retries=request.retries if way.retries is None else way.retries,
         retry_delays_ms=request.retry_delays_ms,
@@ -44,18 +39,13 @@ def callback_of(ended: Schedule, url: str, due_ms: int) -> Request:
 
 
 def callback_delay_ms(request: Request, *, failed: bool) -> int:
-    """How long after its end such an end is reported; 0 if it is no message, or damaged."""
-    if request.door is None:
-        return 0
-    try:
-        carried = opened(request.door) or Carried()
-    except ValueError:
-        return 0
-    return way_of(carried, request.callback, failed=failed).delay_ms
+    """How long after its end such an end is reported; 0 if it is no message."""
+    return _way(request, opened(request.door), failed=failed).delay_ms if request.door else 0
 
 
-def way_of(carried: Carried, wish: Callback | None, *, failed: bool) -> CallbackWay:
+def _way(request: Request, carried: Carried, *, failed: bool) -> CallbackWay:
     """How such an end is reported."""
+    wish = request.callback
     has_own = failed and wish is not None and wish.failure_url is not None
     return (carried.failure_callback if has_own else carried.callback) or CallbackWay()
 
@@ -63,11 +53,12 @@ def way_of(carried: Carried, wish: Callback | None, *, failed: bool) -> Callback
 def _report(ended: Schedule, carried: Carried) -> dict[str, Any]:
     """Without an answer `status` is 0, and `body` says why."""
     source, outcome, response = redacted(ended.request, carried), ended.outcome, ended.response
-    code = outcome.status_code if outcome else 0
-    body = response.body if response else b""
-    if outcome is not None and not code:
+    code, body = (outcome.status_code, b"") if outcome else (0, b"")
+    if response is not None:
+        body = response.body
+    elif outcome and not code:
         body = outcome.error_message.encode()
-    report: dict[str, Any] = {
+    report = {
         "status": code,
         "header": _lists(response.headers if response else ()),
         "body": _base64(body),
@@ -80,14 +71,11 @@ def _report(ended: Schedule, carried: Carried) -> dict[str, Any]:
         "sourceBody": _base64(source.body or b""),
         "createdAt": ended.created_at_ms,
         "notBefore": source.trigger_at_ms,
+        "scheduleId": schedule_id_of(source.recurring_id, carried.schedule_id),
+        "dlqId": dlq_id(ended.schedule_id) if ended.status is Status.FAILED else None,
+        "callerIP": carried.caller_ip or None,
     }
-    if schedule_id := schedule_id_of(source.recurring_id, carried.schedule_id):
-        report["scheduleId"] = schedule_id
-    if ended.status is Status.FAILED:
-        report["dlqId"] = dlq_id(ended.schedule_id)
-    if carried.caller_ip:
-        report["callerIP"] = carried.caller_ip
-    return report
+    return {name: value for name, value in report.items() if value is not None}
 
 
 def _lists(headers: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -1,9 +1,7 @@
-"""What a schedule that was made as a QStash message carries, beside its request: the value `door`
-of `scheduler.models.Request`. Pure."""
+"""What a message of QStash carries beside its request: the value `door` of
+`scheduler.models.Request`. Pure."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
@@ -12,7 +10,8 @@ MOST_BYTES = 512
 
 class CallbackWay(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How a callback of a message is sent: `Upstash-Callback-*`, or `Upstash-Failure-Callback-*`.
-    None: as Postdate sends its own. `headers` are those to forward."""
+    `retries`: None, as often as the message; `timeout_s`: None, the longest. `headers` are those
+    to forward, named in small letters."""
 
     method: str = "POST"
     retries: int | None = None
@@ -38,24 +37,21 @@ class Carried(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Carried).decode
-_DEFAULTS: tuple[Any, ...] = Carried.__struct_defaults__
+_NOTHING, _DAMAGED = Carried(), Carried(redacted="body,header")
 
 
 def pack(carried: Carried) -> bytes:
-    """The `door` value. Defaults at its end are left out. Raises ValueError if it is too long."""
-    what = msgspec.structs.astuple(carried)
-    count = len(what)
-    while count and what[count - 1] == _DEFAULTS[count - 1]:
-        count -= 1
-    packed = _encode(what[:count])
+    """The `door` value. Raises ValueError if it is too long."""
+    packed = _encode(carried)
     if len(packed) > MOST_BYTES:
         raise ValueError(f"What is kept of it has {len(packed):,} bytes, of at most {MOST_BYTES}.")
     return packed
 
 
-def opened(door: bytes | None) -> Carried | None:
-    """What a `door` value says; None: the schedule is no message. Raises ValueError."""
+def opened(door: bytes | None) -> Carried:
+    """What a `door` value says: nothing if the schedule is no message. Nothing of a damaged one
+    counts, and all that it may have redacted is hidden."""
     try:
-        return None if door is None else _decode(door)
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
+        return _NOTHING if door is None else _decode(door)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _DAMAGED

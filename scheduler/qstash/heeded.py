@@ -19,7 +19,6 @@ _FIELDS = re.compile(
 _RESET = b"x-ratelimit-reset"
 _WAITS = (b"retry-after", _RESET, _RESET + b"-requests", _RESET + b"-tokens")
 _LONGEST = 64
-_BELOW_MS = re.compile(r"[0-9]+(?:\.[0-9]+)?[nu]s")
 
 
 def says_something(head: bytes | bytearray) -> bool:
@@ -33,12 +32,10 @@ def heeded(head: bytes | bytearray) -> str:
     if found.get(b"upstash-nonretryable-error", b"").lower() == b"true":
         return NEVER
     asked = next((found[name] for name in _WAITS if found.get(name)), b"").decode("latin-1")
-    if not asked or len(asked) > _LONGEST:
-        return ""
     try:
-        return str(-(-parse_duration(_BELOW_MS.sub("", asked) or "0s") // 1000))
+        return str(-(-parse_duration(asked) // 1000))
     except ValueError:
-        return asked  # seconds, or a date
+        return asked if len(asked) <= _LONGEST and asked != NEVER else ""  # seconds, or a date
 
 
 def is_final(request: Request, status_code: int, retry_after: str) -> bool:

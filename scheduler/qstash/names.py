@@ -1,12 +1,15 @@
-"""How QStash names what Postdate has: messages are schedules, and queues and flow-control keys are
-lanes. Pure."""
+"""How QStash names what Postdate has: messages are schedules, schedules are rules, and queues and
+flow-control keys are lanes. Each is None where there can be no such thing. Pure."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from scheduler import ids
 from scheduler.lanes import is_lane
 
-_MESSAGE, _SCHEDULE, _QUEUE, _FLOW = "msg_", "scd_", "queue:", "flow:"
+_MESSAGE, _SCHEDULE = "msg_", "scd_"
 # Before ids of schedules that begin as no name of a rule may begin.
 _ID = "id:"
 
@@ -17,69 +20,45 @@ def message_id(schedule_id: str) -> str:
 
 
 def schedule_id(message_id: str) -> str | None:
-    """The schedule of a message; None if the text cannot be the id of one."""
-    found = ids.schedule_id(message_id.removeprefix(_MESSAGE))
-    return found if message_id.startswith(_MESSAGE) and ids.is_schedule_id(found) else None
+    """The schedule of a message."""
+    return _ours(message_id, _MESSAGE, ids.schedule_id)
 
 
 def dlq_id(schedule_id: str) -> str:
-    """Of a dead letter: `sch_X` is `X`, as its message's id is `msg_X`."""
+    """Of a dead letter: `sch_X` is `X`."""
     return ids.local(schedule_id)
 
 
 def schedule_of_dlq(dlq_id: str) -> str | None:
-    """The schedule of a dead letter; None if the text cannot be the id of one."""
-    found = ids.schedule_id(dlq_id)
-    return found if ids.is_schedule_id(found) else None
-
-
-def schedule_id_of(recurring_id: str | None, given: str = "") -> str | None:
-    """QStash's id of the schedule that a message is of: the one that `Carried` has, or `scd_X` of
-    the rule `rec_X`; None of other messages."""
-    return recurring_id and (given or _SCHEDULE + ids.local(recurring_id))
+    """The schedule of a dead letter."""
+    return _ours(dlq_id, "", ids.schedule_id)
 
 
 def schedule_id_of_rule(recurring_id: str, name: str | None = None) -> str:
-    """QStash's id of a rule: its name, if it has one."""
+    """QStash's id of a rule: its name, or else `rec_X` is `scd_X`."""
     return name.removeprefix(_ID) if name else _SCHEDULE + ids.local(recurring_id)
+
+
+def schedule_id_of(recurring_id: str | None, given: str = "") -> str | None:
+    """The same for a message, of its rule and of what it carries."""
+    return schedule_id_of_rule(recurring_id, given) if recurring_id else None
 
 
 def new_schedule_id(now_ms: int) -> str:
     """For one that is given none."""
-    return _SCHEDULE + ids.local(ids.new_recurring_id(now_ms))
+    return schedule_id_of_rule(ids.new_recurring_id(now_ms))
 
 
 def rule_of(schedule_id: str) -> str | None:
-    """The rule `rec_X` of `scd_X`; None if the text is no such id."""
-    found = ids.recurring_id(schedule_id.removeprefix(_SCHEDULE))
-    return found if schedule_id.startswith(_SCHEDULE) and ids.is_recurring_id(found) else None
+    """The rule without a name."""
+    return _ours(schedule_id, _SCHEDULE, ids.recurring_id)
 
 
 def rule_name(schedule_id: str) -> str | None:
-    """The name of a rule with this id; None if no rule can have it."""
+    """The name of the rule."""
     name = _ID + schedule_id if schedule_id[:1] in ("_", "-") else schedule_id
     is_name = is_lane(name) and not ids.is_recurring_id(name)
     return name if is_name and not schedule_id.startswith(_ID) else None
-
-
-def queue_lane(queue: str) -> str | None:
-    """The lane of a queue; None if a lane cannot have this name."""
-    return _lane(_QUEUE, queue)
-
-
-def flow_lane(key: str) -> str | None:
-    """The lane of a flow-control key; None if a lane cannot have this name."""
-    return _lane(_FLOW, key)
-
-
-def queue_of(lane: str | None) -> str | None:
-    """The queue whose lane it is; None: of none."""
-    return lane.removeprefix(_QUEUE) if lane and lane.startswith(_QUEUE) else None
-
-
-def flow_key_of(lane: str | None) -> str | None:
-    """The flow-control key whose lane it is; None: of none."""
-    return lane.removeprefix(_FLOW) if lane and lane.startswith(_FLOW) else None
 
 
 def canonical(header: str) -> str:
@@ -87,6 +66,24 @@ def canonical(header: str) -> str:
     return "-".join(part.capitalize() for part in header.split("-"))
 
 
+def _ours(text: str, before: str, made: Callable[[str], str]) -> str | None:
+    """Our id of QStash's, which begins so."""
+    found = made(text.removeprefix(before))
+    is_id = ids.is_schedule_id(found) or ids.is_recurring_id(found)
+    return found if is_id and text.startswith(before) else None
+
+
 def _lane(prefix: str, name: str) -> str | None:
     lane = prefix + name
     return lane if name and is_lane(lane) else None
+
+
+def _named(prefix: str, lane: str | None) -> str | None:
+    return lane.removeprefix(prefix) if lane and lane.startswith(prefix) else None
+
+
+QUEUES = "queue:"
+queue_lane, queue_of = partial(_lane, QUEUES), partial(_named, QUEUES)
+"""The lane of a queue, and the queue of a lane."""
+flow_lane, flow_key_of = partial(_lane, "flow:"), partial(_named, "flow:")
+"""The lane of a flow-control key, and the key of a lane."""

@@ -31,12 +31,15 @@ class Door(msgspec.Struct, frozen=True):
     key: str
     client: httpx.AsyncClient
 
+    async def send(self, path: str, body: bytes = b"", **headers: str) -> httpx.Response:
+        """POST below /qstash/v2. Each `a_b` of the headers is `Upstash-A-B`."""
+        named = {f"upstash-{name.replace('_', '-')}": text for name, text in headers.items()}
+        return await self.client.post(f"/qstash/v2/{path}", content=body, headers=named)
+
     async def publish(
         self, url: str = URL, body: bytes = b"hello", **headers: str
     ) -> httpx.Response:
-        """Each `a_b` of the headers is `Upstash-A-B`."""
-        named = {f"upstash-{name.replace('_', '-')}": text for name, text in headers.items()}
-        return await self.client.post(f"/qstash/v2/publish/{url}", content=body, headers=named)
+        return await self.send(f"publish/{url}", body, **headers)
 
     async def message(self, answer: httpx.Response | dict[str, Any]) -> Schedule:
         """The schedule of an answer's message."""

@@ -31,11 +31,20 @@ async def claim(door: Door) -> list[Invocation]:
     return (await door.store.claims.claim(shard, lease_ms=15_000, most=200)).invocations
 
 
-async def end(door: Door, outcome: Outcome = DONE, wait_ms: int | None = None) -> list[Invocation]:
-    """Ends all that is due so; with a wait, the attempt is made again then."""
-    held = [each for each in await claim(door) if not each.is_callback]
+async def end(
+    door: Door,
+    outcome: Outcome = DONE,
+    *,
+    wait_ms: int | None = None,
+    lateness_ms: int | None = 0,
+    held: list[Invocation] | None = None,
+) -> list[Invocation]:
+    """Ends all that is due, or what was claimed, so. With a wait, the attempt is made again then;
+    without a lateness it was never sent."""
+    held = [each for each in held or await claim(door) if not each.is_callback]
     due_ms = None if wait_ms is None else door.store.clock.now_ms() + wait_ms
-    await door.store.ends.ack(held[0].shard, [Ack(each, outcome, 0, due_ms) for each in held])
+    acks = [Ack(each, outcome, lateness_ms, due_ms) for each in held]
+    await door.store.ends.ack(held[0].shard, acks)
     return held
 
 
@@ -57,20 +66,26 @@ async def said(answer: httpx.Response) -> Any:
     return answer.json()
 
 
+async def ask(door: Door, call: str, body: Any = None, /, **query: Any) -> httpx.Response:
+    """By a method and a path below /qstash/v2, such as `GET keys`."""
+    method, path = call.split()
+    return await door.client.request(method, f"/qstash/v2/{path}", params=query, json=body)
+
+
 async def get(door: Door, path: str, /, **query: Any) -> Any:
-    return await said(await door.client.get(f"/qstash/v2/{path}", params=query))
+    return await said(await ask(door, f"GET {path}", **query))
 
 
-async def post(door: Door, path: str, /, **query: Any) -> Any:
-    return await said(await door.client.post(f"/qstash/v2/{path}", params=query))
+async def post(door: Door, path: str, body: Any = None, /, **query: Any) -> Any:
+    return await said(await ask(door, f"POST {path}", body, **query))
 
 
 async def delete(door: Door, path: str, body: Any = None, /, **query: Any) -> Any:
-    return await said(await deleted(door, path, body, **query))
+    return await said(await ask(door, f"DELETE {path}", body, **query))
 
 
 async def deleted(door: Door, path: str, body: Any = None, /, **query: Any) -> httpx.Response:
-    return await door.client.request("DELETE", f"/qstash/v2/{path}", params=query, json=body)
+    return await ask(door, f"DELETE {path}", body, **query)
 
 
 def refused(answer: httpx.Response, status: int) -> str:

@@ -10,6 +10,7 @@ import structlog
 from api.qstash.app import _NOUNS
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from tests.qstash.conftest import URL, Door, client_of, door_of
+from tests.qstash.ends import ask, delete, fail, get, post, publish, refused
 
 ROUTES = [(each.method, each.path) for noun in _NOUNS for each in noun.ROUTES]
 PATHS = [
@@ -40,12 +41,9 @@ async def test_without_a_good_key_it_is_401(
     door.app.state.service.refusals._next_s = -1e9
     async with client_of(door.app, None) as client:
         for method, path in PATHS[:10]:
-            answer = await client.request(
-                method, f"{path}?{query}" if query else path, headers=headers, content=b"{"
-            )
-            assert answer.status_code == 401, (method, path)
-            assert answer.json()["error"].startswith(error)
-            assert list(answer.json()) == ["error"]
+            whole = f"{path}?{query}" if query else path
+            answer = await client.request(method, whole, headers=headers, content=b"{")
+            assert refused(answer, 401).startswith(error), (method, path)
             assert answer.headers["www-authenticate"]
 
 
@@ -55,29 +53,50 @@ async def test_a_stranger_learns_nothing_of_any_path(door: Door) -> None:
             assert (await client.request(method, path)).status_code == 401
 
 
-async def test_a_deactivated_key_is_refused_at_once(door: Door) -> None:
+async def test_a_key_or_account_that_is_out_of_use_is_refused_at_once(door: Door) -> None:
     assert (await door.publish()).status_code == 200
+    await door.store.changes.suspend(door.account_id)
+    assert "suspended" in refused(await door.publish(), 403)
+    await door.store.changes.resume(door.account_id)
     [key] = await door.store.api_keys.of_account(door.account_id)
     await door.store.api_keys.deactivate(key.key_id)
     assert (await door.publish()).status_code == 401
     assert await door.credits() == 1999
 
 
-async def test_a_suspended_account_is_a_403(door: Door) -> None:
-    await door.publish()
-    await door.store.changes.suspend(door.account_id)
-    answer = await door.publish()
-    assert answer.status_code == 403
-    assert "suspended" in answer.json()["error"]
-
-
-async def test_a_message_of_another_account_is_not_there(door: Door) -> None:
-    made = (await door.publish(delay="1h")).json()["messageId"]
+async def test_what_another_account_has_is_not_there(door: Door) -> None:
+    [letter] = await fail(door)
+    flow = {"flow_control_key": "k", "flow_control_value": "parallelism=5"}
+    waits = await publish(door, delay="1h", **flow)
+    await door.client.post("/qstash/v2/queues", json={"queueName": "q", "parallelism": 2})
+    cron = {"Upstash-Cron": "0 9 * * *", "Upstash-Schedule-Id": "s"}
+    await door.client.post(f"/qstash/v2/schedules/{URL}", headers=cron)
+    places = (f"messages/{waits}", "dlq", "events", "queues/q", "schedules/s", "flowControl/k")
+    before = [await get(door, each) for each in (*places, "keys")]
     other = await door_of(door.app, door.store)
-    path = f"/qstash/v2/messages/{made}"
-    assert (await other.client.get(path)).status_code == 404
-    assert (await other.client.delete(path)).status_code == 404
-    assert (await door.client.get(path)).status_code == 200
+    missing = [
+        f"GET messages/{waits}", f"DELETE messages/{waits}",
+        f"GET dlq/{letter}", f"DELETE dlq/{letter}",
+        "GET queues/q", "GET schedules/s", "DELETE schedules/s",
+        "PATCH schedules/s/pause", "PATCH schedules/s/resume",
+    ]  # fmt: skip
+    for call in missing:
+        refused(await ask(other, call), 404)
+    for query in ({}, {"messageId": waits}):
+        for noun, member in (("dlq", "messages"), ("events", "events")):
+            assert await get(other, noun, **query) == {member: []}
+    assert await get(other, "queues") == await get(other, "schedules") == []
+    for query in ({}, {"count": 9}, {"messageIds": waits}):
+        assert await delete(other, "messages", **query) == {"cancelled": 0}
+    for query in ({}, {"count": 9}, {"dlqIds": letter}, {"messageId": f"msg_{letter}"}):
+        assert await delete(other, "dlq", **query) == {"deleted": 0}
+        assert await post(other, "dlq/retry", **query) == {"responses": []}
+    await delete(other, "queues/q")
+    for path in ("queues/q/pause", "queues/q/resume", "flowControl/k/pause", "keys/rotate"):
+        await post(other, path)
+    await post(other, "flowControl/k/pin", parallelism=1)
+    assert not {*(await get(other, "keys")).values()} & {*before[-1].values()}
+    assert [await get(door, each) for each in (*places, "keys")] == before
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("at 10.0.0.5"), OutcomeUnknown("at 10.0.0.5")])

@@ -13,6 +13,10 @@ from scheduler.masks import MASK
 from scheduler.models import Answer, Occurrence, Outcome, Request, RetryOn, Schedule, Status
 from scheduler.qstash.callbacks import callback_of
 from scheduler.qstash.carried import CallbackWay, Carried, pack
+from scheduler.store import keys
+from tests.qstash.conftest import Door
+from tests.qstash.ends import claim, end, publish
+from tests.support.plain import redis_of
 
 ID, DUE_MS, URL = "01jd3m0000e0080000000000a0", 2_000, "https://example.com/back"
 DONE = Outcome(Status.COMPLETED, 201, 12, "")
@@ -20,8 +24,6 @@ FAILED = Outcome(Status.FAILED, 503, 12, "Service Unavailable", answer=Answer("t
 SILENT = Outcome(Status.FAILED, 0, 30_000, "Timeout after 30 seconds")
 SAID = Response((("content-type", "text/plain"), ("x-a", "1"), ("X-A", "2")), b"\xff done")
 WISH = Callback(URL, failure_url="https://example.com/failed", with_response=True)
-
-
 OWN = {"content-type": "application/json", "user-agent": "Upstash-QStash"}
 
 
@@ -33,14 +35,8 @@ def ended(
     **fields: Any,
 ) -> Schedule:
     usual = {"headers": {"content-type": "text/x"}, "body": b"{\xc3\xbc}", "retries": 3}
-    door = pack(carried or Carried())
-    request = Request(
-        1_000,
-        "PUT",
-        "https://example.com/?token=t",
-        **usual | {"callback": WISH} | fields,
-        door=door,
-    )
+    door, url = pack(carried or Carried()), "https://example.com/?token=t"
+    request = Request(1_000, "PUT", url, **usual | {"callback": WISH} | fields, door=door)
     return Schedule(
         f"sch_{ID}", 500, request, outcome.status, outcome=outcome, attempts=attempts,
         response=response, ended_at_ms=1_500,
@@ -77,15 +73,13 @@ def test_a_failure_names_its_dead_letter_and_a_schedule_its_id() -> None:
     assert (found["dlqId"], found["scheduleId"], found["callerIP"]) == (ID, "daily", "192.0.2.1")
 
 
-def test_without_an_answer_it_says_why() -> None:
-    found = body_of(ended(SILENT, response=None))
-    assert (found["status"], found["header"]) == (0, {})
-    assert b64decode(found["body"]) == b"Timeout after 30 seconds"
-
-
-def test_an_answer_that_was_not_kept_is_left_out() -> None:
-    found = body_of(ended(response=None))
-    assert (found["status"], found["header"], found["body"]) == (201, {}, "")
+@pytest.mark.parametrize(
+    ("outcome", "shown"),
+    [(SILENT, (0, {}, b"Timeout after 30 seconds")), (DONE, (201, {}, b""))],
+)
+def test_without_an_answer_it_says_why(outcome: Outcome, shown: tuple[object, ...]) -> None:
+    found = body_of(ended(outcome, response=None))
+    assert (found["status"], found["header"], b64decode(found["body"])) == shown
 
 
 def test_it_shows_no_secret_and_nothing_that_is_hidden() -> None:
@@ -120,7 +114,7 @@ def test_it_is_sent_as_a_message_is_unless_the_caller_said_how() -> None:
 def test_each_of_both_has_its_own_way(outcome: Outcome, wish: Callback, method: str) -> None:
     ways = Carried(
         callback=CallbackWay("GET", 0, headers={"user-agent": "own"}, timeout_s=7),
-        failure_callback=CallbackWay("PATCH", 5, headers={"X-Own": "1"}),
+        failure_callback=CallbackWay("PATCH", 5, headers={"x-own": "1"}),
     )
     request = callback_of(ended(outcome, ways, callback=wish), URL, DUE_MS)
     assert request.method == method
@@ -130,3 +124,24 @@ def test_each_of_both_has_its_own_way(outcome: Outcome, wish: Callback, method: 
     else:
         assert request.headers == OWN | {"x-own": "1"}
         assert (request.retries, request.timeout_s) == (5, 30)
+
+
+@pytest.mark.parametrize(("outcome", "waits"), [(DONE, True), (FAILED, False)])
+async def test_a_callback_waits_for_as_long_as_its_caller_said(
+    door: Door, outcome: Outcome, waits: bool
+) -> None:
+    """That of a failure has a way of its own. Of two that end together each waits for itself."""
+    wish = {"callback": URL, "failure_callback": URL}
+    await publish(door, callback_delay="40s", **wish)
+    await publish(door, **wish)
+    before_ms = door.store.clock.now_ms()
+    await end(door, outcome)
+    base = keys.account(door.account_id)
+    due = await redis_of(door.store).zrange(base + keys.CALLBACKS, 0, -1, withscores=True)
+    late = [at_ms for _, at_ms in due if at_ms >= before_ms + 40_000]
+    assert (len(due), len(late)) == (2, int(waits))
+    assert all(at_ms < before_ms + 70_000 for _, at_ms in due)
+    reports = await claim(door)
+    assert len(reports) == 2 - len(late)
+    assert all(each.is_callback and each.request.door for each in reports)
+    assert await door.store.check() == []

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from scheduler.lane_settings import LaneSettings
-from tests.qstash.conftest import URL, Door, door_of
-from tests.qstash.ends import claim, delete, end, get, post, refused
+from tests.qstash.conftest import URL, Door
+from tests.qstash.ends import ask, claim, delete, end, get, post, refused, said
 
 
 async def upsert(door: Door, name: str = "q", **more: Any) -> None:
-    answer = await door.client.post("/qstash/v2/queues", json={"queueName": name, **more})
-    assert answer.status_code == 200, answer.text
+    assert await post(door, "queues", {"queueName": name, **more}) == {}
 
 
-async def enqueue(door: Door, queue: str = "q", **headers: str) -> str:
-    answer = await door.client.post(f"/qstash/v2/enqueue/{queue}/{URL}", headers=headers)
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["messageId"])
+async def enqueue(door: Door) -> str:
+    return str((await said(await door.send(f"enqueue/q/{URL}")))["messageId"])
 
 
 def queue(name: str = "q", **more: Any) -> dict[str, Any]:
@@ -33,20 +31,18 @@ async def test_a_queue_is_made_read_and_deleted(door: Door) -> None:
     assert await get(door, "queues") == [queue(parallelism=2)]
     assert await delete(door, "queues/q") == {}
     assert await get(door, "queues") == []
-    refused(await door.client.get("/qstash/v2/queues/q"), 404)
+    refused(await ask(door, "GET queues/q"), 404)
     assert await delete(door, "queues/q") == {}, "as often as one likes"
 
 
-async def test_an_upsert_replaces_parallelism_and_pause(door: Door) -> None:
+async def test_an_upsert_replaces_parallelism_and_pause_and_nothing_else(door: Door) -> None:
     await upsert(door, parallelism=2, paused=True)
     assert await get(door, "queues/q") == queue(parallelism=2, paused=True)
+    note = LaneSettings(parallelism=2, note="ours")
+    await door.store.lanes.put(door.account_id, "queue:q", note)
     await upsert(door)
     assert await get(door, "queues/q") == queue()
-    lane = await door.client.patch("/lanes/queue:q", json={"note": "ours"})
-    assert lane.status_code == 200
-    await upsert(door, parallelism=3)
-    settings = (await door.store.lanes.read(door.account_id, "queue:q")).settings
-    assert (settings.note, settings.parallelism) == ("ours", 3)
+    assert (await door.store.lanes.read(door.account_id, "queue:q")).settings.note == "ours"
 
 
 async def test_a_queue_is_paused_and_resumed(door: Door) -> None:
@@ -61,19 +57,28 @@ async def test_a_queue_is_paused_and_resumed(door: Door) -> None:
     assert len(await claim(door)) == 1
 
 
-async def test_one_that_nobody_made_can_be_paused_and_not_resumed(door: Door) -> None:
+async def test_one_that_nobody_made_can_be_paused(door: Door) -> None:
     await post(door, "queues/q/pause")
     assert await get(door, "queues/q") == queue(paused=True)
-    refused(await door.client.post("/qstash/v2/queues/other/resume"), 404)
+    assert await post(door, "queues/other/resume") == {}
     assert await get(door, "queues") == [queue(paused=True)]
 
 
-async def test_an_enqueued_message_makes_its_queue(door: Door) -> None:
-    for _ in range(3):
-        await enqueue(door)
+async def test_messages_make_their_queue_and_go_in_their_order(door: Door) -> None:
+    made = [await enqueue(door) for _ in range(3)]
     assert await get(door, "queues/q") == queue(lag=3)
-    assert len(await claim(door)) == 1
-    assert (await get(door, "queues/q"))["lag"] == 2
+    await upsert(door, parallelism=1)
+    sent = [(await end(door))[0].schedule_id for _ in range(3)]
+    assert sent == [each.replace("msg_", "sch_") for each in made]
+    await asyncio.gather(*(enqueue(door) for _ in range(5)))
+    assert await get(door, "queues/q") == queue(lag=5)
+
+
+async def test_a_message_leaves_the_limits_of_its_queue_alone(door: Door) -> None:
+    await upsert(door, parallelism=3)
+    await enqueue(door)
+    assert await get(door, "queues/q") == queue(parallelism=3, lag=1)
+    assert "Upstash-Queue-Name" in refused(await door.send(f"enqueue/a%20b/{URL}"), 400)
 
 
 async def test_a_deleted_queue_lets_go_what_waits(door: Door) -> None:
@@ -97,22 +102,10 @@ async def test_a_long_list_is_read_in_pages(door: Door, monkeypatch: pytest.Monk
     for number in range(5):
         await upsert(door, f"q{number}")
     assert [each["name"] for each in await get(door, "queues")] == [f"q{n}" for n in range(5)]
-    monkeypatch.setattr("api.qstash.queues._MOST_LISTED", 4)
-    assert len(await get(door, "queues")) == 4
-
-
-async def test_queues_of_another_account_are_others(door: Door) -> None:
-    await upsert(door, parallelism=2)
-    other = await door_of(door.app, door.store)
-    assert await get(other, "queues") == []
-    refused(await other.client.get("/qstash/v2/queues/q"), 404)
-    await delete(other, "queues/q")
-    await post(other, "queues/q/pause")
-    assert await get(door, "queues") == [queue(parallelism=2)]
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "named"),
     [
         ({"queueName": "q", "parallelism": 0}, "parallelism"),
         ({"queueName": "q", "parallelism": 10_001}, "parallelism"),
@@ -125,13 +118,6 @@ async def test_queues_of_another_account_are_others(door: Door) -> None:
         ([], "object"),
     ],
 )
-async def test_a_bad_body_is_refused_and_makes_nothing(door: Door, body: Any, said: str) -> None:
-    answer = await door.client.post("/qstash/v2/queues", json=body)
-    assert said in refused(answer, 400)
+async def test_a_bad_body_is_refused_and_makes_nothing(door: Door, body: Any, named: str) -> None:
+    assert named in refused(await ask(door, "POST queues", body), 400)
     assert await get(door, "queues") == []
-
-
-async def test_a_queue_goes_in_the_order_of_its_messages(door: Door) -> None:
-    made = [await enqueue(door) for _ in range(3)]
-    sent = [(await end(door))[0].schedule_id for _ in range(3)]
-    assert sent == [each.replace("msg_", "sch_") for each in made]

@@ -12,7 +12,7 @@ from api.dashboard.requests.form import edited, request_given
 from api.schema.fields import FIELDS
 from scheduler.masks import MASK
 from scheduler.models import Request
-from scheduler.qstash.carried import Carried, pack
+from scheduler.qstash.carried import Carried, opened, pack
 from scheduler.qstash.redacted import redacted, shown_headers, shows_body
 
 REQUEST = Request(0, "POST", "https://example.com/", {"X-One": "1", "x-two": "2"}, b"secret")
@@ -33,8 +33,8 @@ HIDDEN, ONE, TWO = mark(b"secret").encode(), mark(b"1"), mark(b"2")
         ("header", {"X-One": ONE, "x-two": TWO}, b"secret"),
         ("headers", {"X-One": ONE, "x-two": TWO}, b"secret"),
         ("header[x-one]", {"X-One": ONE, "x-two": "2"}, b"secret"),
-        ("body,headers[X-Two]", {"X-One": "1", "x-two": TWO}, HIDDEN),
-        ("body, header[X-One], header[X-Two]", {"X-One": ONE, "x-two": TWO}, HIDDEN),
+        ("Body,headers[X-Two]", {"X-One": "1", "x-two": TWO}, HIDDEN),
+        ("body, header[ X-One], header[X-Two]", {"X-One": ONE, "x-two": TWO}, HIDDEN),
         ("header[],bodies,x", {"X-One": "1", "x-two": "2"}, b"secret"),
     ],
 )
@@ -45,7 +45,7 @@ def test_only_what_is_named_is_hidden(named: str, headers: dict[str, str], body:
 
 
 def test_a_schedule_that_is_no_message_is_shown_as_it_is() -> None:
-    assert redacted(REQUEST, None) is REQUEST
+    assert redacted(REQUEST, opened(None)) is REQUEST
 
 
 def test_native_calls_and_pages_show_masks_and_no_body() -> None:

@@ -108,17 +108,6 @@ def decode_cursor(text: str) -> Place:
     raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")])
 
 
-def just_before(cursor: str, *, down: bool) -> str:
-    """The cursor behind which what this one names comes first."""
-    place = decode_cursor(cursor)
-    if place.kind == ENDED:
-        number = int(place.tie) + (1 if down else -1)
-        tie = str(number).zfill(_SEQUENCE_DIGITS + _INDEX_DIGITS)
-        return encode_cursor(Place(place.ms) if number < 0 else Place(place.ms, ENDED, tie))
-    tie = place.tie if down else place.tie[:-1] + chr(ord(place.tie[-1]) - 1)
-    return encode_cursor(Place(place.ms, WAITING, tie + "~"))
-
-
 def until(cursor: str | None) -> tuple[str | None, int | None]:
     """A cursor, and the moment (ms) noted behind it: the walk is of what was listed before. None
     where the walk begins."""

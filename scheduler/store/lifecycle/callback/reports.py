@@ -98,10 +98,7 @@ def report_of(
 def request_of(ended: Schedule, url: str, due_ms: int) -> Request:
     """The request that reports it, due then: the same at each attempt."""
     if ended.request.door is not None:
-        try:
-            return callback_of(ended, url, due_ms)
-        except ValueError as error:
-            raise Unreadable("What its QStash message carries is damaged") from error
+        return callback_of(ended, url, due_ms)
     body, reference = report(ended), ended.request.reference
     return Request(due_ms, "POST", url, body=body, retries=_RETRIES, reference=reference)
 

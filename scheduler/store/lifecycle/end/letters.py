@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from itertools import compress
 
 from scheduler import ids
+from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import Schedule, Status
 from scheduler.store import keys
 from scheduler.store.heads import letter_member
@@ -25,19 +27,24 @@ class Letters:
         self._retention = retention
 
     async def among(
-        self, account_id: str, schedule_ids: Sequence[str]
-    ) -> AsyncIterator[list[Schedule]]:
+        self, account_id: str, schedule_ids: Sequence[str], most_bytes: int
+    ) -> list[Schedule]:
         """The dead letters among these: those that have failed, and were neither replayed nor
-        forgotten. In order, as many at a time as are within the bytes of a chunk. Read-only."""
-        key = keys.account(account_id) + keys.FAILED
+        forgotten. In order. Raises InvalidRequest if they are larger than `most_bytes`. Read-only.
+        """
+        key, found, read_bytes = keys.account(account_id) + keys.FAILED, list[Schedule](), 0
         async for chunk in read_by_id(self._server, account_id, schedule_ids):
-            found = [each.schedule for each in chunk if isinstance(each, Stored)]
-            failed = [each for each in found if each.status is Status.FAILED]
+            kept = [each for each in chunk if isinstance(each, Stored)]
+            failed = [each.schedule for each in kept if each.schedule.status is Status.FAILED]
             if failed:
                 [scores] = await self._server.reads([("ZMSCORE", key, *map(_member, failed))])
-                yield [
-                    each for each, score in zip(failed, scores, strict=True) if score is not None
-                ]
+                listed = (score is not None for score in scores)
+                found += compress(failed, listed)
+            read_bytes += sum(len(each.packed) for each in kept)
+            if read_bytes > most_bytes:
+                message = f"Together they are larger than {most_bytes:,} bytes; name fewer."
+                raise InvalidRequest([FieldError("ids", message)])
+        return found
 
     async def forget(self, account_id: str, letters: Sequence[Schedule]) -> list[bool]:
         """Takes them off the list of dead letters, and says for each whether it was there. Its

@@ -23,12 +23,10 @@ async def forget(scene: Scene, *schedule_ids: str) -> list[bool]:
     return await scene.store.letters.forget(scene.account_id, letters)
 
 
-async def among(scene: Scene, *schedule_ids: str) -> list[str]:
-    return [
-        each.schedule_id
-        async for some in scene.store.letters.among(scene.account_id, schedule_ids)
-        for each in some
-    ]
+async def among(scene: Scene, *schedule_ids: str, most_bytes: int = 1_000_000) -> list[str]:
+    letters = scene.store.letters
+    found = await letters.among(scene.account_id, schedule_ids, most_bytes)
+    return [each.schedule_id for each in found]
 
 
 @pytest.mark.parametrize("fields", [{}, {"reference": "r"}, {"lane": "a"}])
