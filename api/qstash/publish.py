@@ -30,6 +30,7 @@ from scheduler.errors import (
     PostdateError,
     QuotaExceeded,
     TooManyLanes,
+    anew,
 )
 from scheduler.qstash.names import message_id
 from scheduler.runtime.pause import Pause
@@ -140,7 +141,7 @@ async def batch(call: QStashCall) -> JsonResponse:
             answers.update(zip(group, stored, strict=True))
     refusals = {place: each for place, each in answers.items() if isinstance(each, PostdateError)}
     if len(refusals) == len(messages):
-        raise refusals[0]
+        raise anew(refusals[0])
     told = answers | {place: {"error": str(each)} for place, each in refusals.items()}
     return JsonResponse(200, [told[place] for place in range(len(messages))])
 
