@@ -132,6 +132,40 @@ def calls_of(caller: Caller, now_ms: int) -> Iterator[tuple[str, list[bytes]]]:
     yield "dashboard, overview", [page("?range=30d")]
     yield "dashboard, requests", [page("/requests")]
     yield "dashboard, search", [page("/requests?q=nothing-like-it")]
+    for name, each in _door_calls(caller):
+        yield f"door: {name}", [each]
+
+
+def _door_calls(caller: Caller) -> Iterator[tuple[str, bytes]]:
+    """Those of a client of QStash; the numbers of headers are the most that a message may have."""
+
+    def call(method: str, path: str, content: object = None, **headers: str) -> bytes:
+        body = b"" if content is None else msgspec.json.encode(content)
+        named = [f"upstash-{name.replace('_', '-')}: {text}\r\n" for name, text in headers.items()]
+        request = request_of(method, f"/qstash/v2/{path}", body, ("x-api-key", caller.key))
+        return request.replace(b"\r\n", b"\r\n" + "".join(named).encode(), 1)
+
+    long_sum = "1000" + "+1" * 126
+    item = {"destination": _URL, "body": "{}", "headers": {"upstash-delay": "30d"}}
+    once = [{**item, "headers": {"upstash-deduplication-id": f"{n}"}} for n in range(_ITEMS)]
+    keys = [{**item, "headers": {"upstash-flow-control-key": f"k{n}"}} for n in range(_ITEMS)]
+    worst = {f"upstash-forward-x{n}": "x" * 100 for n in range(60)}
+    worst |= {"upstash-delay": "30d", "upstash-retries": "20", "upstash-retry-delay": long_sum}
+    yield "publish", call("POST", f"publish/{_URL}", {}, delay="30d")
+    slow = {"retries": "20", "retry_delay": long_sum, "delay": "30d"}
+    yield "publish, slow waits", call("POST", f"publish/{_URL}", {}, **slow)
+    yield "batch", call("POST", "batch", [item] * _ITEMS)
+    yield "batch, deduplicated", call("POST", "batch", once)
+    yield "batch, a key each", call("POST", "batch", keys)
+    yield "batch, worst headers", call("POST", "batch", [{**item, "headers": worst}] * _ITEMS)
+    yield "events", call("GET", "events?count=1000")
+    yield "events, no such label", call("GET", "events?count=1000&label=none")
+    yield "messages, cancel none", call("DELETE", "messages?label=none")
+    ids = [each.removeprefix("sch_") for each in caller.waiting]
+    yield "dlq by ids", call("DELETE", "dlq", {"dlqIds": ids})
+    yield "dlq", call("GET", "dlq?label=none")
+    yield "schedules", call("GET", "schedules")
+    yield "queues", call("GET", "queues")
 
 
 def request_of(
@@ -290,7 +324,7 @@ def main() -> None:
         # A rewrite of the store's file takes a core for a second, from the next stretch too.
         with (
             stage.valkey(rewrites=False) as store,
-            stage.api(store.url, log_level="warning") as api,
+            stage.api(store.url, log_level="warning", qstash="on") as api,
         ):
             uvloop.run(measure(options, store.url, api))
 

@@ -18,7 +18,7 @@ from scheduler.models import Request
 _BODY = b'{"messageId":"msg_%b"}'
 _LINE, _VERSION = b"POST /qstash/v2/publish/http", b" HTTP/1.1\r\n"
 # The parser refuses a `#`, and a token in the query is none of the head.
-_URL = re.compile(rb"https?://(?!.*qstash_token=)[!\"$-~]+[^?]")
+_URL = re.compile(rb"https?://(?!.*qstash_token=)[!\"$-~]+(?<!\?)")
 # A moment is of one message alone, and an unknown name is counted.
 _KNOWN = re.compile(
     b"upstash-(?:forward-|callback-|failure-callback-|telemetry-|(?:%b)$)"

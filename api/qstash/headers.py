@@ -83,6 +83,8 @@ def published(
         text = own["retry-delay"]
         waits = _one("Upstash-Retry-Delay", text, lambda *_: waits_ms(text, retries))
     lane, limits = _lane(own)
+    url, failure_url = own.get("callback", NO_URL), own.get("failure-callback")
+    callback = Callback(url, failure_url=failure_url, with_response=True)
     request = Request(
         own.get("not-before", now_ms + (delay_ms or 0)),
         own.get("method", "POST"),
@@ -94,7 +96,7 @@ def published(
         retry_delays_ms=waits or None,
         trace=trace_of(call.service.settings, call.scope),
         timeout_s=own.get("timeout", LONGEST_TIMEOUT_S),
-        callback=_callback(own.get("callback"), own.get("failure-callback")),
+        callback=callback if callback.url or callback.failure_url else None,
         retry_on=RetryOn.ANY,
         labels=own.get("label", ()),
         door=_door(call, own, sent, schedule_id),
@@ -147,8 +149,8 @@ def _whole(text: str) -> int:
     return int(text) if _SECONDS.fullmatch(text) else -1
 
 
-def _span(text: str) -> str | int:
-    return text if _whole(text) < 0 else _whole(text)
+def _span(text: str) -> str:
+    return f"{text}s" if _SECONDS.fullmatch(text) else text
 
 
 def _not_before(text: str, allowed: rules.Rules, now_ms: int) -> int:
@@ -238,12 +240,6 @@ def _lane(own: dict[str, Any]) -> tuple[str | None, Limits | None]:
         message = "A message is in one lane: that of its queue, or that of its key."
         raise invalid([FieldError("Upstash-Flow-Control-Key", message)])
     return (queue, of_queue) if queue else (key, own.get("flow-control-value") if key else None)
-
-
-def _callback(url: str | None, failure_url: str | None) -> Callback | None:
-    if url is None and failure_url is None:
-        return None
-    return Callback(url or NO_URL, failure_url=failure_url, with_response=True)
 
 
 def _door(call: QStashCall, own: dict[str, Any], sent: _Sent, schedule_id: str) -> bytes:

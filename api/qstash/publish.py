@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -30,6 +30,7 @@ from scheduler.errors import (
     PostdateError,
     QuotaExceeded,
     TooManyLanes,
+    anew,
 )
 from scheduler.qstash.names import message_id
 from scheduler.runtime.pause import Pause
@@ -39,6 +40,8 @@ from scheduler.store.verdict import Verdict, refusal
 _SCHEME = re.compile(r"https?(:|%3a)(/|%2f)", re.IGNORECASE)
 _ITEMS = List(MAX_ITEMS)
 _LARGE = ListInPieces("messages", _ITEMS, Object(["messages"]))
+# Calls of the store, which packs all their bodies in one go.
+_AT_ONCE = 16
 _TOO_FEW_OR_MANY = f"It must be a list of 1 to {MAX_ITEMS:,} messages."
 
 
@@ -130,13 +133,15 @@ async def batch(call: QStashCall) -> JsonResponse:
     plain = [place for place, each in enumerate(messages) if each.once is None]
     groups = [plain] if plain else []
     groups += [[place] for place, each in enumerate(messages) if each.once is not None]
-    calls = [_stored(call, [messages[place] for place in group]) for group in groups]
     answers = dict[int, _Said]()
-    for group, stored in zip(groups, await asyncio.gather(*calls), strict=True):
-        answers.update(zip(group, stored, strict=True))
+    for start in range(0, len(groups), _AT_ONCE):
+        some = groups[start : start + _AT_ONCE]
+        calls = (_stored(call, [messages[place] for place in group]) for group in some)
+        for group, stored in zip(some, await asyncio.gather(*calls), strict=True):
+            answers.update(zip(group, stored, strict=True))
     refusals = {place: each for place, each in answers.items() if isinstance(each, PostdateError)}
     if len(refusals) == len(messages):
-        raise refusals[0]
+        raise anew(refusals[0])
     told = answers | {place: {"error": str(each)} for place, each in refusals.items()}
     return JsonResponse(200, [told[place] for place in range(len(messages))])
 
@@ -182,13 +187,10 @@ def _message(call: QStashCall, text: bytes) -> Published:
         item = _decode(text)
     except msgspec.MsgspecError as error:
         raise invalid([FieldError("", f"It is no message: {error}.")]) from None
-    headers = [
-        (name, each)
-        for name, value in item.headers.items()
-        for each in (value if isinstance(value, list) else [value])
-    ]
-    most_bytes, size = call.service.settings.max_head_bytes, sum(map(len, chain(*headers)))
-    if len(headers) > MAX_HEAD_LINES or size > most_bytes:
+    each = ((name, [v] if isinstance(v, str) else v) for name, v in item.headers.items())
+    lines = ((name, text) for name, texts in each for text in texts)
+    headers, most_bytes = [*islice(lines, MAX_HEAD_LINES + 1)], call.service.settings.max_head_bytes
+    if len(headers) > MAX_HEAD_LINES or sum(map(len, chain(*headers))) > most_bytes:
         message = f"They may have {MAX_HEAD_LINES} lines, and {most_bytes:,} characters in all."
         raise invalid([FieldError("headers", message)])
     body = None if item.body is None else item.body.encode()
