@@ -85,9 +85,10 @@ class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
     Without `method_given` the method follows the body. `replay_of` is the original's id. The last
     of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
     create, 24 bytes, if it was sampled. `timeout_s` is for one attempt. `callback`: None, as the
-    account's default says. `door`: what another door of the API made the schedule with and shows
-    again, 512 bytes at most; nothing else reads it. `lane`, `reference`, the caller's own id, and
-    `recurring` stand before the array (`scheduler.store.heads`), and stay the last here."""
+    account's default says. `door`: of a message of the QStash door, what it carries beside the
+    request (`scheduler.qstash.carried`), 512 bytes at most; None: it is no message. `lane`,
+    `reference`, the caller's own id, and `recurring` stand before the array
+    (`scheduler.store.heads`), and stay the last here."""
 
     trigger_at_ms: int
     method: str
