@@ -54,7 +54,9 @@ async def test_a_panel_says_where_failures_go_and_that_the_answer_goes_along(
 async def test_a_rule_says_where_its_ends_are_reported(browser: Browser) -> None:
     wish = Callback(WHERE, CallbackOn.FAILED, WHERE.replace("ended", "failed"), with_response=True)
     request = Request(0, "POST", URL, callback=wish)
-    made = await browser.store.recurring.create(browser.account_id, Draft(request, Timing("0 0 * * *")))
+    made = await browser.store.recurring.create(
+        browser.account_id, Draft(request, Timing("0 0 * * *"))
+    )
     text = await browser.text(f"/recurring/{made.rule.recurring_id}")
     for where in ("ended", "failed"):
         assert f"https://example.com/{where}?token={MASK}" in text

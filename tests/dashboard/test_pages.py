@@ -130,7 +130,9 @@ async def test_a_message_says_its_id_and_shows_nothing_that_it_hides(browser: Br
         assert "hush-hush" not in text
         assert "As curl" not in text
         assert "two-of-it" in text
-        assert ("one-of-it" in text, MASK in text) == ((True, False), (False, True))["X" in redacted]
+        assert ("one-of-it" in text, MASK in text) == ((True, False), (False, True))[
+            "X" in redacted
+        ]
 
 
 async def test_cancelling_gives_the_credit_back_once(browser: Browser) -> None:

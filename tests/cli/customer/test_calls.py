@@ -343,8 +343,8 @@ def test_a_log_has_a_line_for_each_attempt_and_says_what_was_missed() -> None:
     retrying = {
         **skipped, "scheduleId": "sch_1", "executedAt": DUE, "status": "retrying", "attempt": 1,
         "statusCode": 503, "responseTimeMs": 41, "errorMessage": "Busy", "nextAttemptAt": NOON,
-        "reference": "order-1", "lane": "acme", "labels": ["eu", "a b"], "latenessMs": 3, "responseBody": "later\a",
-        "phases": {"connectionReused": True, "firstByteMs": 1204},
+        "reference": "order-1", "lane": "acme", "labels": ["eu", "a b"], "latenessMs": 3,
+        "responseBody": "later\a", "phases": {"connectionReused": True, "firstByteMs": 1204},
     }  # fmt: skip
     pages = [
         {"logs": each, "nextCursor": None} for each in ([skipped, retrying], [retrying, skipped])
