@@ -47,7 +47,9 @@ class _KeepingRuntime(_Runtime):  # type: ignore[misc]
             case list():
                 return self.table_from(map(self._of, value))
             case dict():
-                return self.table_from({name.encode(): self._of(each) for name, each in value.items()})
+                return self.table_from(
+                    {name.encode(): self._of(each) for name, each in value.items()}
+                )
         return value
 
 

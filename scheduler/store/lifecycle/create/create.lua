@@ -16,8 +16,7 @@
 --          none), once-key ('': none), its note (a digest of the request, 16 bytes, the first id,
 --          16 bytes, then the caller's own), '' or, of a part, what `part.inc.lua` says, kind, how
 --          many schedules, and for each of these a row, as `put.inc.lua` has it
---          kind `plain`: of all together the schedules and their triggerAts (ms), in msgpack, and
---          then their packed requests; `new`: named rows
+--          kind `plain`: columns, as `plain.inc.lua` has them; `new`: named rows
 --          kind `alone`: plain rows of an API key without once-key or part, each a request by
 --          itself, which is judged and counted as in a group of its own
 --          kind `replay`, or `replay-again` for also those that were replayed before: named rows,
@@ -41,6 +40,7 @@
 --@include lifecycle/row/put
 --@include lifecycle/create/part
 --@include lifecycle/create/once
+--@include lifecycle/create/plain
 local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local kept_until_ms = now_ms + ARGV[3]
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
@@ -102,16 +102,11 @@ while i <= #ARGV do
     local sound, known = pcall(read_note, group)
     account.sound, group.known = account.sound and sound, known
   end
-  local last, base = #keys, account.base
   if group.is_plain then
-    local schedules, dues = unpack(cmsgpack.unpack(ARGV[i + 7]))
-    group.schedules, group.dues, group.first = schedules, dues, i + 8
-    for n = 1, group.count do
-      keys[last + n] = base .. schedules[n]
-    end
+    read_columns(group, keys)
   else
     for n = 1, group.count do
-      keys[last + n] = base .. ARGV[group.first + group.width * (n - 1)]
+      keys[group.keys + n] = account.base .. ARGV[group.first + group.width * (n - 1)]
     end
   end
   groups[#groups + 1] = group
@@ -208,36 +203,9 @@ local function take_named(group)
   return group.count
 end
 
--- The same of a plain group: in one loop, since batches consist of such.
-local function take_all(group)
-  local account, schedules, dues = group.account, group.schedules, group.dues
-  local new, waiting, earliest, weight = account.new, account.waiting, account.earliest, 0
-  local before, left, stored = #new, account.left, group.count
-  local last = before
-  for n = 1, group.count do
-    local key = keys[group.keys + n]
-    if not there[key] then
-      if left < 1 then
-        stored = n - 1
-        break
-      end
-      local request, due = ARGV[group.first + n - 1], dues[n]
-      new[last + 1], new[last + 2] = key, request
-      waiting[last + 1], waiting[last + 2] = due, schedules[n]
-      last, left, weight = last + 2, left - 1, weight + #request
-      if due < earliest then
-        earliest = due
-      end
-    end
-  end
-  account.left, account.earliest = left, earliest
-  account.weight = account.weight + weight_of(weight, (last - before) / 2)
-  return stored
-end
-
 -- The verdicts on a group of new ones.
 local function add_first(group)
-  local stored = group.is_plain and take_all(group) or take_named(group)
+  local stored = group.is_plain and take_columns(group, keys, there) or take_named(group)
   local verdicts = string.rep(DONE, stored)
   return stored == group.count and verdicts
     or verdicts .. string.rep(UNPAID, left_of(group) - stored)

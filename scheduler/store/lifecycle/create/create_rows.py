@@ -90,7 +90,8 @@ def plain_rows_of(new: Sequence[str], what: CreatePlan, secrecy: Secrecy) -> Pla
     if {*map(_names_of, some)} != {(None, None, None)}:
         return None
     packed = [
-        each.request if isinstance(each, Packed) else stored.pack_request(each) for each in some
+        each.request if type(each) is Packed else stored.pack_request(cast("Request", each))
+        for each in some
     ]
     return PlainRows([*map(ids.local, new)], [*map(_due, some)], packed)
 
@@ -237,5 +238,5 @@ def _columns_of(rows: Rows) -> PlainRows:
 def _cut(rows: Rows, part: Part) -> Rows:
     some = slice(part.before, part.until)
     if isinstance(rows, PlainRows):
-        return PlainRows(*(column[some] for column in rows))
+        return PlainRows(rows.schedules[some], rows.due_ms[some], rows.packed[some])
     return rows[some]
