@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from litestar import post
@@ -18,7 +18,7 @@ from api.reading import REPLAYED, idempotency_of_large, read_body, trace_of
 from api.schema.bodies import AcceptedBody, BatchBody, RefusedBody, existing_body
 from api.schema.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
 from api.schema.incremental_json import LARGE_BYTES, ListInPieces, check_utf8
-from api.schema.items import Items
+from api.schema.items import Item, Items, bare_items, text_of
 from api.schema.json_text import List, Object, Part
 from api.schema.payload import trigger_at_of
 from api.schema.rules import Rules
@@ -86,18 +86,22 @@ async def create_schedules(request: HttpRequest) -> JsonResponse:
     data = await read_body(scope, request.receive, limit_bytes, MAX_ITEMS)
     once, now_ms = await idempotency_of_large(scope, data), call.store.clock.now_ms()
     created = await schedules.created_before(call.account_id, once) if once else None
-    items = await items_of(data)
+    items: list[Part] | list[Item] = []
+    if len(data) < LARGE_BYTES:
+        items = bare_items(data, service.rules.max_body_bytes)
+    items = items or await items_of(data)
     del data
     refusals: list[RefusedBody | None] = []
     due_ms: list[int] = []
     if created is None:
         trace = trace_of(service.settings, scope)
         judged = await _judged(items, service.rules, now_ms, trace)
-        refusals = [each if isinstance(each, RefusedBody) else None for each in judged]
+        refusals = [each if type(each) is RefusedBody else None for each in judged]
         if once is not None:
             note = pack_verdicts([each is None for each in refusals], now_ms)
             once = msgspec.structs.replace(once, note=note)
-        requests = [each for each in judged if not isinstance(each, RefusedBody)]
+        some = [each for each in judged if type(each) is not RefusedBody]
+        requests = cast("list[Request | Packed | Upsert]", some)
         due_ms = [each.trigger_at_ms for each in requests]
         if once is None:
             items.clear()  # never looked at again, and all that came
@@ -160,7 +164,7 @@ def parse_batch(data: bytes) -> list[Part]:
 
 
 async def _judged(
-    items: Sequence[Part],
+    items: Sequence[Part | Item],
     rules: Rules,
     now_ms: int,
     trace: bytes | None = None,
@@ -175,7 +179,7 @@ async def _judged(
         judged += judge.first_alike(items, count)
         if len(judged) == count:
             try:
-                text = bytes(items[count])
+                text = text_of(items[count])
                 judged.append(_request_of(places[count], text, rules, judge))
             except InvalidRequest as refusal:
                 listed = min(len(refusal.details), unlisted)
@@ -197,7 +201,7 @@ def _request_of(place: int, text: bytes, rules: Rules, judge: Items) -> Request 
 
 
 async def _refused_before(
-    items: Sequence[Part], rules: Rules, note: bytes
+    items: Sequence[Part | Item], rules: Rules, note: bytes
 ) -> list[RefusedBody | None]:
     """The fault of each item when the batch was stored: those that the note names are judged
     again as of that time, and may pass only where the rules have changed since."""
@@ -218,15 +222,16 @@ async def _refused_before(
 
 
 async def _due_before(
-    items: Sequence[Part], refusals: Sequence[RefusedBody | None], schedule_ids: Sequence[str]
+    items: Sequence[Part | Item],
+    refusals: Sequence[RefusedBody | None],
+    schedule_ids: Sequence[str],
 ) -> list[int]:
     """When each of the stored items is due; a `delay` counts from its first create."""
     accepted = (item for item, refusal in zip(items, refusals, strict=True) if refusal is None)
     due_ms: list[int] = []
     pause = Pause()
     for item, schedule_id in zip(accepted, schedule_ids, strict=False):
-        text = bytes(item)
-        due_ms.append(trigger_at_of(text, created_at_ms(schedule_id)))
+        due_ms.append(trigger_at_of(text_of(item), created_at_ms(schedule_id)))
         if pause.is_due:
             await pause.take()
     return due_ms
@@ -253,7 +258,7 @@ async def _created(
 async def _finished(
     schedules: Schedules,
     account_id: str,
-    items: Sequence[Part],
+    items: Sequence[Part | Item],
     judge: Callable[..., Awaitable[list[Request | Packed | Upsert | RefusedBody]]],
     created: CreateResult,
     once: Idempotency,

@@ -16,12 +16,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from api.limits import MAX_ITEMS
 from api.reading import with_trace
 from api.schema import rules
 from api.schema.fields import FIELDS, ON_EXISTING
 from api.schema.findings import Findings
 from api.schema.headers import fine_headers
-from api.schema.json_text import Part
+from api.schema.json_text import List, Part
 from api.schema.payload import parse_create, way_of
 from api.schema.rules import Rules
 from scheduler.errors import InvalidRequest
@@ -39,7 +40,11 @@ _NULL = msgspec.Raw(b"null")
 _Text = str | UnsetType
 
 
-class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+class Item(
+    msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
+    """One without further fields, decoded."""
+
     target_url: str
     trigger_at: _Text = UNSET
     delay: _Text | int = UNSET
@@ -54,17 +59,39 @@ class _Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False
 
 # They depend on the time or on the body.
 _UNUSUAL = {"targetBodyText", "targetBodyBase64", "expiresAt"}
-_own = {field.encode_name for field in msgspec.structs.fields(_Item)}
+_own = {field.encode_name for field in msgspec.structs.fields(Item)}
 # How an item is sent: fields that follow the body when it is packed. Their rules look at no others.
 # Items are alike if these have the same text; null and a field left out differ.
 _REST = tuple(name for name in FIELDS if name not in _own | _UNUSUAL)
 _rest_of = attrgetter(*_REST)
 _TYPED = [(name, msgspec.Raw | UnsetType, UNSET) for name in _REST]
-_Whole = msgspec.defstruct("_Whole", _TYPED, bases=(_Item,), forbid_unknown_fields=True, gc=False)
-_decode = msgspec.json.Decoder(cast("type[_Item]", _Whole)).decode
-_decode_bare = msgspec.json.Decoder(_Item).decode
+_Whole = msgspec.defstruct("_Whole", _TYPED, bases=(Item,), forbid_unknown_fields=True, gc=False)
+_decode = msgspec.json.Decoder(cast("type[Item]", _Whole)).decode
+_decode_bare = msgspec.json.Decoder(Item).decode
+_all_bare = List(MAX_ITEMS, "schedules", of=Item).elements_within
+_encode = msgspec.json.Encoder().encode
 # Raised for what breaks a rule or is unusual.
 _CLOSER_LOOK = (ValueError, RecursionError, InvalidRequest)
+
+
+def bare_items(data: bytes, most_bytes: int) -> list[Item]:
+    """The items of a batch, decoded in one pass; none if one of them has further fields, if the
+    text of one may be larger than `most_bytes`, and of all that is no batch."""
+    try:
+        items: list[Item] = _all_bare(data)
+    except InvalidRequest:
+        return []
+    if items and len(data) > most_bytes:
+        sizes = [len(each.target_url) + len(each.target_body) for each in items]
+        # What is not known to be of other items may be of the largest one.
+        if len(data) - sum(sizes) + max(sizes) > most_bytes:
+            return []
+    return items
+
+
+def text_of(item: Part | Item) -> bytes:
+    """Of a decoded one, a text with the same values."""
+    return _encode(item) if isinstance(item, Item) else bytes(item)
 
 
 class Items:
@@ -104,17 +131,21 @@ class Items:
         if len(self._places) > _MOST_PLACES:
             self._places.clear()
 
-    def first_alike(self, items: Sequence[Part], start: int) -> list[Packed | Upsert]:
+    def first_alike(self, items: Sequence[Part | Item], start: int) -> list[Packed | Upsert]:
         """The requests of some items from there on, up to one that `judged` has to look at."""
         made = list[Packed | Upsert]()
         if self._is_odd or self._was_refused or not self._is_bare:
             return made
         few = items[start : start + self._ahead]
-        if max(map(len, few)) > min(_SMALL_BYTES, self._rules.max_body_bytes):
-            return made
+        if isinstance(few[0], Item):  # then all are
+            decoded = cast("Iterable[Item]", few)
+        else:
+            texts = cast("Sequence[Part]", few)
+            if max(map(len, texts)) > min(_SMALL_BYTES, self._rules.max_body_bytes):
+                return made
+            decoded = map(_decode_bare, texts)
         try:
-            for each in self._packed(map(_decode_bare, few)):
-                made.append(each)
+            made.extend(self._packed(decoded))  # those before an odd one, too
             self._ahead = min(2 * self._ahead, _FEW)
         except _CLOSER_LOOK:
             self._is_odd, self._ahead = True, _FEWEST
@@ -148,7 +179,7 @@ class Items:
             self._delivery = request.delivery
         return wanted
 
-    def _packed(self, items: Iterable[_Item]) -> Iterator[Packed | Upsert]:
+    def _packed(self, items: Iterable[Item]) -> Iterator[Packed | Upsert]:
         """Raises ValueError or InvalidRequest at one that breaks a rule, or needs a closer look.
         One long loop: with a call for each part of it, an item took half as long again."""
         for item in items:
@@ -176,7 +207,7 @@ class Items:
             else:
                 yield self._upsert(item, made)
 
-    def _upsert(self, item: _Item, made: Packed) -> Packed | Upsert:
+    def _upsert(self, item: Item, made: Packed) -> Packed | Upsert:
         ways = item.on_existing, item.max_wait
         if ways != self._ways:
             self._judge_ways(*ways)
@@ -203,7 +234,7 @@ class Items:
             self._method = method
         return self._name
 
-    def _judge_names(self, item: _Item) -> None:
+    def _judge_names(self, item: Item) -> None:
         if item.reference is not None:
             rules.reference(item.reference, self._rules, self._now_ms)
         if item.lane is not None and item.lane != self._lane:

@@ -67,10 +67,12 @@ class Object:
 
 class List:
     """Lists of at most so many elements, each of any type. `only`: the name of one that is an
-    object's only member."""
+    object's only member. `of`: the type of values that the elements become, instead of texts."""
 
-    def __init__(self, most: int, only: str = "_") -> None:
-        elements = _struct_of("Elements", [f"_{n}" for n in range(most)], array_like=True)
+    def __init__(self, most: int, only: str = "_", of: Any = msgspec.Raw) -> None:
+        self._has_texts = of is msgspec.Raw
+        names = (f"_{n}" for n in range(most))
+        elements = _struct_of("Elements", names, of=of, array_like=True)
         self._decode = msgspec.json.Decoder(elements).decode
         around = msgspec.defstruct("Around", [(only, elements)], forbid_unknown_fields=True)
         self._decode_around = msgspec.json.Decoder(around).decode
@@ -80,25 +82,30 @@ class List:
         not read to its end. Raises InvalidRequest if it is no JSON."""
         return self._elements(text, self._decode)
 
-    def elements_within(self, text: bytes) -> list[Part]:
-        """The same of the list in an object, in one pass; none, if it is any other object."""
+    def elements_within(self, text: bytes) -> list[Any]:
+        """The same of the list in an object, in one pass; none, if it is any other object. None of
+        values, if a text has half a surrogate pair."""
         return self._elements(
             text, lambda text: msgspec.structs.astuple(self._decode_around(text))[0]
         )
 
-    def _elements(self, text: Part, decode: Decode[Any]) -> list[Part]:
+    def _elements(self, text: Part, decode: Decode[Any]) -> list[Any]:
         try:
             found, text_of = _decoded(text, decode)
         except msgspec.ValidationError:
+            return []
+        if not (self._has_texts or text_of is bytes):
             return []
         values = msgspec.structs.astuple(found)
         count = bisect(values, False, key=lambda each: each is msgspec.UNSET)
         return list(values[:count] if text_of is bytes else map(text_of, values[:count]))
 
 
-def _struct_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> type[Any]:
+def _struct_of(
+    kind: str, names: Iterable[str], *, of: Any = msgspec.Raw, array_like: bool = False
+) -> type[Any]:
     """A struct of these, all optional: an unknown name ends the decoding at once."""
-    fields = [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
+    fields = [(name, of | msgspec.UnsetType, msgspec.UNSET) for name in names]
     return msgspec.defstruct(kind, fields, array_like=array_like, forbid_unknown_fields=True)
 
 

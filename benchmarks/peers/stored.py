@@ -1,11 +1,12 @@
 """How many requests are stored a second over HTTP, beside a native engine in process?
 
-    python -m benchmarks.peers.stored [--rounds 5] [--quick]
+    python -m benchmarks.peers.stored [--rounds 5] [--batches 1] [--quick]
 
 Postdate, loaded one by one by wrk as in `benchmarks.accept`, beside ChasquiMQ's `add_at` in a
 Python process with 64 under way; Postdate's batches of 1,000 beside its `add_in_bulk` of as many.
 The same request with a URL each, due in a month; a fresh Valkey that has every write on disk
 before it answers; no worker. The two take turns, A B A B. A ratio is the median of each round's.
+`--batches 2` has two bulk calls under way at a time, of either, from one process.
 """
 
 from __future__ import annotations
@@ -92,12 +93,15 @@ def ratios(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]], key
 def main() -> None:
     options = argparse.ArgumentParser(description="Measures how fast requests are stored.")
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--batches", type=int, default=1, help="bulk calls under way")
     options.add_argument("--quick", action="store_true", help="one short round")
     chosen = options.parse_args()
     size, rounds = (_QUICK, 1) if chosen.quick else (_FULL, chosen.rounds)
     ours = Loaded("postdate", "Postdate", (), "", has_bulk=True)
     ours.prepare()
     systems = [ours, *prepared(["chasquimq"])]
+    for system in systems:
+        system.batches = chosen.batches
     found: dict[str, list[dict[str, Any]]] = {system.title: [] for system in systems}
     for number in range(rounds):
         for system in systems:

@@ -62,6 +62,8 @@ class System:
     """What its worker needs and this machine lacks; then only its adder can be measured."""
     worker_store: Path | None = None
     """The store of measurements with a worker; None: the Valkey of all others."""
+    batches = 1
+    """How many bulk calls are under way."""
 
     def __init__(
         self,
@@ -138,11 +140,10 @@ class System:
         said = json.loads(done.stdout.splitlines()[-1])
         return Added(**said, beside_s=time.monotonic() - began_s - said["took_s"])
 
-    @staticmethod
-    def _plan(place: Place, url: str) -> dict[str, object]:
+    def _plan(self, place: Place, url: str) -> dict[str, object]:
         headers = {**HEADERS, "Content-Type": "application/json"}
         plan = {"socket": place.socket, "url": url, "headers": headers, "body": BODY.decode()}
-        return {**plan, **place.more}
+        return {**plan, **place.more, "batches": self.batches}
 
 
 class Postdate(System):

@@ -38,10 +38,19 @@ class _KeepingRuntime(_Runtime):  # type: ignore[misc]
         return self._compiled[script]()
 
     def _unpack(self, packed: bytes) -> Any:
-        value = msgspec.msgpack.decode(packed)
-        if type(value) is not dict:
-            return value
-        return self.table_from({name.encode(): each for name, each in value.items()})
+        return self._of(msgspec.msgpack.decode(packed))
+
+    def _of(self, value: Any) -> Any:
+        match value:
+            case str():
+                return value.encode()
+            case list():
+                return self.table_from(map(self._of, value))
+            case dict():
+                return self.table_from(
+                    {name.encode(): self._of(each) for name, each in value.items()}
+                )
+        return value
 
 
 def _pack(sums: Any) -> bytes:

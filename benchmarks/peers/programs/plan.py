@@ -17,7 +17,8 @@ BATCH = 1000
 
 class Plan(NamedTuple):
     """Where the store is, what to send, and for `add`: how many, for when, and how. `tcp` is the
-    store's URL for a system without Unix sockets; `api` and `key` are Postdate's."""
+    store's URL for a system without Unix sockets; `api` and `key` are Postdate's. `batches` is how
+    many calls of `add_batches` are under way."""
 
     socket: str
     url: str
@@ -28,6 +29,7 @@ class Plan(NamedTuple):
     every_us: int = 0
     bulk: bool = False
     lanes: int = 64
+    batches: int = 1
     tcp: str = ""
     api: str = ""
     key: str = ""
@@ -69,8 +71,15 @@ async def add_all(plan: Plan, add: Callable[[int], Awaitable[object]]) -> None:
 
 
 async def add_batches(plan: Plan, add: Callable[[range], Awaitable[object]]) -> None:
-    """Adds `count`, `BATCH` a call, one call after the other."""
+    """Adds `count`, `BATCH` a call, `batches` calls at a time."""
+    import asyncio
+
+    left = iter(range(0, plan.count, BATCH))
+
+    async def lane() -> None:
+        for first in left:
+            await add(range(first, min(first + BATCH, plan.count)))
+
     began_s = time.perf_counter()
-    for first in range(0, plan.count, BATCH):
-        await add(range(first, min(first + BATCH, plan.count)))
+    await asyncio.gather(*(lane() for _ in range(plan.batches)))
     added(plan.count, time.perf_counter() - began_s)

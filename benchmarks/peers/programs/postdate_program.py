@@ -1,7 +1,7 @@
 """Postdate: `add` stores what shall be fired, over the HTTP API. Its worker is `postdate worker`.
 
-Singles go out on as many kept connections as the peers have lanes; batches of 1,000 one after the
-other, as BullMQ's bulk adds. The client is a small one of ours: it must not limit the measurement.
+Singles go out on as many kept connections as the peers have lanes, batches of 1,000 on one for each
+that is under way. The client is a small one of ours: it must not limit the measurement.
 """
 
 from __future__ import annotations
@@ -85,23 +85,21 @@ async def connect(plan: plans.Plan, count: int) -> list[Connection]:
 
 async def add(plan: plans.Plan) -> None:
     schedule = maker(plan)
-    if not plan.bulk:
-        idle = await connect(plan, plan.lanes)
+    idle = await connect(plan, plan.batches if plan.bulk else plan.lanes)
 
-        async def one(number: int) -> None:
-            connection = idle.pop()
-            await connection.post(b"/schedule", schedule(number))
-            idle.append(connection)
+    async def post(path: bytes, body: bytes) -> None:
+        connection = idle.pop()
+        await connection.post(path, body)
+        idle.append(connection)
 
-        await plans.add_all(plan, one)
-        return
-    [connection] = await connect(plan, 1)
+    async def one(number: int) -> None:
+        await post(b"/schedule", schedule(number))
 
     async def batch(numbers: range) -> None:
         joined = b",".join(schedule(number) for number in numbers)
-        await connection.post(b"/schedule/batch", b'{"schedules":[' + joined + b"]}")
+        await post(b"/schedule/batch", b'{"schedules":[' + joined + b"]}")
 
-    await plans.add_batches(plan, batch)
+    await (plans.add_batches(plan, batch) if plan.bulk else plans.add_all(plan, one))
 
 
 if __name__ == "__main__":

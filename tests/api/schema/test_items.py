@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.schema.items import Items
+from api.schema.items import Item, Items, bare_items, text_of
+from api.schema.json_text import Part
 from api.schema.payload import parse_create
 from scheduler import ids
 from scheduler.errors import InvalidRequest
@@ -137,16 +138,20 @@ def items_after(text: bytes) -> Items:
     return items
 
 
-def together(texts: list[bytes]) -> list[object]:
+def together(those: Sequence[Part | Item]) -> list[object]:
     """What items came to that were judged as those of a batch are: some at once, where they are
     alike."""
     items, found = Items(RULES, NOW_MS), list[object]()
-    while len(found) < len(texts):
-        alike = items.first_alike(texts, len(found))
+    while len(found) < len(those):
+        alike = items.first_alike(those, len(found))
         found += [came_to(partial(_given, each), b"") for each in alike]
         if not alike:
-            found.append(came_to(items.judged, texts[len(found)]))
+            found.append(came_to(items.judged, text_of(those[len(found)])))
     return found
+
+
+def batch_of(texts: Sequence[bytes]) -> bytes:
+    return b'{"schedules": [%b]}' % b", ".join(texts)
 
 
 def _given(request: Packed | Upsert, _: bytes) -> Packed | Upsert:
@@ -171,6 +176,32 @@ def test_items_of_a_batch_are_each_judged_as_by_themselves(bodies: list[dict[str
     items, texts = Items(RULES, NOW_MS), [json.dumps(body).encode() for body in bodies]
     assert [came_to(items.judged, text) for text in texts] == [alone(text) for text in texts]
     assert together(texts) == [alone(text) for text in texts]
+    if decoded := bare_items(batch_of(texts), 2**20):
+        assert together(decoded) == [alone(text) for text in texts]
+
+
+def test_items_without_further_fields_are_decoded_at_once() -> None:
+    texts = [json.dumps(payload(targetBody={"n": n}), indent=n).encode() for n in range(1, 100)]
+    texts += [text for text in TEXTS + ODD if bare_items(batch_of([text]), 2**20)]
+    assert len(texts) > 110
+    decoded = bare_items(batch_of(texts), 2**20)
+    assert len(decoded) == len(texts)
+    assert together(decoded) == [alone(text) for text in texts]
+
+
+def test_other_batches_are_not_decoded_at_once() -> None:
+    text = json.dumps(payload()).encode()
+    size = len(batch_of([text] * 3))
+    assert len(bare_items(batch_of([text] * 3), size)) == 3
+    assert len(bare_items(batch_of([text] * 1000), 700 * len(text))) == 1000
+    blanks = text[:-1] + b" " * 200 + b"}"
+    assert bare_items(batch_of([text, blanks, text]), len(blanks)) == []
+    further, half = json.dumps(payload(retries=3)).encode(), text.replace(b"/hook", rb"/\ud800")
+    assert half != text
+    for odd in (further, half, b"1", b"{}", b"", text + b"}", text[:-1], b'"\xff"'):
+        assert bare_items(batch_of([text, odd, text]), 2**20) == []
+    assert bare_items(batch_of([text] * 1001), 2**20) == []
+    assert bare_items(batch_of([]), 2**20) == bare_items(b"", 2**20) == []
 
 
 @pytest.mark.slow
@@ -189,7 +220,13 @@ def test_thousands_of_random_items_are_each_judged_as_by_themselves() -> None:
         text = json.dumps(body).encode()
         assert came_to(items.judged, text) == alone(text), body
         texts.append(text)
-    assert together(texts) == [alone(text) for text in texts]
+    wanted = [alone(text) for text in texts]
+    assert together(texts) == wanted
+    bare = [n for n, text in enumerate(texts) if bare_items(batch_of([text]), 2**20)]
+    for start in range(0, len(bare), 1000):
+        some = bare[start : start + 1000]
+        decoded = bare_items(batch_of([texts[n] for n in some]), 2**24)
+        assert together(decoded) == [wanted[n] for n in some]
 
 
 def test_items_like_the_first_are_judged_at_once() -> None:

@@ -16,7 +16,7 @@
 --          none), once-key ('': none), its note (a digest of the request, 16 bytes, the first id,
 --          16 bytes, then the caller's own), '' or, of a part, what `part.inc.lua` says, kind, how
 --          many schedules, and for each of these a row, as `put.inc.lua` has it
---          kind `plain`: plain rows; `new`: named rows
+--          kind `plain`: columns, as `plain.inc.lua` has them; `new`: named rows
 --          kind `alone`: plain rows of an API key without once-key or part, each a request by
 --          itself, which is judged and counted as in a group of its own
 --          kind `replay`, or `replay-again` for also those that were replayed before: named rows,
@@ -40,6 +40,7 @@
 --@include lifecycle/row/put
 --@include lifecycle/create/part
 --@include lifecycle/create/once
+--@include lifecycle/create/plain
 local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local kept_until_ms = now_ms + ARGV[3]
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
@@ -50,7 +51,7 @@ local quotas, rates, first = {}, {}, 5 + 3 * ARGV[4]
 for i = 5, first - 1, 3 do
   quotas[ARGV[i]], rates[ARGV[i]] = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 end
-local WIDTHS = {plain = 3, alone = 3, new = 6, replay = 7, ['replay-again'] = 7, upsert = 7} -- of a row
+local WIDTHS = {plain = 1, alone = 3, new = 6, replay = 7, ['replay-again'] = 7, upsert = 7} -- of a row
 
 -- Reading comes first; an account for which it raises is damaged.
 local function account_of(name)
@@ -101,12 +102,15 @@ while i <= #ARGV do
     local sound, known = pcall(read_note, group)
     account.sound, group.known = account.sound and sound, known
   end
-  local last, row = #keys, i + 7
-  for n = 1, group.count do
-    keys[last + n], row = account.base .. ARGV[row], row + group.width
+  if group.is_plain then
+    read_columns(group, keys)
+  else
+    for n = 1, group.count do
+      keys[group.keys + n] = account.base .. ARGV[group.first + group.width * (n - 1)]
+    end
   end
   groups[#groups + 1] = group
-  i = row
+  i = group.first + group.width * group.count
 end
 
 -- All ids of a call are distinct, and only a repeat finds any, so one command asks for many.
@@ -135,7 +139,7 @@ local function is_too_much(account, group)
   if account.quota == math.huge then
     return false
   end
-  local bytes, left, weigh = 0, account.left, group.is_plain and plain_weight or of_names().weight
+  local bytes, left, weigh = 0, account.left, group.is_plain and weight_at or of_names().weight
   for n = 1, group.count do
     -- Those that are stored already or cannot be paid for weigh nothing more.
     if left > 0 and not there[keys[group.keys + n]] then
@@ -184,19 +188,24 @@ local function add(account, key, row)
   end
 end
 
--- The verdicts on a group of new ones.
-local function add_first(group)
-  local account, stored, add_one = group.account, 0, group.is_plain and take_plain or add
+-- Takes up a group's new ones, as far as the credits reach. Returns how many of it are stored then.
+local function take_named(group)
+  local account = group.account
   for n = 1, group.count do
     local key = keys[group.keys + n]
     if not there[key] then
       if account.left < 1 then
-        break
+        return n - 1
       end
-      add_one(account, key, group.first + group.width * (n - 1))
+      add(account, key, group.first + group.width * (n - 1))
     end
-    stored = n
   end
+  return group.count
+end
+
+-- The verdicts on a group of new ones.
+local function add_first(group)
+  local stored = group.is_plain and take_columns(group, keys, there) or take_named(group)
   local verdicts = string.rep(DONE, stored)
   return stored == group.count and verdicts
     or verdicts .. string.rep(UNPAID, left_of(group) - stored)

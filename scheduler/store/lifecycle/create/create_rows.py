@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from operator import add, attrgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -28,17 +27,13 @@ _SCHEDULE_BYTES = 256
 # So many are packed at once.
 _FEW = 8
 
-# Kinds of groups, and how many values a row has; one of the last three has one more.
-_PLAIN, _PLAIN_WIDTH, _ALONE = "plain", 3, "alone"
-_NEW, _WIDTH = "new", 6
+# Kinds of groups, and how many values a named row has; one of the last three has one more.
+_PLAIN, _ALONE, _NEW, _WIDTH = "plain", "alone", "new", 6
 _REPLAY, _REPLAY_AGAIN, _UPSERT = "replay", "replay-again", "upsert"
 
-# Such a row: the schedule, when it is due (ms), and its packed request.
-PlainRow = tuple[str, int, bytes]
-
-_PACKED: Final = 2  # the place of the request in any row
 _names_of = attrgetter("lane", "reference", "recurring")
-_encode = msgspec.json.Encoder().encode
+_encode, _pack = msgspec.json.Encoder().encode, msgspec.msgpack.Encoder().encode
+_due, _request = attrgetter("trigger_at_ms"), attrgetter("request")
 _lane, _names_bytes = attrgetter("lane"), attrgetter("names_bytes")
 
 
@@ -63,8 +58,17 @@ class CreateRow(NamedTuple):
     last: str
 
 
+class PlainRows(NamedTuple):
+    """The rows of a call whose schedules have no names, by columns. So a row takes one argument of
+    the script instead of three."""
+
+    schedules: Sequence[str]
+    due_ms: Sequence[int]
+    packed: Sequence[bytes]
+
+
 # Either all rows of a call are plain, or none is.
-Rows = list[CreateRow] | list[PlainRow]
+Rows = list[CreateRow] | PlainRows
 
 
 class Part(NamedTuple):
@@ -76,7 +80,7 @@ class Part(NamedTuple):
     earlier: bytes = b""
 
 
-def plain_rows_of(new: Sequence[str], what: CreatePlan, secrecy: Secrecy) -> list[PlainRow] | None:
+def plain_rows_of(new: Sequence[str], what: CreatePlan, secrecy: Secrecy) -> PlainRows | None:
     """One for each new id, if none of the requests is a replay or has a name, and nearly all lie
     packed in clear. Most batches are so: `rows_of` takes four times as long."""
     kinds = [*map(type, what.requests)]
@@ -85,11 +89,11 @@ def plain_rows_of(new: Sequence[str], what: CreatePlan, secrecy: Secrecy) -> lis
     some = cast("Sequence[Request | Packed]", what.requests)
     if {*map(_names_of, some)} != {(None, None, None)}:
         return None
-    due_ms = [each.trigger_at_ms for each in some]
     packed = [
-        each.request if isinstance(each, Packed) else stored.pack_request(each) for each in some
+        each.request if type(each) is Packed else stored.pack_request(cast("Request", each))
+        for each in some
     ]
-    return list(zip(map(ids.local, new), due_ms, packed, strict=True))
+    return PlainRows([*map(ids.local, new)], [*map(_due, some)], packed)
 
 
 def rows_of(
@@ -115,13 +119,18 @@ def rows_of(
         yield CreateRow(ids.local(schedule_id), each.trigger_at_ms, packed, *names, last)
 
 
-def part_from(before: int, what: CreatePlan, rows: Rows, most: int) -> Part:
+def row_weights(what: CreatePlan, rows: Rows) -> list[int]:
+    """What each row counts of the most that one script stores."""
+    of_each = not isinstance(rows, PlainRows) and _kind_of(what, rows) not in (_PLAIN, _NEW)
+    least = _ROWS_LIKE_ONE_JUDGED if of_each else 1
+    return [least + len(each) // _BYTES_LIKE_ONE_MORE for each in _columns_of(rows).packed]
+
+
+def part_from(before: int, weights: Sequence[int], most: int) -> Part:
     """The part that begins there and weighs at most `most`, or is one row."""
-    of_each = not _are_plain(rows) and (bool(what.originals) or means_existing(what.requests))
-    each = _ROWS_LIKE_ONE_JUDGED if of_each else 1
     until, left = before, most
-    while until < len(rows):
-        left -= each + len(rows[until][_PACKED]) // _BYTES_LIKE_ONE_MORE
+    while until < len(weights):
+        left -= weights[until]
         if left < 0 and until > before:
             break
         until += 1
@@ -138,26 +147,31 @@ def group_of(
 ) -> CreateGroup:
     """`payer`: an account's local name and "", or "" and an API key's SHA-256. `first`: the first
     id."""
-    requests, note, originals, again = what
-    sent = rows[part.before : part.until] if part else rows
-    if _are_plain(rows):
-        kind, width = _PLAIN, _PLAIN_WIDTH
-    elif type(requests[0]) is Upsert or (len(requests) > 1 and means_existing(requests)):
-        kind, width = _UPSERT, _WIDTH + 1
-    elif originals:
-        kind, width = _REPLAY_AGAIN if again else _REPLAY, _WIDTH + 1
-    elif any(map(_names_bytes, sent)):
-        kind, width = _NEW, _WIDTH
-    else:
-        kind, width = _PLAIN, _PLAIN_WIDTH
-    of_each = width > _WIDTH
+    sent = _cut(rows, part) if part else rows
+    kind, weight = _kind_of(what, sent), sum(row_weights(what, sent))
+    of_each = kind not in (_PLAIN, _NEW)
     said = _packed(part, rows, of_each=of_each) if part else ""
-    arguments: list[Argument] = [*payer, *kept_with(once, first, note), said, kind, len(sent)]
-    weight = (_ROWS_LIKE_ONE_JUDGED if of_each else 1) * len(sent)
-    for row in sent:
-        arguments += row[:width]
-        weight += len(row[_PACKED]) // _BYTES_LIKE_ONE_MORE
+    arguments: list[Argument] = [*payer, *kept_with(once, first, what.note), said, kind]
+    if kind == _PLAIN:
+        schedules, due_ms, packed = _columns_of(sent)
+        arguments += (len(packed), _pack((schedules, due_ms)), *packed)
+    else:
+        named = cast("list[CreateRow]", sent)
+        arguments.append(len(named))
+        for row in named:
+            arguments += row if of_each else row[:-1]
     return CreateGroup(arguments, weight)
+
+
+def _kind_of(what: CreatePlan, rows: Rows) -> str:
+    requests, _, originals, again = what
+    if isinstance(rows, PlainRows):
+        return _PLAIN
+    if type(requests[0]) is Upsert or (len(requests) > 1 and means_existing(requests)):
+        return _UPSERT
+    if originals:
+        return _REPLAY_AGAIN if again else _REPLAY
+    return _NEW if any(map(_names_bytes, rows)) else _PLAIN
 
 
 def alone_of(sha256: str, schedule_id: str, wanted: Request | Packed, packed: bytes) -> CreateGroup:
@@ -201,19 +215,28 @@ def replies_of(
 def _packed(part: Part, rows: Rows, *, of_each: bool) -> bytes:
     """As `part.inc.lua` has it; nothing for a call that is one part. `of_each`: there is a verdict
     on each, so that the first part is not judged for all."""
-    if part.before == 0 and part.until == len(rows):
+    count = len(rows.packed) if isinstance(rows, PlainRows) else len(rows)
+    if part.before == 0 and part.until == count:
         return b""
-    said: dict[str, object] = {"before": part.before, "of": len(rows)}
+    said: dict[str, object] = {"before": part.before, "of": count}
     if part.earlier:
         said["earlier"] = part.earlier.decode("ascii")
     if part.before == 0 and not of_each:
-        later = rows[part.until :]
-        names_bytes = repeat(0) if _are_plain(rows) else map(_names_bytes, later)
-        sizes = [_SCHEDULE_BYTES + len(row[_PACKED]) for row in later]
-        said["weights"] = list(map(add, sizes, names_bytes))
-        said["lanes"] = [] if _are_plain(rows) else list({*map(_lane, later)} - {""})
+        later = _cut(rows, Part(part.until, count))
+        named = [] if isinstance(later, PlainRows) else later
+        sizes = [_SCHEDULE_BYTES + len(each) for each in _columns_of(later).packed]
+        said["weights"] = [*map(add, sizes, map(_names_bytes, named))] if named else sizes
+        said["lanes"] = list({*map(_lane, named)} - {""})
     return _encode(said)
 
 
-def _are_plain(rows: Rows) -> bool:
-    return len(rows[0]) == _PLAIN_WIDTH
+def _columns_of(rows: Rows) -> PlainRows:
+    """What both kinds of rows have."""
+    return rows if isinstance(rows, PlainRows) else PlainRows(*list(zip(*rows, strict=True))[:3])
+
+
+def _cut(rows: Rows, part: Part) -> Rows:
+    some = slice(part.before, part.until)
+    if isinstance(rows, PlainRows):
+        return PlainRows(rows.schedules[some], rows.due_ms[some], rows.packed[some])
+    return rows[some]

@@ -22,6 +22,7 @@ from scheduler.store.lifecycle.create.create_rows import (
     part_from,
     plain_rows_of,
     replies_of,
+    row_weights,
     rows_of,
     together,
 )
@@ -118,10 +119,11 @@ class Creator:
         if rows is None:
             rows = await collected(rows_of(new, what, created_ms, secrecy))
         call = _Call(account_id, what, once, created_ms, new, rows)
+        weights = row_weights(what, rows)
         total = begun.so_far if begun else Made(new, note=what.note)
         earlier, is_noted = b"", once is None or begun is not None
         while len(total.verdicts) < len(new):
-            part = part_from(len(total.verdicts), what, rows, _MOST_AT_ONCE)
+            part = part_from(len(total.verdicts), weights, _MOST_AT_ONCE)
             reply = await self._send(call, part._replace(earlier=earlier))
             made = self.made(reply, new, what.note, account_id)
             if made.repeated:

@@ -25,9 +25,13 @@ local function read_payer(account, quotas)
   account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
 end
 
--- What the schedule of a plain row weighs (bytes).
+-- What a schedule without names weighs (bytes), by the place of its packed request.
+local function weight_at(request)
+  return weight_of(#ARGV[request])
+end
+
 local function plain_weight(row)
-  return weight_of(#ARGV[row + 2])
+  return weight_at(row + 2)
 end
 
 -- Whether an account's schedules would weigh too much if they came to weigh so much more (bytes).

@@ -10,7 +10,7 @@ import pytest
 from scheduler import ids
 from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable
 from scheduler.models import Delivery, Idempotency, Packed, Request, Schedule, Status, Upsert
-from scheduler.store.lifecycle.create.create_rows import CreateRow, Part, part_from
+from scheduler.store.lifecycle.create.create_rows import CreateRow, Part, part_from, row_weights
 from scheduler.store.lifecycle.create.replays import CreatePlan
 from tests.store.scene import CREDITS, URL, Holdings, Scene, settled
 
@@ -114,4 +114,5 @@ def test_a_part_has_fewer_of_those_that_are_judged_one_by_one(
     requests: list[Request | Packed | Upsert], originals: Sequence[str], until: int
 ) -> None:
     rows = [CreateRow(f"{n}", 0, b"", "", "", 0, "") for n in range(9)]
-    assert part_from(0, CreatePlan(requests, b"", originals), rows, most=8) == Part(0, until)
+    weights = row_weights(CreatePlan(requests, b"", originals), rows)
+    assert part_from(0, weights, most=8) == Part(0, until)
