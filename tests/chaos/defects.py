@@ -145,13 +145,13 @@ _DEFECTS = r"""
 @ api/qstash/headers.py "changed: as told"
 # half of a message's delay counts
 ~ now_ms + (delay_ms or 0){+ // 2+}),
-@ api/qstash/messages.py "cancelled: never fires"
+@ api/qstash/messages.py "cancelled: never fires" --seconds 30
 # a message that is being sent, or has ended, counts as cancelled
 ~ return [-done.refusal is None and -]not done.repeated
 @ scheduler/qstash/callbacks.py "a message: sent as receivers know it"
 # the report of a message is another one at each attempt
 ~ report["callerIP"] = [-carried.caller_ip-]{+str(__import__('random').random())+}
-@ worker/signatures.py "a message: sent as receivers know it" --seconds 40 --faults stop
+@ worker/signatures.py "a message: sent as receivers know it" --seconds 40 --faults reset
 # a worker signs messages with the first key that it read
 ~ DoorSigner(good, asked_s, [-key-]{+vars(self).setdefault(account_id, key)+})
 @ scheduler/store/server/sentinels.py "acknowledged: it is there" --store sentinel --faults "fail over" --wait-replicas 0

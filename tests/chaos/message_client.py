@@ -38,6 +38,8 @@ _CALLS: dict[Kind, float] = {
     "rule delete": 0.5,
 }
 _ONCE, _ONCE_MORE = 0.5, 0.3
+_PLAIN = 0.3
+_ONLY_IN_LANES = ("calming",)
 _MOST_IN_BATCH = 8
 _PARALLEL = (1, 2)
 _RULES = 4
@@ -69,7 +71,8 @@ class MessageClient(RecurringClient):
         elif kind == "batch" or kind == "create" or not self._known:
             await (self._batch() if kind == "batch" else self._publish())
         elif kind == "cancel":
-            schedule_id = self._random.choice(list(self._known))
+            ended = self._random.random() < 0.5
+            schedule_id = self._random.choice(self._ended() if ended else list(self._known))
             del self._known[schedule_id]
             path = f"/messages/msg_{schedule_id[4:]}"
             await self._by_door(kind, "DELETE", path, schedule_id=schedule_id)
@@ -129,7 +132,7 @@ class MessageClient(RecurringClient):
         callback = {NO_CALLBACK: None, REFUSED: "ok"}.get(asked.callback or "", asked.callback)
         if callback is None and asked.failure_callback:
             callback = NO_CALLBACK
-        return msgspec.structs.replace(
+        wanted = msgspec.structs.replace(
             asked,
             message=True,
             trigger_at_ms=due_ms,
@@ -144,6 +147,13 @@ class MessageClient(RecurringClient):
             callback_on="executed",
             included=callback is not None,
         )
+        if self._random.random() < _PLAIN and wanted.behaviour not in _ONLY_IN_LANES:
+            # The head of the one before: from the second one on it is known.
+            plain: dict[str, Any] = dict.fromkeys(("callback", "failure_callback", "lane"))
+            plain |= {"included": False, "labels": (), "retries": 0, "delays_ms": ()}
+            plain |= {"trigger_at_ms": begun_ms, "delay_ms": 0, "once": False, "timeout_s": 1}
+            return msgspec.structs.replace(wanted, **plain)
+        return wanted
 
     def _headers(self, asked: Asked) -> dict[str, str]:
         target = self._customer.target
