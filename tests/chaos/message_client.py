@@ -38,8 +38,6 @@ _CALLS: dict[Kind, float] = {
     "rule delete": 0.5,
 }
 _ONCE, _ONCE_MORE = 0.5, 0.3
-_PLAIN = 0.3
-_ONLY_IN_LANES = ("calming",)
 _MOST_IN_BATCH = 8
 _PARALLEL = (1, 2)
 _RULES = 4
@@ -132,7 +130,7 @@ class MessageClient(RecurringClient):
         callback = {NO_CALLBACK: None, REFUSED: "ok"}.get(asked.callback or "", asked.callback)
         if callback is None and asked.failure_callback:
             callback = NO_CALLBACK
-        wanted = msgspec.structs.replace(
+        return msgspec.structs.replace(
             asked,
             message=True,
             trigger_at_ms=due_ms,
@@ -147,13 +145,6 @@ class MessageClient(RecurringClient):
             callback_on="executed",
             included=callback is not None,
         )
-        if self._random.random() < _PLAIN and wanted.behaviour not in _ONLY_IN_LANES:
-            # The head of the one before: from the second one on it is known.
-            plain: dict[str, Any] = dict.fromkeys(("callback", "failure_callback", "lane"))
-            plain |= {"included": False, "labels": (), "retries": 0, "delays_ms": ()}
-            plain |= {"trigger_at_ms": begun_ms, "delay_ms": 0, "once": False, "timeout_s": 1}
-            return msgspec.structs.replace(wanted, **plain)
-        return wanted
 
     def _headers(self, asked: Asked) -> dict[str, str]:
         target = self._customer.target

@@ -163,7 +163,9 @@ async def doors(valkey: ValkeyProcess, proxy: DroppingProxy) -> AsyncIterator[Do
         assert await sound.check() == []
 
 
-@pytest.mark.parametrize("what", ["the reply", "the reply, and stays away", "the command, and stays away"])
+@pytest.mark.parametrize(
+    "what", ["the reply", "the reply, and stays away", "the command, and stays away"]
+)
 @pytest.mark.parametrize(
     "case", CASES, ids=[f"{number}-{case.method}" for number, case in enumerate(CASES)]
 )

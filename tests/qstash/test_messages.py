@@ -116,8 +116,10 @@ async def test_one_that_has_ended_is_shown_for_a_while(
 ) -> None:
     message_id = await publish(door)
     await end(door)
+    ended_ms = (await door.message({"messageId": message_id})).ended_at_ms or 0
+    monkeypatch.setattr(door.store.clock, "now_ms", lambda: ended_ms + 10_000)
     assert (await get(door, f"messages/{message_id}"))["messageId"] == message_id
-    monkeypatch.setattr(messages, "_SHOWN_MS", -1)
+    monkeypatch.setattr(door.store.clock, "now_ms", lambda: ended_ms + 10_001)
     refused(await door.client.get(f"/qstash/v2/messages/{message_id}"), 404)
     refused(await deleted(door, f"messages/{message_id}"), 404)
 
