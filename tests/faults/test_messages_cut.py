@@ -1,4 +1,4 @@
-"""As test_cuts.py, with calls of the QStash door: the store goes away after each command of each."""
+"""As test_cuts.py, with calls of the QStash door: the store goes away after each command."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ CASES = [
     Case("GET", "/keys"),
     Case("POST", "/keys/rotate", adds=True),
 ]
+WAYS = ["the reply", "the reply, and stays away", "the command, and stays away"]
 
 
 class Doors(NamedTuple):

@@ -1,5 +1,5 @@
-"""kill -9 of an API in the middle of calls of the QStash door, and of a worker before the callback of
-a message was accepted."""
+"""kill -9 of an API amid calls of the QStash door, and of a worker before the callback of a message
+was accepted."""
 
 from __future__ import annotations
 
