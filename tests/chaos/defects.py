@@ -150,7 +150,7 @@ _DEFECTS = r"""
 ~ return [-done.refusal is None and -]not done.repeated
 @ scheduler/qstash/callbacks.py "a message: sent as receivers know it"
 # the report of a message is another one at each attempt
-~ report["callerIP"] = [-carried.caller_ip-]{+str(__import__('random').random())+}
+~ "createdAt": [-ended.created_at_ms-]{+__import__('random').randrange(10**9)+},
 @ worker/signatures.py "a message: sent as receivers know it" --seconds 40 --faults reset
 # a worker signs messages with the first key that it read
 ~ DoorSigner(good, asked_s, [-key-]{+vars(self).setdefault(account_id, key)+})

@@ -44,7 +44,7 @@ DOOR = r"""
 ~ if [-invocation.is_callback-]{+False+} else
 @ worker/signatures.py tests/worker/test_message_signatures.py -k other_requests
 # requests that are no messages are signed as messages
-~ or [-invocation.request.door is None-]{+False+}:
+~ [-door is None-]{+door == b""+}:
 @ worker/send/outcome.py tests/worker/test_retries.py
 # retryOn is not asked
 ~ 500 <= code < 600[- or request.retry_on is RetryOn.ANY-]
