@@ -32,7 +32,7 @@ _CALLS: dict[Kind, float] = {
     "occurrence change": 10,
     "rule read": 6,
 }
-_AT_THE_END = 40
+_TRIES = 400
 
 
 class RecurringClient(Client):
@@ -156,7 +156,7 @@ class RecurringClient(Client):
 
     async def _until_known(self, kind: Kind, method: str, path: str, **about: Any) -> Answered:
         """Until it is done, or refused for good: all the calls about rules are safe to repeat."""
-        for _ in range(_AT_THE_END):
+        for _ in range(_TRIES):
             answered = await self._call(kind, method, path, **about)
             if answered.result == "ok" or (answered.status and answered.status != 503):
                 break
