@@ -10,18 +10,18 @@ import httpx
 from tests.chaos.history import Kind, Seen
 
 
-def told(kind: Kind, answer: httpx.Response) -> dict[str, Any]:
+def told(kind: Kind, answer: httpx.Response, *, by_door: bool = False) -> dict[str, Any]:
     """What an answer says, as the fields of `Answered`."""
-    status = answer.status_code
+    status, read = answer.status_code, _FIELDS_OF_DOOR if by_door else _FIELDS
     fields: dict[str, Any] = {"status": status, "error": "", "result": "ok"}
+    fields["replayed"] = answer.headers.get("idempotency-replayed") == "true"
     if status >= 300:
         fields["error"] = answer.text[:300]
         # A 503 that does not speak of an unknown outcome says that nothing was done.
         not_known = status >= 500 and (status != 503 or "Outcome unknown" in answer.text)
         fields["result"] = "unknown" if not_known else "fail"
-    elif kind in _FIELDS:
-        fields |= _FIELDS[kind](answer.json())
-    fields["replayed"] = answer.headers.get("idempotency-replayed") == "true"
+    elif kind in read:
+        fields |= read[kind](answer.json())
     return fields
 
 
@@ -47,6 +47,16 @@ def _rule(body: dict[str, Any]) -> dict[str, Any]:
     return {"ids": [waits] if waits else [], "rule": body["recurringId"]}
 
 
+def _messages(items: list[dict[str, Any]]) -> dict[str, Any]:
+    repeated = [each for each in items if each.get("deduplicated")]
+    return {"ids": [_schedule_id(each) for each in items], "replayed": bool(repeated)}
+
+
+def _schedule_id(message: dict[str, Any]) -> str:
+    """The schedule that a message of the QStash door is."""
+    return "sch_" + str(message["messageId"]).removeprefix("msg_")
+
+
 _FIELDS: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "create": lambda body: _made_of([body]),
     "batch": lambda body: _made_of(body["schedules"]),
@@ -61,4 +71,14 @@ _FIELDS: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "rule trigger": lambda body: {"ids": [body["scheduleId"]]},
     "rule": _rule,
     "rule read": _rule,
+}
+# A cancel of none had come too late: its message goes on.
+_FIELDS_OF_DOOR: dict[Kind, Callable[[Any], dict[str, Any]]] = {
+    "create": lambda body: _messages([body]),
+    "batch": _messages,
+    "cancel": lambda body: {"result": "ok" if body["cancelled"] else "fail"},
+    "replay many": lambda body: _messages(body["responses"]),
+    "keys": lambda body: {"keys": (body["current"], body["next"])},
+    "rotate keys": lambda body: {"keys": (body["current"], body["next"])},
+    "rule": lambda body: {"rule": body["scheduleId"]},
 }

@@ -175,9 +175,10 @@ class Client:
     def _many(self, kind: Kind) -> dict[str, Any]:
         """Some that are named, one of them twice; for replays also what a filter finds."""
         if kind == "replay many" and self._random.random() < 0.5:
-            by_label = self._random.random() < 0.5
-            found = {"label": LABELS[0]} if by_label else {"reference": "order-*"}
-            return {"body": json.dumps({"status": "failed", "limit": 2, **found})}
+            # What waits for a shared reference may get another request before it is sent.
+            found = {"status": "failed", "limit": 2, "reference": "order-*"}
+            found |= {"label": LABELS[0]} if self._random.random() < 0.5 else {}
+            return {"body": json.dumps(found)}
         ids = self._random.choices(list(self._known), k=_MANY)
         return {"schedule_ids": ids, "body": json.dumps({"ids": [*ids, ids[0]]})}
 
@@ -344,7 +345,15 @@ class Client:
             del self._known[next(iter(self._known))]
 
     async def _call(
-        self, kind: Kind, method: str, path: str, *, body: str = "", key: str = "", **about: Any
+        self,
+        kind: Kind,
+        method: str,
+        path: str,
+        *,
+        body: str = "",
+        key: str = "",
+        headers: dict[str, str] | None = None,
+        **about: Any,
     ) -> Answered:
         """`about` is what else is written down of it."""
         op = self._recorder.number()
@@ -352,10 +361,12 @@ class Client:
         # Written down before it goes out: a call without a record never left.
         self._recorder.write(Invoked(op, self.name, self._customer.account, kind, **about))
         url = self._apis[self._api] + path
-        headers = {"idempotency-key": key} if key else {}
+        if headers is None:
+            headers = {"idempotency-key": key} if key else {}
         try:
             answer = await self._http.request(method, url, content=body, headers=headers)
-            answered = Answered(op, wall_ms=now_ms(), **told(kind, answer))
+            said = told(kind, answer, by_door=about.get("door", False))
+            answered = Answered(op, wall_ms=now_ms(), **said)
         except httpx.TransportError as error:
             self._api = (self._api + 1) % len(self._apis)
             refused = isinstance(error, httpx.ConnectError)

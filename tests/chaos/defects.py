@@ -139,6 +139,21 @@ _DEFECTS = r"""
 - return occurrence is not None and occurrence.slot_ms is not None and invocation.retry is None
 + advances = __import__('random').random() > 0.25
 +     return advances and occurrence is not None and occurrence.slot_ms is not None
+@ api/qstash/headers.py "a repeated create is one schedule"
+# a deduplication id of a message is kept for a millisecond
+~ _ONCE_KEPT_MS = [-600_000-]{+1+}
+@ api/qstash/headers.py "changed: as told"
+# half of a message's delay counts
+~ now_ms + (delay_ms or 0){+ // 2+}),
+@ api/qstash/messages.py "cancelled: never fires" --seconds 30
+# a message that is being sent, or has ended, counts as cancelled
+~ sum(not ([-each.refusal or -]each.repeated) for
+@ scheduler/qstash/callbacks.py "a message: sent as receivers know it"
+# the report of a message is another one at each attempt
+~ "createdAt": [-ended.created_at_ms-]{+__import__('random').randrange(10**9)+},
+@ worker/signatures.py "a message: sent as receivers know it" --seconds 40 --faults reset
+# a worker signs messages with the first key that it read
+~ DoorSigner(good, asked_s, [-key-]{+vars(self).setdefault(account_id, key)+})
 @ scheduler/store/server/sentinels.py "acknowledged: it is there" --store sentinel --faults "fail over" --wait-replicas 0
 # calls go on while sentinels choose another primary
 ~ [-self._settled.clear()-]{+pass+}

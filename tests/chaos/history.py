@@ -21,19 +21,25 @@ import msgspec
 # The path of callbacks: how the target behaves follows.
 REPORTS = "/ended/"
 NO_CALLBACK = "none"
+NOT_OF_DOOR = ("", "", "")
 HISTORY, ARRIVALS, FINAL = "history.jsonl", "arrivals.jsonl", "final.json"
 
 Result = Literal["ok", "fail", "unknown"]
 Kind = Literal[
     "create", "batch", "change", "cancel", "cancel many", "replay", "replay many", "read",
     "rotate", "signing", "lane", "rule", "rule change", "rule pause", "rule resume", "rule trigger",
-    "rule delete", "rule read", "occurrence change", "resend",
+    "rule delete", "rule read", "occurrence change", "resend", "keys", "rotate keys",
 ]  # fmt: skip
 
 
 def answer_to(path: str, attempt: int) -> str:
     """The body with which a target answers a schedule's own request."""
     return f"{path}#{attempt}"
+
+
+def body_of(tag: str) -> str:
+    """The body of a message of the QStash door; other schedules have none."""
+    return f'{{"tag": "{tag}"}}'
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
@@ -56,7 +62,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     `on_existing` it may become the request of another schedule, which has its tag from then on.
     `callback`: how the target of its callback behaves; None: as the account has it;
     `failure_callback`: that of failures alone, if it is another one. `included`: the report is to
-    have the target's answer."""
+    have the target's answer. `message`: it is made by the QStash door; there `delay_ms` says that
+    it is due so long after it was read, and `once` that it has a deduplication id."""
 
     tag: str
     behaviour: str
@@ -78,6 +85,9 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     included: bool = False
     retry_on: Literal["any"] | None = None
     labels: tuple[str, ...] = ()
+    message: bool = False
+    delay_ms: int | None = None
+    once: bool = False
 
     @property
     def asks(self) -> bool:
@@ -109,6 +119,7 @@ class Ruled(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = 0
     lane: str | None = None
     labels: tuple[str, ...] = ()
+    message: bool = False
 
     @property
     def path(self) -> str:
@@ -131,7 +142,7 @@ class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_
     """A call on its way. `asked` is what a create, batch or change wants, `schedule_id` what a
     change, cancel, replay or read is about, `schedule_ids` what a call for many is about, unless
     that has a filter; `key` is the Idempotency-Key. `ruled` is what a rule's create or change
-    wants, `rule` the tag of the rule that a call is about."""
+    wants, `rule` the tag of the rule that a call is about. `door`: the QStash door takes it."""
 
     op: int
     client: str
@@ -145,6 +156,7 @@ class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_
     limits: Limits | None = None
     ruled: Ruled | None = None
     rule: str = ""
+    door: bool = False
 
 
 class Secret(msgspec.Struct, frozen=True, rename="camel"):
@@ -170,7 +182,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit
     places of those that had waited before; `became`, by id, the status of a cancelled one and the
     new id of a replayed one, or a code. `rule`
     is the id of a rule, and then `ids` has its occurrence. `seen` is what a read saw, `calm_until`
-    until when a lane is calm."""
+    until when a lane is calm, `keys` the current and the next key of the QStash door."""
 
     op: int
     result: Result
@@ -180,6 +192,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit
     existing: list[int] = []
     became: dict[str, str | int] = {}
     secrets: list[Secret] = []
+    keys: tuple[str, ...] = ()
     rule: str = ""
     seen: Seen | None = None
     calm_until: str | None = None
@@ -202,7 +215,8 @@ Event = Run | Invoked | Answered | Fault
 
 class Arrival(msgspec.Struct, frozen=True):
     """A request as the target saw it, by the target's clock at its first byte. `signed` are the
-    headers webhook-id, webhook-timestamp and webhook-signature; `report` is a callback's body."""
+    headers webhook-id, webhook-timestamp and webhook-signature, `door` those that begin with
+    Upstash- and end in Message-Id, Retried and Signature."""
 
     at_ms: float
     schedule_id: str
@@ -210,7 +224,8 @@ class Arrival(msgspec.Struct, frozen=True):
     trigger_at: str
     path: str
     signed: tuple[str, str, str] = ("", "", "")
-    report: str = ""
+    body: str = ""
+    door: tuple[str, str, str] = NOT_OF_DOOR
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):

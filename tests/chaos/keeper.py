@@ -10,6 +10,9 @@ from typing import Any
 from tests.chaos.history import Limits, iso, now_ms
 
 _RATED, _SINGLE, _BOTH = LANES = ("rated", "single", "both")
+# A queue of the QStash door, whose client sets its parallelism, and its lane.
+QUEUE = "letters"
+QUEUE_LANE = f"queue:{QUEUE}"
 _RATES, _BURSTS = (2, 4), (1, 2)
 _PARALLEL = (1, 2)
 # Every pause ends by itself, so that none outlasts the run.

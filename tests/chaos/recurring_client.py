@@ -19,7 +19,6 @@ _BY_CRON = 0.15
 _FAR_MS = 3_600_000
 _AHEAD_MS = (200, 1500)
 _LATER_MS = (300, 4000)
-_PAUSE_S = (0.05, 0.4)
 _IN_LANES = 0.2
 _BEHAVIOURS = {"ok": 70, "slow": 15, "fail": 10, "reset": 5}
 _CALLS: dict[Kind, float] = {
@@ -33,22 +32,28 @@ _CALLS: dict[Kind, float] = {
     "occurrence change": 10,
     "rule read": 6,
 }
-_AT_THE_END = 40
+_TRIES = 400
 
 
 class RecurringClient(Client):
     """Alone with its rules, so that the order of the calls about each is known. When the time is up
     each rule is paused, or next due after an hour, so that all can settle."""
 
+    _pause_s = (0.05, 0.4)
+
     async def run(self, seconds: float) -> None:
         self._ids: dict[str, Ruled] = {}
         end_s = asyncio.get_running_loop().time() + seconds
         async with self._connected() as self._http:
+            await self._begin()
             while asyncio.get_running_loop().time() < end_s:
                 await self._something()
-                await asyncio.sleep(self._random.uniform(*_PAUSE_S))
+                await asyncio.sleep(self._random.uniform(*self._pause_s))
             for rule_id in list(self._ids):
                 await self._settle(rule_id)
+
+    async def _begin(self) -> None:
+        """Nothing."""
 
     async def _something(self) -> None:
         [kind] = self._random.choices(list(_CALLS), list(_CALLS.values()))
@@ -151,7 +156,7 @@ class RecurringClient(Client):
 
     async def _until_known(self, kind: Kind, method: str, path: str, **about: Any) -> Answered:
         """Until it is done, or refused for good: all the calls about rules are safe to repeat."""
-        for _ in range(_AT_THE_END):
+        for _ in range(_TRIES):
             answered = await self._call(kind, method, path, **about)
             if answered.result == "ok" or (answered.status and answered.status != 503):
                 break

@@ -16,6 +16,7 @@ from tests.chaos.final import read_final
 from tests.chaos.history import ARRIVALS, FINAL, REPORTS, Recorder, Run
 from tests.chaos.lane_client import LaneClient
 from tests.chaos.members import Member
+from tests.chaos.message_client import MessageClient
 from tests.chaos.plan import Step, fills, holds, kills, nemeses, plan
 from tests.chaos.recurring_client import RecurringClient
 from tests.chaos.sentinels import SentinelStore
@@ -130,7 +131,12 @@ async def _call(
     clients += [
         kind(f"{name}{n}", customer, apis, options.seed, recorder)
         for n, customer in enumerate(customers)
-        for name, kind in (("r", RecurringClient), ("w", Watcher), ("l", LaneClient))
+        for name, kind in (
+            ("r", RecurringClient),
+            ("w", Watcher),
+            ("l", LaneClient),
+            ("m", MessageClient),
+        )
     ]
     await asyncio.gather(*(client.run(options.seconds) for client in clients))
 
@@ -159,6 +165,7 @@ def _member(
         directory,
         redis_url=store.url_for(name),
         allow_targets="127.0.0.0/8",
+        qstash="on",
         lease_ms=options.lease_ms,
         fire_timeout_ms=options.fire_timeout_ms,
         claim_ahead_ms=options.claim_ahead_ms,

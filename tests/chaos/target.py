@@ -76,7 +76,12 @@ def arrival_of(received: Received) -> Arrival:
             received.headers.get("webhook-timestamp", ""),
             received.headers.get("webhook-signature", ""),
         ),
-        report=received.body.decode() if received.path.startswith(REPORTS) else "",
+        body=received.body.decode(),
+        door=(
+            received.headers.get("upstash-message-id", ""),
+            received.headers.get("upstash-retried", ""),
+            received.headers.get("upstash-signature", ""),
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutants.api import API
+from tests.mutants.door import DOOR
 from tests.mutants.store import STORE
 from tests.mutants.worker import WORKER
 
@@ -108,7 +109,7 @@ def _from_any_page() -> Iterator[Mutant]:
 
 
 MUTANTS = (
-    *(mutant for table in (STORE, WORKER, API) for mutant in read(table)),
+    *(mutant for table in (STORE, WORKER, API, DOOR) for mutant in read(table)),
     *_from_any_page(),
 )
 

@@ -15,7 +15,7 @@ from tests.api.letters import BROKEN
 
 SLOT = 1_795_161_600_000
 RULE, OTHER = (new_recurring_id(SLOT + n) for n in (1, 2))
-LABELS = ({"labels": ("a", "b c")}, {"labels": ("b c",)}, {"labels": ("A", "b", "c")})
+LABELS = ({"labels": ("a", "b c")}, {"labels": ("b c",)}, {"labels": ("A", "b", "c", "b cd")})
 LANES, REFERENCES = ({"lane": "a"}, {"lane": "b"}), ({"reference": "o-1"}, {"reference": "o-2"})
 OF_RULE = ({"recurring": Occurrence(RULE, SLOT)}, {"recurring": Occurrence(RULE)})
 OF_OTHER = {"recurring": Occurrence(OTHER, SLOT)}

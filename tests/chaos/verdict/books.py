@@ -39,6 +39,8 @@ _MAY_BE_TOLD = {
     # Without a URL, too: a 400.
     "resend": {202, 400, 409, 503},
 }
+# What has ended cannot be cancelled there, and a second time nothing is deleted.
+_BY_DOOR = {"cancel": {200, 404, 503}, "rule delete": {200, 404, 503}}
 # Averages are sums of whole milliseconds, divided: they differ by rounding alone.
 _ROUNDING_MS = 0.01
 
@@ -51,7 +53,7 @@ def answers(case: Case) -> Looked:
         [
             f"{call.name}: {call.answered.error if call.answered else ''}"
             for call in told
-            if call.status not in _MAY_BE_TOLD[call.invoked.call] | _besides(call)
+            if call.status not in _may_be_told(call) | _besides(call)
         ]
         + [
             f"{call.name}: {code} for {each}"
@@ -67,7 +69,8 @@ def batches(case: Case) -> Looked:
     calls = [call for call in case.calls if call.invoked.call == "batch"]
     breaches = []
     for call in calls:
-        good = [a for a in call.invoked.asked if not a.bad and not a.on_existing]
+        # With a deduplication id an item is a call of its own.
+        good = [a for a in call.invoked.asked if not (a.bad or a.on_existing or a.once)]
         stored = [asked for asked in good if case.stories[asked.tag].stored_ids]
         if 0 < len(stored) < len(good):
             breaches.append(f"{call.name} is stored in part, {len(stored)} of {len(good)}")
@@ -169,6 +172,11 @@ def _answered_wrongly(call: Call) -> list[str]:
         if isinstance(given, str) == asked.bad or (asked.bad and given != 400)
         if not (asked.on_existing and given == SEVERAL_WAIT)
     ]
+
+
+def _may_be_told(call: Call) -> set[int]:
+    kind = call.invoked.call
+    return _BY_DOOR.get(kind, {200, 503}) if call.invoked.door else _MAY_BE_TOLD[kind]
 
 
 def _besides(call: Call) -> set[int]:

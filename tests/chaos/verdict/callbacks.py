@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tests.chaos.history import NO_CALLBACK, REPORTS, Arrival, Entry, answer_to, to_ms
+from tests.chaos.verdict import messages
 from tests.chaos.verdict.evidence import (
     CLOCK_MS,
     LONGEST,
@@ -59,7 +60,8 @@ def is_called_back(case: Case, story: Story) -> list[str] | None:
             found.append(f"a callback has the webhook-id {arrival.signed[0]}")
         if arrival.at_ms < to_ms(entry.executed_at or entry.scheduled_at):
             found.append("a callback arrived before the end")
-        found += _said_wrongly(entry, story, msgspec.json.decode(arrival.report))
+        judged = messages.said_wrongly if story.asked.message else _said_wrongly
+        found += judged(entry, story, msgspec.json.decode(arrival.body))
         found += _went_astray(entry, story, arrival)
     return found
 
@@ -82,7 +84,7 @@ def has_a_cause(case: Case, story: Story) -> list[str] | None:
     if not _was_wished(case, story):  # the first of them sent the first one
         calls = calls[1:]
     for before, after in pairwise(story.reports):
-        if _is_retry(case, before, after) or case.cost_a_lease(before.at_ms, after.at_ms):
+        if _is_retry(case, story, before, after) or case.cost_a_lease(before.at_ms, after.at_ms):
             continue
         if after.attempt == 1 and calls and calls[0].invoked.wall_ms <= after.at_ms:
             calls.pop(0)
@@ -133,7 +135,7 @@ def is_again_in_time(case: Case, story: Story) -> list[str] | None:
     for before, after in pairs:
         since_ms = before.at_ms + SLOWEST_TARGET_MS
         if _end_by(before) is None:
-            since_ms = _recorded_ms(case, before) + _delay_ms(before) * LONGEST
+            since_ms = _recorded_ms(case, before) + _delay_ms(story, before) * LONGEST
         calls_ms = [call.invoked.wall_ms for call in story.resent]
         since_ms = max([since_ms, *(each for each in calls_ms if each <= after.at_ms)])
         name = f"callback {after.attempt} arrived"
@@ -227,9 +229,16 @@ def _end_by(arrival: Arrival) -> str | None:
     return None if is_refused else "delivered"
 
 
-def _delay_ms(refused: Arrival) -> float:
-    """The shortest one after it."""
-    return ASKED_S * 1000 if _behaviour(refused) in ASKING else _DELAY_MS
+def _delay_ms(story: Story, refused: Arrival) -> float:
+    """The shortest one after it. A message's are those of its own retries."""
+    if _behaviour(refused) in ASKING:
+        return ASKED_S * 1000
+    return _own_ms(story)
+
+
+def _own_ms(story: Story) -> float:
+    wanted = story.final or story.asked
+    return wanted.delays_ms[0] if wanted.message and wanted.delays_ms else _DELAY_MS
 
 
 def _recorded_ms(case: Case, refused: Arrival) -> float:
@@ -239,7 +248,7 @@ def _recorded_ms(case: Case, refused: Arrival) -> float:
     return at_ms + SLACK_MS if undisturbed else latest_ms
 
 
-def _is_retry(case: Case, before: Arrival, after: Arrival) -> bool:
+def _is_retry(case: Case, story: Story, before: Arrival, after: Arrival) -> bool:
     """Of a refusal; of an answer that its worker, frozen meanwhile, took for none; or at once, of a
     kept connection that was cut."""
     if after.attempt != before.attempt + 1:
@@ -252,8 +261,8 @@ def _is_retry(case: Case, before: Arrival, after: Arrival) -> bool:
         o.began_ms <= until_ms and o.healed_ms >= before.at_ms for o in case.frozen_workers
     )
     if frozen:
-        return wait_ms >= _DELAY_MS - CLOCK_MS
-    return _end_by(before) is None and wait_ms >= _delay_ms(before) - CLOCK_MS
+        return wait_ms >= _own_ms(story) - CLOCK_MS
+    return _end_by(before) is None and wait_ms >= _delay_ms(story, before) - CLOCK_MS
 
 
 def _said_wrongly(entry: Entry, story: Story, report: dict[str, Any]) -> list[str]:

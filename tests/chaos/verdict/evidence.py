@@ -29,6 +29,8 @@ SLACK_MS = 2000
 CLOCK_MS = 100
 # Requests claimed before a hold, a pause or a call still go out for so long after it.
 CLAIMED_MS = 1000
+# So far behind the store's clock an API's idea of it may be while all its replies are slow.
+_SLOWEST_LINE_MS = 500
 # A delay is lengthened by a fifth at most.
 LONGEST = 1.2
 # Actions of an operator, and a store without room, which may cost accounts time only.
@@ -148,7 +150,10 @@ class Story(msgspec.Struct):
             return _wanted_again(self.replay_of.final or self.replay_of.asked, self.entry)
         asked = next(a for a in self.creates[0].invoked.asked if a.tag == self.tag)
         done = [c.answered.wall_ms for c in self.creates if c.answered and c.result == "ok"]
-        return _bounded(asked, self.entry, min(done, default=float("inf")))
+        done_ms = min(done, default=float("inf"))
+        if asked.message:
+            return _counted(asked, self.entry, done_ms)
+        return _bounded(asked, self.entry, done_ms)
 
     @property
     def stored_ids(self) -> set[str]:
@@ -183,7 +188,7 @@ class Story(msgspec.Struct):
 
     def cancelled(self, result: Result) -> list[Call]:
         """Those that gave the credit back, or may have."""
-        return [c for c in self.cancels if c.result == result and c.became != "failed"]
+        return [c for c in self.cancels if c.result == result and not self._is_stopped_by(c)]
 
     @property
     def resent(self) -> list[Call]:
@@ -193,7 +198,11 @@ class Story(msgspec.Struct):
     @property
     def stops(self) -> list[Call]:
         """Cancellations between two attempts."""
-        return [c for c in self.cancels if c.result == "ok" and c.became == "failed"]
+        return [c for c in self.cancels if c.result == "ok" and self._is_stopped_by(c)]
+
+    def _is_stopped_by(self, cancel: Call) -> bool:
+        """The QStash door does not tell whether an attempt had been made."""
+        return cancel.became == "failed" or (cancel.invoked.door and bool(self.attempts))
 
 
 class Rule(msgspec.Struct):
@@ -221,6 +230,8 @@ class Case(msgspec.Struct):
     read_at_ms: float
     secrets: list[Secret] = []
     rules: list[Rule] = []
+    keys: dict[str, float] = {}
+    """Those of its QStash door, the oldest first, and by when another one surely was current."""
 
     @property
     def frozen_workers(self) -> list[Outage]:
@@ -323,6 +334,18 @@ def _bounded(asked: Asked, entry: Entry | None, done_ms: float) -> Asked:
     if latest_ms < due_ms <= done_ms:
         latest_ms = due_ms
     return msgspec.structs.replace(asked, trigger_at_ms=min(asked.trigger_at_ms, latest_ms))
+
+
+def _counted(asked: Asked, entry: Entry | None, done_ms: float) -> Asked:
+    """The delay of a message counts from the moment at which an API read it, and a time that has
+    passed is that moment."""
+    if entry is None:
+        return asked
+    due_ms = round(to_ms(entry.scheduled_at))
+    behind_ms = 0 if asked.delay_ms is None else _SLOWEST_LINE_MS
+    if asked.trigger_at_ms - behind_ms <= due_ms <= done_ms + (asked.delay_ms or 0):
+        return msgspec.structs.replace(asked, trigger_at_ms=due_ms)
+    return asked
 
 
 def _wanted_again(asked: Asked, entry: Entry | None) -> Asked:

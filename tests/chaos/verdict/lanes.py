@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.support.windows import most_at_once
 from tests.chaos.history import Arrival, Limits, to_ms
-from tests.chaos.keeper import LANES
+from tests.chaos.keeper import LANES, QUEUE_LANE
 from tests.chaos.verdict.evidence import (
     CALM_MS,
     CLAIMED_MS,
@@ -27,6 +27,7 @@ from tests.chaos.verdict.evidence import (
 from tests.chaos.verdict.repeats import LOST
 from tests.chaos.verdict.shared import Looked
 
+_LANES = (*LANES, QUEUE_LANE)
 _PER_MS = 1000.0
 # Between a worker and the target on a busy machine; a window is judged as if it were so much less.
 _JITTER_MS = 300.0
@@ -48,7 +49,7 @@ class Start(NamedTuple):
 def rates(case: Case) -> Looked:
     """No second has more starts than the rate and the burst, those of before a change or after."""
     breaches, looked = [], 0
-    for lane in LANES:
+    for lane in _LANES:
         starts = [each for each in _starts(case, lane) if not _is_stale(case, each)]
         looked += len(starts)
         for first in starts:
@@ -64,7 +65,7 @@ def parallel(case: Case) -> Looked:
     """No more are under way at once than the parallelism, of before a change or after. Those of
     lost workers are not counted, as these keep their places for a lease only."""
     breaches, looked = [], 0
-    for lane in LANES:
+    for lane in _LANES:
         starts = [each for each in _starts(case, lane) if _is_recorded(each)]
         safe = [each for each in starts if not _is_disturbed(case, each)]
         looked += len(safe)
@@ -81,7 +82,7 @@ def parallel(case: Case) -> Looked:
 def pauses(case: Case) -> Looked:
     """While a lane or the account is surely paused nothing starts but what was claimed before."""
     breaches = []
-    spans = [(lane, *span) for lane in (*LANES, "") for span in paused_spans(case, lane)]
+    spans = [(lane, *span) for lane in (*_LANES, "") for span in paused_spans(case, lane)]
     for lane, began_ms, ended_ms in spans:
         for start in _starts(case, lane or None):
             into_ms = start.at_ms - began_ms
@@ -103,7 +104,7 @@ def calms(case: Case) -> Looked:
         until = call.answered.calm_until if call.answered else None
         if until and call.answered and to_ms(until) > call.answered.wall_ms + CALM_MS:
             breaches.append(f"{call.name} was told of a calm until {until}")
-    for lane in LANES:
+    for lane in _LANES:
         starts = _starts(case, lane)
         asking = [each for each in starts if _asks_for_calm(each)]
         looked += len(asking)
@@ -122,7 +123,7 @@ def order(case: Case) -> Looked:
     """In a lane the first attempts come by due time: none long after one that was due later,
     though it had been there."""
     breaches, looked = [], 0
-    for lane in LANES:
+    for lane in _LANES:
         firsts = [each for each in _starts(case, lane) if each.arrival is each.story.arrivals[0]]
         plain = [each for each in firsts if not each.story.changes and _is_plain(each.story)]
         looked += len(plain)

@@ -59,6 +59,7 @@ def _add_story(stories: dict[str, Story], rule: Rule, entry: Entry, answer: dict
         version=ruled.version,
         lane=ruled.lane,
         labels=ruled.labels,
+        message=ruled.message,
         expires_at_ms=round(to_ms(expires_at)) if expires_at else None,
     )
     told = [call for call in rule.calls if entry.schedule_id in call.ids]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tests.chaos.history import Arrival, Asked, Entry, to_ms
-from tests.chaos.verdict import callbacks
+from tests.chaos.verdict import callbacks, messages
 from tests.chaos.verdict.evidence import (
     SLACK_MS,
     SLOWEST_TARGET_MS,
@@ -281,6 +281,7 @@ PROMISES: tuple[tuple[str, Promise], ...] = (
     ("replayed: in bulk once", is_replayed_as_asked),
     ("on hold: nothing goes out", is_held_back),
     ("signed with what is good", is_signed),
+    ("a message: sent as receivers know it", messages.is_sent_so),
     ("cancelled: never fires", stays_cancelled),
     ("changed: as told", changes_hold),
     ("expired: not sent", never_fires_expired),

@@ -213,5 +213,5 @@ def _waits(case: Case, story: Story, entry: Entry, delay_ms: float) -> list[str]
 def _has_signed(secret: Secret, arrival: Arrival) -> bool:
     message_id, moment, signatures = arrival.signed
     key = b64decode(secret.secret.removeprefix("whsec_"))
-    digest = hmac.digest(key, f"{message_id}.{moment}.{arrival.report}".encode(), hashlib.sha256)
+    digest = hmac.digest(key, f"{message_id}.{moment}.{arrival.body}".encode(), hashlib.sha256)
     return f"v1,{b64encode(digest).decode()}" in signatures.split()

@@ -39,7 +39,7 @@ def cases(events: Iterable[Event], arrivals: Iterable[Arrival], final: Final) ->
         strangers = _add_entries(stories, account)
         away = sorted([*outages, *_pauses(own)], key=lambda each: each.began_ms)
         case = Case(run, name, own, away, account, stories, strangers, final.read_at_ms)
-        case.secrets, case.rules = _secrets(own, account), rules
+        case.secrets, case.rules, case.keys = _secrets(own, account), rules, _keys(own)
         made.append(case)
     _add_arrivals(made, arrived)
     return made
@@ -134,6 +134,8 @@ def _replayed(call: Call) -> dict[str, str]:
     """By id, as what it was replayed."""
     if call.invoked.call not in ("replay", "replay many") or call.answered is None:
         return {}
+    if call.invoked.door:  # which tells those alone that were replayed
+        return dict(zip(call.invoked.schedule_ids, map(str, call.ids), strict=False))
     return {of: new for of, new in call.answered.became.items() if isinstance(new, str)}
 
 
@@ -174,6 +176,20 @@ def _secrets(calls: list[Call], account: Account) -> list[Secret]:
         if secret.expires_at and (not known.expires_at or secret.expires_at < known.expires_at):
             found[secret.secret_id] = secret
     return list(found.values())
+
+
+def _keys(calls: list[Call]) -> dict[str, float]:
+    """As `Case.keys`."""
+    ends_ms: dict[str, float] = {}
+    for call in calls:
+        if call.answered is None or not call.answered.keys:
+            continue
+        for key in call.answered.keys:
+            ends_ms.setdefault(key, float("inf"))
+        known = list(ends_ms)
+        for key in known[: known.index(call.answered.keys[0])]:
+            ends_ms[key] = min(ends_ms[key], call.answered.wall_ms)
+    return ends_ms
 
 
 def _add_entries(stories: dict[str, Story], account: Account) -> list[str]:

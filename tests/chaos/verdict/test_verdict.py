@@ -25,6 +25,7 @@ from tests.chaos.verdict.planted import (
 )
 from tests.chaos.verdict.planted_callbacks import PLANTED_IN_CALLBACKS, sound_callbacks
 from tests.chaos.verdict.planted_lanes import PLANTED_IN_LANES, sound_lanes
+from tests.chaos.verdict.planted_messages import PLANTED_IN_MESSAGES, sound_messages
 from tests.chaos.verdict.planted_recurring import PLANTED_IN_RECURRING, sound_recurring
 from tests.chaos.verdict.promises import EXPIRED, PROMISES
 from tests.chaos.verdict.repeats import LOST
@@ -103,6 +104,7 @@ def sound() -> History:
     sound_lanes(it)
     sound_callbacks(it)
     sound_recurring(it)
+    sound_messages(it)
     it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
     return it
 
@@ -253,7 +255,13 @@ PLANTED: dict[str, list[Plant]] = {
 
 
 @pytest.mark.parametrize(
-    ("promise", "plant"), [(promise, each) for promise, some in PLANTED.items() for each in some]
+    ("promise", "plant"),
+    [
+        (promise, each)
+        for planted in (PLANTED, PLANTED_IN_MESSAGES)
+        for promise, some in planted.items()
+        for each in some
+    ],
 )
 def test_a_planted_breach_is_told(promise: str, plant: Plant) -> None:
     history = sound()
@@ -265,4 +273,5 @@ def test_a_planted_breach_is_told(promise: str, plant: Plant) -> None:
 
 def test_every_promise_has_a_planted_breach() -> None:
     in_the_service = {defect.tests[0] for defect in DEFECTS}
-    assert PLANTED.keys() | in_the_service == {row.promise for row in sound().judged().rows}
+    planted = PLANTED.keys() | PLANTED_IN_MESSAGES.keys()
+    assert planted | in_the_service == {row.promise for row in sound().judged().rows}

@@ -8,7 +8,7 @@ import time
 import jwt
 import pytest
 
-from scheduler.models import Status
+from scheduler.models import RetryOn, Status
 from scheduler.qstash.carried import Carried, pack
 from scheduler.qstash.sent import USER_AGENT
 from tests.worker.scene import Scene
@@ -69,7 +69,7 @@ async def test_the_target_says_whether_and_when_it_is_tried_again(
 ) -> None:
     """Also on a connection that knows this answer, from a schedule that is no message."""
     told = answer(body, f"{status} X", *([header] if header else []))
-    fields = {"retries": 3, "retry_delays_ms": (60 * SECOND_MS,)}
+    fields = {"retries": 3, "retry_delays_ms": (60 * SECOND_MS,), "retry_on": RetryOn.ANY}
     async with playing(answering(*[told] * 3)) as target:
         await scene.start()
         for n in range(2 * before):
