@@ -18,13 +18,14 @@ def sent_lines(invocation: Invocation, token: str) -> bytes:
     request, retry, carried = invocation.request, invocation.retry, opened(invocation.request.door)
     # A receiver that drops repeats must not take a callback for its message.
     kind = "msg_cbk_" if invocation.is_callback else "msg_"
-    values = {
-        "Upstash-Message-Id": kind + local(invocation.schedule_id),
-        "Upstash-Retried": str(retry.number if retry else 0),
-        "Upstash-Signature": token,
+    lines = f"Upstash-Message-Id: {kind}{local(invocation.schedule_id)}\r\n"
+    lines += f"Upstash-Retried: {retry.number if retry else 0}\r\nUpstash-Signature: {token}\r\n"
+    given = {
         "Upstash-Caller-Ip": carried.caller_ip,
         "Upstash-Label": ",".join(request.labels),
         "Upstash-Schedule-Id": schedule_id_of(request.recurring_id, carried.schedule_id),
     }
-    lines = [f"{name}: {LINE_BREAK.sub(' ', text)}\r\n" for name, text in values.items() if text]
-    return "".join(lines).encode()
+    for name, text in given.items():
+        if text:
+            lines += f"{name}: {LINE_BREAK.sub(' ', text)}\r\n"
+    return lines.encode()
