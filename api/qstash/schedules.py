@@ -113,7 +113,7 @@ def schedule_of(rule: Rule) -> dict[str, Any]:
     """A rule as QStash shows its schedules."""
     request, timing = rule.request, rule.timing
     cron = timing.cron or _EVERY + format_duration(timing.every_ms or 0)
-    zone = "" if timing.zone == "UTC" else f"CRON_TZ={timing.zone} "
+    zone = f"CRON_TZ={timing.zone} " if timing.cron and timing.zone != "UTC" else ""
     shown = {
         "createdAt": rule.created_at_ms,
         "destination": masked_url(request.url),
@@ -142,7 +142,6 @@ def _timing(text: str, delay_ms: int) -> Timing:
 _ONE = "/v2/schedules/{scheduleId}"
 ROUTES = (
     Route("POST", "/v2/schedules/{url}", create),
-    Route("POST", _ONE, create),  # an escaped destination
     Route("GET", "/v2/schedules", list_all),
     Route("GET", _ONE, read),
     Route("DELETE", _ONE, delete),
