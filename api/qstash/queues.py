@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from api.answer import JsonResponse
 from api.qstash.calls import QStashCall, Refused, Route
+from api.schema.query import MAX_LIMIT
 from api.schema.rules import lane_filter
 from scheduler.lane_settings import MOST_PARALLEL, Lane, LaneSettings, Pause, resumed
 from scheduler.qstash.names import QUEUES, queue_lane, queue_of
 
 Change = Callable[[LaneSettings], LaneSettings]
-_PAGE = 100  # of a list
 
 
 class _Upsert(msgspec.Struct, rename="camel"):
@@ -50,7 +50,7 @@ async def list_queues(call: QStashCall) -> JsonResponse:
     """All of them: an account has at most 10,000 lanes."""
     found, cursor = list[dict[str, Any]](), None
     while True:
-        page = await call.store.lanes.page(call.account_id, _PAGE, cursor, begin=QUEUES)
+        page = await call.store.lanes.page(call.account_id, MAX_LIMIT, cursor, begin=QUEUES)
         found += [_shown(lane) for lane in page.lanes if lane.settings.is_there]
         if (cursor := page.next_cursor) is None:
             return JsonResponse(200, found)

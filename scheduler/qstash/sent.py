@@ -12,20 +12,22 @@ from scheduler.target.http import LINE_BREAK
 USER_AGENT = "Upstash-QStash"
 """Stands among the headers of a message, as it is made, unless the caller forwards another."""
 
+_LINES = b"Upstash-Message-Id: %b%b\r\nUpstash-Retried: %d\r\nUpstash-Signature: %b\r\n"
 
-def sent_lines(invocation: Invocation, token: str) -> bytes:
+
+def sent_lines(invocation: Invocation, token: bytes) -> bytes:
     """Whole lines, for an attempt that is sent now, with this signature."""
     request, retry, carried = invocation.request, invocation.retry, opened(invocation.request.door)
     # A receiver that drops repeats must not take a callback for its message.
-    kind = "msg_cbk_" if invocation.is_callback else "msg_"
-    lines = f"Upstash-Message-Id: {kind}{local(invocation.schedule_id)}\r\n"
-    lines += f"Upstash-Retried: {retry.number if retry else 0}\r\nUpstash-Signature: {token}\r\n"
+    kind = b"msg_cbk_" if invocation.is_callback else b"msg_"
+    name = local(invocation.schedule_id).encode()
+    lines = _LINES % (kind, name, retry.number if retry else 0, token)
     given = {
         "Upstash-Caller-Ip": carried.caller_ip,
         "Upstash-Label": ",".join(request.labels),
         "Upstash-Schedule-Id": schedule_id_of(request.recurring_id, carried.schedule_id),
     }
-    for name, text in given.items():
+    for about, text in given.items():
         if text:
-            lines += f"{name}: {LINE_BREAK.sub(' ', text)}\r\n"
-    return lines.encode()
+            lines += f"{about}: {LINE_BREAK.sub(' ', text)}\r\n".encode()
+    return lines

@@ -98,7 +98,7 @@ async def test_the_list_has_queues_alone(door: Door) -> None:
 
 
 async def test_a_long_list_is_read_in_pages(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.qstash.queues._PAGE", 2)
+    monkeypatch.setattr("api.qstash.queues.MAX_LIMIT", 2)
     for number in range(5):
         await upsert(door, f"q{number}")
     assert [each["name"] for each in await get(door, "queues")] == [f"q{n}" for n in range(5)]

@@ -28,7 +28,7 @@ DOOR = pack(Carried())
 FAILED = Outcome(Status.FAILED, 503, 1, "Service Unavailable")
 
 
-def claims_of(token: str, key: str = KEY) -> dict[str, Any]:
+def claims_of(token: str | bytes, key: str = KEY) -> dict[str, Any]:
     found: dict[str, Any] = jwt.decode(
         token, key, algorithms=["HS256"], options={"verify_exp": False}
     )

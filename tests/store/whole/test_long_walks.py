@@ -24,6 +24,7 @@ _ROOMS["clients/python/postdate"] = "postdate"
 # nothing; and what the bench fills a store with.
 _GATES = {
     "api.calls.batch._AT_ONCE",
+    "api.qstash.publish._AT_ONCE",
     "api.bulk_actions.acts._AT_ONCE",
     "api.bulk_actions.runner._ACCOUNTS_AT_ONCE",
     "cli.bench.rounds._STORED_AT_ONCE",
