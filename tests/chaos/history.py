@@ -95,6 +95,11 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.included and (self.callback != NO_CALLBACK or bool(self.failure_callback))
 
     @property
+    def is_told_as_message(self) -> bool:
+        """Whether its end is reported as QStash does. The account's own URL gets a usual report."""
+        return self.message and self.callback is not None
+
+    @property
     def failure_path(self) -> str:
         return f"{REPORTS}{self.failure_callback}?tag={self.tag}&v={self.version}&of=failure"
 

@@ -36,6 +36,8 @@ _ROUTE = Route(Origin("http", "e.example", 80), "8.8.8.8", "acc_00_a")
 _HEAD = re.compile(rb"[A-Z]+ /[^ \r\n]* HTTP/1\.1(?:\r\n[^:\r\n]+: ?[^\r\n]*)+\r\n\r\n")
 _CAP_BYTES = 64 * 1024
 _PIECES = (1 << 16, 7, 1, 1500)
+# From here on an answer is one piece: each piece costs microseconds, however short it is.
+_LONG = 1000
 
 
 def payload(data: bytes) -> None:
@@ -103,7 +105,7 @@ _WAYS = ((False, None), (True, None)), ((False, 0), (False, 100))
 def answer(data: bytes) -> None:
     """An exchange ends once, whatever the target says, in pieces of whatever size, and never by a
     fault of ours."""
-    size = _PIECES[len(data) % len(_PIECES)] if len(data) < 10_000 else _PIECES[0]
+    size = _PIECES[len(data) % len(_PIECES)] if len(data) < _LONG else _PIECES[0]
     for head_only, wanted in _WAYS[len(data) % 2]:
         wire = Wire(_ROUTE, _CAP_BYTES, LoopBudget(cast("Any", SteppedLoop())), NOTED)
         wire.connection_made(cast("asyncio.Transport", DeafTransport()))

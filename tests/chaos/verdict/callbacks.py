@@ -60,7 +60,7 @@ def is_called_back(case: Case, story: Story) -> list[str] | None:
             found.append(f"a callback has the webhook-id {arrival.signed[0]}")
         if arrival.at_ms < to_ms(entry.executed_at or entry.scheduled_at):
             found.append("a callback arrived before the end")
-        judged = messages.said_wrongly if story.asked.message else _said_wrongly
+        judged = messages.said_wrongly if story.asked.is_told_as_message else _said_wrongly
         found += judged(entry, story, msgspec.json.decode(arrival.body))
         found += _went_astray(entry, story, arrival)
     return found
@@ -238,7 +238,7 @@ def _delay_ms(story: Story, refused: Arrival) -> float:
 
 def _own_ms(story: Story) -> float:
     wanted = story.final or story.asked
-    return wanted.delays_ms[0] if wanted.message and wanted.delays_ms else _DELAY_MS
+    return wanted.delays_ms[0] if wanted.is_told_as_message and wanted.delays_ms else _DELAY_MS
 
 
 def _recorded_ms(case: Case, refused: Arrival) -> float:

@@ -20,7 +20,8 @@ _ROTATED_MS = 5000
 
 def is_sent_so(case: Case, story: Story) -> list[str] | None:
     """Each attempt of a message, and of its report, has its one id, the number of retries before it
-    and a token that receivers take. Other schedules have none of that."""
+    and a token that receivers take. Other schedules have none of that, nor has a report to the
+    account's URL."""
     found: list[str] = []
     for arrival in story.arrivals:
         name = f"attempt {arrival.attempt}"
@@ -34,12 +35,15 @@ def is_sent_so(case: Case, story: Story) -> list[str] | None:
         if arrival.body != _body(story):
             found.append(f"{name} has the body {arrival.body!r}")
         found += _signed_wrongly(case, story, name, arrival)
-    for arrival in story.reports if story.asked.message else ():
+    for arrival in story.reports:
         name = f"callback {arrival.attempt}"
+        if not story.asked.is_told_as_message:
+            found += [f"{name} has {arrival.door}, and is a usual one"] * _is_of_door(arrival)
+            continue
         if arrival.door[0] != f"msg_cbk_{arrival.schedule_id[4:]}":
             found.append(f"{name} has {arrival.door[0]}")
         found += _signed_wrongly(case, story, name, arrival)
-    if len({arrival.body for arrival in story.reports}) > 1 and story.asked.message:
+    if story.asked.is_told_as_message and len({each.body for each in story.reports}) > 1:
         found.append("its callback changed between two attempts")
     return found if story.arrivals or story.reports else None
 

@@ -127,6 +127,7 @@ PLANTED_IN_MESSAGES: dict[str, list[Plant]] = {
         last_arrival(_DELAYED.path, body="another"),
         lambda it: it.arrive(Asked("plain", "ok", _DUE_MS), door=("msg_plain", "0", "")),
         lambda it: _report(it, _DELAYED, 3, 10_600, retried=1),
+        lambda it: _report(it, _FROM_NOW_ON, 1, 20),  # it has no URL of its own
     ],
     "called back: as it ended": [
         lambda it: _report(it, _DELAYED, 3, 10_600, status=201),
