@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from scheduler.callbacks import Callback, CallbackOn, CallbackStatus
 from scheduler.lane_settings import AccountCallback
 from scheduler.masks import MASK
@@ -51,16 +53,17 @@ async def test_a_panel_says_where_failures_go_and_that_the_answer_goes_along(
     assert "<dt>Callback to</dt>" not in text
 
 
-async def test_a_rule_says_where_its_ends_are_reported(browser: Browser) -> None:
-    wish = Callback(WHERE, CallbackOn.FAILED, WHERE.replace("ended", "failed"), with_response=True)
+@pytest.mark.parametrize("on", CallbackOn)
+async def test_a_rule_says_where_its_ends_are_reported(browser: Browser, on: CallbackOn) -> None:
+    """Nothing goes to the callback's URL if it is for failures, and these have another."""
+    wish = Callback(WHERE, on, WHERE.replace("ended", "failed"), with_response=True)
     request = Request(0, "POST", URL, callback=wish)
     made = await browser.store.recurring.create(
         browser.account_id, Draft(request, Timing("0 0 * * *"))
     )
     text = await browser.text(f"/recurring/{made.rule.recurring_id}")
-    for where in ("ended", "failed"):
-        assert f"https://example.com/{where}?token={MASK}" in text
-    assert "if it fails" in text
+    assert f"https://example.com/failed?token={MASK}" in text
+    assert (f"https://example.com/ended?token={MASK}" in text) == (on is CallbackOn.EXECUTED)
     assert "<dd>the outcome and the target's answer</dd>" in text
     assert "s3cret" not in text
 
