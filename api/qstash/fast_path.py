@@ -34,7 +34,9 @@ class KnownMessage(KnownHead):
     form = b"HTTP/1.1 200 OK\r\n" + ID_LINE + _BODY
 
     def __init__(self, key: KnownKey, allowed: rules.Rules, published: Published) -> None:
-        self.key, self._rules, self._published = key, allowed, published
+        self.key, self._rules = key, allowed
+        # It lives as long as the head, so its body goes.
+        self._published = published._replace(request=replace(published.request, body=None))
 
     @staticmethod
     def may_have(names: Iterable[bytes]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from api.door.fast_path import KnownHeads
 from api.qstash.app import create_door
-from api.qstash.fast_path import MessageFastPath
+from api.qstash.fast_path import KnownMessage, MessageFastPath
 from scheduler.errors import OutcomeUnknown
 from scheduler.models import BodyKind
 from scheduler.qstash.carried import opened
@@ -183,3 +183,15 @@ async def test_native_creates_are_as_fast_beside_them(door: Door) -> None:
         connection = Connection(door, heads, MessageFastPath)
         told = await connection.ask(connection.request(body))
         assert (told.status, connection.was_fast) == (201, is_fast)
+
+
+@pytest.mark.parametrize("size", [1024, 16 * 1024, 99_999])
+async def test_a_known_head_keeps_no_body(door: Door, size: int) -> None:
+    """Thousands of heads are kept."""
+    client = Client(door, KnownHeads())
+    await client.publish(body=b"x" * size)
+    [known] = client.heads._known.values()
+    assert isinstance(known, KnownMessage)
+    assert known._published.request.body is None
+    told, was_fast = await client.publish()
+    assert (told.status, was_fast) == (200, True)
