@@ -73,7 +73,7 @@ async def _meant(call: QStashCall, most_bytes: int = 0) -> tuple[list[Schedule],
     if what.ids is not None:
         return await _among(call, map(names.schedule_of_dlq, what.ids), most_bytes), None
     if (ids := what.texts.get("messageId")) is not None:
-        found = await _among(call, map(names.schedule_id, ids))
+        found = await _among(call, map(names.schedule_id, ids), most_bytes)
         return [each for each in found if what.wants(each)], None
     limit = what.numbers.get("count", _USUAL)
     selected = what.selection(limit=limit, cursor=what.cursor, **what.period)

@@ -114,7 +114,9 @@ def request_fields(request: Request) -> dict[str, Any]:
     not show, and values that look like secrets are masked. None has no member."""
     carried, callback = opened(request.door), request.callback or Callback("")
     request, ways = redacted(request, carried), (carried.callback, carried.failure_callback)
-    sent = {name: text for name, text in request.headers.items() if text != USER_AGENT}
+    sent = dict(request.headers)
+    if sent.get("user-agent") == USER_AGENT:
+        del sent["user-agent"]
     fields: dict[str, Any] = {
         "method": request.method,
         "header": lists_of(sent),

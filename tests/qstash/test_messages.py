@@ -38,6 +38,7 @@ async def test_a_message_is_read_with_all_that_it_was_published_with(door: Door)
         "failure_callback": "https://example.com/failed",
         "callback_forward_x_a": "b",
         "forward_x_some_name": "c",
+        "forward_x_client": "Upstash-QStash",
         "forward_content_type": "text/plain",
         **FLOW,
     }
@@ -50,7 +51,11 @@ async def test_a_message_is_read_with_all_that_it_was_published_with(door: Door)
         "messageId": message_id,
         "url": URL,
         "method": "PUT",
-        "header": {"X-Some-Name": ["c"], "Content-Type": ["text/plain"]},
+        "header": {
+            "X-Some-Name": ["c"],
+            "X-Client": ["Upstash-QStash"],
+            "Content-Type": ["text/plain"],
+        },
         "body": "hello",
         "maxRetries": 5,
         "retryDelayExpression": "1000 * (1 + retried)",
