@@ -54,7 +54,7 @@ def _form(path: str) -> re.Pattern[str]:
 
 
 def _route_order(route: Route) -> tuple[bool, str]:
-    """Literal parts win over names, and a `{url}` takes what is left."""
+    """Literal parts win over names, and a `{url}` takes the rest of the path."""
     return route.path.endswith("{url}"), route.path.replace("{", "~")
 
 

@@ -52,7 +52,7 @@ class _Item(msgspec.Struct):
     queue: str | None = None
 
 
-# What is answered to one message of many, or why it was not stored.
+# The answer to one message of many, or why it was not stored.
 _Said = dict[str, Any] | PostdateError
 _decode = msgspec.json.Decoder(_Item).decode
 

@@ -20,7 +20,7 @@ _DEEPEST = 32
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TOKEN = re.compile(rf"{_NUMBER.pattern}|[A-Za-z_]+|\S")
 _Function = Callable[..., float]
-# What stands between two values: how closely it binds what is before it, and what is behind it.
+# Signs between two values: how closely each binds the value before it, and the one behind it.
 _SIGNS: dict[str, tuple[_Function, int, int]] = {
     "+": (add, 1, 2),
     "-": (sub, 1, 2),
@@ -29,7 +29,7 @@ _SIGNS: dict[str, tuple[_Function, int, int]] = {
     "%": (math.fmod, 2, 3),
     "^": (math.pow, 4, 3),
 }
-# What stands before a value, and how closely that binds.
+# Signs before a value, and how closely they bind it.
 _BEFORE: dict[str, _Function] = {"+": pos, "-": neg}
 _MINUS = 3
 # Of each function, and of a parenthesis, how many values it takes; 0: any number, at least one.

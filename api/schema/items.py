@@ -83,7 +83,7 @@ def bare_items(data: bytes, most_bytes: int) -> list[Item]:
         return []
     if items and len(data) > most_bytes:
         sizes = [len(each.target_url) + len(each.target_body) for each in items]
-        # What is not known to be of other items may be of the largest one.
+        # The bytes beside URLs and bodies may all be of the largest item.
         if len(data) - sum(sizes) + max(sizes) > most_bytes:
             return []
     return items

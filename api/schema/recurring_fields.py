@@ -215,7 +215,7 @@ def _renamed(request: Request, schedule_id: str) -> Request:
     try:
         return msgspec.structs.replace(request, door=renamed(request.door, schedule_id))
     except ValueError as error:
-        raise invalid([FieldError("name", f"{error}.")]) from None
+        raise invalid([FieldError("name", str(error))]) from None
 
 
 def parse_draft_change(data: bytes, rules: Rules, now_ms: int) -> DraftChange:

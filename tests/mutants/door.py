@@ -14,7 +14,7 @@ DOOR = r"""
 # a message is deduplicated for a day
 ~ _ONCE_KEPT_MS = [-600_000-]{+86_400_000+}
 @ api/qstash/messages.py tests/qstash/test_messages.py -k 'cancelled or shown_for'
-# what was cancelled before is cancelled once more
+# a message that was cancelled before counts once more
 ~ [-.repeated-]{+.recurring_id+}
 # a message can be read for a minute after its end
 ~ _SHOWN_MS = [-10_000-]{+60_000+}

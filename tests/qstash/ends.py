@@ -39,8 +39,8 @@ async def end(
     lateness_ms: int | None = 0,
     held: list[Invocation] | None = None,
 ) -> list[Invocation]:
-    """Ends all that is due, or what was claimed, so. With a wait, the attempt is made again then;
-    without a lateness it was never sent."""
+    """Ends all due messages so, or the claimed ones. With a wait, the next attempt comes then;
+    without a lateness the message was never sent."""
     held = [each for each in held or await claim(door) if not each.is_callback]
     due_ms = None if wait_ms is None else door.store.clock.now_ms() + wait_ms
     acks = [Ack(each, outcome, lateness_ms, due_ms) for each in held]

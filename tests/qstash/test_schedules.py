@@ -115,7 +115,9 @@ async def test_messages_of_a_renamed_rule_name_its_new_id(door: Door) -> None:
     rule = (await door.store.recurring.create(door.account_id, draft)).rule
     answer = await door.client.patch(f"/recurring/{rule.recurring_id}", json={"name": "n" * 64})
     assert answer.status_code == 400
-    assert answer.json()["details"][0]["field"] == "name"
+    [detail] = answer.json()["details"]
+    assert detail["field"] == "name"
+    assert detail["message"].endswith(" bytes, of at most 512.")
     assert (await door.store.recurring.read(door.account_id, rule.recurring_id)) == rule
 
 

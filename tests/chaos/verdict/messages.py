@@ -49,8 +49,8 @@ def is_sent_so(case: Case, story: Story) -> list[str] | None:
 
 
 def said_wrongly(entry: Entry, story: Story, report: dict[str, Any]) -> list[str]:
-    """A report tells of the end, of the message, and of the whole answer, if one came: that was
-    kept no longer if the message was cancelled between two attempts."""
+    """A report tells of the end, of the message, and of the whole answer, if one came. The store
+    drops that answer if the message is cancelled between two attempts."""
     final = story.final or story.asked
     answer = answer_to(final.path, entry.attempt) if final.asks and entry.status_code else ""
     if final.asks and story.cancels and not report.get("body"):
